@@ -2034,6 +2034,9 @@ TRF__FN trf_status trf__begin(const void *object, const char *name, trf_error *e
     return object ? TRF_OK : trf__fail_null(err, name);
 }
 
+/* The ending of a noun after a number. */
+TRF__FN const char *trf__plural(int64_t n) { return n == 1 ? "" : "s"; }
+
 TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t least, int64_t got)
 {
     return trf__fail(err, TRF_E_INVALID_ARG, -1, what, "%s must be %lld or more, got %lld",
@@ -2073,6 +2076,12 @@ TRF__FN trf_status trf__hooks_check(const trf_hooks *hooks, trf_error *err)
     if (!hooks->alloc == !hooks->free) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks", "hooks need both alloc and free, or neither; got only %s",
                      hooks->alloc ? "alloc" : "free");
+}
+
+TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
+{
+    if (!trf__cancelled(hooks)) return TRF_OK;
+    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
 }
 
 /* log and free may be a program's macros: hooks of these names are called in parentheses. */
@@ -2234,6 +2243,54 @@ TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
     counter[0] = (uint32_t)index; counter[1] = (uint32_t)(index >> 32); counter[2] = stream; counter[3] = 0x5EED5EEDu;
     trf__philox(counter, (uint32_t)seed, (uint32_t)(seed >> 32), out);
     return (uint64_t)out[1] << 32 | out[0];
+}
+
+/* Sorts pointers by compare(context, a, b) < 0. */
+TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *, const void *),
+                       const void *context)
+{
+    size_t first = n / 2, end = n;
+    while (end > 1) {
+        const void *item;
+        size_t hole, child;
+        if (first > 0) item = items[--first];           /* build the heap ... */
+        else {                                          /* ... then take the largest off, again and again */
+            item = items[--end];
+            items[end] = items[0];
+        }
+        hole = first;
+        while ((child = 2 * hole + 1) < end) {
+            if (child + 1 < end && compare(context, items[child], items[child + 1]) < 0) child++;
+            if (compare(context, item, items[child]) >= 0) break;
+            items[hole] = items[child];
+            hole = child;
+        }
+        items[hole] = item;
+    }
+}
+
+/* ---- a configuration: sides, head, tied matrices ---- */
+
+TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER_ONLY; }
+TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER_ONLY; }
+/* Whether the head is a projection onto labels; and whether onto one label a sequence. */
+TRF__FN int trf__has_labels(const trf_config *c) { return c->head && c->head != TRF_HEAD_MASKED; }
+TRF__FN int trf__pools(const trf_config *c) { return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST; }
+/* Whether both sides have one embedding; and whether a stack has a norm after its last layer. */
+TRF__FN int trf__shares_embedding(const trf_config *c)
+{
+    return c->tying == TRF_TIED_ALL || c->tying == TRF_TIED_EMBEDDINGS;
+}
+TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
+{
+    return c->final_norm == TRF_FINAL_NORM_BOTH ||
+           c->final_norm == (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER);
+}
+TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF_NORM_RMS; }
+/* How many logits a row has. */
+TRF__FN int32_t trf__n_logits(const trf_config *c)
+{
+    return trf__has_target(c) ? c->target_vocab : trf__has_labels(c) ? c->n_labels : c->source_vocab;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -3514,6 +3571,8 @@ TRF__BOTH void trf__advance_nobody(const trf__advance *a, int64_t r)
     a->parents[r] = a->position[r] = 0;
     a->only[r] = TRF__ANY;
 }
+
+#if !TRF__CUDA || defined(TRF_IMPLEMENTATION)
 
 // -----------------------------------------------------------------------------------------------
 // >>cpu            the backend that every machine has: threads, matrix products, and the ops in the paper's order
@@ -5605,2074 +5664,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     return status;
 }
 
-// -----------------------------------------------------------------------------------------------
-// >>cuda           the backend for NVIDIA's GPUs: launches, products by cuBLASLt, the ops in the CPU's order
-//
-// Compiled by nvcc alone: as a column of its own (`#define TRF_COLUMN cuda`, the program then has -DTRF_WITH_CUDA) or
-// with everything in one file (-DTRF_CUDA). The mathematics stands above the op's twin in >>cpu; here stands who
-// computes what. Block b of threads takes tile b, then every gridDim-th one.
-// Sums have a fixed order and nothing is added by atomics, so the same card and libraries give the same bits.
-//
-// All that is asked of a device, by whichever run, goes into its default stream: it happens in the order of asking.
-// Only while a list of ops is recorded they go elsewhere; the graph made of them is then asked for as one.
-// -----------------------------------------------------------------------------------------------
-#if TRF__CUDA
-#if defined(TRF_DOUBLE)
-#error "the CUDA backend computes in float: build it without TRF_DOUBLE"
-#endif
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#error "the CUDA backend needs a GPU of sm_80 or later: nvcc -arch=sm_80"
-#endif
-
-#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU */
-#include TRF__GPU_ON_CPU
-#else
-#include <cublasLt.h>
-#include <cuda_runtime.h>
-#define TRF__SHARED(type, name, n) __shared__ __align__(16) type name[n]
-#endif
-#define TRF__DEVICE static __device__ __forceinline__
-#define TRF__KERNEL static __global__
-
-// >>launches       the device's state, its first error, and the one place that starts kernels
-
-/* An algorithm that cuBLASLt chose, and for which products: of this shape, whose pointers and distances are all
-   multiples of `aligned` bytes. m 0: none. */
-typedef struct trf__lt_key {
-    int64_t m, n, k, lda, ldb, ldd, turn_a, turn_b, narrow, narrow_d, bias, aligned;
-} trf__lt_key;
-typedef struct trf__plan { trf__lt_key key; cublasLtMatmulAlgo_t algo; } trf__plan;
-
-/* Uploads wait here until the device has read them. */
-typedef struct trf__staging { void *memory; size_t bytes; cudaEvent_t read; } trf__staging;
-
-/* A list of ops that has been asked for: once, or so often that it is recorded. */
-typedef struct trf__recorded {
-    trf__shape shape;
-    int64_t used;               /* when it was asked for last; 0: never */
-    cudaGraphExec_t graph;      /* NULL: not recorded */
-} trf__recorded;
-
-enum { TRF__CUDA_LISTS = 16, TRF__CUDA_SHORT = 8192, TRF__CUDA_PLANS = 1024, TRF__CUDA_STAGES = 4,
-       TRF__CUDA_WORKSPACE = 32 << 20, TRF__CUDA_SUMS = 1 << 20, TRF__CUDA_BLOCKS = 1 << 20 };
-
-typedef struct trf__cuda {
-    cublasLtHandle_t lt;
-    cublasLtMatmulPreference_t preference;
-    void *workspace;            /* of products */
-    float *sums;                /* TRF__CUDA_SUMS partial sums of columns */
-    trf__staging stages[TRF__CUDA_STAGES];
-    int stage;                  /* the next one */
-    cudaStream_t recorder;      /* where ops go while they are recorded */
-    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: one of the lists, or NULL */
-    int64_t lists_asked;
-    int cannot_record;
-    int failed;                 /* 1: nothing is asked for any more, */
-    char said[160];             /* because of this */
-    trf__plan plans[TRF__CUDA_PLANS];
-} trf__cuda;
-
-TRF__INLINE trf__cuda *trf__cuda_of(const trf__run *run) { return (trf__cuda *)run->state; }
-
-/* The first error of runs without a state, which a thread asks for, and forgets, by `sync`. */
-static thread_local char trf__cuda_said[160];
-
-/* Remembers the first thing that went wrong. */
-TRF__FN void trf__cuda_fails(const trf__run *run, const char *what, const char *why)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    char *said = cuda ? cuda->said : trf__cuda_said;
-    if (!said[0]) snprintf(said, sizeof trf__cuda_said, "%s: %s", what, why);
-    if (cuda) cuda->failed = 1;
-}
-
-TRF__FN int trf__cuda_did(const trf__run *run, const char *what, cudaError_t e)
-{
-    if (e != cudaSuccess) trf__cuda_fails(run, what, cudaGetErrorString(e));
-    return e == cudaSuccess;
-}
-
-/* Where things are asked for. */
-TRF__FN cudaStream_t trf__cuda_stream(const trf__run *run)
-{
-    return run->state && trf__cuda_of(run)->recording ? trf__cuda_of(run)->recorder : cudaStreamLegacy;
-}
-
-TRF__FN int trf__cuda_works(const trf__run *run) { return !run->state || !trf__cuda_of(run)->failed; }
-
-/* While one of these lives the run's device is the calling thread's; then the one it had before is again. */
-struct trf__on_device {
-    int before, now;
-    explicit trf__on_device(int index) : before(index), now(index)
-    {
-        if (cudaGetDevice(&before) != cudaSuccess) before = index;
-        if (before != now && cudaSetDevice(now) != cudaSuccess) now = before;
-    }
-    ~trf__on_device() { if (before != now) (void)cudaSetDevice(before); }
-};
-
-/* A parameter of this type says nothing about T: the kernel alone does, and arguments are converted to that. */
-template <class T> struct trf__exactly { typedef T type; };
-
-enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
-       TRF__MMA_ROWS = 64, TRF__MMA_THREADS = 2 * TRF__MMA_ROWS };
-
-/* Starts kernel(arguments...) for so many tiles, with one block for each as far as a grid goes. */
-template <int THREADS = TRF__CUDA_THREADS, class... P>
-TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, void (*kernel)(P...),
-                         typename trf__exactly<P>::type... arguments)
-{
-    void *list[] = { (void *)&arguments... };
-    trf__on_device here(run->device.index);
-    dim3 grid((unsigned)trf__min64(tiles, TRF__CUDA_BLOCKS)), block(THREADS);
-    if (tiles < 1 || !trf__cuda_works(run)) return;
-    trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, trf__cuda_stream(run)));
-}
-
-/* How many tiles n things are, a thread each. */
-TRF__FN int64_t trf__tiles_of(int64_t n) { return trf__ceil_div(n, TRF__CUDA_THREADS); }
-
-/* Every lane gets what `both` makes of all lanes of its warp, or of 2 LAST neighbours. */
-template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Both both)
-{
-    for (int distance = LAST; distance > 0; distance /= 2) x = both(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
-    return x;
-}
-
-/* The same of a block of TRF__CUDA_THREADS. room: of that many warps. */
-template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *room, Both both)
-{
-    x = trf__of_warp(x, both);
-    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = room[0];
-    for (int w = 1; w < TRF__CUDA_WARPS; w++) x = both(x, room[w]);
-    __syncthreads();                    /* the room may be used again */
-    return x;
-}
-
-struct trf__plus { template <class T> __device__ T operator()(T a, T b) const { return a + b; } };
-struct trf__larger {
-    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-    __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a > b ? a : b; }
-};
-template <class T> TRF__DEVICE T trf__warp_sum(T x) { return trf__of_warp(x, trf__plus()); }
-template <class T> TRF__DEVICE T trf__block_sum(T x, T *room) { return trf__of_block(x, room, trf__plus()); }
-TRF__DEVICE float trf__warp_max(float x) { return trf__of_warp(x, trf__larger()); }
-template <class T> TRF__DEVICE T trf__block_max(T x, T *room) { return trf__of_block(x, room, trf__larger()); }
-
-/* thing(i) for i < n: a thread an i, then every one a grid further. */
-template <class Do> TRF__DEVICE void trf__each(int64_t n, Do thing)
-{
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < n; i += (int64_t)gridDim.x * blockDim.x) thing(i);
-}
-
-/* The upper half of a float, rounded to nearest, ties to even. */
-typedef struct trf__bf16 { uint16_t bits; } trf__bf16;
-
-TRF__DEVICE uint32_t trf__float_bits(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
-TRF__DEVICE float trf__wide(float x) { return x; }
-TRF__DEVICE float trf__float_of(uint32_t u) { float x; memcpy(&x, &u, sizeof x); return x; }
-TRF__DEVICE float trf__wide(trf__bf16 b) { return trf__float_of((uint32_t)b.bits << 16); }
-TRF__DEVICE void trf__narrow(float *to, float x) { *to = x; }
-TRF__DEVICE void trf__narrow(trf__bf16 *to, float x)
-{
-    uint32_t u = trf__float_bits(x);
-    to->bits = (uint16_t)(x != x ? 0x7FC0 : (u + 0x7FFF + (u >> 16 & 1)) >> 16);
-}
-
-/* An activation's numbers. Kernels are templates of A, their type, which TRF__OF_ACT chooses. */
-template <class A> TRF__DEVICE float trf__get(const trf__act *a, int64_t i)
-{
-    return trf__wide(((const A *)(const void *)a)[i]);
-}
-template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
-{
-    trf__narrow((A *)(void *)a + i, x);
-}
-#define TRF__OF_ACT(run, kernel) ((run)->element == sizeof(float) ? kernel<float> : kernel<trf__bf16>)
-
-// >>products       cuBLASLt, which counts columns first: our row-major (rows, columns) is its (columns, rows)
-//
-// Float products are pedantic, not TF32; all sums are in float, and split ones are added in one order.
-
-/* D (m, n) = A B [+ bias of m] [+ D], where A is (m, k), or lies as (k, m) if turned, and B (k, n), or as (n, k).
-   narrow: A and B are bf16; narrow_d: D and the bias are. */
-typedef struct trf__lt {
-    void *d;
-    const void *a, *b, *bias;
-    int64_t m, n, k, lda, ldb, ldd;
-    int turn_a, turn_b, narrow, narrow_d, add;
-} trf__lt;
-
-/* No k: only what is added. */
-template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
-{
-    trf__each(p.m * p.n, [&](int64_t i) {
-        D *d = (D *)p.d + i / p.m * p.ldd + i % p.m;
-        trf__narrow(d, (p.add ? trf__wide(*d) : 0) + (p.bias ? trf__wide(((const D *)p.bias)[i % p.m]) : 0));
-    });
-}
-
-/* aligned: the largest power of two up to 16 that divides all. */
-TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
-{
-    uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b | (uint64_t)(uintptr_t)p->d
-                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4)
-                  | (uint64_t)p->ldd * (p->narrow_d ? 2 : 4) | 16;
-    trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow, p->narrow_d,
-                        p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
-    return key;
-}
-
-/* The plan's place: where it is, or the empty one where it belongs. With 64 taken ones in a row all are emptied. */
-TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
-{
-    const int64_t *numbers = &key->m;
-    uint64_t hash = 0xCBF29CE484222325u;
-    size_t i;
-    for (i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i]) * 0x100000001B3u;
-    for (i = 0; i < 64; i++) {
-        trf__plan *plan = &cuda->plans[((hash ^ hash >> 32) + i) & (TRF__CUDA_PLANS - 1)];
-        if (plan->key.m == 0 || memcmp(&plan->key, key, sizeof *key) == 0) return plan;
-    }
-    memset(cuda->plans, 0, sizeof cuda->plans);
-    return &cuda->plans[(hash ^ hash >> 32) & (TRF__CUDA_PLANS - 1)];
-}
-
-/* What cuBLASLt wants to know of a product. On the stack: making it costs nothing. */
-typedef struct trf__lt_words {
-    cublasLtMatmulDescOpaque_t product;
-    cublasLtMatrixLayoutOpaque_t a, b, d;
-} trf__lt_words;
-
-TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
-{
-    cublasOperation_t a = p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF : CUDA_R_32F;
-    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, p->narrow ? CUBLAS_COMPUTE_32F
-                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC, CUDA_R_32F);
-#define TRF__LT_SET(name, value) \
-    if (!s) s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), sizeof(value))
-    TRF__LT_SET(TRANSA, a);
-    TRF__LT_SET(TRANSB, b);
-    TRF__LT_SET(EPILOGUE, end);
-    if (p->bias) TRF__LT_SET(BIAS_POINTER, p->bias);
-#undef TRF__LT_SET
-    if (!s) s = cublasLtMatrixLayoutInit(&w->a, in, (uint64_t)(p->turn_a ? p->k : p->m),
-                                         (uint64_t)(p->turn_a ? p->m : p->k), p->lda);
-    if (!s) s = cublasLtMatrixLayoutInit(&w->b, in, (uint64_t)(p->turn_b ? p->n : p->k),
-                                         (uint64_t)(p->turn_b ? p->k : p->n), p->ldb);
-    if (!s) s = cublasLtMatrixLayoutInit(&w->d, out, (uint64_t)p->m, (uint64_t)p->n, p->ldd);
-    return s;
-}
-
-/* Fills an empty plan. */
-TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const trf__lt_key *key, trf__lt_words *w)
-{
-    cublasLtMatmulHeuristicResult_t found;
-    uint32_t bytes = (uint32_t)key->aligned;
-    static const cublasLtMatmulPreferenceAttributes_t aligned[4] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES };
-    int n = 0, i;
-    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-    for (i = 0; i < 4 && !s; i++)
-        s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, aligned[i], &bytes, sizeof bytes);
-    if (!s) s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d, cuda->preference, 1,
-                                               &found, &n);
-    if (!s) s = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
-    if (!s) { plan->algo = found.algo; plan->key = *key; }
-    return s;
-}
-
-TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    float one = 1, more = p->add ? 1.0f : 0.0f;
-    trf__lt_key key = trf__lt_key_of(p);
-    trf__on_device here(run->device.index);
-    trf__plan *plan;
-    trf__lt_words w;
-    cublasStatus_t s;
-    if (p->m == 0 || p->n == 0 || cuda->failed) return;
-    if (p->k == 0) {
-        trf__launch(run, what, trf__tiles_of(p->m * p->n),
-                    p->narrow_d ? trf__gpu_no_product<trf__bf16> : trf__gpu_no_product<float>, *p);
-        return;
-    }
-    plan = trf__plan_of(cuda, &key);
-    s = trf__lt_describe(p, &w);
-    if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
-    if (!s) s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d, p->d, &w.d,
-                               &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE, trf__cuda_stream(run));
-    if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
-}
-
-// >>cuda-verbs     memory
-
-TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
-{
-    trf__on_device here(run->device.index);
-    void *memory = NULL;
-    if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
-    (void)cudaGetLastError();           /* not being able to is no fault of the device */
-    return NULL;
-}
-
-TRF__FN void trf__cuda_free(const trf__run *run, void *memory, size_t bytes)
-{
-    trf__on_device here(run->device.index);
-    cudaError_t e = memory ? cudaFree(memory) : cudaSuccess;
-    (void)bytes;
-    if (run->state) trf__cuda_did(run, "free", e);
-    else if (e != cudaSuccess) (void)cudaGetLastError();        /* of an object that is gone: nobody asks for it */
-}
-
-TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
-{
-    trf__on_device here(run->device.index);
-    if (bytes > 0 && trf__cuda_works(run))
-        trf__cuda_did(run, "zero", cudaMemsetAsync(memory, 0, bytes, trf__cuda_stream(run)));
-}
-
-TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, const void *from, size_t bytes,
-                            cudaMemcpyKind kind)
-{
-    trf__on_device here(run->device.index);
-    if (bytes > 0 && trf__cuda_works(run))
-        trf__cuda_did(run, what, cudaMemcpyAsync(to, from, bytes, kind, trf__cuda_stream(run)));
-}
-
-TRF__FN void trf__cuda_copy(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__cuda_move(run, "copy", to, from, bytes, cudaMemcpyDeviceToDevice);
-}
-
-TRF__FN void trf__cuda_download(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__cuda_move(run, "download", to, from, bytes, cudaMemcpyDeviceToHost);
-}
-
-template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const From *from, int64_t n)
-{
-    trf__each(n, [&](int64_t i) { trf__narrow(&to[i], trf__wide(from[i])); });
-}
-
-/* 16 bits become floats in the workspace, piece by piece. */
-TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
-{
-    enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
-    float *wide = (float *)trf__cuda_of(run)->workspace;
-    int64_t at;
-    if (run->element == sizeof *to) { trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return; }
-    for (at = 0; at < n; at += PIECE) {
-        int64_t m = trf__min64(PIECE, n - at);
-        trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
-                    (const trf__bf16 *)(const void *)from + at, m);
-        trf__cuda_download(run, to + at, wide, (size_t)m * sizeof *to);
-    }
-}
-
-/* The next stage, with so much room and read by the device, or NULL. */
-TRF__FN trf__staging *trf__cuda_stage(const trf__run *run, size_t bytes)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    trf__staging *stage = &cuda->stages[cuda->stage];
-    if (cudaEventSynchronize(stage->read) != cudaSuccess) return NULL;
-    if (bytes > stage->bytes) {
-        (void)cudaFreeHost(stage->memory);
-        stage->memory = NULL;
-        stage->bytes = 0;
-        if (cudaMallocHost(&stage->memory, bytes) != cudaSuccess) { (void)cudaGetLastError(); return NULL; }
-        stage->bytes = bytes;
-    }
-    cuda->stage = (cuda->stage + 1) % TRF__CUDA_STAGES;
-    return stage;
-}
-
-/* Through memory that the device reads by itself, so that nobody waits before the fifth; without it the call does. */
-TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__on_device here(run->device.index);
-    trf__staging *stage = NULL;
-    if (bytes == 0 || !trf__cuda_works(run)) return;
-    if (run->state && bytes <= TRF__CUDA_WORKSPACE) stage = trf__cuda_stage(run, bytes);
-    if (stage) from = memcpy(stage->memory, from, bytes);
-    trf__cuda_move(run, "upload", to, from, bytes, cudaMemcpyHostToDevice);
-    if (stage) trf__cuda_did(run, "upload", cudaEventRecord(stage->read, cudaStreamLegacy));
-    else trf__cuda_did(run, "upload", cudaStreamSynchronize(cudaStreamLegacy));
-}
-
-TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *from, int64_t n)
-{
-    enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
-    float *wide = (float *)trf__cuda_of(run)->workspace;
-    int64_t at;
-    if (run->element == sizeof *from) { trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return; }
-    for (at = 0; at < n; at += PIECE) {
-        int64_t m = trf__min64(PIECE, n - at);
-        trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);
-        trf__launch(run, "feed", trf__tiles_of(m), trf__gpu_convert<trf__bf16, float>,
-                    (trf__bf16 *)(void *)to + at, (const float *)wide, m);
-    }
-}
-
-TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
-{
-    trf__on_device here(run->device.index);
-    trf__cuda *cuda = trf__cuda_of(run);
-    char said[sizeof trf__cuda_said];
-    if (trf__cuda_works(run)) trf__cuda_did(run, "sync", cudaStreamSynchronize(cudaStreamLegacy));
-    memcpy(said, cuda ? cuda->said : trf__cuda_said, sizeof said);
-    if (!cuda) trf__cuda_said[0] = 0;
-    return said[0] ? trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, %s", said) : TRF_OK;
-}
-
-TRF__FN void *trf__cuda_stream_of(const trf__run *run) { (void)run; return (void *)cudaStreamLegacy; }
-
-/* A multiple of an eighth of the power of two above, so that few shapes are left. Long lists are not worth it: their
-   asking hides behind the work. */
-TRF__FN int64_t trf__cuda_fill(const trf__run *, int64_t n)
-{
-    int64_t power = 8;
-    while (power < n) power *= 2;
-    return n > TRF__CUDA_SHORT ? n : trf__round_up(n, power / 8);
-}
-
-/* The list of this shape, or the one that has waited longest, emptied. */
-TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)
-{
-    trf__recorded *list = cuda->lists;
-    int i;
-    for (i = 0; i < TRF__CUDA_LISTS; i++) {
-        trf__recorded *other = &cuda->lists[i];
-        if (other->used && memcmp(&other->shape, shape, sizeof *shape) == 0) return other;
-        if (other->used < list->used) list = other;
-    }
-    if (list->graph) (void)cudaGraphExecDestroy(list->graph);
-    TRF__ZERO(*list);
-    list->shape = *shape;
-    return list;
-}
-
-/* No more is tried: op by op it works too. */
-TRF__FN void trf__cuda_cannot_record(trf__cuda *cuda)
-{
-    (void)cudaGetLastError();
-    cuda->cannot_record = 1;
-}
-
-/* A list is asked for plainly once, which chooses algorithms and loads kernels; the second time it is recorded. */
-TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    trf__on_device here(run->device.index);
-    trf__recorded *list;
-    int before;
-    if (cuda->failed || cuda->cannot_record) return 0;
-    list = trf__cuda_list(cuda, shape);
-    before = list->used > 0;
-    list->used = ++cuda->lists_asked;
-    if (list->graph) { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; }
-    if (!before) return 0;
-    if (cudaStreamBeginCapture(cuda->recorder, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
-        trf__cuda_cannot_record(cuda);
-    else cuda->recording = list;
-    return 0;
-}
-
-/* What has been recorded has not happened yet: it is played for the first time. */
-TRF__FN int trf__cuda_asked(const trf__run *run, int whole)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    trf__on_device here(run->device.index);
-    trf__recorded *list = cuda->recording;
-    cudaGraph_t graph = NULL;
-    cudaError_t e;
-    if (!list) return 1;
-    cuda->recording = NULL;
-    e = cudaStreamEndCapture(cuda->recorder, &graph);
-    if (whole && e == cudaSuccess && !cuda->failed) e = cudaGraphInstantiateWithFlags(&list->graph, graph, 0);
-    if (graph) (void)cudaGraphDestroy(graph);
-    if (!whole || cuda->failed) return 1;
-    if (e == cudaSuccess) { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; }
-    list->graph = NULL;
-    trf__cuda_cannot_record(cuda);
-    return 0;
-}
-
-TRF__FN size_t trf__cuda_element(const trf_device *device)
-{
-    return device->precision == TRF_PRECISION_BF16 ? sizeof(trf__bf16) : sizeof(float);
-}
-
-/* Copies are the weights in 16 bits. */
-TRF__FN size_t trf__cuda_copy_bytes(const trf_device *device, int64_t n_weights, int)
-{
-    return device->precision == TRF_PRECISION_BF16 ? trf__bytes(n_weights, sizeof(trf__bf16)) : 0;
-}
-
-TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
-{
-    int64_t n = j->out * j->in;
-    trf__launch(run, "pack", trf__tiles_of(n), trf__gpu_convert<trf__bf16, float>,
-                (trf__bf16 *)j->copies + j->offset, j->weights + j->offset, n);
-}
-
-// >>cuda-dropout
-//
-// One Philox block is eight features of a row: lane, lane + 16 .. lane + 112 of a group of 128. So everything that
-// may drop is cut into such units, and one thread does one: neighbours do neighbouring features.
-
-enum { TRF__UNIT = 8 };
-
-TRF__BOTH int64_t trf__units(int64_t width) { return (width + 127) / 128 * 16; }
-TRF__DEVICE int64_t trf__feature(int64_t unit, int k) { return unit / 16 * 128 + k * 16 + unit % 16; }
-
-/* What dropout makes of what it keeps; all is kept where `now` is NULL. */
-TRF__DEVICE float trf__gpu_scale(const trf__now *now, const trf__drop *drop)
-{
-    return now && drop->threshold ? drop->scale : 1;
-}
-
-/* Which of the eight things of a Philox block are kept: a bit each. */
-TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop, uint32_t c0, uint32_t c1,
-                                      uint32_t c2)
-{
-    uint32_t counter[4] = { c0, c1, c2, now ? now->step : 0 }, words[4], kept = 0;
-    if (!now || !drop->threshold) return 0xFF;
-    trf__philox(counter, now->key0, now->key1 ^ drop->site * 0x9E3779B9u, words);
-    for (int k = 0; k < 8; k++) kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
-    return kept;
-}
-
-/* The factors of a unit's eight features. */
-TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, const trf__drop *drop,
-                               const trf__rows *at, int64_t row, int64_t unit)
-{
-    uint32_t kept = trf__gpu_kept_of(now, drop, (uint32_t)unit, (uint32_t)(at->position ? at->position[row] : row),
-                                     at->sentence ? (uint32_t)at->sentence[row] : 0);
-    for (int k = 0; k < TRF__UNIT; k++) factor[k] = kept >> k & 1 ? trf__gpu_scale(now, drop) : 0;
-}
-
-/* feature(row, column, factor) for all of (rows, width): a thread a unit. */
-template <class Do>
-TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, const trf__rows *at, int64_t rows,
-                                   int64_t width, Do feature)
-{
-    int64_t units = trf__units(width);
-    trf__each(rows * units, [&](int64_t u) {
-        float factor[TRF__UNIT];
-        trf__gpu_mask(factor, now, drop, at, u / units, u % units);
-        for (int k = 0; k < TRF__UNIT && trf__feature(u % units, k) < width; k++)
-            feature(u / units, trf__feature(u % units, k), factor[k]);
-    });
-}
-
-TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width) { return trf__tiles_of(rows * trf__units(width)); }
-
-// >>cuda-embed
-
-template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now *now)
-{
-    trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
-        float value = j.table ? j.table[(j.at.position ? j.at.position[row] : row) * j.d + c] : 0;
-        if (j.ids[row] >= 0) value = fmaf(j.weight[j.ids[row] * j.d + c], j.scale, value);
-        trf__put<A>(j.y, row * j.d + c, value * factor);
-    });
-}
-
-TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
-{
-    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed), *j, run->now);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-/* dy = drop(dy), in place. */
-template <class A> TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, const trf__now *now)
-{
-    trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
-        trf__put<A>(j.dy, row * j.d + c, trf__get<A>(j.dy, row * j.d + c) * factor);
-    });
-}
-
-/* A block a list of equal ids, a thread a column: its rows in order. */
-template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
-{
-    for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
-        const int32_t *rows = j.groups.rows;
-        float *dw;
-        if (j.groups.first[k] == j.groups.first[k + 1]) break;
-        dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
-        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
-            float sum = dw[c];
-            for (int32_t i = j.groups.first[k]; i < j.groups.first[k + 1]; i++)
-                sum = fmaf(trf__get<A>(j.dy, rows[i] * j.d + c), j.scale, sum);
-            dw[c] = sum;
-        }
-    }
-}
-
-/* A block a position, a thread a column: the rows that stand there, in order. */
-template <class A> TRF__KERNEL void trf__gpu_position_gradient(trf__embed_gradient j)
-{
-    for (int64_t p = blockIdx.x; p < j.positions; p += gridDim.x)
-        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
-            float sum = j.first_table ? 0 : j.dtable[p * j.d + c];
-            for (int64_t row = 0; row < j.rows; row++)
-                if ((j.at.position ? j.at.position[row] : row) == p) sum += trf__get<A>(j.dy, row * j.d + c);
-            j.dtable[p * j.d + c] = sum;
-        }
-}
-
-TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
-{
-    if (j->first) trf__cuda_zero(run, j->dweight, trf__bytes(j->vocab, trf__bytes(j->d, sizeof(float))));
-    if (run->now && j->drop.threshold)
-        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed_drop), *j,
-                    run->now);
-    trf__launch<128>(run, "embed_gradient", j->groups.n, TRF__OF_ACT(run, trf__gpu_embed_gradient), *j);
-    if (j->dtable)
-        trf__launch<128>(run, "embed_gradient", j->positions, TRF__OF_ACT(run, trf__gpu_position_gradient), *j);
-}
-
-#endif
-
-// >>cuda-linear
-
-/* Weights as products read them: the matrix from its row on, and what lies `further` numbers behind its beginning. */
-TRF__FN const void *trf__weights_at(const trf__run *run, const trf__mat *w, int64_t further)
-{
-    if (run->element == sizeof(float)) return w->plain + further;
-    return (const trf__bf16 *)w->copy + further;
-}
-
-/* y = x w^T + b, in floats where `wide`, else as activations are; a bias in 16 bits is among the copies. */
-TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf__linear *j, int wide)
-{
-    int narrow = run->element != sizeof(float);
-    trf__lt p;
-    TRF__ZERO(p);
-    p.d = j->y; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->x; p.bias = j->b;
-    if (j->b && !wide) p.bias = trf__weights_at(run, &j->w, j->b - j->w.plain);
-    p.m = j->out; p.n = j->rows; p.k = j->in; p.lda = p.ldb = j->in; p.ldd = j->out; p.turn_a = 1;
-    p.narrow = narrow; p.narrow_d = narrow && !wide;
-    trf__cuda_product(run, what, &p);
-}
-
-TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j) { trf__cuda_project(run, "linear", j, 0); }
-
-#if !defined(TRF_NO_TRAIN)
-
-TRF__FN void trf__cuda_linear_dx(const trf__run *run, const trf__linear_dx *j)
-{
-    trf__lt p;
-    TRF__ZERO(p);
-    p.d = j->dx; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->dy;
-    p.m = j->in; p.n = j->rows; p.k = j->out; p.lda = p.ldd = j->in; p.ldb = j->out; p.add = j->add;
-    p.narrow = p.narrow_d = run->element != sizeof(float);
-    trf__cuda_product(run, "linear_dx", &p);
-}
-
-/* Sums of columns in two stages: slices of rows, then the slices in order. */
-typedef struct trf__column_sums_job {
-    float *sums[2], *partial;           /* (columns) each; (slices, outputs, columns) */
-    const trf__act *x;
-    int64_t rows, columns, ld, slices;
-    int outputs, first;
-} trf__column_sums_job;
-
-enum { TRF__SUM_COLUMNS = 32, TRF__SUM_ROWS = TRF__CUDA_THREADS / TRF__SUM_COLUMNS };
-
-TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
-{
-    return j->slices * trf__ceil_div(j->columns, TRF__SUM_COLUMNS);
-}
-
-/* As many slices as the room has for, of 64 rows at least. */
-TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows, int64_t columns, int first)
-{
-    trf__column_sums_job j;
-    TRF__ZERO(j);
-    j.partial = trf__cuda_of(run)->sums;
-    j.rows = rows; j.columns = columns; j.ld = columns;
-    j.slices = trf__min64(trf__min64(64, trf__ceil_div(rows, 64)), TRF__CUDA_SUMS / trf__max64(1, columns * outputs));
-    j.outputs = outputs; j.first = first;
-    return j;
-}
-
-/* each(row, column, sums) adds to the N sums of its column. A block has 32 columns of one slice, a warp every eighth
-   row of it; what the warps have is added in their order. */
-template <int N, class Each>
-TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Each each)
-{
-    int64_t across = (j->columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS;
-    int64_t rows = (j->rows + j->slices - 1) / j->slices;
-    for (int64_t tile = blockIdx.x; tile < across * j->slices; tile += gridDim.x) {
-        int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
-        int64_t end = (slice + 1) * rows < j->rows ? (slice + 1) * rows : j->rows;
-        float sums[N] = {};
-        for (int64_t r = slice * rows + threadIdx.x / TRF__SUM_COLUMNS; c < j->columns && r < end; r += TRF__SUM_ROWS)
-            each(r, c, sums);
-        for (int n = 0; n < N; n++) {
-            float sum = 0;
-            room[threadIdx.x] = sums[n];
-            __syncthreads();
-            for (unsigned w = threadIdx.x % TRF__SUM_COLUMNS; w < TRF__CUDA_THREADS; w += TRF__SUM_COLUMNS)
-                sum += room[w];
-            if (threadIdx.x < TRF__SUM_COLUMNS && c < j->columns) j->partial[(slice * N + n) * j->columns + c] = sum;
-            __syncthreads();
-        }
-    }
-}
-
-template <class A> TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
-{
-    TRF__SHARED(float, room, TRF__CUDA_THREADS);
-    trf__sum_slices<1>(&j, room, [&](int64_t r, int64_t c, float *sum) { *sum += trf__get<A>(j.x, r * j.ld + c); });
-}
-
-TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
-{
-    trf__each(j.columns * j.outputs, [&](int64_t i) {
-        int64_t output = i / j.columns, c = i % j.columns;
-        if (!j.sums[output]) return;
-        float sum = j.first ? 0 : j.sums[output][c];
-        for (int64_t s = 0; s < j.slices; s++) sum += j.partial[(s * j.outputs + output) * j.columns + c];
-        j.sums[output][c] = sum;
-    });
-}
-
-/* sum (=, +=) the columns of x: (rows, columns). Columns that are more than the room has are done in pieces. */
-TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum, const trf__act *x,
-                                   int64_t rows, int64_t columns, int first)
-{
-    int64_t c;
-    for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
-        trf__column_sums_job j = trf__sums_job(run, 1, rows, trf__min64(TRF__CUDA_SUMS, columns - c), first);
-        j.sums[0] = sum + c;
-        j.x = trf__act_at(run, (trf__act *)(uintptr_t)x, c); j.ld = columns;
-        trf__launch(run, what, trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_column_sums), j);
-        trf__launch(run, what, trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
-    }
-}
-
-TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
-{
-    int i;
-    for (i = 0; i < n; i++) {
-        const trf__linear_dw *j = &products[i];
-        trf__lt p;
-        TRF__ZERO(p);
-        p.d = j->dw; p.a = j->x; p.b = j->dy;
-        p.m = j->in; p.n = j->out; p.k = j->rows; p.lda = p.ldd = j->in; p.ldb = j->out;
-        p.turn_b = 1; p.narrow = run->element != sizeof(float); p.add = !j->first;
-        trf__cuda_product(run, "linear_dw", &p);
-        if (j->db) trf__cuda_column_sums(run, "linear_dw", j->db, j->dy, j->rows, j->out, j->first);
-    }
-}
-
-#endif
-
-// >>cuda-activate
-
-TRF__DEVICE float trf__gpu_sigmoid(float h) { return 1 / (1 + expf(-h)); }
-TRF__DEVICE float trf__gpu_normal(float h) { return fmaf(erff(h * 0.70710678118654752f), 0.5f, 0.5f); }
-
-TRF__DEVICE float trf__gpu_act(int kind, float h)
-{
-    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* NaN stays one */
-    return h * (kind == TRF_GELU ? trf__gpu_normal(h) : trf__gpu_sigmoid(h));
-}
-
-TRF__DEVICE float trf__gpu_slope(int kind, float h)
-{
-    float s;
-    if (kind == TRF_RELU) return h > 0 ? 1.0f : 0.0f;
-    if (kind == TRF_GELU) return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f), trf__gpu_normal(h));
-    s = trf__gpu_sigmoid(h);
-    return s * fmaf(h, 1 - s, 1.0f);
-}
-
-template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf__now *now)
-{
-    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width, [&](int64_t row, int64_t c, float factor) {
-        int64_t at = row * j.width + c;
-        trf__put<A>(j.a, at, trf__gpu_act(j.kind, trf__get<A>(j.h, at)) * factor);
-    });
-}
-
-TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
-{
-    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width), TRF__OF_ACT(run, trf__gpu_activate), *j,
-                run->now);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gradient j, const trf__now *now)
-{
-    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width, [&](int64_t row, int64_t c, float factor) {
-        int64_t at = row * j.width + c;
-        trf__put<A>(j.dh, at, trf__get<A>(j.da, at) * trf__gpu_slope(j.kind, trf__get<A>(j.h, at)) * factor);
-    });
-}
-
-TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
-{
-    trf__launch(run, "activate_gradient", trf__unit_tiles(j->rows, j->width),
-                TRF__OF_ACT(run, trf__gpu_activate_gradient), *j, run->now);
-}
-
-#endif
-
-// >>cuda-attention
-//
-// A tile is eight neighbouring rows of one head of one span, a warp each: queries, or in dk and dv keys. The block
-// walks the other side 32 rows at a time, a lane each, which lie in shared memory 64 columns at a time; the largest
-// thing that ever exists is (8, 32). Then a warp's lanes own columns of its result, 128 of them at a time: only
-// heads that are wider make the products again.
-
-enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
-
-/* One head of one span, and the rows of a tile: begin .. end - 1 of its `n` queries or keys. */
-struct trf__gpu_head : trf__head { int begin, end, n; };
-
-TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile, int64_t groups, int rows,
-                                           int of_keys)
-{
-    trf__gpu_head h;
-    (trf__head &)h = trf__head_of(in, tile / groups);
-    h.n = of_keys ? h.span->n_key : h.span->n_query;
-    h.begin = (int)(tile % groups) * rows;
-    h.end = h.begin + rows < h.n ? h.begin + rows : h.n;
-    return h;
-}
-
-/* How many keys query i sees, and how many the last one of the tile: 0 beyond the end. */
-TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i) { return i < h->n ? (int)trf__keys_seen(h, i) : 0; }
-TRF__DEVICE int trf__gpu_most(const trf__gpu_head *h)
-{
-    return h->begin < h->n ? (int)trf__keys_seen(h, h->end - 1) : 0;
-}
-
-/* Rows i .. i + 31, columns c .. c + 63 of this head of x, keys or queries, for the block; 0 beyond the ends. */
-template <class A>
-TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head *h, int64_t ld, int of_keys,
-                               int64_t i, int64_t c)
-{
-    int64_t n = of_keys ? h->span->n_key : h->span->n_query;
-    for (int e = (int)threadIdx.x; e < TRF__OTHERS * TRF__COLUMNS; e += TRF__CUDA_THREADS) {
-        int64_t row = i + e / TRF__COLUMNS, column = c + e % TRF__COLUMNS;
-        int there = row < n && column < h->in->d_head;
-        if (there) row = of_keys ? trf__key_row(h, row) : h->span->query + row;
-        to[e / TRF__COLUMNS * TRF__PITCH + e % TRF__COLUMNS] =
-            there ? trf__get<A>(x, row * ld + h->first + column) : 0;
-    }
-}
-
-/* sum += the dot product of a row of x, which begins at `at`, with this lane's row of the tile. */
-template <class A>
-TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const float *tile, int64_t columns)
-{
-    tile += threadIdx.x % 32 * TRF__PITCH;
-    for (int c = 0; c < TRF__COLUMNS && c < columns; c++) sum = fmaf(trf__get<A>(x, at + c), tile[c], sum);
-    return sum;
-}
-
-/* Which of eight keys, from 8 * eight on, one query keeps: a bit each. */
-TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t eight)
-{
-    uint32_t head = (uint32_t)h->head;
-    return trf__gpu_kept_of(now, &h->in->drop, (uint32_t)eight | head >> 12 << 17,
-                            (uint32_t)query | (head & 0xFFF) << 20, (uint32_t)h->span->sentence);
-}
-
-/* What dropout makes of the weight of one key for one query: scale or 0. */
-TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t key)
-{
-    return trf__gpu_kept(h, now, query, key / 8) >> key % 8 & 1 ? trf__gpu_scale(now, &h->in->drop) : 0;
-}
-
-/* own[i] += the sum over the others, from `other` on, of their weights times their columns `column` + 32 i. */
-template <class A>
-TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x, const trf__gpu_head *h,
-                                 int64_t ld, int of_keys, int64_t other, int64_t end, int64_t column)
-{
-    for (int k = 0; k < TRF__OTHERS && other + k < end; k++) {
-        int64_t row = of_keys ? trf__key_row(h, other + k) : h->span->query + other + k;
-        for (int i = 0; i < TRF__OWN; i++)
-            if (column + 32 * i < h->in->d_head)
-                own[i] = fmaf(weights[k], trf__get<A>(x, row * ld + h->first + column + 32 * i), own[i]);
-    }
-}
-
-template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now, int64_t groups)
-{
-    TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
-    TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
-        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
-        int64_t most = trf__gpu_most(&h), seen = trf__gpu_seen(&h, i);
-        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
-            float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
-            for (int64_t key = 0; key < most; key += TRF__OTHERS) {
-                float s = 0, higher, shrink, e;
-                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
-                    __syncthreads();
-                    trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
-                    __syncthreads();
-                    if (key + lane < seen)
-                        s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
-                }
-                higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
-                shrink = expf((maximum - higher) * h.scale);
-                e = key + lane < seen ? expf((s - higher) * h.scale) : 0;
-                maximum = higher;
-                sum = sum * shrink + trf__warp_sum(e);
-                if (key + lane < seen) e *= trf__gpu_weight_factor(&h, now, i, key + lane);
-                weights[warp * TRF__OTHERS + lane] = e;
-                __syncwarp();
-                for (int o = 0; o < TRF__OWN; o++) out[o] *= shrink;
-                trf__gpu_gather<A>(out, weights + warp * TRF__OTHERS, a.in.v, &h, a.in.ldk, 1, key, seen, c0 + lane);
-                __syncwarp();
-            }
-            if (i >= h.n) continue;
-            for (int o = 0; o < TRF__OWN; o++)
-                if (c0 + lane + 32 * o < d)
-                    trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o, seen > 0 ? out[o] / sum : 0);
-            if (a.stats && lane == 0) {
-                a.stats[(query * a.in.heads + h.head) * 2] = maximum;
-                a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum;
-            }
-        }
-    }
-}
-
-/* In 16 bits tensor cores make the products, 16 rows at a time, of heads up to 64 wide (wider ones leave too few
-   registers). A tile is 64 rows of one head, 16 for each of four warps; the other side's pass through shared memory,
-   64 or 32 at a time. Of every result (16, 8) lane 4 g + t holds rows g and g + 8, columns 2 t and 2 t + 1; two of
-   them side by side are already the left factor (16, 16) of the next product. D: d_head, rounded up with zeros. */
-
-#if !defined(TRF__GPU_ON_CPU)           /* which has its own of these three */
-/* d (16, 8) += a (16, 16) b (16, 8) */
-TRF__DEVICE void trf__mma(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-/* Four matrices (8, 8) turned: lanes 8 i .. 8 i + 7 point at the rows of matrix i. */
-TRF__DEVICE void trf__load_turned(uint32_t r[4], const trf__bf16 *row)
-{
-    uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
-}
-
-TRF__DEVICE float trf__quick_exp(float x) { return __expf(x); }
-#endif
-
-TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
-{
-    trf__bf16 l, h;
-    trf__narrow(&l, low);
-    trf__narrow(&h, high);
-    return (uint32_t)l.bits | (uint32_t)h.bits << 16;
-}
-
-/* Rows `first` .. of this head of x into shared memory, eight columns at a time; 0 beyond the ends. The rows there
-   are eight numbers longer, so that neighbouring ones lie in other banks. */
-template <int D, int ROWS>
-TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_head *h, int64_t ld, int of_keys,
-                               int first)
-{
-    int n = of_keys ? h->span->n_key : h->span->n_query, d = (int)h->in->d_head;
-    const trf__bf16 *from = (const trf__bf16 *)(const void *)x + h->first;
-    int whole = d % 8 == 0 && ld % 8 == 0 && (uintptr_t)x % 16 == 0;
-    from += (of_keys ? h->span->key : h->span->query) * ld;
-    for (int e = (int)threadIdx.x; e < ROWS * D / 8; e += TRF__MMA_THREADS) {
-        int row = first + e / (D / 8), c = e % (D / 8) * 8;
-        uint4 eight = {0, 0, 0, 0};
-        if (whole && row < n && c < d) eight = *(const uint4 *)(const void *)(from + row * ld + c);
-        else for (int k = 0; k < 8; k++)
-            if (row < n && c + k < d) ((trf__bf16 *)&eight)[k] = from[row * ld + c + k];
-        *(uint4 *)(void *)(to + e / (D / 8) * (D + 8) + c) = eight;
-    }
-}
-
-/* Which weights of a tile are kept: (QUERIES, KEYS / 8), a bit a key. */
-template <int QUERIES, int KEYS>
-TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf__now *now, int query, int key)
-{
-    for (int e = (int)threadIdx.x; e < QUERIES * KEYS / 8; e += TRF__MMA_THREADS)
-        kept[e] = (uint8_t)trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8));
-}
-
-/* The tile's own 64 rows of x, 16 a warp, as the left factor of products; they go through `room`. */
-template <int D>
-TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf__act *x, const trf__gpu_head *h,
-                              int64_t ld, int of_keys)
-{
-    int lane = (int)threadIdx.x % 32;
-    const trf__bf16 *from = room + ((int)threadIdx.x / 32 * 16 + lane / 4) * (D + 8) + lane % 4 * 2;
-    __syncthreads();
-    trf__mma_tile<D, TRF__MMA_ROWS>(room, x, h, ld, of_keys, h->begin);
-    __syncthreads();
-    for (int c = 0; c < D / 16; c++)
-        for (int i = 0; i < 4; i++)
-            a[c][i] = *(const uint32_t *)(const void *)(from + i % 2 * 8 * (D + 8) + c * 16 + i / 2 * 8);
-}
-
-/* s (16, 8 N) = a (16, D) tile^T; of the tile's rows `n` matter. */
-template <int D, int N>
-TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const trf__bf16 *tile, int n)
-{
-    int lane = (int)threadIdx.x % 32;
-    tile += lane / 4 * (D + 8) + lane % 4 * 2;
-    for (int j = 0; j < N; j++) {
-        s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
-        for (int c = 0; c < D / 16 && j * 8 < n; c++) {
-            const trf__bf16 *from = tile + j * 8 * (D + 8) + c * 16;
-            uint32_t b[2] = { *(const uint32_t *)(const void *)from, *(const uint32_t *)(const void *)(from + 8) };
-            trf__mma(s[j], a[c], b);
-        }
-    }
-}
-
-/* out (16, D) += s (16, 8 N) tile */
-template <int D, int N>
-TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], const trf__bf16 *tile, int n)
-{
-    int lane = (int)threadIdx.x % 32;
-    tile += lane % 16 * (D + 8) + lane / 16 * 8;
-    for (int j = 0; j < N / 2; j++) {
-        const float *left = s[2 * j], *right = s[2 * j + 1];
-        uint32_t a[4] = { trf__bf16_pair(left[0], left[1]), trf__bf16_pair(left[2], left[3]),
-                          trf__bf16_pair(right[0], right[1]), trf__bf16_pair(right[2], right[3]) };
-        for (int c = 0; c < D / 16 && j * 16 < n; c++) {
-            uint32_t b[4];
-            trf__load_turned(b, tile + j * 16 * (D + 8) + c * 16);
-            trf__mma(out[2 * c], a, b);
-            trf__mma(out[2 * c + 1], a, b + 2);
-        }
-    }
-}
-
-/* This lane's part of a result, times `factor` of each of its two rows, to the tile's rows of x. */
-template <int D>
-TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const float factor[2], const trf__gpu_head *h,
-                                int64_t ld, int of_keys)
-{
-    for (int e = 0; e < D / 2; e++) {
-        int row = h->begin + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
-        int column = e / 4 * 8 + (int)threadIdx.x % 4 * 2 + e % 2;
-        int64_t at = ((of_keys ? h->span->key : h->span->query) + row) * ld + h->first + column;
-        if (row < h->n && column < h->in->d_head) trf__put<trf__bf16>(x, at, out[e / 4][e % 4] * factor[e / 2 % 2]);
-    }
-}
-
-/* Over the four lanes that share a row. */
-TRF__DEVICE float trf__quad_sum(float x) { return trf__of_warp<2>(x, trf__plus()); }
-TRF__DEVICE float trf__quad_max(float x) { return trf__of_warp<2>(x, trf__larger()); }
-
-template <int D>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_attention(trf__attention a, const trf__now *now,
-                                                                            int64_t groups)
-{
-    enum { KEYS = 64 };
-    TRF__SHARED(trf__bf16, keys, KEYS * (D + 8));
-    TRF__SHARED(trf__bf16, values, KEYS * (D + 8));
-    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
-    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
-        int most = trf__gpu_most(&h);
-        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
-        float out[D / 8][4] = {}, maximum[2] = { -FLT_MAX, -FLT_MAX }, sum[2] = { 0, 0 };
-        uint32_t q[D / 16][4];
-        if (h.begin >= h.n) continue;
-        trf__mma_own<D>(q, keys, a.in.q, &h, a.in.ldq, 0);
-        for (int key = 0; key < most; key += KEYS) {
-            float s[KEYS / 8][4];
-            __syncthreads();
-            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
-            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
-            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
-            __syncthreads();
-            if (h.begin + row / 16 * 16 >= h.n) continue;       /* nothing for this warp */
-            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
-            for (int i = 0; i < 2; i++) {
-                float higher = maximum[i], shrink;
-                for (int j = 0; j < KEYS / 4; j++)
-                    if (key + j / 2 * 8 + t * 2 + j % 2 < seen[i]) higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
-                higher = trf__quad_max(higher);
-                shrink = trf__quick_exp((maximum[i] - higher) * h.scale);
-                maximum[i] = higher;
-                sum[i] *= shrink;
-                for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
-                for (int j = 0; j < KEYS / 4; j++) {
-                    float *e = &s[j / 2][i * 2 + j % 2];
-                    int column = t * 2 + j % 2, bit = kept[(row + i * 8) * (KEYS / 8) + j / 2] >> column & 1;
-                    *e = key + j / 2 * 8 + column < seen[i] ? trf__quick_exp((*e - higher) * h.scale) : 0;
-                    sum[i] += *e;
-                    *e *= bit ? trf__gpu_scale(now, &a.in.drop) : 0;
-                }
-            }
-            trf__mma_columns<D, KEYS / 8>(out, s, values, most - key);
-        }
-        for (int i = 0; i < 2; i++) {
-            int64_t query = h.span->query + h.begin + row + i * 8;
-            float all = trf__quad_sum(sum[i]);
-            sum[i] = all > 0 ? 1 / all : 0;
-            if (h.begin + row + i * 8 >= h.n || !a.stats || t > 0) continue;
-            a.stats[(query * a.in.heads + h.head) * 2] = maximum[i];
-            a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / all;
-        }
-        trf__mma_store<D>(a.out, out, sum, &h, a.in.heads * a.in.d_head, 0);
-    }
-}
-
-/* Whether those kernels can: keys that are not scattered over a cache, heads that fit. */
-TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
-{
-    return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64;
-}
-#define TRF__OF_WIDTH(j, kernel) ((j)->in.d_head <= 16 ? kernel<16> : (j)->in.d_head <= 32 ? kernel<32> : kernel<64>)
-
-/* Starts one of two kernels for groups of the rows of all heads; a span has `most` of them, or fewer. */
-template <class J>
-TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int64_t most,
-                               void (*mma)(J, const trf__now *, int64_t), void (*plain)(J, const trf__now *, int64_t))
-{
-    int can = trf__mma_can(run, &j->in);
-    int64_t groups = trf__ceil_div(most, can ? TRF__MMA_ROWS : TRF__CUDA_WARPS), heads = j->in.n_spans * j->in.heads;
-    if (can) trf__launch<TRF__MMA_THREADS>(run, what, heads * groups, mma, *j, run->now, groups);
-    else trf__launch(run, what, heads * groups, plain, *j, run->now, groups);
-}
-
-TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
-{
-    trf__launch_heads(run, "attention", a, a->in.most_queries, TRF__OF_WIDTH(a, trf__gpu_mma_attention),
-                      TRF__OF_ACT(run, trf__gpu_attention));
-}
-
-/* A block a query, a thread every 256th key. */
-template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
-{
-    TRF__SHARED(float, room, TRF__CUDA_WARPS);
-    trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 1, 0);
-    for (int64_t i = blockIdx.x; i < h.n; i += gridDim.x) {
-        float *w = a.weights + i * h.span->n_key, maximum = -FLT_MAX, sum = 0;
-        int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
-        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
-            float s = 0;
-            int64_t key = trf__key_row(&h, k) * a.in.ldk + h.first;
-            for (int64_t c = 0; c < a.in.d_head; c++)
-                s = fmaf(trf__get<A>(a.in.q, q + c), trf__get<A>(a.in.k, key + c), s);
-            w[k] = s;
-            maximum = fmaxf(maximum, s);
-        }
-        maximum = trf__block_max(maximum, room);
-        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) sum += w[k] = expf((w[k] - maximum) * h.scale);
-        sum = trf__block_sum(sum, room);
-        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS) w[k] = k < seen ? w[k] / sum : 0;
-    }
-}
-
-TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
-{
-    trf__launch(run, "attention_weights", a->in.most_queries, TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-/* The weight P of a key for a query, from their q k^T and the query's statistics. */
-TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t query, float s)
-{
-    const float *known = stats + (query * h->in->heads + h->head) * 2;
-    return expf((s - known[0]) * h->scale) * known[1];
-}
-
-/* dq: queries own, keys are the others. */
-template <class A>
-TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
-{
-    TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
-    TRF__SHARED(float, values, TRF__OTHERS * TRF__PITCH);
-    TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
-        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
-        int64_t most = trf__gpu_most(&h), seen = trf__gpu_seen(&h, i);
-        int64_t at = query * ldo + h.first;
-        float delta = 0;
-        for (int64_t c = lane; i < h.n && c < d; c += 32)
-            delta = fmaf(trf__get<A>(a.dout, at + c), trf__get<A>(a.out, at + c), delta);
-        delta = trf__warp_sum(delta);
-        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
-            float dq[TRF__OWN] = {0, 0, 0, 0};
-            for (int64_t key = 0; key < most; key += TRF__OTHERS) {
-                float s = 0, dp = 0;
-                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
-                    __syncthreads();
-                    trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
-                    trf__gpu_tile<A>(values, a.in.v, &h, a.in.ldk, 1, key, c);
-                    __syncthreads();
-                    if (key + lane >= seen) continue;
-                    s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
-                    dp = trf__gpu_dot<A>(dp, a.dout, at + c, values, d - c);
-                }
-                if (key + lane < seen) {
-                    dp *= trf__gpu_weight_factor(&h, now, i, key + lane);
-                    s = trf__gpu_weight(&h, a.stats, query, s) * (dp - delta) * h.scale;
-                }
-                weights[warp * TRF__OTHERS + lane] = s;
-                __syncwarp();
-                trf__gpu_gather<A>(dq, weights + warp * TRF__OTHERS, a.in.k, &h, a.in.ldk, 1, key, seen, c0 + lane);
-                __syncwarp();
-            }
-            for (int o = 0; o < TRF__OWN; o++)
-                if (i < h.n && c0 + lane + 32 * o < d)
-                    trf__put<A>(a.dq, query * a.in.ldq + h.first + c0 + lane + 32 * o, dq[o]);
-        }
-    }
-}
-
-/* dk and dv: keys own, queries are the others. */
-template <class A>
-TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
-{
-    TRF__SHARED(float, queries, TRF__OTHERS * TRF__PITCH);
-    TRF__SHARED(float, douts, TRF__OTHERS * TRF__PITCH);
-    TRF__SHARED(float, weights, 2 * TRF__CUDA_WARPS * TRF__OTHERS);
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 1);
-        int64_t key = h.begin + warp, row = h.span->key + key, d = a.in.d_head, ldo = a.in.heads * d;
-        int64_t n = h.span->n_query, at = row * a.in.ldk + h.first;
-        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
-            float dk[TRF__OWN] = {0, 0, 0, 0}, dv[TRF__OWN] = {0, 0, 0, 0};
-            for (int64_t first = 0; first < n; first += TRF__OTHERS) {
-                int64_t i = first + lane, query = h.span->query + i;
-                float s = 0, dp = 0, delta = 0, p = 0, factor = 0;
-                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
-                    __syncthreads();
-                    trf__gpu_tile<A>(queries, a.in.q, &h, a.in.ldq, 0, first, c);
-                    trf__gpu_tile<A>(douts, a.dout, &h, ldo, 0, first, c);
-                    __syncthreads();
-                    if (i >= n || key >= h.n || key >= trf__keys_seen(&h, i)) continue;
-                    delta = trf__gpu_dot<A>(delta, a.out, query * ldo + h.first + c, douts, d - c);
-                    s = trf__gpu_dot<A>(s, a.in.k, at + c, queries, d - c);
-                    dp = trf__gpu_dot<A>(dp, a.in.v, at + c, douts, d - c);
-                }
-                if (i < n && key < h.n && key < trf__keys_seen(&h, i)) {
-                    factor = trf__gpu_weight_factor(&h, now, i, key);
-                    p = trf__gpu_weight(&h, a.stats, query, s);
-                }
-                to_k[lane] = p * (dp * factor - delta) * h.scale;
-                to_v[lane] = p * factor;
-                __syncwarp();
-                trf__gpu_gather<A>(dk, to_k, a.in.q, &h, a.in.ldq, 0, first, n, c0 + lane);
-                trf__gpu_gather<A>(dv, to_v, a.dout, &h, ldo, 0, first, n, c0 + lane);
-                __syncwarp();
-            }
-            for (int o = 0; o < TRF__OWN; o++) {
-                int64_t c = c0 + lane + 32 * o;
-                if (key >= h.n || c >= d) continue;
-                trf__put<A>(a.dk, at + c, dk[o]);
-                trf__put<A>(a.dv, at + c, dv[o]);
-            }
-        }
-    }
-}
-
-template <int D>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_dq(trf__attention_gradient a,
-                                                                        const trf__now *now, int64_t groups)
-{
-    enum { KEYS = 32 };
-    TRF__SHARED(trf__bf16, tiles, 2 * KEYS * (D + 8));
-    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
-    trf__bf16 *keys = tiles, *values = tiles + KEYS * (D + 8);
-    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
-        int most = trf__gpu_most(&h), ldo = a.in.heads * (int)a.in.d_head;
-        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
-        float dq[D / 8][4] = {}, delta[2] = { 0, 0 }, ones[2] = { 1, 1 };
-        uint32_t q[D / 16][4], dout[D / 16][4];
-        if (h.begin >= h.n) continue;
-        trf__mma_own<D>(dout, tiles, a.dout, &h, ldo, 0);
-        trf__mma_own<D>(q, tiles, a.out, &h, ldo, 0);       /* for delta = dout . out */
-        for (int c = 0; c < D / 16; c++)
-            for (int i = 0; i < 4; i++) {
-                uint32_t x = q[c][i], y = dout[c][i], high = 0xFFFF0000u;
-                delta[i % 2] = fmaf(trf__float_of(x << 16), trf__float_of(y << 16), delta[i % 2]);
-                delta[i % 2] = fmaf(trf__float_of(x & high), trf__float_of(y & high), delta[i % 2]);
-            }
-        delta[0] = trf__quad_sum(delta[0]);
-        delta[1] = trf__quad_sum(delta[1]);
-        trf__mma_own<D>(q, tiles, a.in.q, &h, a.in.ldq, 0);
-        for (int key = 0; key < most; key += KEYS) {
-            float s[KEYS / 8][4], dp[KEYS / 8][4];
-            __syncthreads();
-            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
-            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
-            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
-            __syncthreads();
-            if (h.begin + row / 16 * 16 >= h.n) continue;
-            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
-            trf__mma_rows<D, KEYS / 8>(dp, dout, values, most - key);
-            for (int j = 0; j < KEYS / 8; j++)
-                for (int e = 0; e < 4; e++) {
-                    int column = t * 2 + e % 2, r = row + e / 2 * 8;
-                    float p = 0, factor = 0;
-                    if (key + j * 8 + column < seen[e / 2])
-                        p = trf__gpu_weight(&h, a.stats, h.span->query + h.begin + r, s[j][e]);
-                    if (kept[r * (KEYS / 8) + j] >> column & 1) factor = trf__gpu_scale(now, &a.in.drop);
-                    s[j][e] = p * (dp[j][e] * factor - delta[e / 2]) * h.scale;
-                }
-            trf__mma_columns<D, KEYS / 8>(dq, s, keys, most - key);
-        }
-        trf__mma_store<D>(a.dq, dq, ones, &h, a.in.ldq, 0);
-    }
-}
-
-/* What dk and dv need of a query: what its weights are made with, delta = dout . out, and how many keys it sees. */
-typedef struct trf__known { float maximum, factor, delta; int seen; } trf__known;
-
-/* Of 32 queries, by four threads each. */
-TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient *a, const trf__gpu_head *h,
-                                int first)
-{
-    int64_t i = first + (int)threadIdx.x / 4, at = (h->span->query + i) * a->in.heads + h->head, c;
-    int here = i < h->span->n_query;
-    trf__known q = { 0, 0, 0, 0 };
-    for (c = threadIdx.x % 4; here && c < a->in.d_head; c += 4)
-        q.delta = fmaf(trf__get<trf__bf16>(a->dout, at * a->in.d_head + c),
-                       trf__get<trf__bf16>(a->out, at * a->in.d_head + c), q.delta);
-    q.delta = trf__quad_sum(q.delta);
-    if (here) {
-        q.maximum = a->stats[at * 2];
-        q.factor = a->stats[at * 2 + 1];
-        q.seen = (int)trf__keys_seen(h, i);
-    }
-    if (threadIdx.x % 4 == 0) known[threadIdx.x / 4] = q;
-}
-
-/* Here rows are keys and columns are queries. */
-template <int D>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__attention_gradient a,
-                                                                         const trf__now *now, int64_t groups)
-{
-    enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
-    TRF__SHARED(trf__bf16, tiles, 2 * QUERIES * (D + 8));
-    TRF__SHARED(uint8_t, kept, QUERIES * KEYS / 8);
-    TRF__SHARED(trf__known, known, QUERIES);
-    trf__bf16 *queries = tiles, *douts = tiles + QUERIES * (D + 8);
-    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, KEYS, 1);
-        int n = h.span->n_query, first = 0;
-        float dk[D / 8][4] = {}, dv[D / 8][4] = {}, ones[2] = { 1, 1 };
-        uint32_t k[D / 16][4], v[D / 16][4];
-        if (h.begin >= h.n) continue;
-        if (a.in.causal && h.begin > h.n - n) first = h.begin - (h.n - n);      /* the first that sees one of these */
-        trf__mma_own<D>(k, tiles, a.in.k, &h, a.in.ldk, 1);
-        trf__mma_own<D>(v, tiles, a.in.v, &h, a.in.ldk, 1);
-        for (; first < n; first += QUERIES) {
-            float s[QUERIES / 8][4], ds[QUERIES / 8][4];
-            __syncthreads();
-            trf__mma_tile<D, QUERIES>(queries, a.in.q, &h, a.in.ldq, 0, first);
-            trf__mma_tile<D, QUERIES>(douts, a.dout, &h, a.in.heads * (int)a.in.d_head, 0, first);
-            trf__mma_kept<QUERIES, KEYS>(kept, &h, now, first, h.begin);
-            trf__mma_known(known, &a, &h, first);
-            __syncthreads();
-            if (h.begin + row / 16 * 16 >= h.n) continue;
-            trf__mma_rows<D, QUERIES / 8>(s, k, queries, n - first);
-            trf__mma_rows<D, QUERIES / 8>(ds, v, douts, n - first);
-            for (int j = 0; j < QUERIES / 8; j++)
-                for (int e = 0; e < 4; e++) {
-                    int column = j * 8 + t * 2 + e % 2, r = row + e / 2 * 8;
-                    const trf__known *q = &known[column];
-                    float p = 0, factor = 0;
-                    if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale) * q->factor;
-                    if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1) factor = trf__gpu_scale(now, &a.in.drop);
-                    s[j][e] = p * factor;
-                    ds[j][e] = p * (ds[j][e] * factor - q->delta) * h.scale;
-                }
-            trf__mma_columns<D, QUERIES / 8>(dv, s, douts, n - first);
-            trf__mma_columns<D, QUERIES / 8>(dk, ds, queries, n - first);
-        }
-        trf__mma_store<D>(a.dk, dk, ones, &h, a.in.ldk, 1);
-        trf__mma_store<D>(a.dv, dv, ones, &h, a.in.ldk, 1);
-    }
-}
-
-TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
-{
-    trf__launch_heads(run, "attention_gradient", a, a->in.most_queries, TRF__OF_WIDTH(a, trf__gpu_mma_dq),
-                      TRF__OF_ACT(run, trf__gpu_attention_dq));
-    trf__launch_heads(run, "attention_gradient", a, a->in.most_keys, TRF__OF_WIDTH(a, trf__gpu_mma_dkv),
-                      TRF__OF_ACT(run, trf__gpu_attention_dkv));
-}
-
-#endif
-
-// >>cuda-norm
-
-/* feature(column) for a lane's part of a row: every 32nd unit, in all passes: it reads what it wrote itself. */
-template <class Do> TRF__DEVICE void trf__lane_features(int64_t d, Do feature)
-{
-    for (int64_t unit = threadIdx.x % 32; unit < trf__units(d); unit += 32)
-        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) feature(trf__feature(unit, k));
-}
-
-/* A warp a row. */
-template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
-{
-    int lane = (int)threadIdx.x % 32;
-    int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
-    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows; row += warps) {
-        const trf__act *s = j.sub ? j.s : j.x;
-        float begin, mean, r, sum = 0, squares = 0;
-        for (int64_t unit = lane; j.sub && unit < trf__units(d); unit += 32) {
-            float factor[TRF__UNIT];
-            trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
-            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
-                int64_t at = row * d + trf__feature(unit, k);
-                trf__put<A>(j.s, at, fmaf(trf__get<A>(j.sub, at), factor[k], trf__get<A>(j.x, at)));
-            }
-        }
-        if (!j.y) continue;
-        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);   /* see trf__norm_row */
-        trf__lane_features(d, [&](int64_t c) { sum += trf__get<A>(s, row * d + c) - begin; });
-        mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
-        trf__lane_features(d, [&](int64_t c) {
-            float centered = trf__get<A>(s, row * d + c) - mean;
-            squares = fmaf(centered, centered, squares);
-        });
-        squares = trf__warp_sum(squares);
-        if (j.rule == TRF_NORM_ANNOTATED)
-            r = (float)(1 / (sqrt((double)squares / (double)(d > 1 ? d - 1 : 1)) + j.epsilon));
-        else r = (float)(1 / sqrt((double)squares / (double)d + j.epsilon));
-        trf__lane_features(d, [&](int64_t c) {
-            trf__put<A>(j.y, row * d + c,
-                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c] : 0));
-        });
-        if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
-    }
-}
-
-TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
-{
-    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS), TRF__OF_ACT(run, trf__gpu_add_norm), *j,
-                run->now);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-template <class A> TRF__DEVICE float trf__gpu_norm_dy(const trf__norm_gradient *j, int64_t at)
-{
-    return trf__get<A>(j->dy, at) + (j->dy2 ? trf__get<A>(j->dy2, at) : 0);
-}
-
-/* A warp a row, as in the forward. A lane has read its own dy, dy2 and ds_in when it writes there. */
-template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j, const trf__now *now)
-{
-    int lane = (int)threadIdx.x % 32;
-    int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
-    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows; row += warps) {
-        float mean = 0, r = 1, average = 0, pull = 0, sum = 0, dot = 0;
-        if (j.gain) {
-            double slope;
-            mean = j.stats[2 * row];
-            r = j.stats[2 * row + 1];
-            trf__lane_features(d, [&](int64_t c) {
-                float g = trf__gpu_norm_dy<A>(&j, row * d + c);
-                sum = fmaf(g, j.gain[c], sum);
-                dot = fmaf(g * (trf__get<A>(j.s, row * d + c) - mean), j.gain[c], dot);
-            });
-            sum = trf__warp_sum(sum);
-            dot = trf__warp_sum(dot);
-            slope = (double)r * (double)r / (double)d;
-            if (j.rule == TRF_NORM_ANNOTATED) {
-                double deviation = 1 / (double)r - j.epsilon;
-                slope = deviation > 0 && d > 1 ? (double)r / ((double)(d - 1) * deviation) : 0;
-            }
-            average = j.rule == TRF_NORM_RMS ? 0 : (float)(-(double)sum / (double)d);
-            pull = (float)(-slope * (double)dot);
-        }
-        for (int64_t unit = lane; unit < trf__units(d); unit += 32) {
-            float factor[TRF__UNIT];
-            if (j.dsub) trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
-            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
-                int64_t c = trf__feature(unit, k), at = row * d + c;
-                float ds = trf__gpu_norm_dy<A>(&j, at);
-                if (j.gain) {
-                    ds = fmaf(trf__get<A>(j.s, at) - mean, pull, fmaf(ds, j.gain[c], average));
-                    ds = fmaf(ds, r, j.ds_in ? trf__get<A>(j.ds_in, at) : 0);
-                }
-                trf__put<A>(j.ds, at, ds);
-                if (j.dsub) trf__put<A>(j.dsub, at, ds * factor[k]);
-            }
-        }
-    }
-}
-
-/* Of dgain and dbias. */
-template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j)
-{
-    TRF__SHARED(float, room, TRF__CUDA_THREADS);
-    trf__sum_slices<2>(&j, room, [&](int64_t r, int64_t c, float *sums) {
-        float g = trf__gpu_norm_dy<A>(&n, r * j.ld + c);
-        sums[0] = fmaf(g, (trf__get<A>(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1], sums[0]);
-        sums[1] += g;
-    });
-}
-
-/* Columns that are more than the room has are summed in pieces. */
-TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
-{
-    int64_t c, most = TRF__CUDA_SUMS / 2;
-    for (c = 0; n->gain && c < n->d; c += most) {
-        trf__column_sums_job j = trf__sums_job(run, 2, n->rows, trf__min64(most, n->d - c), n->first);
-        trf__norm_gradient piece = *n;
-        piece.dy = trf__act_at(run, (trf__act *)(uintptr_t)n->dy, c);
-        piece.dy2 = trf__act_at(run, (trf__act *)(uintptr_t)n->dy2, c);
-        piece.s = trf__act_at(run, (trf__act *)(uintptr_t)n->s, c);
-        j.ld = n->d;
-        j.sums[0] = n->dgain + c; j.sums[1] = n->dbias ? n->dbias + c : NULL;
-        trf__launch(run, "norm_gradient", trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_norm_sums), piece, j);
-        trf__launch(run, "norm_gradient", trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
-    }
-    trf__launch(run, "norm_gradient", trf__ceil_div(n->rows, TRF__CUDA_WARPS),
-                TRF__OF_ACT(run, trf__gpu_norm_gradient), *n, run->now);
-}
-
-#endif
-
-// >>cuda-pool      a block a sequence, a thread a column
-
-template <class A> TRF__KERNEL void trf__gpu_pool(trf__pool j)
-{
-    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
-        const trf__span *span = &j.spans[s];
-        int64_t n = trf__pooled(span, j.most);
-        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
-            float sum = 0;
-            for (int64_t r = 0; r < n; r++) sum += trf__get<A>(j.from, (span->query + r) * j.d + c);
-            trf__put<A>(j.to, s * j.d + c, n > 0 ? sum * (1 / (float)n) : 0);
-        }
-    }
-}
-
-TRF__FN void trf__cuda_pool(const trf__run *run, const trf__pool *j)
-{
-    trf__launch<128>(run, "pool", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool), *j);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool j)
-{
-    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
-        const trf__span *span = &j.spans[s];
-        int64_t n = trf__pooled(span, j.most);
-        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
-            float share = n > 0 ? trf__get<A>(j.from, s * j.d + c) * (1 / (float)n) : 0;
-            for (int64_t r = 0; r < span->n_query; r++)
-                trf__put<A>(j.to, (span->query + r) * j.d + c, r < n ? share : 0);
-        }
-    }
-}
-
-TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool *j)
-{
-    trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient), *j);
-}
-
-#endif
-
-// >>cuda-loss      the vocabulary, in chunks of rows whose logits fit into the room
-
-/* Every chunk reads and writes the whole (vocab, d) gradient, which is less than a tenth of what its logits move if
-   it has 8 d rows; but no more than 2^28 logits, and 256 rows at least. */
-TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
-{
-    int64_t most = trf__times(8, d);
-    most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
-    return trf__max64(1, trf__min64(rows, most));
-}
-
-TRF__FN size_t trf__cuda_loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab, int64_t d,
-                                  trf__act **logits, int32_t **hit)
-{
-    trf__cursor cursor = trf__cursor_at(room);
-    *logits = (trf__act *)trf__take(&cursor, trf__cuda_chunk(rows, vocab, d),
-                                    trf__bytes(vocab, trf__cuda_element(device)));
-    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
-    return cursor.used;
-}
-
-TRF__FN size_t trf__cuda_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int)
-{
-    trf__act *logits;
-    int32_t *hit;
-    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, &logits, &hit);
-}
-
-/* A block a row; a thread every 256th logit. */
-template <class A>
-TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit, int64_t row0, int64_t rows)
-{
-    TRF__SHARED(float, room, TRF__CUDA_WARPS);
-    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-        A *z = (A *)(void *)logits + r * l.vocab;
-        float maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
-        int64_t row = row0 + r, c;
-        int32_t target = l.targets[row];
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
-            maximum = fmaxf(maximum, trf__wide(z[c]));
-        maximum = trf__block_max(maximum, room);
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
-            sum += expf(trf__wide(z[c]) - maximum);
-            total += fmaf(trf__wide(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
-        }
-        sum = trf__block_sum(sum, room);
-        total = trf__block_sum(total, room);
-        at_target = target >= 0 ? trf__wide(z[target]) : 0;
-        at_zero = target >= 0 && l.zero_column >= 0 ? trf__wide(z[l.zero_column]) : 0;
-        __syncthreads();                /* everybody has read them: z becomes dz */
-        if (threadIdx.x == 0) {
-            double log_sum = log((double)sum), all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
-            double zero = l.zero_column >= 0 ? (double)at_zero - (double)maximum - log_sum : 0;
-            double nll = (double)maximum - (double)at_target + log_sum, loss = (l.on - l.off) * nll;
-            if (l.off != 0) loss -= l.off * (all - zero);
-            l.row_nll[row] = target < 0 ? 0 : nll;
-            l.row_loss[row] = target < 0 ? 0 : loss - l.entropy;
-            hit[row] = target >= 0 && at_target >= maximum;
-        }
-        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
-            float dz = target < 0 ? 0 : fmaf(expf(trf__wide(z[c]) - maximum), 1 / sum, (float)-l.off);
-            if (c == target) dz -= (float)(l.on - l.off);
-            if (target >= 0 && c == l.zero_column) dz += (float)l.off;
-            trf__narrow(&z[c], dz);
-        }
-    }
-}
-
-/* One block. */
-TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int32_t *hit)
-{
-    TRF__SHARED(double, room, TRF__CUDA_WARPS);
-    trf__sums sums = {0, 0, 0, 0};
-    for (int64_t i = threadIdx.x; i < l.rows; i += TRF__CUDA_THREADS) {
-        sums.loss += l.row_loss[i];
-        sums.nll += l.row_nll[i];
-        sums.correct += hit[i];
-        sums.tokens += l.targets[i] >= 0;
-    }
-    sums.loss = trf__block_sum(sums.loss, room);
-    sums.nll = trf__block_sum(sums.nll, room);
-    sums.correct = trf__block_sum(sums.correct, room);
-    sums.tokens = trf__block_sum(sums.tokens, room);
-    if (threadIdx.x == 0) trf__loss_told(&l, now, &sums);
-}
-
-TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
-{
-    int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
-    trf__linear z;
-    int32_t *hit;
-    z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
-    trf__cuda_loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
-    /* once without rows too: `first` sets the gradients of the weight */
-    for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
-        z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
-        z.rows = rows = trf__min64(chunk, l->rows - row0);
-        trf__cuda_project(run, "cross_entropy", &z, 0);
-        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, z.y, hit, row0, rows);
-#if !defined(TRF_NO_TRAIN)
-        if (l->dx) {
-            trf__linear_dx dx;
-            trf__linear_dw dw;
-            TRF__ZERO(dx);
-            dx.dx = trf__act_at(run, l->dx, row0 * l->d); dx.dy = z.y; dx.w = l->w;
-            dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
-            trf__cuda_linear_dx(run, &dx);
-            TRF__ZERO(dw);
-            dw.dw = l->dw; dw.dy = z.y; dw.x = z.x;
-            dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
-            dw.first = l->first && row0 == 0;
-            if (l->dw) trf__cuda_linear_dw(run, &dw, 1);
-            if (l->db) trf__cuda_column_sums(run, "cross_entropy", l->db, z.y, rows, l->vocab, dw.first);
-        }
-#endif
-    }
-    trf__launch(run, "cross_entropy", 1, trf__gpu_loss_sums, *l, run->now, hit);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-// >>cuda-adam      clip and adam
-
-/* A block a tile: its sum of squares. */
-TRF__KERNEL void trf__gpu_squares(trf__clip j)
-{
-    TRF__SHARED(double, room, TRF__CUDA_WARPS);
-    for (int64_t t = blockIdx.x; t < j.n_tiles; t += gridDim.x) {
-        const float *x = j.gradients + j.tiles[t].begin;
-        double sum = 0;
-        for (int64_t i = threadIdx.x; i < j.tiles[t].n; i += TRF__CUDA_THREADS) sum += (double)x[i] * (double)x[i];
-        sum = trf__block_sum(sum, room);
-        if (threadIdx.x == 0) j.partial[t] = sum;
-    }
-}
-
-/* The first tile with a number that is not finite, or -1, for the whole block. */
-TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *room)
-{
-    for (int64_t t = 0; t < j->n_tiles; t++) {
-        double bad = 0;
-        if (trf__is_finite(j->partial[t])) continue;
-        for (int64_t i = threadIdx.x; i < j->tiles[t].n; i += TRF__CUDA_THREADS)
-            bad += !trf__is_finite((double)j->gradients[j->tiles[t].begin + i]);
-        if (trf__block_sum(bad, room) > 0) return t;
-    }
-    return -1;
-}
-
-/* One block: the verdict. */
-TRF__KERNEL void trf__gpu_verdict(trf__clip j)
-{
-    TRF__SHARED(double, room, TRF__CUDA_WARPS);
-    double sum = 0;
-    int64_t bad = -1;
-    for (int64_t t = threadIdx.x; t < j.n_tiles; t += TRF__CUDA_THREADS) sum += j.partial[t];
-    sum = trf__block_sum(sum, room);
-    if (!trf__is_finite(sum)) bad = trf__gpu_bad_tile(&j, room);
-    if (threadIdx.x == 0) trf__judge(&j, sum, bad);
-}
-
-TRF__FN void trf__cuda_clip(const trf__run *run, const trf__clip *j)
-{
-    trf__launch(run, "clip", j->n_tiles, trf__gpu_squares, *j);
-    trf__launch(run, "clip", 1, trf__gpu_verdict, *j);
-}
-
-/* beta old + (1 - beta) x */
-TRF__DEVICE float trf__gpu_mean(float old, float x, double beta)
-{
-    return beta < 0.5 ? fmaf((float)beta, old - x, x) : fmaf((float)(1 - beta), x - old, old);
-}
-
-/* A block a tile. */
-TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
-{
-    TRF__SHARED(trf__adam_job, job, 1);
-    const float most = (float)TRF__MOST_GRADIENT;
-    float rate, v_scale, inside, outside, least_root, scale1, scale2;
-    if (a.verdict->skipped) return;
-    for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
-        int decay = a.tiles[t].decay;
-        float l2, shrink;
-        if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, a.tiles[t].missed, now->learning_rate);
-        __syncthreads();
-        rate = (float)-job->rate; v_scale = (float)job->v_scale;
-        inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
-        scale1 = (float)job->scale1; scale2 = (float)job->scale2; least_root = (float)job->least_root;
-        l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
-        for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
-            int64_t i = a.tiles[t].begin + k;
-            float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)), moved;
-            float m = trf__gpu_mean(a.m[i], g, a.beta1);
-            float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
-            moved = fmaxf(sqrtf(fmaf(v, v_scale, inside)), least_root) + outside;
-            moved = fmaf(rate, m / moved, fmaf(shrink, p, p));
-            if (!(moved - moved < 1)) moved = p;            /* infinity - infinity is not less */
-            a.p[i] = moved;
-            if (a.copy) trf__narrow((trf__bf16 *)a.copy + i, moved);
-            a.m[i] = m; a.v[i] = v;
-        }
-        __syncthreads();                /* before the next tile's job */
-    }
-}
-
-TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
-{
-    trf__launch(run, "adam", a->n_tiles, trf__gpu_adam, *a, run->now);
-}
-
-#endif
-
-// >>cuda-top       what search asks of a row of logits, and which rows its rows continue
-
-enum { TRF__TOP_EACH = 8, TRF__TOP_SLICE = TRF__TOP_EACH * TRF__CUDA_THREADS };   /* logits: a thread's, a block's */
-
-/* Rows are cut into slices, so that few rows of a large vocabulary are work for many blocks. */
-typedef struct trf__top_parts {
-    int64_t slices;
-    float *sums;                /* (rows, slices, 2) maximum, and sum of exponentials above it */
-    uint64_t *keys;             /* (rows, slices, n) the best of a slice, best first; 0: no more */
-    float *logits;              /* (rows, vocab) */
-} trf__top_parts;
-
-TRF__FN size_t trf__cuda_top_cut(void *room, int64_t rows, int64_t vocab, int64_t n, trf__top_parts *p)
-{
-    trf__cursor cursor = trf__cursor_at(room);
-    p->slices = trf__ceil_div(vocab, TRF__TOP_SLICE);
-    p->sums = (float *)trf__take(&cursor, rows, trf__bytes(p->slices, 2 * sizeof(float)));
-    p->keys = (uint64_t *)trf__take(&cursor, rows, trf__bytes(p->slices, trf__bytes(n, sizeof(uint64_t))));
-    p->logits = (float *)trf__take(&cursor, rows, trf__bytes(vocab, sizeof(float)));
-    return cursor.used;
-}
-
-TRF__FN size_t trf__cuda_top_room(const trf_device *, int64_t rows, int64_t vocab, int64_t n)
-{
-    trf__top_parts parts;
-    return trf__cuda_top_cut(NULL, rows, vocab, n, &parts);
-}
-
-/* A logit and its id as a number that is the larger the better it is: the logit first, of equal ones the lower id.
-   A float's bits are in order once those of negative ones are turned over; -0 becomes 0. */
-TRF__DEVICE uint64_t trf__top_key(float z, int64_t id)
-{
-    uint32_t u = trf__float_bits(z + 0.0f);
-    return (uint64_t)(u >> 31 ? ~u : u | 0x80000000u) << 32 | (uint32_t)~id;
-}
-
-/* A block a slice, a thread every 256th logit of it: the best one, then, without it, the next, and so on. */
-TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
-{
-    TRF__SHARED(float, room, TRF__CUDA_WARPS);
-    TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
-    for (int64_t tile = blockIdx.x; tile < t.rows * p.slices; tile += gridDim.x) {
-        int64_t row = tile / p.slices, begin = tile % p.slices * TRF__TOP_SLICE + threadIdx.x;
-        int32_t only = t.only ? t.only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t.eos : -1;
-        float z[TRF__TOP_EACH], maximum = -FLT_MAX, sum = 0;
-        uint64_t keys[TRF__TOP_EACH];
-        for (int i = 0; i < TRF__TOP_EACH; i++) {
-            int64_t c = begin + i * TRF__CUDA_THREADS;
-            z[i] = c < t.vocab && c != without ? p.logits[row * t.vocab + c] : -INFINITY;
-            bool banned = c == t.banned[0] || c == t.banned[1] || c == t.banned[2];
-            keys[i] = z[i] > -INFINITY && !banned ? trf__top_key(z[i], c) : 0;
-            maximum = fmaxf(maximum, z[i]);
-        }
-        maximum = trf__block_max(maximum, room);
-        for (int i = 0; i < TRF__TOP_EACH; i++) sum += expf(z[i] - maximum);
-        sum = trf__block_sum(sum, room);
-        if (threadIdx.x == 0) { p.sums[2 * tile] = maximum; p.sums[2 * tile + 1] = sum; }
-        for (int64_t k = 0; only < 0 && k < t.n; k++) {
-            uint64_t next = 0;
-            for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] > next) next = keys[i];
-            next = trf__block_max(next, best);
-            for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] == next) keys[i] = 0;
-            if (threadIdx.x == 0) p.keys[tile * t.n + k] = next;
-        }
-    }
-}
-
-/* A block a row: what its slices have found. */
-TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
-{
-    TRF__SHARED(float, room, TRF__CUDA_WARPS);
-    TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
-    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
-        const float *sums = p.sums + 2 * row * p.slices;
-        const uint64_t *keys = p.keys + row * p.slices * t.n;
-        int32_t only = t.only ? t.only[row] : TRF__ANY;
-        float maximum = -FLT_MAX, sum = 0;
-        uint64_t last = UINT64_MAX;
-        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS) maximum = fmaxf(maximum, sums[2 * s]);
-        maximum = trf__block_max(maximum, room);
-        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
-            sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
-        double lse = (double)maximum + log((double)trf__block_sum(sum, room));
-        for (int64_t i = 0; i < t.n; i++) {
-            uint64_t next = 0;
-            for (int64_t k = threadIdx.x; only < 0 && k < p.slices * t.n; k += TRF__CUDA_THREADS)
-                if (keys[k] > next && keys[k] < last) next = keys[k];
-            last = trf__block_max(next, best);
-            int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
-            if (threadIdx.x != 0) continue;
-            t.ids[row * t.n + i] = id;
-            t.log_probabilities[row * t.n + i] = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id] - lse;
-        }
-    }
-}
-
-TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
-{
-    trf__top_parts parts;
-    trf__linear z;
-    trf__cuda_top_cut(t->room, t->rows, t->vocab, t->n, &parts);
-    z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
-    z.rows = t->rows; z.out = t->vocab; z.in = t->d;
-    trf__cuda_project(run, "top", &z, 1);
-    trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
-    trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
-}
-
-/* A block a row, a thread a token of its past. */
-TRF__KERNEL void trf__gpu_ancestors(trf__ancestors j)
-{
-    for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
-        for (int32_t i = (int32_t)threadIdx.x; i <= j.position[r]; i += (int32_t)blockDim.x)
-            j.to[r * j.stride + i] = i < j.position[r] ? j.from[j.parents[r] * j.stride + i] : j.slots[r];
-}
-
-TRF__FN void trf__cuda_ancestors(const trf__run *run, const trf__ancestors *j)
-{
-    trf__launch<128>(run, "ancestors", j->rows, trf__gpu_ancestors, *j);
-}
-
-/* A block a row. */
-template <class A> TRF__KERNEL void trf__gpu_remember(trf__remember j)
-{
-    for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
-        for (int64_t c = threadIdx.x; c < j.width && j.slots[r] >= 0; c += blockDim.x)
-            ((A *)(void *)j.cache)[j.slots[r] * j.width + c] = ((const A *)(const void *)j.fresh)[r * j.width + c];
-}
-
-TRF__FN void trf__cuda_remember(const trf__run *run, const trf__remember *j)
-{
-    trf__launch<128>(run, "remember", j->rows, TRF__OF_ACT(run, trf__gpu_remember), *j);
-}
-
-// >>cuda-advance
-
-/* One block, a thread a sentence: each runs its search; its rows are behind those of lower threads. */
-TRF__KERNEL void trf__gpu_advance(trf__advance a)
-{
-    TRF__SHARED(int32_t, rows, TRF__CUDA_THREADS);
-    trf__progress now = trf__advance_from(&a);
-    int32_t end = a.progress->n_live + a.begin;
-    for (int32_t k0 = now.n_live; k0 < end; k0 += TRF__CUDA_THREADS) {
-        int32_t k = k0 + (int32_t)threadIdx.x, live = 0, place = 0, before = 0, number = now.n_live, row = now.rows;
-        if (k < end) {
-            before = a.begin ? 0 : a.starts[k];
-            place = trf__advance_sentence(&a, k);
-            live = a.beams[place].live;
-        }
-        rows[threadIdx.x] = live;
-        __syncthreads();
-        for (int32_t t = 0; t < TRF__CUDA_THREADS; t++) {
-            if (t == (int32_t)threadIdx.x) { number = now.n_live; row = now.rows; }
-            now.n_live += rows[t] > 0;
-            now.rows += rows[t];
-        }
-        __syncthreads();                /* all have read their place before anybody takes another's */
-        if (live > 0) trf__advance_rows(&a, place, number, row, before, now.at);
-    }
-    for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS) trf__advance_nobody(&a, r);
-    for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS) a.cross[k].n_query = 0;
-    __syncthreads();                    /* all have read how far it was */
-    if (threadIdx.x == 0) *a.progress = now;
-}
-
-TRF__FN void trf__cuda_advance(const trf__run *run, const trf__advance *a)
-{
-    trf__launch(run, "advance", 1, trf__gpu_advance, *a);
-}
-
-// >>cuda-state
-
-/* Whether this program has kernels for the device, or why not. */
-TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
-{
-    trf__on_device here(device->index);
-    cudaFuncAttributes attributes;
-    int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    if (e == cudaSuccess && n > 0 && device->index >= n)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.index",
-                         "this machine has %d CUDA devices, got number %d", n, device->index);
-    if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_ancestors);
-    (void)cudaGetLastError();
-    if (e != cudaSuccess || n == 0)
-        return trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA device %d cannot be used: %s",
-                         device->index, e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
-    return TRF_OK;
-}
-
-TRF__FN size_t trf__cuda_state_bytes(const trf__run *, int64_t, int64_t, int64_t)
-{
-    return sizeof(trf__cuda) + TRF__CUDA_WORKSPACE + TRF__CUDA_SUMS * sizeof(float);
-}
-
-/* Nothing depends on the length of sequences. */
-TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, int64_t, trf_error *) { return TRF_OK; }
-
-TRF__FN void trf__cuda_close(trf__run *run)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    trf__on_device here(run->device.index);
-    int i;
-    if (!cuda) return;
-    (void)cudaStreamSynchronize(cudaStreamLegacy);
-    for (i = 0; i < TRF__CUDA_STAGES; i++) {
-        if (cuda->stages[i].read) (void)cudaEventDestroy(cuda->stages[i].read);
-        if (cuda->stages[i].memory) (void)cudaFreeHost(cuda->stages[i].memory);
-    }
-    for (i = 0; i < TRF__CUDA_LISTS; i++)
-        if (cuda->lists[i].graph) (void)cudaGraphExecDestroy(cuda->lists[i].graph);
-    if (cuda->recorder) (void)cudaStreamDestroy(cuda->recorder);
-    if (cuda->preference) (void)cublasLtMatmulPreferenceDestroy(cuda->preference);
-    if (cuda->lt) (void)cublasLtDestroy(cuda->lt);
-    if (cuda->workspace) (void)cudaFree(cuda->workspace);
-    if (cuda->sums) (void)cudaFree(cuda->sums);
-    trf__free(&run->hooks, cuda, sizeof *cuda);
-    run->state = NULL;
-}
-
-/* Events, a stream and cuBLASLt's handle, or which of them could not be had. */
-TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
-{
-    uint64_t workspace = TRF__CUDA_WORKSPACE;
-    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    int i;
-    for (i = 0; i < TRF__CUDA_STAGES; i++)
-        if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess) return "an event";
-    if (cudaStreamCreateWithFlags(&cuda->recorder, cudaStreamNonBlocking) != cudaSuccess) return "a stream";
-    if (cublasLtCreate(&cuda->lt)) return "cuBLASLt";
-    if (cublasLtMatmulPreferenceCreate(&cuda->preference) ||
-        cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                             sizeof workspace) ||
-        cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
-                                             sizeof sums)) return "cuBLASLt's preference";
-    return NULL;
-}
-
-TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
-{
-    trf__cuda *cuda = (trf__cuda *)trf__alloc_zeroed(&run->hooks, sizeof *cuda);
-    trf__on_device here(run->device.index);
-    trf_status status = TRF_OK;
-    const char *missing;
-    if (!cuda) return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
-    run->state = cuda;
-    missing = trf__cuda_make(cuda);
-    if (missing) status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be made", missing);
-    else if (cudaMalloc(&cuda->workspace, TRF__CUDA_WORKSPACE) != cudaSuccess ||
-             cudaMalloc((void **)&cuda->sums, TRF__CUDA_SUMS * sizeof(float)) != cudaSuccess)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory of the device for the scratch of products");
-    if (status != TRF_OK) { (void)cudaGetLastError(); trf__cuda_close(run); }
-    return status;
-}
-
-#endif /* TRF__CUDA */
+#endif /* of what a column for GPUs does without */
 
 // -----------------------------------------------------------------------------------------------
 // >>column         this file's ops as a table
@@ -7713,25 +5705,13 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
     trf__cpu_sync, \
     trf__cpu_stream, trf__cpu_fill, trf__cpu_replay, trf__cpu_asked, trf__cpu_element, trf__cpu_loss_room, \
     trf__cpu_top_room, trf__cpu_copy_bytes TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
-#define TRF__CUDA_OP(name, type) , trf__cuda_##name
-#define TRF__CUDA_TABLE \
-    0, 8, trf__cuda_probe, trf__cuda_open, trf__cuda_reserve, trf__cuda_close, trf__cuda_state_bytes, \
-    trf__cuda_alloc, trf__cuda_free, trf__cuda_zero, trf__cuda_copy, trf__cuda_upload, trf__cuda_download, \
-    trf__cuda_fetch, trf__cuda_feed, \
-    trf__cuda_sync, trf__cuda_stream_of, trf__cuda_fill, trf__cuda_replay, trf__cuda_asked, trf__cuda_element, \
-    trf__cuda_loss_room, trf__cuda_top_room, trf__cuda_copy_bytes TRF__OPS(TRF__CUDA_OP) \
-    TRF__AND_DW(trf__cuda_linear_dw)
-
+#if !TRF__CUDA || defined(TRF_IMPLEMENTATION)
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
 extern "C" {
 #endif
 extern const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN);
-#if TRF__CUDA
-const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__TEXT(TRF_COLUMN), TRF__CUDA_TABLE };
-#else
 const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__TEXT(TRF_COLUMN), TRF__CPU_TABLE };
-#endif
 #if defined(__cplusplus)
 }
 #endif
@@ -7748,83 +5728,10 @@ static const trf__backend trf__cpu_backend = {
 #endif
     TRF__CPU_TABLE
 };
-#if TRF__CUDA
-static const trf__backend trf__cuda_backend = { "cuda", TRF__CUDA_TABLE };
 #endif
 #endif
 
-#if defined(TRF_IMPLEMENTATION)     /* a column ends here */
-
-// -----------------------------------------------------------------------------------------------
-// >>basics         names and tensors
-//
-// The small functions of >>api-basics; only copying a tensor's numbers can fail.
-// -----------------------------------------------------------------------------------------------
-
-TRF_API const char *trf_status_name(trf_status status)
-{
-    switch (status) {
-#define TRF__X(name, value, text) case name: return #name;
-    TRF_STATUS_LIST(TRF__X)
-#undef TRF__X
-    default: return "TRF_E_UNKNOWN";
-    }
-}
-
-TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2)
-{
-    trf_tensor tensor;
-    TRF__ZERO(tensor);
-    tensor.data = data;
-    tensor.rank = rank;
-    tensor.shape[0] = n0;
-    tensor.shape[1] = rank > 1 ? n1 : 1;
-    tensor.shape[2] = rank > 2 ? n2 : 1;
-    tensor.shape[3] = 1;
-    return tensor;
-}
-
-TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
-{
-    int64_t n = 1;
-    int32_t i;
-    if (!tensor || tensor->rank < 0 || tensor->rank > TRF_MAX_RANK) return 0;
-    for (i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
-    return n;
-}
-
-/* Numbers of a tensor to the caller's memory, or with `write` from there. */
-TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers, int64_t count, int write,
-                                    trf_error *err)
-{
-    const trf__run *run;
-    size_t bytes = trf__bytes(count, sizeof *numbers);
-    TRF__TRY(trf__begin(tensor, "tensor", err));
-    if (!numbers && count > 0) return trf__fail_null(err, "numbers");
-    if (!tensor->data && !tensor->home)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor", "tensor must be a tensor with numbers");
-    if (count != trf_tensor_count(tensor))
-        return trf__fail(err, TRF_E_SHAPE, -1, "count", "the tensor has %lld numbers, got room for %lld",
-                         (long long)trf_tensor_count(tensor), (long long)count);
-    if (tensor->data) {
-        if (count > 0) memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data, bytes);
-        return TRF_OK;
-    }
-    run = (const trf__run *)tensor->home;
-    if (write) run->backend->upload(run, tensor->there, numbers, bytes);
-    else run->backend->download(run, numbers, tensor->there, bytes);
-    return run->backend->sync(run, err);
-}
-
-TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err)
-{
-    return trf__tensor_move(tensor, numbers, count, 0, err);
-}
-
-TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count, trf_error *err)
-{
-    return trf__tensor_move(tensor, (trf_real *)(uintptr_t)numbers, count, 1, err);
-}
+#if defined(TRF_IMPLEMENTATION)     /* a column of the CPU ends here; the one for GPUs is the last chapter, >>cuda */
 
 // -----------------------------------------------------------------------------------------------
 // >>threads        the threads of an object that computes
@@ -8318,7 +6225,7 @@ TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
 #if defined(TRF_WITH_CUDA)
     if (kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
 #elif TRF__CUDA
-    if (kind == TRF_DEVICE_CUDA) return &trf__cuda_backend;
+    if (kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
 #endif
     if (kind != TRF_DEVICE_CPU) return NULL;
 #if defined(TRF_WITH_AVX512)
@@ -8591,82 +6498,19 @@ TRF_API const char *trf_build_info(void)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>text           numbers as text, UTF-8, sorting, CRC-32
+// >>basics         names and tensors
 //
-// Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9 significant
-// digits hold a float and 17 a double, exactly. The sort is a heap sort: no recursion, no memory, no
-// input that makes it slow. CRC-32 is that of zip and PNG (IEEE 802.3, polynomial 0xEDB88320 reflected).
+// The small functions of >>api-basics; only copying a tensor's numbers can fail.
 // -----------------------------------------------------------------------------------------------
 
-/* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
-TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
+TRF_API const char *trf_status_name(trf_status status)
 {
-    char text[64];
-    size_t n = 0;
-    const char *c;
-    if (size == 0) return;
-    if (x != x) snprintf(text, sizeof text, "nan");
-    else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
-    else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
-    for (c = text; *c && n + 1 < size; c++) {
-        if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z')) to[n++] = *c;
-        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or several */
+    switch (status) {
+#define TRF__X(name, value, text) case name: return #name;
+    TRF_STATUS_LIST(TRF__X)
+#undef TRF__X
+    default: return "TRF_E_UNKNOWN";
     }
-    to[n] = 0;
-}
-
-/* 0|-?[1-9][0-9]*, and it must fit. 1: *x is set. 0: it is not, and *x is as it was. */
-TRF__FN int trf__parse_int(const char *text, int64_t *x)
-{
-    int negative = *text == '-';
-    uint64_t value = 0, most = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
-    const char *c = text + negative;
-    if (*c < '0' || *c > '9' || (*c == '0' && (c[1] || negative))) return 0;
-    for (; *c; c++) {
-        uint64_t digit = (uint64_t)(*c - '0');
-        if (*c < '0' || *c > '9' || value > (most - digit) / 10) return 0;
-        value = value * 10 + digit;
-    }
-    *x = negative ? -(int64_t)(value - 1) - 1 : (int64_t)value;
-    return 1;
-}
-
-/* A decimal number, "inf", "-inf" or "nan"; the whole text must be one, and within the range of double.
-   1: *x is set. 0: it is not. "-1.25e3" becomes "-125e1" for strtod: where no point is written, no
-   locale can have another one. */
-TRF__FN int trf__parse_real(const char *text, double *x)
-{
-    char plain[96];
-    size_t n = 0, digits = 0;
-    int64_t exponent = 0;
-    int point = 0;
-    const char *c = text;
-    double value;
-    if (!strcmp(text, "nan")) { *x = (double)NAN; return 1; }
-    if (!strcmp(text, "inf")) { *x = (double)INFINITY; return 1; }
-    if (!strcmp(text, "-inf")) { *x = -(double)INFINITY; return 1; }
-    if (*c == '-') plain[n++] = *c++;
-    for (; (*c >= '0' && *c <= '9') || (*c == '.' && !point && digits); c++) {
-        if (*c == '.') { point = 1; continue; }
-        if (++digits > 64) return 0;
-        plain[n++] = *c;
-        exponent -= point;
-    }
-    if (!digits || c[-1] == '.') return 0;
-    if (*c == 'e' || *c == 'E') {
-        int negative = c[1] == '-';
-        int64_t written = 0;
-        c += c[1] == '-' || c[1] == '+' ? 2 : 1;
-        if (!*c) return 0;
-        for (; *c >= '0' && *c <= '9'; c++) if (written < 100000) written = written * 10 + (*c - '0');
-        exponent += negative ? -written : written;
-    }
-    if (*c) return 0;
-    snprintf(plain + n, sizeof plain - n, "e%ld", (long)exponent);
-    value = strtod(plain, NULL);
-    if (!trf__is_finite(value)) return 0;
-    *x = value;
-    return 1;
 }
 
 TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t n)
@@ -8680,178 +6524,6 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t n)
     return -1;
 }
 
-/* Sorts pointers by compare(context, a, b) < 0. */
-TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *, const void *),
-                       const void *context)
-{
-    size_t first = n / 2, end = n;
-    while (end > 1) {
-        const void *item;
-        size_t hole, child;
-        if (first > 0) item = items[--first];           /* build the heap ... */
-        else {                                          /* ... then take the largest off, again and again */
-            item = items[--end];
-            items[end] = items[0];
-        }
-        hole = first;
-        while ((child = 2 * hole + 1) < end) {
-            if (child + 1 < end && compare(context, items[child], items[child + 1]) < 0) child++;
-            if (compare(context, item, items[child]) >= 0) break;
-            items[hole] = items[child];
-            hole = child;
-        }
-        items[hole] = item;
-    }
-}
-
-/* Text that is counted first (to = NULL) and written the second time. */
-typedef struct trf__text { char *to; size_t n; } trf__text;
-
-TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
-{
-    if (text->to) memcpy(text->to + text->n, s, n);
-    text->n += n;
-}
-
-TRF__FN void trf__put(trf__text *text, const char *s) { trf__put_bytes(text, s, strlen(s)); }
-
-/* Numbers and other short texts: at most 63 bytes. */
-TRF__FN TRF__PRINTF(2, 3) void trf__putf(trf__text *text, const char *format, ...)
-{
-    char s[64];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(s, sizeof s, format, arguments);
-    va_end(arguments);
-    trf__put(text, s);
-}
-
-/* A string of JSON, in its quotes; in no other way is it shorter. */
-TRF__FN void trf__put_string(trf__text *text, const char *s)
-{
-    static const char letters[] = "btn?fr";         /* of the bytes 8 to 13; 11 has none */
-    trf__put(text, "\"");
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') trf__put(text, "\\");
-        if (c >= 32) trf__put_bytes(text, s, 1);
-        else if (c < 8 || c == 11 || c > 13) trf__putf(text, "\\u%04x", (unsigned)c);
-        else trf__putf(text, "\\%c", letters[c - 8]);
-    }
-    trf__put(text, "\"");
-}
-
-TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
-{
-    uint64_t value = 0;
-    int i;
-    for (i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
-    return value;
-}
-
-TRF__FN double trf__from_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return (double)x; }
-
-/* Sixteen bytes at a time: table[k][b] is what byte b does k bytes further on. */
-typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
-
-TRF__FN void trf__crc_begin(trf__crc *crc)
-{
-    uint32_t i, k, bits;
-    for (i = 0; i < 256; i++) {
-        for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
-        crc->table[0][i] = bits;
-    }
-    for (k = 1; k < 16; k++)
-        for (i = 0; i < 256; i++)
-            crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k - 1][i] & 255];
-    crc->value = 0;
-}
-
-TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
-{
-    const unsigned char *p = (const unsigned char *)data;
-    uint32_t c = ~crc->value, next;
-    int k;
-    for (; n >= 16; n -= 16, p += 16, c = next)
-        TRF__UNROLL for (next = 0, k = 0; k < 16; k++)
-            next ^= crc->table[15 - k][k < 4 ? (p[k] ^ c >> 8 * k) & 255 : p[k]];
-    for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
-    crc->value = ~c;
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>vocab          words and characters as numbers
-//
-// A vocabulary learns by counting and is finished once; from then on tokens are only added behind the others
-// (trf_vocab_add). All tokens stand in one block of bytes, each with a NUL behind it; a hash table (open addressing,
-// linear probing, at most half full) finds them. While learning, the table holds every token seen; finishing keeps
-// the frequent ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
-//
-// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Words and characters so spelled are never learned: "<s>" in a
-// text is an unknown word like any other (id 3), so no text can smuggle in a special id. (A SentencePiece model may
-// have a piece so spelled, with an id of its own.) Text is strict UTF-8: no overlong forms, no surrogates, nothing
-// above U+10FFFF. Blanks separate words, and are tokens like all others among characters. A token has at most 1 MiB.
-//
-// Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on, each with a NUL
-// behind it; of SentencePiece the model's file. No token holds a NUL, so nothing needs an escape. Reading them trusts
-// nothing; errors tell the offset.
-// -----------------------------------------------------------------------------------------------
-
-enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
-#define TRF__MAX_TOKENS ((int64_t)INT32_MAX - TRF__SPECIALS)        /* 2^31 - 5: ids are int32_t */
-
-typedef struct trf__token {
-    int64_t begin;          /* of its bytes */
-    int64_t count;          /* how often it was seen; unused when learning has ended */
-    uint64_t hash;
-    int32_t length;         /* in bytes, without the NUL */
-} trf__token;
-
-typedef struct trf__pieces trf__pieces;         /* >>pieces */
-
-struct trf_vocab {
-    trf_hooks hooks;
-    trf_token_kind kind;
-    int32_t finished;
-    trf__token *tokens;
-    int64_t n_tokens, token_capacity;
-    char *bytes;
-    int64_t n_bytes, byte_capacity;
-    int32_t *slots;         /* number of a token plus 1, or 0: empty */
-    int64_t n_slots;        /* 0 or a power of two */
-    trf__pieces *pieces;    /* of a SentencePiece model, or NULL */
-};
-
-TRF__FN trf_status trf__fail_learning(trf_error *err)
-{
-    return trf__fail(err, TRF_E_STATE, -1, "vocab", "expected a finished vocabulary, got one that still learns");
-}
-
-TRF__FN trf_status trf__fail_finished(trf_error *err)
-{
-    return trf__fail(err, TRF_E_STATE, -1, "vocab", "expected a vocabulary that still learns, got a finished one");
-}
-
-TRF__FN const char *trf__special_text(int32_t id)
-{
-    switch (id) {
-    case 0: return "<pad>";
-    case 1: return "<s>";
-    case 2: return "</s>";
-    default: return "<unk>";
-    }
-}
-
-TRF__FN int trf__is_special(const char *token, size_t length)
-{
-    int32_t id;
-    for (id = 0; id < TRF__SPECIALS; id++)
-        if (strlen(trf__special_text(id)) == length && !memcmp(trf__special_text(id), token, length)) return 1;
-    return 0;
-}
-
-TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-
 TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
 {
     int64_t fault = trf_find_invalid_utf8(text, strlen(text));
@@ -8860,1130 +6532,59 @@ TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error
                      (unsigned)(unsigned char)text[fault], (long long)fault);
 }
 
-/* Length of the next token of a text that is known to be UTF-8, 0 at its end. *at moves behind the token. */
-TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
+TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2)
 {
-    const char *end;
-    if (kind == TRF_WORDS) while (trf__is_blank(**at)) ++*at;
-    *token = end = *at;
-    if (!*end) return 0;
-    if (kind == TRF_CHARACTERS) end += trf__utf8_at(end, 4);     /* stops at a NUL */
-    else while (*end && !trf__is_blank(*end)) end++;
-    *at = end;
-    return (size_t)(end - *token);
+    trf_tensor tensor;
+    TRF__ZERO(tensor);
+    tensor.data = data;
+    tensor.rank = rank;
+    tensor.shape[0] = n0;
+    tensor.shape[1] = rank > 1 ? n1 : 1;
+    tensor.shape[2] = rank > 2 ? n2 : 1;
+    tensor.shape[3] = 1;
+    return tensor;
 }
 
-/* FNV-1a, then a final mix so that the low bits, which choose the slot, depend on all others. */
-TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
+TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
-    uint64_t h = 0xCBF29CE484222325u;
-    size_t i;
-    for (i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001B3u;
-    h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 29;
-}
-
-/* From a slot that is taken to the next one to try: a way of its own for every hash, so that tokens that were chosen
-   to begin in the same slots do not make one long row. */
-TRF__FN uint64_t trf__slot_step(uint64_t hash) { return hash >> 32 | 1; }
-
-/* Number of a token, -1 if there is none. */
-TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t length, uint64_t hash)
-{
-    uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
-    if (!v->n_slots) return -1;
-    for (; v->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
-        const trf__token *t = &v->tokens[v->slots[at] - 1];
-        if (t->hash == hash && (size_t)t->length == length && !memcmp(v->bytes + t->begin, token, length))
-            return v->slots[at] - 1;
-    }
-    return -1;
-}
-
-TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
-{
-    uint64_t mask = (uint64_t)v->n_slots - 1, hash = v->tokens[number].hash, at = hash & mask;
-    while (v->slots[at]) at = (at + trf__slot_step(hash)) & mask;
-    v->slots[at] = (int32_t)number + 1;
-}
-
-/* Room for one more token in the table. */
-TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
-{
-    int64_t wanted = v->n_slots ? v->n_slots * 2 : 64, i;
-    int32_t *slots;
-    if (v->n_tokens + 1 <= v->n_slots / 2) return TRF_OK;
-    slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
-    if (!slots)
-        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots", (long long)wanted);
-    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
-    v->slots = slots;
-    v->n_slots = wanted;
-    for (i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
-    return TRF_OK;
-}
-
-/* Adds a token that is not there yet. On failure no token has changed. */
-TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash, int64_t count,
-                                     trf_error *err)
-{
-    int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
-    uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
-    trf__token *t;
-    if (v->n_tokens >= TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_LIMIT, -1, "vocab", "expected at most %lld different tokens, got more",
-                         (long long)TRF__MAX_TOKENS);
-    TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
-    TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
-    TRF__TRY(trf__vocab_grow_slots(v, err));
-    if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* a part of another token, which has moved */
-    t = &v->tokens[v->n_tokens];
-    t->begin = v->n_bytes;
-    t->count = count;
-    t->hash = hash;
-    t->length = (int32_t)length;
-    memcpy(v->bytes + t->begin, token, length);
-    v->bytes[t->begin + (int64_t)length] = 0;
-    v->n_bytes = n_bytes;
-    trf__vocab_fill_slot(v, v->n_tokens++);
-    return TRF_OK;
-}
-
-TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
-{
-    memset(v, 0, sizeof *v);
-    if (hooks) v->hooks = *hooks;
-    v->kind = kind;
-}
-
-TRF__FN void trf__pieces_release(trf_vocab *v);
-
-TRF__FN void trf__vocab_release(trf_vocab *v)
-{
-    trf__free(&v->hooks, v->tokens, trf__bytes(v->token_capacity, sizeof *v->tokens));
-    trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
-    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
-    trf__pieces_release(v);
-}
-
-TRF_API void trf_vocab_destroy(trf_vocab *vocab)
-{
-    trf_hooks hooks;
-    if (!vocab) return;
-    hooks = vocab->hooks;
-    trf__vocab_release(vocab);
-    trf__free(&hooks, vocab, sizeof *vocab);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err)
-{
-    trf_hooks none;
-    trf_vocab *v;
-    TRF__ZERO(none);
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "kind must be words or characters, got %d", (int)kind);
-    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    v = (trf_vocab *)trf__alloc(hooks ? hooks : &none, sizeof *v);
-    if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
-    trf__vocab_init(v, kind, hooks);
-    *vocab = v;
-    return TRF_OK;
-}
-
-/* Two passes, so that a line counts whole or not at all: the first makes the missing tokens, with a count
-   of 0, which is as good as not being there; the second counts and cannot fail. */
-TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err)
-{
-    const char *at = line, *token;
-    size_t length;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (!line) return trf__fail_null(err, "line");
-    if (vocab->finished) return trf__fail_finished(err);
-    TRF__TRY(trf__check_utf8(line, "line", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        uint64_t hash = trf__hash_bytes(token, length);
-        if (length > TRF__MAX_TOKEN_BYTES)
-            return trf__fail(err, TRF_E_LIMIT, token - line, "line", "expected a word of at most %d bytes, got %llu",
-                             (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
-        if (trf__is_special(token, length) || trf__vocab_find(vocab, token, length, hash) >= 0) continue;
-        TRF__TRY(trf__vocab_insert(vocab, token, length, hash, 0, err));
-    }
-    at = line;
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t i = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-        if (i >= 0) vocab->tokens[i].count++;
-    }
-    return TRF_OK;
-}
-
-/* Order of ids: the higher count first, equal counts by their bytes, a beginning before its continuation. */
-TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
-{
-    const char *bytes = ((const trf_vocab *)vocab)->bytes;
-    const trf__token *x = (const trf__token *)a, *y = (const trf__token *)b;
-    int order;
-    if (x->count != y->count) return x->count > y->count ? -1 : 1;
-    order = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
-    return order ? order : x->length - y->length;
-}
-
-TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err)
-{
-    trf_vocab kept;
-    const void **order;
-    int64_t n = 0, i;
-    size_t order_bytes;
-    trf_status status = TRF_OK;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (max_size <= TRF__SPECIALS) return trf__fail_below(err, "max_size", TRF__SPECIALS + 1, max_size);
-    if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
-    if (vocab->finished) return trf__fail_finished(err);
-    for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
-    order_bytes = trf__bytes(n, sizeof *order);
-    order = (const void **)trf__alloc(&vocab->hooks, order_bytes);
-    if (!order) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens", (long long)n);
-    for (n = i = 0; i < vocab->n_tokens; i++)
-        if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
-    trf__sort(order, (size_t)n, trf__by_count, vocab);
-
-    trf__vocab_init(&kept, vocab->kind, &vocab->hooks);
-    kept.finished = 1;
-    for (i = 0; !status && i < trf__min64(n, max_size - TRF__SPECIALS); i++) {
-        const trf__token *t = (const trf__token *)order[i];
-        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->hash, t->count, err);
-    }
-    trf__free(&vocab->hooks, order, order_bytes);
-    if (status) { trf__vocab_release(&kept); return status; }
-    trf__vocab_release(vocab);
-    *vocab = kept;
-    return TRF_OK;
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>pieces         SentencePiece models: raw text to subwords and back
-//
-// A reader of the files that SentencePiece trains (Kudo and Richardson 2018): unigram (Kudo 2018) and BPE (Sennrich
-// et al. 2016). It answers as libsentencepiece 0.2.3 does, so it takes the same steps, roundings and limits included.
-//
-//   text -> normalised     the longest rule of the model's map replaces what it matches; blanks become U+2581
-//        -> pieces         unigram: the path of the best sum of scores; BPE: the best pair merged, again and again
-//        -> ids            4 + number of the piece among those of texts; a run of unknown ones is one unk, or bytes
-//
-// The file is a protocol buffer. A dozen of its fields matter, so they are read by hand (trf__wire_next), not by a
-// library larger than all of this. It may be hostile; errors tell the offset. Pieces stand in the vocabulary as
-// tokens do, and in a double array (Aoe 1989): the child of node s for byte c is cell base(s) + c, if that cell's
-// parent is s.
-// -----------------------------------------------------------------------------------------------
-
-enum { TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL, TRF__PIECE_USER, TRF__PIECE_UNUSED,
-       TRF__PIECE_BYTE };
-#define TRF__SPACE "\xE2\x96\x81"               /* U+2581 */
-#define TRF__REPLACEMENT "\xEF\xBF\xBD"         /* U+FFFD */
-
-typedef struct trf__piece { float score; int32_t type; } trf__piece;       /* TRF__PIECE_BYTE + 10: the byte 10 */
-typedef struct trf__cell { int32_t base, parent, token; } trf__cell;        /* parent -1: free; token -1: none */
-
-struct trf__pieces {
-    char *model;                    /* the file, */
-    int64_t model_bytes;
-    const unsigned char *rules;     /* in it the map's double array, */
-    uint32_t n_rules;
-    const char *replaced, *unknown; /* the texts that it leads to, and the text of unk */
-    size_t n_replaced, n_unknown;
-    trf__piece *pieces;             /* one a token */
-    int64_t capacity;
-    trf__cell *cells;
-    int64_t n_cells;
-    float least;                    /* score of a normal piece */
-    int32_t bytes[256];             /* tokens of bytes; -1: none */
-    int32_t types;                  /* bit 1 << type: there are such pieces */
-    int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, nuls;
-};
-
-/* ---- the file ---- */
-
-/* One field of a message after another: its number and wire type (8 * number + type), and its value or bytes. */
-typedef struct trf__wire { const unsigned char *begin, *at, *end, *bytes; uint64_t value, key; } trf__wire;
-
-TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
-{
-    int shift;
-    for (*value = 0, shift = 0; w->at < w->end && shift < 64; shift += 7) {
-        *value |= (uint64_t)(*w->at & 127) << shift;
-        if (!(*w->at++ & 128)) return 1;
-    }
-    return 0;
-}
-
-/* Of the bytes at w->bytes. */
-TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const char *fault, trf_error *err)
-{
-    long long at = (long long)(w->bytes - w->begin);
-    return trf__fail(err, status, at, "sentencepiece", "byte %lld: %s", at, fault);
-}
-
-TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
-{
-    int type, good;
-    if (!(*more = w->at < w->end)) return TRF_OK;
-    w->bytes = w->at;
-    good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
-    type = (int)(w->key & 7);
-    if (type == 0 || type == 2) good = good && trf__wire_number(w, &w->value);
-    else { w->value = type == 5 ? 4 : 8; good = good && (type == 1 || type == 5); }
-    good = good && (type == 0 || w->value <= (uint64_t)(w->end - w->at));
-    if (!good)
-        return trf__wire_fail(w, TRF_E_FORMAT, "expected a field of a SentencePiece model, got something else", err);
-    w->bytes = w->at;
-    if (type != 0) w->at += w->value;
-    if (type == 5) w->value = trf__from_little(w->bytes, 4);
-    return TRF_OK;
-}
-
-/* Number of the byte that "<0x0A>" names, or -1. */
-TRF__FN int trf__byte_of(const char *text, size_t length)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    const char *high, *low;
-    if (length != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return -1;
-    high = (const char *)memchr(digits, text[3], 16);
-    low = (const char *)memchr(digits, text[4], 16);
-    return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
-}
-
-TRF__FN int trf__is_line(const char *text, size_t n) { return trf_find_invalid_utf8(text, n) < 0 && !memchr(text, 0, n); }
-
-TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    const char *text = (const char *)w.at, *fault = NULL;
-    size_t length = 0;
-    const trf__wire whole = w;
-    float score = 0;
-    int type = TRF__PIECE_NORMAL, more, byte, nul;
-    uint64_t hash;
-    for (;;) {
-        TRF__TRY(trf__wire_next(&w, &more, err));
-        if (!more) break;
-        if (w.key == 8 * 1 + 2) { text = (const char *)w.bytes; length = (size_t)w.value; }
-        if (w.key == 8 * 2 + 5) score = (float)trf__from_float((uint32_t)w.value);
-        if (w.key == 8 * 3 + 0 && w.value >= 1 && w.value <= TRF__PIECE_BYTE) type = (int)w.value;
-    }
-    /* with byte fallback there may be such a piece, which is not used then */
-    if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) { type = TRF__PIECE_UNUSED; p->nuls = 1; }
-    hash = trf__hash_bytes(text, length);
-    byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
-    *unknowns += type == TRF__PIECE_UNKNOWN;
-    if (length == 0) fault = "expected a piece, got an empty one";
-    else if (length > 7999) fault = "expected a piece of at most 7999 bytes, got a longer one";
-    else if (!nul && !trf__is_line(text, length)) fault = "expected UTF-8 without NUL";
-    else if (!trf__is_finite((double)score)) fault = "expected a score, got what is infinite or not a number";
-    else if (byte < 0) fault = "expected a byte as <0x0A>";
-    else if (*unknowns > 1) fault = "expected one unknown piece, got another";
-    else if (trf__vocab_find(v, text, length, hash) >= 0) fault = "expected every piece once, got one again";
-    if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
-    if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
-    TRF__TRY(trf__vocab_insert(v, text, length, hash, 0, err));
-    TRF__GROW(trf__piece, p->pieces, p->capacity, v->n_tokens, &v->hooks);
-    p->pieces[v->n_tokens - 1].score = score;
-    p->pieces[v->n_tokens - 1].type = type + byte;
-    p->types |= 1 << type;
-    if (type == TRF__PIECE_BYTE) p->bytes[byte] = (int32_t)v->n_tokens - 1;
-    if (type == TRF__PIECE_NORMAL && score < p->least) p->least = score;
-    return TRF_OK;
-}
-
-/* The map is a double array of another kind (darts-clone): a cell is a value, if its highest bit is set, or holds its
-   label, whether a value is among its children, and the way to them: what its own place is to be xored with. */
-TRF__FN uint64_t trf__rule_cell(const trf__pieces *p, uint64_t at) { return trf__from_little(p->rules + 4 * at, 4); }
-TRF__FN uint64_t trf__rule_way(uint64_t cell) { return cell >> 10 << ((cell & 1u << 9) >> 6); }
-
-/* Whether the first cell is a root, every way leads to 256 cells that are there, and every value to a text. */
-TRF__FN int trf__rules_sound(const trf__pieces *p)
-{
-    uint64_t at, cell = trf__rule_cell(p, 0), to;
-    int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0;
-    for (at = 0; sound && at < p->n_rules; at++) {
-        cell = trf__rule_cell(p, at);
-        to = at ^ trf__rule_way(cell);
-        if (cell >> 31) sound = (cell & INT32_MAX) < p->n_replaced;
-        else sound = (to | 255) < p->n_rules && (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31);
-    }
-    return sound;
-}
-
-/* The map: bytes of its double array, that array, and the texts, each with a NUL behind it. */
-TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error *err)
-{
-    uint64_t bytes = w->value > 4 ? trf__from_little(w->bytes, 4) : 0;
-    if (bytes >= 1024 && bytes % 1024 == 0 && bytes < w->value - 4 && !w->bytes[w->value - 1]) {
-        p->rules = w->bytes + 4;
-        p->n_rules = (uint32_t)(bytes / 4);
-        p->replaced = (const char *)w->bytes + 4 + bytes;
-        p->n_replaced = (size_t)(w->value - 4 - bytes);
-        if (trf__rules_sound(p)) return TRF_OK;
-    }
-    return trf__wire_fail(w, TRF_E_FORMAT, "the map of characters is damaged", err);
-}
-
-/* What message number `of` of the file says: how it was trained (2), how text is made normal (3) and so again (5). */
-TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
-{
-    int more;
-    for (;;) {
-        TRF__TRY(trf__wire_next(&w, &more, err));
-        if (!more) return TRF_OK;
-        if (of == 2 && w.key == 8 * 3 + 0 && w.value != 1 && w.value != 2)
-            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "expected a model of type unigram or BPE", err);
-        if (of == 5 && w.key == 8 * 2 + 2 && w.value > 0)
-            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "models that change their answers are not known", err);
-        if (of == 2 && w.key == 8 * 44 + 2 && !trf__is_line((const char *)w.bytes, (size_t)w.value))
-            return trf__wire_fail(&w, TRF_E_FORMAT, "expected UTF-8 without NUL", err);
-        if (of == 2 && w.key == 8 * 3 + 0) p->unigram = w.value == 1;
-        if (of == 2 && w.key == 8 * 24 + 0) p->suffix = w.value != 0;
-        if (of == 2 && w.key == 8 * 35 + 0) p->byte_fallback = w.value != 0;
-        if (of == 2 && w.key == 8 * 44 + 2) { p->unknown = (const char *)w.bytes; p->n_unknown = (size_t)w.value; }
-        if (of == 3 && w.key == 8 * 2 + 2 && w.value == 0) p->n_rules = 0;      /* none, whatever came before */
-        if (of == 3 && w.key == 8 * 2 + 2 && w.value > 0) TRF__TRY(trf__read_rules(p, &w, err));
-        if (of == 3 && w.key == 8 * 3 + 0) p->dummy_prefix = w.value != 0;
-        if (of == 3 && w.key == 8 * 4 + 0) p->remove_extra = w.value != 0;
-        if (of == 3 && w.key == 8 * 5 + 0) p->escape = w.value != 0;
-    }
-}
-
-TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    int more, unknowns = 0, i, n = 0;
-    const unsigned char *begin = (const unsigned char *)p->model;
-    trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
-    for (;;) {
-        trf__wire inner;
-        TRF__TRY(trf__wire_next(&w, &more, err));
-        if (!more) break;
-        inner = w;
-        inner.at = w.bytes;
-        inner.end = w.at;
-        if (w.key == 8 * 1 + 2) TRF__TRY(trf__read_piece(v, inner, &unknowns, err));
-        if (w.key == 8 * 2 + 2 || w.key == 8 * 3 + 2 || w.key == 8 * 5 + 2)
-            TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
-    }
-    for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
-    if (p->nuls && !p->byte_fallback) return trf__wire_fail(&w, TRF_E_FORMAT, "expected no piece that is a NUL", err);
-    if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0)) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
-                     "expected pieces, one of them unknown and %d of bytes, got %lld, %d unknown and %d of bytes",
-                     p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
-}
-
-/* ---- pieces by their bytes ---- */
-
-TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
-{
-    int32_t cell = p->cells[node].base + (int32_t)(unsigned char)byte;
-    return p->cells[cell].parent == node ? cell : -1;
-}
-
-/* Cells up to `needed`. */
-TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    int64_t i = p->n_cells;
-    if (needed > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece", "the pieces are too many bytes for their index");
-    TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
-    for (; i < p->n_cells; i++) { p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1; }
-    return TRF_OK;
-}
-
-/* Tokens lo..hi-1 of the sorted list have the first `depth` bytes in common, which lead to `node`. */
-typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
-
-/* Gives the node of a branch its cells, where all are free from `*from` on; these become branches. */
-TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at, trf__branch *branches, int64_t *n,
-                              int64_t *from, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    const trf__token *t = at.lo < at.hi ? (const trf__token *)sorted[at.lo] : NULL;
-    int32_t letters = 0, letter[256], begin[257], i;
-    int64_t cell, busy = 0;
-    if (t && t->length == at.depth) { p->cells[at.node].token = (int32_t)(t - v->tokens); at.lo++; }
-    for (i = at.lo; i < at.hi; i++) {
-        t = (const trf__token *)sorted[i];
-        cell = (unsigned char)v->bytes[t->begin + at.depth];
-        if (letters == 0 || letter[letters - 1] != cell) { letter[letters] = (int32_t)cell; begin[letters++] = i; }
-    }
-    if (letters == 0) return TRF_OK;
-    begin[letters] = at.hi;
-    for (cell = trf__max64(*from, letter[0] + 1); ; cell++) {
-        TRF__TRY(trf__more_cells(v, cell + 257, err));
-        if (p->cells[cell].parent >= 0) { busy++; continue; }
-        for (i = 1; i < letters && p->cells[cell - letter[0] + letter[i]].parent < 0; i++) { }
-        if (i == letters) break;
-    }
-    /* nearly full up to there, or too long a way to go for every node: not searched again */
-    if (busy * 20 >= (cell - *from + 1) * 19 || cell - *from > 4096) *from = cell;
-    p->cells[at.node].base = (int32_t)(cell - letter[0]);
-    for (i = 0; i < letters; i++) {
-        trf__branch next = {p->cells[at.node].base + letter[i], begin[i], begin[i + 1], at.depth + 1};
-        branches[(*n)++] = next;
-        p->cells[next.node].parent = at.node;
-    }
-    return TRF_OK;
-}
-
-/* The double array of all pieces but those that stand for bytes. */
-TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
-{
-    size_t bytes = trf__bytes(v->n_tokens, sizeof(void *)), more = trf__bytes(v->n_bytes + 1, sizeof(trf__branch));
-    const void **sorted = (const void **)trf__alloc(&v->hooks, bytes);
-    trf__branch *branches = (trf__branch *)trf__alloc_zeroed(&v->hooks, more);
-    int64_t done, planted = 1, from = 1;
-    trf_status status = TRF_E_NOMEM;
-    int32_t i, n = 0;
-    if (!sorted || !branches) trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
-    else {
-        for (i = 0; i < v->n_tokens; i++)
-            if (v->pieces->pieces[i].type < TRF__PIECE_BYTE) sorted[n++] = v->tokens + i;
-        trf__sort(sorted, (size_t)n, trf__by_count, v);         /* counts are 0: by bytes */
-        branches[0].hi = n;
-        status = trf__more_cells(v, 512, err);
-        if (!status) v->pieces->cells[0].parent = 0;
-        for (done = 0; !status && done < planted; done++)
-            status = trf__plant(v, sorted, branches[done], branches, &planted, &from, err);
-    }
-    trf__free(&v->hooks, branches, more);
-    trf__free(&v->hooks, sorted, bytes);
-    return status;
-}
-
-TRF__FN void trf__pieces_release(trf_vocab *v)
-{
-    trf__pieces *p = v->pieces;
-    if (!p) return;
-    trf__free(&v->hooks, p->model, (size_t)p->model_bytes);
-    trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
-    trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
-    trf__free(&v->hooks, p, sizeof *p);
-}
-
-/* ---- text as pieces see it ---- */
-
-/* Length of the longest user-defined piece that the text begins with, of the 64 shortest, or 0. */
-TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
-{
-    const trf__pieces *p = v->pieces;
-    int32_t node = 0, found = 0, token;
-    size_t i, longest = 0;
-    if (!(p->types & 1 << TRF__PIECE_USER)) return 0;
-    for (i = 0; i < n && found < 64 && (node = trf__child(p, node, text[i])) >= 0; i++) {
-        token = p->cells[node].token;
-        if (token >= 0 && p->pieces[token].type == TRF__PIECE_USER) { longest = i + 1; found++; }
-    }
-    return longest;
-}
-
-/* The longest rule that the text begins with, of the 32 shortest, or 0; *to: what replaces it. A hostile map may lead
-   into a circle; no real one has rules of a thousand bytes. */
-TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
-{
-    uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
-    size_t i, longest = 0, found = 0;
-    for (i = 0; p->n_rules && i < n && i < 1000 && found < 32; i++) {
-        at ^= trf__rule_way(cell) ^ (unsigned char)text[i];
-        cell = trf__rule_cell(p, at);
-        if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
-        if (!(cell >> 8 & 1)) continue;
-        *to = p->replaced + (trf__rule_cell(p, at ^ trf__rule_way(cell)) & INT32_MAX);
-        longest = i + 1;
-        found++;
-    }
-    return longest;
-}
-
-/* What the text begins with becomes *length bytes at *to; returns how many bytes that was. */
-TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n, const char **to, size_t *length)
-{
-    size_t taken;
-    *to = text;
-    if ((*length = trf__user_defined(v, text, n)) > 0) return *length;
-    if ((taken = trf__rule(v->pieces, text, n, to)) > 0) { *length = strlen(*to); return taken; }
-    if ((*length = (size_t)trf__utf8_at(text, n)) > 0) return *length;
-    *to = TRF__REPLACEMENT;
-    *length = 3;
-    return 1;
-}
-
-typedef struct trf__growing { char *bytes; int64_t n, capacity; } trf__growing;
-
-TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
-{
-    if (more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "text", "expected a text of at most 512 MiB, got a longer one");
-}
-
-TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n, trf_error *err)
-{
-    size_t i;
-    TRF__TRY(trf__normal_limit(to->n, n, err));
-    TRF__GROW(char, to->bytes, to->capacity, to->n + 3 * (int64_t)n, &v->hooks);
-    for (i = 0; i < n; i++)
-        if (text[i] != ' ' || !v->pieces->escape) to->bytes[to->n++] = text[i];
-        else { memcpy(to->bytes + to->n, TRF__SPACE, 3); to->n += 3; }
-    return TRF_OK;
-}
-
-TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n, trf__growing *to, trf_error *err)
-{
-    const trf__pieces *p = v->pieces;
-    const char *space = p->escape ? TRF__SPACE : " ", *part;
-    int64_t wide = p->escape ? 3 : 1;
-    int after_space = p->remove_extra, blank = p->remove_extra;
-    size_t length, taken;
-    if (n == 0) return TRF_OK;
-    if (p->dummy_prefix && !p->suffix) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
-    for (; n > 0; text += taken, n -= taken) {
-        taken = trf__normal_prefix(v, text, n, &part, &length);
-        blank = blank && length == 1 && *part == ' ';
-        for (; after_space && length > 0 && *part == ' '; part++) length--;
-        if (length == 0) continue;
-        TRF__TRY(trf__normal_add(v, to, part, length, err));
-        after_space = p->remove_extra && part[length - 1] == ' ';
-    }
-    while (p->remove_extra && to->n >= wide && !memcmp(to->bytes + to->n - wide, space, (size_t)wide)) to->n -= wide;
-    if (p->dummy_prefix && p->suffix && !blank) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
-    return trf__normal_limit(to->n, 0, err);
-}
-
-/* Bytes of a character as its first one says. */
-TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
-{
-    static const char bytes[] = "\1\1\1\1\1\1\1\1\1\1\1\1\2\2\3\4";
-    return (int32_t)trf__min64(bytes[(unsigned char)*at >> 4], left);
-}
-
-/* ---- from pieces to ids ---- */
-
-/* unknown: 1 behind an unknown piece; n_unknown: how many of the n are unk. */
-typedef struct trf__ids { int32_t *ids; int32_t capacity, unknown; int64_t n, n_unknown; } trf__ids;
-
-TRF__FN void trf__give_id(trf__ids *to, int32_t id)
-{
-    if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
-    to->n_unknown += id == TRF__UNK;
-}
-
-/* A piece, or, with token -1, bytes that are none. */
-TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text, int32_t n)
-{
+    int64_t n = 1;
     int32_t i;
-    if (token >= 0) trf__give_id(to, token + TRF__SPECIALS);
-    else if (v->pieces->byte_fallback)
-        for (i = 0; i < n; i++) trf__give_id(to, v->pieces->bytes[(unsigned char)text[i]] + TRF__SPECIALS);
-    else if (!to->unknown) trf__give_id(to, TRF__UNK);
-    to->unknown = token < 0;
+    if (!tensor || tensor->rank < 0 || tensor->rank > TRF_MAX_RANK) return 0;
+    for (i = 0; i < tensor->rank; i++) n = trf__times(n, tensor->shape[i]);
+    return n;
 }
 
-/* Unigram (Kudo 2018, 3.2): the best way from the beginning to every byte. A character that is no piece of its own
-   can be unknown, ten below the least score; a user-defined piece is worth a tenth for every byte but one. */
-typedef struct trf__way { float score; int32_t from, token; } trf__way;         /* from -1: none yet */
-
-TRF__FN void trf__way_to(trf__way *to, float score, int32_t from, int32_t token)
+/* Numbers of a tensor to the caller's memory, or with `write` from there. */
+TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers, int64_t count, int write,
+                                    trf_error *err)
 {
-    if (to->from < 0 || score > to->score) { to->score = score; to->from = from; to->token = token; }
-}
-
-TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__way *ways, trf__ids *to)
-{
-    const trf__pieces *p = v->pieces;
-    const float unknown = p->least - 10.0f;
-    int32_t at, end, node, token, step, reached = 0;
-    for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
-    for (at = 0; at < n; at += step) {
-        float till = ways[at].score;
-        int single = 0;
-        if (till < -100000.0f || till > 100000.0f) {            /* sums begin anew, so that they stay exact */
-            for (end = at; end <= reached; end++) ways[end].score -= till;
-            till = 0;
-        }
-        step = trf__char_bytes(text + at, n - at);
-        for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
-            token = p->cells[node].token;
-            if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
-            trf__way_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
-                ? (float)(0.1 * (end - at - 1)) : p->pieces[token].score), at, token);
-            single |= end - at == step;
-        }
-        if (!single) trf__way_to(&ways[at + step], unknown + till, at, -1);
-        reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
+    const trf__run *run;
+    size_t bytes = trf__bytes(count, sizeof *numbers);
+    TRF__TRY(trf__begin(tensor, "tensor", err));
+    if (!numbers && count > 0) return trf__fail_null(err, "numbers");
+    if (!tensor->data && !tensor->home)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor", "tensor must be a tensor with numbers");
+    if (count != trf_tensor_count(tensor))
+        return trf__fail(err, TRF_E_SHAPE, -1, "count", "the tensor has %lld numbers, got room for %lld",
+                         (long long)trf_tensor_count(tensor), (long long)count);
+    if (tensor->data) {
+        if (count > 0) memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data, bytes);
+        return TRF_OK;
     }
-    /* turned round: a way then tells where its piece ends, and which it is */
-    for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
-        int32_t before = ways[at].from, its = ways[at].token;
-        ways[at].from = end;
-        ways[at].token = token;
-        end = at; at = before; token = its;
-    }
-    for (at = 0; at < n; at = ways[at].from)
-        trf__give_piece(v, to, ways[at].token, text + at, ways[at].from - at);
+    run = (const trf__run *)tensor->home;
+    if (write) run->backend->upload(run, tensor->there, numbers, bytes);
+    else run->backend->download(run, numbers, tensor->there, bytes);
+    return run->backend->sync(run, err);
 }
 
-/* BPE: symbols, at first characters and user-defined pieces, in a chain; the heap has the pairs that are a piece, the
-   one of the best score first, equal ones from the left. A symbol's node is where its bytes lead to, or -1. */
-typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
-typedef struct trf__merge { int32_t score, left, right, length; } trf__merge;   /* score: in the order of floats */
-typedef struct trf__bpe {
-    const trf_vocab *v;
-    const char *text;
-    trf__symbol *symbols;
-    trf__merge *heap;
-    int32_t *split;         /* of each token, if any is unused: where the last pair that made an unused one met */
-    int32_t n_symbols, n_pairs;
-} trf__bpe;
-
-TRF__FN int trf__merge_before(const trf__merge *a, const trf__merge *b)
+TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err)
 {
-    return a->score > b->score || (a->score == b->score && a->left < b->left);
+    return trf__tensor_move(tensor, numbers, count, 0, err);
 }
 
-TRF__FN int32_t trf__walk(const trf__pieces *p, int32_t node, const char *text, int32_t n)
+TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count, trf_error *err)
 {
-    int32_t i;
-    for (i = 0; node >= 0 && i < n; i++) node = trf__child(p, node, text[i]);
-    return node;
-}
-
-TRF__FN int32_t trf__token_at(const trf__pieces *p, int32_t node) { return node >= 0 ? p->cells[node].token : -1; }
-
-TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
-{
-    const trf__pieces *p = b->v->pieces;
-    const trf__symbol *l, *r;
-    trf__merge pair = {0, left, right, 0};
-    int32_t token, at;
-    if (left < 0 || right < 0 || b->symbols[left].frozen || b->symbols[right].frozen) return;
-    l = b->symbols + left;
-    r = b->symbols + right;
-    token = trf__token_at(p, trf__walk(p, l->node, b->text + r->begin, r->length));
-    if (token < 0) return;
-    if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
-    memcpy(&pair.score, &p->pieces[token].score, sizeof pair.score);
-    if (pair.score < 0) pair.score ^= INT32_MAX;            /* -0 is below 0 */
-    pair.length = l->length + r->length;
-    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2); at = (at - 1) / 2)
-        b->heap[at] = b->heap[(at - 1) / 2];
-    b->heap[at] = pair;
-}
-
-TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
-{
-    trf__merge best = b->heap[0], last = b->heap[--b->n_pairs];
-    int32_t at = 0, child;
-    for (; (child = 2 * at + 1) < b->n_pairs; at = child) {
-        if (child + 1 < b->n_pairs && trf__merge_before(b->heap + child + 1, b->heap + child)) child++;
-        if (!trf__merge_before(b->heap + child, &last)) break;
-        b->heap[at] = b->heap[child];
-    }
-    b->heap[at] = last;
-    return best;
-}
-
-/* A symbol; an unused piece comes apart again, its parts too, 101 times in one another at most. The heap, empty now,
-   is a stack of what is still to be given; a score there is how often that may still be, less one. */
-TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
-{
-    const trf__pieces *p = b->v->pieces;
-    trf__merge whole = {100, begin, 0, length};
-    int32_t n = 1;
-    b->heap[0] = whole;
-    while (n > 0) {
-        trf__merge part = b->heap[--n];
-        int32_t token = trf__token_at(p, trf__walk(p, 0, b->text + part.left, part.length));
-        int unused = part.score-- >= 0 && token >= 0 && p->pieces[token].type == TRF__PIECE_UNUSED;
-        if (unused && b->split[token] > 0) {
-            b->heap[n] = b->heap[n + 1] = part;
-            b->heap[n + 1].length = b->split[token];
-            b->heap[n].left += b->split[token];
-            b->heap[n].length -= b->split[token];
-            n += 2;
-        } else trf__give_piece(b->v, to, unused ? -1 : token, b->text + part.left, part.length);
-    }
-}
-
-TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
-{
-    const trf__pieces *p = b->v->pieces;
-    int32_t at, i, step;
-    for (at = 0; at < n; at += step) {
-        int32_t frozen = (int32_t)trf__user_defined(b->v, b->text + at, (size_t)(n - at));
-        trf__symbol s = {at, 0, b->n_symbols - 1, -1, 0, frozen};
-        s.length = step = frozen ? frozen : trf__char_bytes(b->text + at, n - at);
-        s.node = trf__walk(p, 0, b->text + at, step);
-        if (at + step < n) s.next = b->n_symbols + 1;
-        b->symbols[b->n_symbols++] = s;
-    }
-    for (i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
-    while (b->n_pairs > 0) {
-        trf__merge best = trf__bpe_best(b);
-        trf__symbol *l = b->symbols + best.left, *r = b->symbols + best.right;
-        if (!l->length || !r->length || l->length + r->length != best.length) continue;
-        l->node = trf__walk(p, l->node, b->text + r->begin, r->length);
-        l->length = best.length;
-        l->next = r->next;
-        if (r->next >= 0) b->symbols[r->next].before = best.left;
-        r->length = 0;
-        trf__bpe_add(b, l->before, best.left);
-        trf__bpe_add(b, best.left, l->next);
-    }
-    for (i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin, b->symbols[i].length);
-}
-
-/* Numbers of a normalised text, in memory of this call alone. */
-TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t n, trf__ids *to, trf_error *err)
-{
-    const trf__pieces *p = v->pieces;
-    int64_t splits = !p->unigram && p->types & 1 << TRF__PIECE_UNUSED ? v->n_tokens : 0;
-    size_t each = p->unigram ? sizeof(trf__way) : sizeof(trf__symbol) + 3 * sizeof(trf__merge);
-    size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each), trf__bytes(splits, sizeof(int32_t)));
-    void *room = trf__alloc(&v->hooks, bytes);
-    trf__bpe b;
-    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes", (int)n);
-    if (p->unigram) trf__unigram(v, text, n, (trf__way *)room, to);
-    else {
-        TRF__ZERO(b);
-        b.v = v;
-        b.text = text;
-        b.symbols = (trf__symbol *)room;
-        b.heap = (trf__merge *)(void *)(b.symbols + n);
-        b.split = (int32_t *)(void *)(b.heap + 3 * (int64_t)n);
-        memset(b.split, 0, trf__bytes(splits, sizeof *b.split));
-        trf__bpe_run(&b, n, to);
-    }
-    trf__free(&v->hooks, room, bytes);
-    return TRF_OK;
-}
-
-TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf__ids *to, trf_error *err)
-{
-    trf__growing normal;
-    trf_status status;
-    TRF__ZERO(normal);
-    status = trf__normalise(v, text, strlen(text), &normal, err);
-    if (!status && normal.n > 0) status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
-    trf__free(&v->hooks, normal.bytes, (size_t)normal.capacity);
-    return status;
-}
-
-/* ---- from ids to text ---- */
-
-/* The text of an answer: what has a place, and how long it would be. */
-typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
-
-/* The text of id number i, whole or not at all: behind a blank, or with `spaces` for every U+2581. */
-TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *text, size_t n, int spaces)
-{
-    size_t at, length = n + (size_t)blank;
-    for (at = 0; spaces && at + 3 <= n; at++) if (!memcmp(text + at, TRF__SPACE, 3)) length -= 2;
-    to->whole = trf__add_size(to->whole, length);
-    if (to->whole >= to->size && to->cut < 0) to->cut = i;
-    if (to->cut >= 0) return;
-    if (blank) to->text[to->written++] = ' ';
-    for (at = 0; at < n; at++) {
-        int space = spaces && at + 3 <= n && !memcmp(text + at, TRF__SPACE, 3);
-        to->text[to->written++] = space ? ' ' : text[at];
-        if (space) at += 2;
-    }
-}
-
-/* How many of the first ids are bytes, up to four, and which. */
-TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
-{
-    int m;
-    for (m = 0; m < 4 && m < n && ids[m] > TRF__UNK; m++) {
-        int32_t type = v->pieces->pieces[ids[m] - TRF__SPECIALS].type;
-        if (type < TRF__PIECE_BYTE) break;
-        bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
-    }
-    return m;
-}
-
-/* Pieces to text: blanks at the beginning that normalising has added go; bytes come together to characters. */
-TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to)
-{
-    const trf__pieces *p = v->pieces;
-    int first = 1, dropped = 0;
-    int32_t i;
-    for (i = 0; i < n; i++) {
-        const trf__token *t;
-        char bytes[4];
-        size_t m, k = 0;
-        if (ids[i] < TRF__UNK) continue;
-        if ((m = (size_t)trf__piece_bytes(v, ids + i, n - i, bytes)) > 0) {
-            k = (size_t)trf__utf8_at(bytes, m);
-            trf__answer_add(to, i, 0, k ? bytes : TRF__REPLACEMENT, k ? k : 3, 0);
-            if (k > 1) i += (int32_t)k - 1;
-            continue;
-        }
-        if (dropped || to->whole > 0) first = 0;
-        dropped = 0;
-        if (ids[i] == TRF__UNK) { trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue; }
-        t = v->tokens + (ids[i] - TRF__SPECIALS);
-        if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin, TRF__SPACE, 3)) k = 3;
-        dropped = k > 0 && !p->remove_extra;
-        trf__answer_add(to, i, 0, v->bytes + t->begin + k, (size_t)t->length - k, 1);
-    }
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
-                                                const trf_hooks *hooks, trf_error *err)
-{
-    trf_vocab *v;
-    trf__pieces *p;
-    trf_status status = TRF_OK;
-    int i;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!model) return trf__fail_null(err, "model");
-    if (bytes > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "bytes", "expected a model of less than 2 GiB, got a larger one");
-    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
-    v->kind = TRF_SENTENCEPIECE;
-    v->finished = 1;
-    v->pieces = p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
-    if (p) p->model = (char *)trf__alloc(&v->hooks, bytes);
-    if (!p || !p->model) status = trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
-    else {
-        memcpy(p->model, model, bytes);
-        p->model_bytes = (int64_t)bytes;
-        p->unigram = p->dummy_prefix = p->remove_extra = p->escape = 1;
-        p->unknown = " \xE2\x81\x87 ";
-        p->n_unknown = 5;
-        p->least = FLT_MAX;
-        for (i = 0; i < 256; i++) p->bytes[i] = -1;
-        status = trf__read_pieces(v, err);
-        if (!status) status = trf__pieces_index(v, err);
-    }
-    if (status) { trf_vocab_destroy(v); return status; }
-    *vocab = v;
-    return TRF_OK;
-}
-
-// >>vocab-use      tokens, ids, texts; the stored bytes
-
-TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
-{
-    if (!vocab) return 0;
-    return vocab->finished ? (int32_t)vocab->n_tokens + TRF__SPECIALS : (int32_t)TRF__SPECIALS;
-}
-
-TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab) { return vocab ? vocab->kind : TRF_WORDS; }
-
-TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
-{
-    if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
-    return id < TRF__SPECIALS ? trf__special_text(id) : vocab->bytes + vocab->tokens[id - TRF__SPECIALS].begin;
-}
-
-TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
-{
-    int32_t number = -1;
-    size_t length = token ? strlen(token) : 0;
-    if (vocab && vocab->finished) number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-    return number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS;
-}
-
-/* The ids of a text, as many as there is room for. */
-TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to, trf_error *err)
-{
-    const char *at = text, *token;
-    size_t length;
-    if (!text) return trf__fail_null(err, "text");
-    if (!vocab->finished) return trf__fail_learning(err);
-    if (vocab->pieces) return trf__pieces_encode(vocab, text, to, err);
-    TRF__TRY(trf__check_utf8(text, "text", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS);
-    }
-    return TRF_OK;
-}
-
-/* *n stops at INT32_MAX, should a text have more tokens than that. */
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
-                                    int32_t *n, trf_error *err)
-{
-    trf__ids to;
-    TRF__ZERO(to);
-    if (n) *n = 0;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (!text) return trf__fail_null(err, "text");
-    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    if (!ids && capacity > 0) return trf__fail_null(err, "ids");
-    if (!n) return trf__fail_null(err, "n");
-    to.ids = ids;
-    to.capacity = capacity;
-    TRF__TRY(trf__encode_text(vocab, text, &to, err));
-    *n = (int32_t)trf__min64(to.n, INT32_MAX);
-    if (to.n > capacity)
-        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity", "expected room for %d ids, got room for %d", (int)*n,
-                         (int)capacity);
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text, int32_t *unknown, int32_t *n,
-                                           trf_error *err)
-{
-    trf__ids to;
-    TRF__ZERO(to);
-    if (n) *n = 0;
-    if (unknown) *unknown = 0;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (!unknown) return trf__fail_null(err, "unknown");
-    TRF__TRY(trf__encode_text(vocab, text, &to, err));
-    *unknown = (int32_t)trf__min64(to.n_unknown, INT32_MAX);
-    if (n) *n = (int32_t)trf__min64(to.n, INT32_MAX);
-    return TRF_OK;
-}
-
-/* An array of ids that grows to what a text has. */
-typedef struct trf__text_ids { int32_t *ids; int64_t capacity; int32_t n; } trf__text_ids;
-
-TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf__text_ids *to,
-                                   const trf_hooks *hooks, trf_error *err)
-{
-    trf_status status;
-    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
-    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
-    if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
-    TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
-    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
-}
-
-TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
-                                    size_t *bytes, trf_error *err)
-{
-    trf__answer to;
-    int32_t i;
-    if (text && size > 0) text[0] = 0;
-    if (bytes) *bytes = 0;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (n < 0) return trf__fail_below(err, "n", 0, n);
-    if (!ids && n > 0) return trf__fail_null(err, "ids");
-    if (!text && size > 0) return trf__fail_null(err, "text");
-    if (!vocab->finished) return trf__fail_learning(err);
-    for (i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "ids", "expected ids from 0 to %d, got %d at position %d",
-                             (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
-    TRF__ZERO(to);
-    to.text = text;
-    to.size = size;
-    to.cut = -1;
-    if (vocab->pieces) trf__pieces_decode(vocab, ids, n, &to);
-    for (i = 0; !vocab->pieces && i < n; i++) {
-        const char *token = trf_vocab_token(vocab, ids[i]);
-        if (ids[i] < TRF__UNK) continue;
-        trf__answer_add(&to, i, vocab->kind == TRF_WORDS && to.whole > 0, token, strlen(token), 0);
-    }
-    if (size > 0) text[to.written] = 0;
-    if (bytes) *bytes = to.whole;
-    if (to.whole >= size)
-        return trf__fail(err, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size", "expected room for %llu bytes, got %llu",
-                         (unsigned long long)trf__add_size(to.whole, 1), (unsigned long long)size);
-    return TRF_OK;
-}
-
-/* What is wrong with a token from a file or a caller, or NULL. */
-TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
-{
-    size_t i;
-    if (!length) return "expected a token, got an empty one";
-    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length)
-        return "expected one character, got several";
-    for (i = 0; v->kind == TRF_WORDS && i < length; i++)
-        if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
-    if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
-    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one again";
-    return NULL;
-}
-
-TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
-{
-    const char *fault;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (!token) return trf__fail_null(err, "token");
-    if (!vocab->finished) return trf__fail_learning(err);
-    if (vocab->pieces)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab", "a SentencePiece model has the pieces that it has");
-    fault = trf__token_fault(vocab, token, strlen(token));
-    if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
-    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0, err);
-}
-
-/* What files store of a finished vocabulary. */
-TRF__FN const char *trf__vocab_bytes(const trf_vocab *v) { return v->pieces ? v->pieces->model : v->bytes; }
-TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v) { return v->pieces ? v->pieces->model_bytes : v->n_bytes; }
-
-/* Inserts the tokens that end within n bytes, which stand at byte `at` of what is stored, and may be hostile. *used:
-   their bytes. */
-TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at, int64_t *used,
-                                            trf_error *err)
-{
-    const char *token, *end, *fault;
-    for (*used = 0; *used < n; *used += end - token + 1) {
-        token = bytes + *used;
-        end = (const char *)memchr(token, 0, (size_t)(n - *used));
-        if (!end && *used) return TRF_OK;
-        fault = end ? trf__token_fault(v, token, (size_t)(end - token))
-                    : "expected a NUL behind the token, got the end or more than 1 MiB";
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at + *used, "vocabulary", "id %lld of the vocabulary, byte %lld: %s",
-                             (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used), fault);
-        TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token), trf__hash_bytes(token, (size_t)(end - token)), 0,
-                                   err));
-    }
-    return TRF_OK;
-}
-
-/* What was made becomes *v if all went well. */
-TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
-{
-    if (status) { trf_vocab_destroy(made); return status; }
-    made->finished = 1;
-    *v = made;
-    return TRF_OK;
-}
-
-/* A finished vocabulary from its stored bytes. */
-TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes, int64_t n,
-                                         const trf_hooks *hooks, trf_error *err)
-{
-    trf_vocab *made = NULL;
-    int64_t at, used = 0;
-    trf_status status;
-    *v = NULL;
-    if (kind == TRF_SENTENCEPIECE) return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
-    status = trf_vocab_create(&made, kind, hooks, err);
-    for (at = 0; !status && at < n; at += used)
-        status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
-    return trf__vocab_finished(v, made, status);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__begin(copy, "copy", err));
-    *copy = NULL;
-    if (!vocab) return trf__fail_null(err, "vocab");
-    if (!vocab->finished) return trf__fail_learning(err);
-    return trf__vocab_from_bytes(copy, vocab->kind, trf__vocab_bytes(vocab), trf__vocab_n_bytes(vocab), hooks, err);
+    return trf__tensor_move(tensor, (trf_real *)(uintptr_t)numbers, count, 1, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -10043,9 +6644,6 @@ TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16)
 
 #define TRF__BELOW_ONE (1 - DBL_EPSILON / 2)    /* the most of what may be 0, but not 1 */
 
-/* The ending of a noun after a number. */
-TRF__FN const char *trf__plural(int64_t n) { return n == 1 ? "" : "s"; }
-
 /* One range check, with the field's name in err->what. */
 TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high, trf_error *err)
 {
@@ -10095,26 +6693,10 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "device.kind %d is none there is", (int)device->kind);
 }
 
-TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER_ONLY; }
-TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER_ONLY; }
-/* Whether the head is a projection onto labels; and whether onto one label a sequence. */
-TRF__FN int trf__has_labels(const trf_config *c) { return c->head && c->head != TRF_HEAD_MASKED; }
-TRF__FN int trf__pools(const trf_config *c) { return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST; }
-/* Whether both sides have one embedding; and whether a stack has a norm after its last layer. */
-TRF__FN int trf__shares_embedding(const trf_config *c)
+TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
 {
-    return c->tying == TRF_TIED_ALL || c->tying == TRF_TIED_EMBEDDINGS;
-}
-TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
-{
-    return c->final_norm == TRF_FINAL_NORM_BOTH ||
-           c->final_norm == (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER);
-}
-TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF_NORM_RMS; }
-/* How many logits a row has. */
-TRF__FN int32_t trf__n_logits(const trf_config *c)
-{
-    return trf__has_target(c) ? c->target_vocab : trf__has_labels(c) ? c->n_labels : c->source_vocab;
+    if (trf__has_target(c)) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
 }
 
 TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field, trf_error *err)
@@ -12077,12 +8659,6 @@ TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf
     pass->run.backend->add_norm(&pass->run, &n);
 }
 
-TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
-{
-    if (!trf__cancelled(hooks)) return TRF_OK;
-    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
-}
-
 /* The attention weights of a sublayer go to the host, if its views want them. */
 TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
                                  const trf__work *sub)
@@ -12920,33 +9496,6 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer)
     trainer->step++;
 }
 
-/* What the ops of a batch are made from. Limits say where things are in an arena. */
-TRF__FN trf__shape trf__pass_shape(const trf__pass *pass)
-{
-    const trf__stack *from = &pass->encoder, *to = &pass->decoder;
-    const trf__limits *l = &pass->limits;
-    trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)pass->device_block, pass->first,
-                           l->source_rows, l->target_rows, l->sentences, l->longest,
-                           from->rows, from->n_self, from->n_groups, from->most_queries,
-                           to->rows, to->n_self, to->n_groups, to->most_queries, pass->options_set } };
-    return shape;
-}
-
-/* All ops of a batch, asked for one by one or played again. */
-TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, trf_error *err)
-{
-    const trf__run *run = &pass->run;
-    trf__shape shape = trf__pass_shape(pass);
-    trf_status status;
-    TRF__TRY(trf__cancel_status(&run->hooks, err));
-    do {
-        if (run->backend->replay(run, &shape)) return TRF_OK;
-        status = trf__pass_forward(pass, pass->sides, err);
-        if (status == TRF_OK) status = trf__pass_backward(pass, o, pass->first, err);
-    } while (!run->backend->asked(run, status == TRF_OK));
-    return status;
-}
-
 TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch, trf_error *err)
 {
     trf__pass *pass = &trainer->pass;
@@ -13307,6 +9856,2078 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 }
 
 #endif
+
+// -----------------------------------------------------------------------------------------------
+// >>text           numbers as text, UTF-8, sorting, CRC-32
+//
+// Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9 significant
+// digits hold a float and 17 a double, exactly. The sort is a heap sort: no recursion, no memory, no
+// input that makes it slow. CRC-32 is that of zip and PNG (IEEE 802.3, polynomial 0xEDB88320 reflected).
+// -----------------------------------------------------------------------------------------------
+
+/* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
+TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
+{
+    char text[64];
+    size_t n = 0;
+    const char *c;
+    if (size == 0) return;
+    if (x != x) snprintf(text, sizeof text, "nan");
+    else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
+    else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
+    for (c = text; *c && n + 1 < size; c++) {
+        if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z')) to[n++] = *c;
+        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or several */
+    }
+    to[n] = 0;
+}
+
+/* 0|-?[1-9][0-9]*, and it must fit. 1: *x is set. 0: it is not, and *x is as it was. */
+TRF__FN int trf__parse_int(const char *text, int64_t *x)
+{
+    int negative = *text == '-';
+    uint64_t value = 0, most = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+    const char *c = text + negative;
+    if (*c < '0' || *c > '9' || (*c == '0' && (c[1] || negative))) return 0;
+    for (; *c; c++) {
+        uint64_t digit = (uint64_t)(*c - '0');
+        if (*c < '0' || *c > '9' || value > (most - digit) / 10) return 0;
+        value = value * 10 + digit;
+    }
+    *x = negative ? -(int64_t)(value - 1) - 1 : (int64_t)value;
+    return 1;
+}
+
+/* A decimal number, "inf", "-inf" or "nan"; the whole text must be one, and within the range of double.
+   1: *x is set. 0: it is not. "-1.25e3" becomes "-125e1" for strtod: where no point is written, no
+   locale can have another one. */
+TRF__FN int trf__parse_real(const char *text, double *x)
+{
+    char plain[96];
+    size_t n = 0, digits = 0;
+    int64_t exponent = 0;
+    int point = 0;
+    const char *c = text;
+    double value;
+    if (!strcmp(text, "nan")) { *x = (double)NAN; return 1; }
+    if (!strcmp(text, "inf")) { *x = (double)INFINITY; return 1; }
+    if (!strcmp(text, "-inf")) { *x = -(double)INFINITY; return 1; }
+    if (*c == '-') plain[n++] = *c++;
+    for (; (*c >= '0' && *c <= '9') || (*c == '.' && !point && digits); c++) {
+        if (*c == '.') { point = 1; continue; }
+        if (++digits > 64) return 0;
+        plain[n++] = *c;
+        exponent -= point;
+    }
+    if (!digits || c[-1] == '.') return 0;
+    if (*c == 'e' || *c == 'E') {
+        int negative = c[1] == '-';
+        int64_t written = 0;
+        c += c[1] == '-' || c[1] == '+' ? 2 : 1;
+        if (!*c) return 0;
+        for (; *c >= '0' && *c <= '9'; c++) if (written < 100000) written = written * 10 + (*c - '0');
+        exponent += negative ? -written : written;
+    }
+    if (*c) return 0;
+    snprintf(plain + n, sizeof plain - n, "e%ld", (long)exponent);
+    value = strtod(plain, NULL);
+    if (!trf__is_finite(value)) return 0;
+    *x = value;
+    return 1;
+}
+
+/* Text that is counted first (to = NULL) and written the second time. */
+typedef struct trf__text { char *to; size_t n; } trf__text;
+
+TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
+{
+    if (text->to) memcpy(text->to + text->n, s, n);
+    text->n += n;
+}
+
+TRF__FN void trf__put(trf__text *text, const char *s) { trf__put_bytes(text, s, strlen(s)); }
+
+/* Numbers and other short texts: at most 63 bytes. */
+TRF__FN TRF__PRINTF(2, 3) void trf__putf(trf__text *text, const char *format, ...)
+{
+    char s[64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(s, sizeof s, format, arguments);
+    va_end(arguments);
+    trf__put(text, s);
+}
+
+/* A string of JSON, in its quotes; in no other way is it shorter. */
+TRF__FN void trf__put_string(trf__text *text, const char *s)
+{
+    static const char letters[] = "btn?fr";         /* of the bytes 8 to 13; 11 has none */
+    trf__put(text, "\"");
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') trf__put(text, "\\");
+        if (c >= 32) trf__put_bytes(text, s, 1);
+        else if (c < 8 || c == 11 || c > 13) trf__putf(text, "\\u%04x", (unsigned)c);
+        else trf__putf(text, "\\%c", letters[c - 8]);
+    }
+    trf__put(text, "\"");
+}
+
+TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
+{
+    uint64_t value = 0;
+    int i;
+    for (i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
+    return value;
+}
+
+TRF__FN double trf__from_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return (double)x; }
+
+/* Sixteen bytes at a time: table[k][b] is what byte b does k bytes further on. */
+typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
+
+TRF__FN void trf__crc_begin(trf__crc *crc)
+{
+    uint32_t i, k, bits;
+    for (i = 0; i < 256; i++) {
+        for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
+        crc->table[0][i] = bits;
+    }
+    for (k = 1; k < 16; k++)
+        for (i = 0; i < 256; i++)
+            crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k - 1][i] & 255];
+    crc->value = 0;
+}
+
+TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    uint32_t c = ~crc->value, next;
+    int k;
+    for (; n >= 16; n -= 16, p += 16, c = next)
+        TRF__UNROLL for (next = 0, k = 0; k < 16; k++)
+            next ^= crc->table[15 - k][k < 4 ? (p[k] ^ c >> 8 * k) & 255 : p[k]];
+    for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
+    crc->value = ~c;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>vocab          words and characters as numbers
+//
+// A vocabulary learns by counting and is finished once; from then on tokens are only added behind the others
+// (trf_vocab_add). All tokens stand in one block of bytes, each with a NUL behind it; a hash table (open addressing,
+// linear probing, at most half full) finds them. While learning, the table holds every token seen; finishing keeps
+// the frequent ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
+//
+// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Words and characters so spelled are never learned: "<s>" in a
+// text is an unknown word like any other (id 3), so no text can smuggle in a special id. (A SentencePiece model may
+// have a piece so spelled, with an id of its own.) Text is strict UTF-8: no overlong forms, no surrogates, nothing
+// above U+10FFFF. Blanks separate words, and are tokens like all others among characters. A token has at most 1 MiB.
+//
+// Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on, each with a NUL
+// behind it; of SentencePiece the model's file. No token holds a NUL, so nothing needs an escape. Reading them trusts
+// nothing; errors tell the offset.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
+#define TRF__MAX_TOKENS ((int64_t)INT32_MAX - TRF__SPECIALS)        /* 2^31 - 5: ids are int32_t */
+
+typedef struct trf__token {
+    int64_t begin;          /* of its bytes */
+    int64_t count;          /* how often it was seen; unused when learning has ended */
+    uint64_t hash;
+    int32_t length;         /* in bytes, without the NUL */
+} trf__token;
+
+typedef struct trf__pieces trf__pieces;         /* >>pieces */
+
+struct trf_vocab {
+    trf_hooks hooks;
+    trf_token_kind kind;
+    int32_t finished;
+    trf__token *tokens;
+    int64_t n_tokens, token_capacity;
+    char *bytes;
+    int64_t n_bytes, byte_capacity;
+    int32_t *slots;         /* number of a token plus 1, or 0: empty */
+    int64_t n_slots;        /* 0 or a power of two */
+    trf__pieces *pieces;    /* of a SentencePiece model, or NULL */
+};
+
+TRF__FN trf_status trf__fail_learning(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocab", "expected a finished vocabulary, got one that still learns");
+}
+
+TRF__FN trf_status trf__fail_finished(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocab", "expected a vocabulary that still learns, got a finished one");
+}
+
+TRF__FN const char *trf__special_text(int32_t id)
+{
+    switch (id) {
+    case 0: return "<pad>";
+    case 1: return "<s>";
+    case 2: return "</s>";
+    default: return "<unk>";
+    }
+}
+
+TRF__FN int trf__is_special(const char *token, size_t length)
+{
+    int32_t id;
+    for (id = 0; id < TRF__SPECIALS; id++)
+        if (strlen(trf__special_text(id)) == length && !memcmp(trf__special_text(id), token, length)) return 1;
+    return 0;
+}
+
+TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+/* Length of the next token of a text that is known to be UTF-8, 0 at its end. *at moves behind the token. */
+TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
+{
+    const char *end;
+    if (kind == TRF_WORDS) while (trf__is_blank(**at)) ++*at;
+    *token = end = *at;
+    if (!*end) return 0;
+    if (kind == TRF_CHARACTERS) end += trf__utf8_at(end, 4);     /* stops at a NUL */
+    else while (*end && !trf__is_blank(*end)) end++;
+    *at = end;
+    return (size_t)(end - *token);
+}
+
+/* FNV-1a, then a final mix so that the low bits, which choose the slot, depend on all others. */
+TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
+{
+    uint64_t h = 0xCBF29CE484222325u;
+    size_t i;
+    for (i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001B3u;
+    h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+/* From a slot that is taken to the next one to try: a way of its own for every hash, so that tokens that were chosen
+   to begin in the same slots do not make one long row. */
+TRF__FN uint64_t trf__slot_step(uint64_t hash) { return hash >> 32 | 1; }
+
+/* Number of a token, -1 if there is none. */
+TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t length, uint64_t hash)
+{
+    uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
+    if (!v->n_slots) return -1;
+    for (; v->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
+        const trf__token *t = &v->tokens[v->slots[at] - 1];
+        if (t->hash == hash && (size_t)t->length == length && !memcmp(v->bytes + t->begin, token, length))
+            return v->slots[at] - 1;
+    }
+    return -1;
+}
+
+TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
+{
+    uint64_t mask = (uint64_t)v->n_slots - 1, hash = v->tokens[number].hash, at = hash & mask;
+    while (v->slots[at]) at = (at + trf__slot_step(hash)) & mask;
+    v->slots[at] = (int32_t)number + 1;
+}
+
+/* Room for one more token in the table. */
+TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
+{
+    int64_t wanted = v->n_slots ? v->n_slots * 2 : 64, i;
+    int32_t *slots;
+    if (v->n_tokens + 1 <= v->n_slots / 2) return TRF_OK;
+    slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
+    if (!slots)
+        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots", (long long)wanted);
+    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
+    v->slots = slots;
+    v->n_slots = wanted;
+    for (i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
+    return TRF_OK;
+}
+
+/* Adds a token that is not there yet. On failure no token has changed. */
+TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash, int64_t count,
+                                     trf_error *err)
+{
+    int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
+    uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
+    trf__token *t;
+    if (v->n_tokens >= TRF__MAX_TOKENS)
+        return trf__fail(err, TRF_E_LIMIT, -1, "vocab", "expected at most %lld different tokens, got more",
+                         (long long)TRF__MAX_TOKENS);
+    TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
+    TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
+    TRF__TRY(trf__vocab_grow_slots(v, err));
+    if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* a part of another token, which has moved */
+    t = &v->tokens[v->n_tokens];
+    t->begin = v->n_bytes;
+    t->count = count;
+    t->hash = hash;
+    t->length = (int32_t)length;
+    memcpy(v->bytes + t->begin, token, length);
+    v->bytes[t->begin + (int64_t)length] = 0;
+    v->n_bytes = n_bytes;
+    trf__vocab_fill_slot(v, v->n_tokens++);
+    return TRF_OK;
+}
+
+TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
+{
+    memset(v, 0, sizeof *v);
+    if (hooks) v->hooks = *hooks;
+    v->kind = kind;
+}
+
+TRF__FN void trf__pieces_release(trf_vocab *v);
+
+TRF__FN void trf__vocab_release(trf_vocab *v)
+{
+    trf__free(&v->hooks, v->tokens, trf__bytes(v->token_capacity, sizeof *v->tokens));
+    trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
+    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
+    trf__pieces_release(v);
+}
+
+TRF_API void trf_vocab_destroy(trf_vocab *vocab)
+{
+    trf_hooks hooks;
+    if (!vocab) return;
+    hooks = vocab->hooks;
+    trf__vocab_release(vocab);
+    trf__free(&hooks, vocab, sizeof *vocab);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err)
+{
+    trf_hooks none;
+    trf_vocab *v;
+    TRF__ZERO(none);
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "kind must be words or characters, got %d", (int)kind);
+    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
+    v = (trf_vocab *)trf__alloc(hooks ? hooks : &none, sizeof *v);
+    if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
+    trf__vocab_init(v, kind, hooks);
+    *vocab = v;
+    return TRF_OK;
+}
+
+/* Two passes, so that a line counts whole or not at all: the first makes the missing tokens, with a count
+   of 0, which is as good as not being there; the second counts and cannot fail. */
+TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err)
+{
+    const char *at = line, *token;
+    size_t length;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!line) return trf__fail_null(err, "line");
+    if (vocab->finished) return trf__fail_finished(err);
+    TRF__TRY(trf__check_utf8(line, "line", err));
+    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+        uint64_t hash = trf__hash_bytes(token, length);
+        if (length > TRF__MAX_TOKEN_BYTES)
+            return trf__fail(err, TRF_E_LIMIT, token - line, "line", "expected a word of at most %d bytes, got %llu",
+                             (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
+        if (trf__is_special(token, length) || trf__vocab_find(vocab, token, length, hash) >= 0) continue;
+        TRF__TRY(trf__vocab_insert(vocab, token, length, hash, 0, err));
+    }
+    at = line;
+    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+        int32_t i = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        if (i >= 0) vocab->tokens[i].count++;
+    }
+    return TRF_OK;
+}
+
+/* Order of ids: the higher count first, equal counts by their bytes, a beginning before its continuation. */
+TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
+{
+    const char *bytes = ((const trf_vocab *)vocab)->bytes;
+    const trf__token *x = (const trf__token *)a, *y = (const trf__token *)b;
+    int order;
+    if (x->count != y->count) return x->count > y->count ? -1 : 1;
+    order = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
+    return order ? order : x->length - y->length;
+}
+
+TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err)
+{
+    trf_vocab kept;
+    const void **order;
+    int64_t n = 0, i;
+    size_t order_bytes;
+    trf_status status = TRF_OK;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (max_size <= TRF__SPECIALS) return trf__fail_below(err, "max_size", TRF__SPECIALS + 1, max_size);
+    if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
+    if (vocab->finished) return trf__fail_finished(err);
+    for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
+    order_bytes = trf__bytes(n, sizeof *order);
+    order = (const void **)trf__alloc(&vocab->hooks, order_bytes);
+    if (!order) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens", (long long)n);
+    for (n = i = 0; i < vocab->n_tokens; i++)
+        if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
+    trf__sort(order, (size_t)n, trf__by_count, vocab);
+
+    trf__vocab_init(&kept, vocab->kind, &vocab->hooks);
+    kept.finished = 1;
+    for (i = 0; !status && i < trf__min64(n, max_size - TRF__SPECIALS); i++) {
+        const trf__token *t = (const trf__token *)order[i];
+        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->hash, t->count, err);
+    }
+    trf__free(&vocab->hooks, order, order_bytes);
+    if (status) { trf__vocab_release(&kept); return status; }
+    trf__vocab_release(vocab);
+    *vocab = kept;
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>pieces         SentencePiece models: raw text to subwords and back
+//
+// A reader of the files that SentencePiece trains (Kudo and Richardson 2018): unigram (Kudo 2018) and BPE (Sennrich
+// et al. 2016). It answers as libsentencepiece 0.2.3 does, so it takes the same steps, roundings and limits included.
+//
+//   text -> normalised     the longest rule of the model's map replaces what it matches; blanks become U+2581
+//        -> pieces         unigram: the path of the best sum of scores; BPE: the best pair merged, again and again
+//        -> ids            4 + number of the piece among those of texts; a run of unknown ones is one unk, or bytes
+//
+// The file is a protocol buffer. A dozen of its fields matter, so they are read by hand (trf__wire_next), not by a
+// library larger than all of this. It may be hostile; errors tell the offset. Pieces stand in the vocabulary as
+// tokens do, and in a double array (Aoe 1989): the child of node s for byte c is cell base(s) + c, if that cell's
+// parent is s.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL, TRF__PIECE_USER, TRF__PIECE_UNUSED,
+       TRF__PIECE_BYTE };
+#define TRF__SPACE "\xE2\x96\x81"               /* U+2581 */
+#define TRF__REPLACEMENT "\xEF\xBF\xBD"         /* U+FFFD */
+
+typedef struct trf__piece { float score; int32_t type; } trf__piece;       /* TRF__PIECE_BYTE + 10: the byte 10 */
+typedef struct trf__cell { int32_t base, parent, token; } trf__cell;        /* parent -1: free; token -1: none */
+
+struct trf__pieces {
+    char *model;                    /* the file, */
+    int64_t model_bytes;
+    const unsigned char *rules;     /* in it the map's double array, */
+    uint32_t n_rules;
+    const char *replaced, *unknown; /* the texts that it leads to, and the text of unk */
+    size_t n_replaced, n_unknown;
+    trf__piece *pieces;             /* one a token */
+    int64_t capacity;
+    trf__cell *cells;
+    int64_t n_cells;
+    float least;                    /* score of a normal piece */
+    int32_t bytes[256];             /* tokens of bytes; -1: none */
+    int32_t types;                  /* bit 1 << type: there are such pieces */
+    int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, nuls;
+};
+
+/* ---- the file ---- */
+
+/* One field of a message after another: its number and wire type (8 * number + type), and its value or bytes. */
+typedef struct trf__wire { const unsigned char *begin, *at, *end, *bytes; uint64_t value, key; } trf__wire;
+
+TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
+{
+    int shift;
+    for (*value = 0, shift = 0; w->at < w->end && shift < 64; shift += 7) {
+        *value |= (uint64_t)(*w->at & 127) << shift;
+        if (!(*w->at++ & 128)) return 1;
+    }
+    return 0;
+}
+
+/* Of the bytes at w->bytes. */
+TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const char *fault, trf_error *err)
+{
+    long long at = (long long)(w->bytes - w->begin);
+    return trf__fail(err, status, at, "sentencepiece", "byte %lld: %s", at, fault);
+}
+
+TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
+{
+    int type, good;
+    if (!(*more = w->at < w->end)) return TRF_OK;
+    w->bytes = w->at;
+    good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
+    type = (int)(w->key & 7);
+    if (type == 0 || type == 2) good = good && trf__wire_number(w, &w->value);
+    else { w->value = type == 5 ? 4 : 8; good = good && (type == 1 || type == 5); }
+    good = good && (type == 0 || w->value <= (uint64_t)(w->end - w->at));
+    if (!good)
+        return trf__wire_fail(w, TRF_E_FORMAT, "expected a field of a SentencePiece model, got something else", err);
+    w->bytes = w->at;
+    if (type != 0) w->at += w->value;
+    if (type == 5) w->value = trf__from_little(w->bytes, 4);
+    return TRF_OK;
+}
+
+/* Number of the byte that "<0x0A>" names, or -1. */
+TRF__FN int trf__byte_of(const char *text, size_t length)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    const char *high, *low;
+    if (length != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return -1;
+    high = (const char *)memchr(digits, text[3], 16);
+    low = (const char *)memchr(digits, text[4], 16);
+    return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
+}
+
+TRF__FN int trf__is_line(const char *text, size_t n) { return trf_find_invalid_utf8(text, n) < 0 && !memchr(text, 0, n); }
+
+TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    const char *text = (const char *)w.at, *fault = NULL;
+    size_t length = 0;
+    const trf__wire whole = w;
+    float score = 0;
+    int type = TRF__PIECE_NORMAL, more, byte, nul;
+    uint64_t hash;
+    for (;;) {
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) break;
+        if (w.key == 8 * 1 + 2) { text = (const char *)w.bytes; length = (size_t)w.value; }
+        if (w.key == 8 * 2 + 5) score = (float)trf__from_float((uint32_t)w.value);
+        if (w.key == 8 * 3 + 0 && w.value >= 1 && w.value <= TRF__PIECE_BYTE) type = (int)w.value;
+    }
+    /* with byte fallback there may be such a piece, which is not used then */
+    if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) { type = TRF__PIECE_UNUSED; p->nuls = 1; }
+    hash = trf__hash_bytes(text, length);
+    byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
+    *unknowns += type == TRF__PIECE_UNKNOWN;
+    if (length == 0) fault = "expected a piece, got an empty one";
+    else if (length > 7999) fault = "expected a piece of at most 7999 bytes, got a longer one";
+    else if (!nul && !trf__is_line(text, length)) fault = "expected UTF-8 without NUL";
+    else if (!trf__is_finite((double)score)) fault = "expected a score, got what is infinite or not a number";
+    else if (byte < 0) fault = "expected a byte as <0x0A>";
+    else if (*unknowns > 1) fault = "expected one unknown piece, got another";
+    else if (trf__vocab_find(v, text, length, hash) >= 0) fault = "expected every piece once, got one again";
+    if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
+    if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
+    TRF__TRY(trf__vocab_insert(v, text, length, hash, 0, err));
+    TRF__GROW(trf__piece, p->pieces, p->capacity, v->n_tokens, &v->hooks);
+    p->pieces[v->n_tokens - 1].score = score;
+    p->pieces[v->n_tokens - 1].type = type + byte;
+    p->types |= 1 << type;
+    if (type == TRF__PIECE_BYTE) p->bytes[byte] = (int32_t)v->n_tokens - 1;
+    if (type == TRF__PIECE_NORMAL && score < p->least) p->least = score;
+    return TRF_OK;
+}
+
+/* The map is a double array of another kind (darts-clone): a cell is a value, if its highest bit is set, or holds its
+   label, whether a value is among its children, and the way to them: what its own place is to be xored with. */
+TRF__FN uint64_t trf__rule_cell(const trf__pieces *p, uint64_t at) { return trf__from_little(p->rules + 4 * at, 4); }
+TRF__FN uint64_t trf__rule_way(uint64_t cell) { return cell >> 10 << ((cell & 1u << 9) >> 6); }
+
+/* Whether the first cell is a root, every way leads to 256 cells that are there, and every value to a text. */
+TRF__FN int trf__rules_sound(const trf__pieces *p)
+{
+    uint64_t at, cell = trf__rule_cell(p, 0), to;
+    int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0;
+    for (at = 0; sound && at < p->n_rules; at++) {
+        cell = trf__rule_cell(p, at);
+        to = at ^ trf__rule_way(cell);
+        if (cell >> 31) sound = (cell & INT32_MAX) < p->n_replaced;
+        else sound = (to | 255) < p->n_rules && (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31);
+    }
+    return sound;
+}
+
+/* The map: bytes of its double array, that array, and the texts, each with a NUL behind it. */
+TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error *err)
+{
+    uint64_t bytes = w->value > 4 ? trf__from_little(w->bytes, 4) : 0;
+    if (bytes >= 1024 && bytes % 1024 == 0 && bytes < w->value - 4 && !w->bytes[w->value - 1]) {
+        p->rules = w->bytes + 4;
+        p->n_rules = (uint32_t)(bytes / 4);
+        p->replaced = (const char *)w->bytes + 4 + bytes;
+        p->n_replaced = (size_t)(w->value - 4 - bytes);
+        if (trf__rules_sound(p)) return TRF_OK;
+    }
+    return trf__wire_fail(w, TRF_E_FORMAT, "the map of characters is damaged", err);
+}
+
+/* What message number `of` of the file says: how it was trained (2), how text is made normal (3) and so again (5). */
+TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
+{
+    int more;
+    for (;;) {
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) return TRF_OK;
+        if (of == 2 && w.key == 8 * 3 + 0 && w.value != 1 && w.value != 2)
+            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "expected a model of type unigram or BPE", err);
+        if (of == 5 && w.key == 8 * 2 + 2 && w.value > 0)
+            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "models that change their answers are not known", err);
+        if (of == 2 && w.key == 8 * 44 + 2 && !trf__is_line((const char *)w.bytes, (size_t)w.value))
+            return trf__wire_fail(&w, TRF_E_FORMAT, "expected UTF-8 without NUL", err);
+        if (of == 2 && w.key == 8 * 3 + 0) p->unigram = w.value == 1;
+        if (of == 2 && w.key == 8 * 24 + 0) p->suffix = w.value != 0;
+        if (of == 2 && w.key == 8 * 35 + 0) p->byte_fallback = w.value != 0;
+        if (of == 2 && w.key == 8 * 44 + 2) { p->unknown = (const char *)w.bytes; p->n_unknown = (size_t)w.value; }
+        if (of == 3 && w.key == 8 * 2 + 2 && w.value == 0) p->n_rules = 0;      /* none, whatever came before */
+        if (of == 3 && w.key == 8 * 2 + 2 && w.value > 0) TRF__TRY(trf__read_rules(p, &w, err));
+        if (of == 3 && w.key == 8 * 3 + 0) p->dummy_prefix = w.value != 0;
+        if (of == 3 && w.key == 8 * 4 + 0) p->remove_extra = w.value != 0;
+        if (of == 3 && w.key == 8 * 5 + 0) p->escape = w.value != 0;
+    }
+}
+
+TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int more, unknowns = 0, i, n = 0;
+    const unsigned char *begin = (const unsigned char *)p->model;
+    trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
+    for (;;) {
+        trf__wire inner;
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) break;
+        inner = w;
+        inner.at = w.bytes;
+        inner.end = w.at;
+        if (w.key == 8 * 1 + 2) TRF__TRY(trf__read_piece(v, inner, &unknowns, err));
+        if (w.key == 8 * 2 + 2 || w.key == 8 * 3 + 2 || w.key == 8 * 5 + 2)
+            TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
+    }
+    for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
+    if (p->nuls && !p->byte_fallback) return trf__wire_fail(&w, TRF_E_FORMAT, "expected no piece that is a NUL", err);
+    if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0)) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
+                     "expected pieces, one of them unknown and %d of bytes, got %lld, %d unknown and %d of bytes",
+                     p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
+}
+
+/* ---- pieces by their bytes ---- */
+
+TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
+{
+    int32_t cell = p->cells[node].base + (int32_t)(unsigned char)byte;
+    return p->cells[cell].parent == node ? cell : -1;
+}
+
+/* Cells up to `needed`. */
+TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int64_t i = p->n_cells;
+    if (needed > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece", "the pieces are too many bytes for their index");
+    TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
+    for (; i < p->n_cells; i++) { p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1; }
+    return TRF_OK;
+}
+
+/* Tokens lo..hi-1 of the sorted list have the first `depth` bytes in common, which lead to `node`. */
+typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
+
+/* Gives the node of a branch its cells, where all are free from `*from` on; these become branches. */
+TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at, trf__branch *branches, int64_t *n,
+                              int64_t *from, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    const trf__token *t = at.lo < at.hi ? (const trf__token *)sorted[at.lo] : NULL;
+    int32_t letters = 0, letter[256], begin[257], i;
+    int64_t cell, busy = 0;
+    if (t && t->length == at.depth) { p->cells[at.node].token = (int32_t)(t - v->tokens); at.lo++; }
+    for (i = at.lo; i < at.hi; i++) {
+        t = (const trf__token *)sorted[i];
+        cell = (unsigned char)v->bytes[t->begin + at.depth];
+        if (letters == 0 || letter[letters - 1] != cell) { letter[letters] = (int32_t)cell; begin[letters++] = i; }
+    }
+    if (letters == 0) return TRF_OK;
+    begin[letters] = at.hi;
+    for (cell = trf__max64(*from, letter[0] + 1); ; cell++) {
+        TRF__TRY(trf__more_cells(v, cell + 257, err));
+        if (p->cells[cell].parent >= 0) { busy++; continue; }
+        for (i = 1; i < letters && p->cells[cell - letter[0] + letter[i]].parent < 0; i++) { }
+        if (i == letters) break;
+    }
+    /* nearly full up to there, or too long a way to go for every node: not searched again */
+    if (busy * 20 >= (cell - *from + 1) * 19 || cell - *from > 4096) *from = cell;
+    p->cells[at.node].base = (int32_t)(cell - letter[0]);
+    for (i = 0; i < letters; i++) {
+        trf__branch next = {p->cells[at.node].base + letter[i], begin[i], begin[i + 1], at.depth + 1};
+        branches[(*n)++] = next;
+        p->cells[next.node].parent = at.node;
+    }
+    return TRF_OK;
+}
+
+/* The double array of all pieces but those that stand for bytes. */
+TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
+{
+    size_t bytes = trf__bytes(v->n_tokens, sizeof(void *)), more = trf__bytes(v->n_bytes + 1, sizeof(trf__branch));
+    const void **sorted = (const void **)trf__alloc(&v->hooks, bytes);
+    trf__branch *branches = (trf__branch *)trf__alloc_zeroed(&v->hooks, more);
+    int64_t done, planted = 1, from = 1;
+    trf_status status = TRF_E_NOMEM;
+    int32_t i, n = 0;
+    if (!sorted || !branches) trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
+    else {
+        for (i = 0; i < v->n_tokens; i++)
+            if (v->pieces->pieces[i].type < TRF__PIECE_BYTE) sorted[n++] = v->tokens + i;
+        trf__sort(sorted, (size_t)n, trf__by_count, v);         /* counts are 0: by bytes */
+        branches[0].hi = n;
+        status = trf__more_cells(v, 512, err);
+        if (!status) v->pieces->cells[0].parent = 0;
+        for (done = 0; !status && done < planted; done++)
+            status = trf__plant(v, sorted, branches[done], branches, &planted, &from, err);
+    }
+    trf__free(&v->hooks, branches, more);
+    trf__free(&v->hooks, sorted, bytes);
+    return status;
+}
+
+TRF__FN void trf__pieces_release(trf_vocab *v)
+{
+    trf__pieces *p = v->pieces;
+    if (!p) return;
+    trf__free(&v->hooks, p->model, (size_t)p->model_bytes);
+    trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
+    trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
+    trf__free(&v->hooks, p, sizeof *p);
+}
+
+/* ---- text as pieces see it ---- */
+
+/* Length of the longest user-defined piece that the text begins with, of the 64 shortest, or 0. */
+TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
+{
+    const trf__pieces *p = v->pieces;
+    int32_t node = 0, found = 0, token;
+    size_t i, longest = 0;
+    if (!(p->types & 1 << TRF__PIECE_USER)) return 0;
+    for (i = 0; i < n && found < 64 && (node = trf__child(p, node, text[i])) >= 0; i++) {
+        token = p->cells[node].token;
+        if (token >= 0 && p->pieces[token].type == TRF__PIECE_USER) { longest = i + 1; found++; }
+    }
+    return longest;
+}
+
+/* The longest rule that the text begins with, of the 32 shortest, or 0; *to: what replaces it. A hostile map may lead
+   into a circle; no real one has rules of a thousand bytes. */
+TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
+{
+    uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
+    size_t i, longest = 0, found = 0;
+    for (i = 0; p->n_rules && i < n && i < 1000 && found < 32; i++) {
+        at ^= trf__rule_way(cell) ^ (unsigned char)text[i];
+        cell = trf__rule_cell(p, at);
+        if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
+        if (!(cell >> 8 & 1)) continue;
+        *to = p->replaced + (trf__rule_cell(p, at ^ trf__rule_way(cell)) & INT32_MAX);
+        longest = i + 1;
+        found++;
+    }
+    return longest;
+}
+
+/* What the text begins with becomes *length bytes at *to; returns how many bytes that was. */
+TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n, const char **to, size_t *length)
+{
+    size_t taken;
+    *to = text;
+    if ((*length = trf__user_defined(v, text, n)) > 0) return *length;
+    if ((taken = trf__rule(v->pieces, text, n, to)) > 0) { *length = strlen(*to); return taken; }
+    if ((*length = (size_t)trf__utf8_at(text, n)) > 0) return *length;
+    *to = TRF__REPLACEMENT;
+    *length = 3;
+    return 1;
+}
+
+typedef struct trf__growing { char *bytes; int64_t n, capacity; } trf__growing;
+
+TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
+{
+    if (more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, -1, "text", "expected a text of at most 512 MiB, got a longer one");
+}
+
+TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n, trf_error *err)
+{
+    size_t i;
+    TRF__TRY(trf__normal_limit(to->n, n, err));
+    TRF__GROW(char, to->bytes, to->capacity, to->n + 3 * (int64_t)n, &v->hooks);
+    for (i = 0; i < n; i++)
+        if (text[i] != ' ' || !v->pieces->escape) to->bytes[to->n++] = text[i];
+        else { memcpy(to->bytes + to->n, TRF__SPACE, 3); to->n += 3; }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n, trf__growing *to, trf_error *err)
+{
+    const trf__pieces *p = v->pieces;
+    const char *space = p->escape ? TRF__SPACE : " ", *part;
+    int64_t wide = p->escape ? 3 : 1;
+    int after_space = p->remove_extra, blank = p->remove_extra;
+    size_t length, taken;
+    if (n == 0) return TRF_OK;
+    if (p->dummy_prefix && !p->suffix) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
+    for (; n > 0; text += taken, n -= taken) {
+        taken = trf__normal_prefix(v, text, n, &part, &length);
+        blank = blank && length == 1 && *part == ' ';
+        for (; after_space && length > 0 && *part == ' '; part++) length--;
+        if (length == 0) continue;
+        TRF__TRY(trf__normal_add(v, to, part, length, err));
+        after_space = p->remove_extra && part[length - 1] == ' ';
+    }
+    while (p->remove_extra && to->n >= wide && !memcmp(to->bytes + to->n - wide, space, (size_t)wide)) to->n -= wide;
+    if (p->dummy_prefix && p->suffix && !blank) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
+    return trf__normal_limit(to->n, 0, err);
+}
+
+/* Bytes of a character as its first one says. */
+TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
+{
+    static const char bytes[] = "\1\1\1\1\1\1\1\1\1\1\1\1\2\2\3\4";
+    return (int32_t)trf__min64(bytes[(unsigned char)*at >> 4], left);
+}
+
+/* ---- from pieces to ids ---- */
+
+/* unknown: 1 behind an unknown piece; n_unknown: how many of the n are unk. */
+typedef struct trf__ids { int32_t *ids; int32_t capacity, unknown; int64_t n, n_unknown; } trf__ids;
+
+TRF__FN void trf__give_id(trf__ids *to, int32_t id)
+{
+    if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
+    to->n_unknown += id == TRF__UNK;
+}
+
+/* A piece, or, with token -1, bytes that are none. */
+TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text, int32_t n)
+{
+    int32_t i;
+    if (token >= 0) trf__give_id(to, token + TRF__SPECIALS);
+    else if (v->pieces->byte_fallback)
+        for (i = 0; i < n; i++) trf__give_id(to, v->pieces->bytes[(unsigned char)text[i]] + TRF__SPECIALS);
+    else if (!to->unknown) trf__give_id(to, TRF__UNK);
+    to->unknown = token < 0;
+}
+
+/* Unigram (Kudo 2018, 3.2): the best way from the beginning to every byte. A character that is no piece of its own
+   can be unknown, ten below the least score; a user-defined piece is worth a tenth for every byte but one. */
+typedef struct trf__way { float score; int32_t from, token; } trf__way;         /* from -1: none yet */
+
+TRF__FN void trf__way_to(trf__way *to, float score, int32_t from, int32_t token)
+{
+    if (to->from < 0 || score > to->score) { to->score = score; to->from = from; to->token = token; }
+}
+
+TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__way *ways, trf__ids *to)
+{
+    const trf__pieces *p = v->pieces;
+    const float unknown = p->least - 10.0f;
+    int32_t at, end, node, token, step, reached = 0;
+    for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
+    for (at = 0; at < n; at += step) {
+        float till = ways[at].score;
+        int single = 0;
+        if (till < -100000.0f || till > 100000.0f) {            /* sums begin anew, so that they stay exact */
+            for (end = at; end <= reached; end++) ways[end].score -= till;
+            till = 0;
+        }
+        step = trf__char_bytes(text + at, n - at);
+        for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
+            token = p->cells[node].token;
+            if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
+            trf__way_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
+                ? (float)(0.1 * (end - at - 1)) : p->pieces[token].score), at, token);
+            single |= end - at == step;
+        }
+        if (!single) trf__way_to(&ways[at + step], unknown + till, at, -1);
+        reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
+    }
+    /* turned round: a way then tells where its piece ends, and which it is */
+    for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
+        int32_t before = ways[at].from, its = ways[at].token;
+        ways[at].from = end;
+        ways[at].token = token;
+        end = at; at = before; token = its;
+    }
+    for (at = 0; at < n; at = ways[at].from)
+        trf__give_piece(v, to, ways[at].token, text + at, ways[at].from - at);
+}
+
+/* BPE: symbols, at first characters and user-defined pieces, in a chain; the heap has the pairs that are a piece, the
+   one of the best score first, equal ones from the left. A symbol's node is where its bytes lead to, or -1. */
+typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
+typedef struct trf__merge { int32_t score, left, right, length; } trf__merge;   /* score: in the order of floats */
+typedef struct trf__bpe {
+    const trf_vocab *v;
+    const char *text;
+    trf__symbol *symbols;
+    trf__merge *heap;
+    int32_t *split;         /* of each token, if any is unused: where the last pair that made an unused one met */
+    int32_t n_symbols, n_pairs;
+} trf__bpe;
+
+TRF__FN int trf__merge_before(const trf__merge *a, const trf__merge *b)
+{
+    return a->score > b->score || (a->score == b->score && a->left < b->left);
+}
+
+TRF__FN int32_t trf__walk(const trf__pieces *p, int32_t node, const char *text, int32_t n)
+{
+    int32_t i;
+    for (i = 0; node >= 0 && i < n; i++) node = trf__child(p, node, text[i]);
+    return node;
+}
+
+TRF__FN int32_t trf__token_at(const trf__pieces *p, int32_t node) { return node >= 0 ? p->cells[node].token : -1; }
+
+TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
+{
+    const trf__pieces *p = b->v->pieces;
+    const trf__symbol *l, *r;
+    trf__merge pair = {0, left, right, 0};
+    int32_t token, at;
+    if (left < 0 || right < 0 || b->symbols[left].frozen || b->symbols[right].frozen) return;
+    l = b->symbols + left;
+    r = b->symbols + right;
+    token = trf__token_at(p, trf__walk(p, l->node, b->text + r->begin, r->length));
+    if (token < 0) return;
+    if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
+    memcpy(&pair.score, &p->pieces[token].score, sizeof pair.score);
+    if (pair.score < 0) pair.score ^= INT32_MAX;            /* -0 is below 0 */
+    pair.length = l->length + r->length;
+    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2); at = (at - 1) / 2)
+        b->heap[at] = b->heap[(at - 1) / 2];
+    b->heap[at] = pair;
+}
+
+TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
+{
+    trf__merge best = b->heap[0], last = b->heap[--b->n_pairs];
+    int32_t at = 0, child;
+    for (; (child = 2 * at + 1) < b->n_pairs; at = child) {
+        if (child + 1 < b->n_pairs && trf__merge_before(b->heap + child + 1, b->heap + child)) child++;
+        if (!trf__merge_before(b->heap + child, &last)) break;
+        b->heap[at] = b->heap[child];
+    }
+    b->heap[at] = last;
+    return best;
+}
+
+/* A symbol; an unused piece comes apart again, its parts too, 101 times in one another at most. The heap, empty now,
+   is a stack of what is still to be given; a score there is how often that may still be, less one. */
+TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
+{
+    const trf__pieces *p = b->v->pieces;
+    trf__merge whole = {100, begin, 0, length};
+    int32_t n = 1;
+    b->heap[0] = whole;
+    while (n > 0) {
+        trf__merge part = b->heap[--n];
+        int32_t token = trf__token_at(p, trf__walk(p, 0, b->text + part.left, part.length));
+        int unused = part.score-- >= 0 && token >= 0 && p->pieces[token].type == TRF__PIECE_UNUSED;
+        if (unused && b->split[token] > 0) {
+            b->heap[n] = b->heap[n + 1] = part;
+            b->heap[n + 1].length = b->split[token];
+            b->heap[n].left += b->split[token];
+            b->heap[n].length -= b->split[token];
+            n += 2;
+        } else trf__give_piece(b->v, to, unused ? -1 : token, b->text + part.left, part.length);
+    }
+}
+
+TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
+{
+    const trf__pieces *p = b->v->pieces;
+    int32_t at, i, step;
+    for (at = 0; at < n; at += step) {
+        int32_t frozen = (int32_t)trf__user_defined(b->v, b->text + at, (size_t)(n - at));
+        trf__symbol s = {at, 0, b->n_symbols - 1, -1, 0, frozen};
+        s.length = step = frozen ? frozen : trf__char_bytes(b->text + at, n - at);
+        s.node = trf__walk(p, 0, b->text + at, step);
+        if (at + step < n) s.next = b->n_symbols + 1;
+        b->symbols[b->n_symbols++] = s;
+    }
+    for (i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
+    while (b->n_pairs > 0) {
+        trf__merge best = trf__bpe_best(b);
+        trf__symbol *l = b->symbols + best.left, *r = b->symbols + best.right;
+        if (!l->length || !r->length || l->length + r->length != best.length) continue;
+        l->node = trf__walk(p, l->node, b->text + r->begin, r->length);
+        l->length = best.length;
+        l->next = r->next;
+        if (r->next >= 0) b->symbols[r->next].before = best.left;
+        r->length = 0;
+        trf__bpe_add(b, l->before, best.left);
+        trf__bpe_add(b, best.left, l->next);
+    }
+    for (i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin, b->symbols[i].length);
+}
+
+/* Numbers of a normalised text, in memory of this call alone. */
+TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t n, trf__ids *to, trf_error *err)
+{
+    const trf__pieces *p = v->pieces;
+    int64_t splits = !p->unigram && p->types & 1 << TRF__PIECE_UNUSED ? v->n_tokens : 0;
+    size_t each = p->unigram ? sizeof(trf__way) : sizeof(trf__symbol) + 3 * sizeof(trf__merge);
+    size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each), trf__bytes(splits, sizeof(int32_t)));
+    void *room = trf__alloc(&v->hooks, bytes);
+    trf__bpe b;
+    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes", (int)n);
+    if (p->unigram) trf__unigram(v, text, n, (trf__way *)room, to);
+    else {
+        TRF__ZERO(b);
+        b.v = v;
+        b.text = text;
+        b.symbols = (trf__symbol *)room;
+        b.heap = (trf__merge *)(void *)(b.symbols + n);
+        b.split = (int32_t *)(void *)(b.heap + 3 * (int64_t)n);
+        memset(b.split, 0, trf__bytes(splits, sizeof *b.split));
+        trf__bpe_run(&b, n, to);
+    }
+    trf__free(&v->hooks, room, bytes);
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf__ids *to, trf_error *err)
+{
+    trf__growing normal;
+    trf_status status;
+    TRF__ZERO(normal);
+    status = trf__normalise(v, text, strlen(text), &normal, err);
+    if (!status && normal.n > 0) status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
+    trf__free(&v->hooks, normal.bytes, (size_t)normal.capacity);
+    return status;
+}
+
+/* ---- from ids to text ---- */
+
+/* The text of an answer: what has a place, and how long it would be. */
+typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
+
+/* The text of id number i, whole or not at all: behind a blank, or with `spaces` for every U+2581. */
+TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *text, size_t n, int spaces)
+{
+    size_t at, length = n + (size_t)blank;
+    for (at = 0; spaces && at + 3 <= n; at++) if (!memcmp(text + at, TRF__SPACE, 3)) length -= 2;
+    to->whole = trf__add_size(to->whole, length);
+    if (to->whole >= to->size && to->cut < 0) to->cut = i;
+    if (to->cut >= 0) return;
+    if (blank) to->text[to->written++] = ' ';
+    for (at = 0; at < n; at++) {
+        int space = spaces && at + 3 <= n && !memcmp(text + at, TRF__SPACE, 3);
+        to->text[to->written++] = space ? ' ' : text[at];
+        if (space) at += 2;
+    }
+}
+
+/* How many of the first ids are bytes, up to four, and which. */
+TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
+{
+    int m;
+    for (m = 0; m < 4 && m < n && ids[m] > TRF__UNK; m++) {
+        int32_t type = v->pieces->pieces[ids[m] - TRF__SPECIALS].type;
+        if (type < TRF__PIECE_BYTE) break;
+        bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
+    }
+    return m;
+}
+
+/* Pieces to text: blanks at the beginning that normalising has added go; bytes come together to characters. */
+TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to)
+{
+    const trf__pieces *p = v->pieces;
+    int first = 1, dropped = 0;
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const trf__token *t;
+        char bytes[4];
+        size_t m, k = 0;
+        if (ids[i] < TRF__UNK) continue;
+        if ((m = (size_t)trf__piece_bytes(v, ids + i, n - i, bytes)) > 0) {
+            k = (size_t)trf__utf8_at(bytes, m);
+            trf__answer_add(to, i, 0, k ? bytes : TRF__REPLACEMENT, k ? k : 3, 0);
+            if (k > 1) i += (int32_t)k - 1;
+            continue;
+        }
+        if (dropped || to->whole > 0) first = 0;
+        dropped = 0;
+        if (ids[i] == TRF__UNK) { trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue; }
+        t = v->tokens + (ids[i] - TRF__SPECIALS);
+        if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin, TRF__SPACE, 3)) k = 3;
+        dropped = k > 0 && !p->remove_extra;
+        trf__answer_add(to, i, 0, v->bytes + t->begin + k, (size_t)t->length - k, 1);
+    }
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
+                                                const trf_hooks *hooks, trf_error *err)
+{
+    trf_vocab *v;
+    trf__pieces *p;
+    trf_status status = TRF_OK;
+    int i;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!model) return trf__fail_null(err, "model");
+    if (bytes > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "bytes", "expected a model of less than 2 GiB, got a larger one");
+    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
+    v->kind = TRF_SENTENCEPIECE;
+    v->finished = 1;
+    v->pieces = p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
+    if (p) p->model = (char *)trf__alloc(&v->hooks, bytes);
+    if (!p || !p->model) status = trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
+    else {
+        memcpy(p->model, model, bytes);
+        p->model_bytes = (int64_t)bytes;
+        p->unigram = p->dummy_prefix = p->remove_extra = p->escape = 1;
+        p->unknown = " \xE2\x81\x87 ";
+        p->n_unknown = 5;
+        p->least = FLT_MAX;
+        for (i = 0; i < 256; i++) p->bytes[i] = -1;
+        status = trf__read_pieces(v, err);
+        if (!status) status = trf__pieces_index(v, err);
+    }
+    if (status) { trf_vocab_destroy(v); return status; }
+    *vocab = v;
+    return TRF_OK;
+}
+
+// >>vocab-use      tokens, ids, texts; the stored bytes
+
+TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
+{
+    if (!vocab) return 0;
+    return vocab->finished ? (int32_t)vocab->n_tokens + TRF__SPECIALS : (int32_t)TRF__SPECIALS;
+}
+
+TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab) { return vocab ? vocab->kind : TRF_WORDS; }
+
+TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
+{
+    if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
+    return id < TRF__SPECIALS ? trf__special_text(id) : vocab->bytes + vocab->tokens[id - TRF__SPECIALS].begin;
+}
+
+TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
+{
+    int32_t number = -1;
+    size_t length = token ? strlen(token) : 0;
+    if (vocab && vocab->finished) number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+    return number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS;
+}
+
+/* The ids of a text, as many as there is room for. */
+TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to, trf_error *err)
+{
+    const char *at = text, *token;
+    size_t length;
+    if (!text) return trf__fail_null(err, "text");
+    if (!vocab->finished) return trf__fail_learning(err);
+    if (vocab->pieces) return trf__pieces_encode(vocab, text, to, err);
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+        int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS);
+    }
+    return TRF_OK;
+}
+
+/* *n stops at INT32_MAX, should a text have more tokens than that. */
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
+                                    int32_t *n, trf_error *err)
+{
+    trf__ids to;
+    TRF__ZERO(to);
+    if (n) *n = 0;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!text) return trf__fail_null(err, "text");
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    if (!ids && capacity > 0) return trf__fail_null(err, "ids");
+    if (!n) return trf__fail_null(err, "n");
+    to.ids = ids;
+    to.capacity = capacity;
+    TRF__TRY(trf__encode_text(vocab, text, &to, err));
+    *n = (int32_t)trf__min64(to.n, INT32_MAX);
+    if (to.n > capacity)
+        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity", "expected room for %d ids, got room for %d", (int)*n,
+                         (int)capacity);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text, int32_t *unknown, int32_t *n,
+                                           trf_error *err)
+{
+    trf__ids to;
+    TRF__ZERO(to);
+    if (n) *n = 0;
+    if (unknown) *unknown = 0;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!unknown) return trf__fail_null(err, "unknown");
+    TRF__TRY(trf__encode_text(vocab, text, &to, err));
+    *unknown = (int32_t)trf__min64(to.n_unknown, INT32_MAX);
+    if (n) *n = (int32_t)trf__min64(to.n, INT32_MAX);
+    return TRF_OK;
+}
+
+/* An array of ids that grows to what a text has. */
+typedef struct trf__text_ids { int32_t *ids; int64_t capacity; int32_t n; } trf__text_ids;
+
+TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf__text_ids *to,
+                                   const trf_hooks *hooks, trf_error *err)
+{
+    trf_status status;
+    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
+    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
+    TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
+    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+}
+
+TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
+                                    size_t *bytes, trf_error *err)
+{
+    trf__answer to;
+    int32_t i;
+    if (text && size > 0) text[0] = 0;
+    if (bytes) *bytes = 0;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, "ids");
+    if (!text && size > 0) return trf__fail_null(err, "text");
+    if (!vocab->finished) return trf__fail_learning(err);
+    for (i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "ids", "expected ids from 0 to %d, got %d at position %d",
+                             (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
+    TRF__ZERO(to);
+    to.text = text;
+    to.size = size;
+    to.cut = -1;
+    if (vocab->pieces) trf__pieces_decode(vocab, ids, n, &to);
+    for (i = 0; !vocab->pieces && i < n; i++) {
+        const char *token = trf_vocab_token(vocab, ids[i]);
+        if (ids[i] < TRF__UNK) continue;
+        trf__answer_add(&to, i, vocab->kind == TRF_WORDS && to.whole > 0, token, strlen(token), 0);
+    }
+    if (size > 0) text[to.written] = 0;
+    if (bytes) *bytes = to.whole;
+    if (to.whole >= size)
+        return trf__fail(err, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size", "expected room for %llu bytes, got %llu",
+                         (unsigned long long)trf__add_size(to.whole, 1), (unsigned long long)size);
+    return TRF_OK;
+}
+
+/* What is wrong with a token from a file or a caller, or NULL. */
+TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
+{
+    size_t i;
+    if (!length) return "expected a token, got an empty one";
+    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
+    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
+    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length)
+        return "expected one character, got several";
+    for (i = 0; v->kind == TRF_WORDS && i < length; i++)
+        if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
+    if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
+    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
+        return "expected every token once, got one again";
+    return NULL;
+}
+
+TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
+{
+    const char *fault;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!token) return trf__fail_null(err, "token");
+    if (!vocab->finished) return trf__fail_learning(err);
+    if (vocab->pieces)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab", "a SentencePiece model has the pieces that it has");
+    fault = trf__token_fault(vocab, token, strlen(token));
+    if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
+    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0, err);
+}
+
+/* What files store of a finished vocabulary. */
+TRF__FN const char *trf__vocab_bytes(const trf_vocab *v) { return v->pieces ? v->pieces->model : v->bytes; }
+TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v) { return v->pieces ? v->pieces->model_bytes : v->n_bytes; }
+
+/* Inserts the tokens that end within n bytes, which stand at byte `at` of what is stored, and may be hostile. *used:
+   their bytes. */
+TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at, int64_t *used,
+                                            trf_error *err)
+{
+    const char *token, *end, *fault;
+    for (*used = 0; *used < n; *used += end - token + 1) {
+        token = bytes + *used;
+        end = (const char *)memchr(token, 0, (size_t)(n - *used));
+        if (!end && *used) return TRF_OK;
+        fault = end ? trf__token_fault(v, token, (size_t)(end - token))
+                    : "expected a NUL behind the token, got the end or more than 1 MiB";
+        if (fault)
+            return trf__fail(err, TRF_E_FORMAT, at + *used, "vocabulary", "id %lld of the vocabulary, byte %lld: %s",
+                             (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used), fault);
+        TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token), trf__hash_bytes(token, (size_t)(end - token)), 0,
+                                   err));
+    }
+    return TRF_OK;
+}
+
+/* What was made becomes *v if all went well. */
+TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
+{
+    if (status) { trf_vocab_destroy(made); return status; }
+    made->finished = 1;
+    *v = made;
+    return TRF_OK;
+}
+
+/* A finished vocabulary from its stored bytes. */
+TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes, int64_t n,
+                                         const trf_hooks *hooks, trf_error *err)
+{
+    trf_vocab *made = NULL;
+    int64_t at, used = 0;
+    trf_status status;
+    *v = NULL;
+    if (kind == TRF_SENTENCEPIECE) return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
+    status = trf_vocab_create(&made, kind, hooks, err);
+    for (at = 0; !status && at < n; at += used)
+        status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
+    return trf__vocab_finished(v, made, status);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err)
+{
+    TRF__TRY(trf__begin(copy, "copy", err));
+    *copy = NULL;
+    if (!vocab) return trf__fail_null(err, "vocab");
+    if (!vocab->finished) return trf__fail_learning(err);
+    return trf__vocab_from_bytes(copy, vocab->kind, trf__vocab_bytes(vocab), trf__vocab_n_bytes(vocab), hooks, err);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>corpus         training pairs in batches, and where we are in them
+//
+// All ids lie in one array, source and target of pair 0, of pair 1, ...; a pair is a place in it and two
+// lengths. An epoch is planned at its start, from (seed, epoch) alone: the pairs' order (shuffled, then
+// with buckets stably sorted by target length and source length, so that equals stay shuffled), cut into
+// batches wherever the next pair would break a limit, and with buckets the batches' order shuffled too.
+// Without shuffling pairs come as added, with buckets in the order of their lengths. A pair that is
+// over the budget alone has a batch of its own. Each pair comes exactly once an epoch.
+//
+// The position is (complete epochs, batches delivered of the next one); it moves on with every delivery,
+// so behind the last batch of epoch e it is (e + 1, 0). With a fingerprint of all that decides the order it is
+// a trf_place: each batch carries its own, so that a trainer knows how far it has come (>>step), and checkpoints
+// store that (>>checkpoint). All buffers are made by the first next or seek; then nothing grows.
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf__pair {
+    int64_t begin;              /* of the source in the ids; the target follows it */
+    int32_t n_source, n_target;
+} trf__pair;
+
+struct trf_corpus {
+    trf_corpus_options options;
+    int32_t *ids;
+    trf__pair *pairs;
+    int64_t n_ids, id_capacity, n_pairs, pair_capacity;
+    trf__text_ids texts[2];     /* of the pair that was added last as text */
+    int64_t longest;            /* ids of the longest side of any pair */
+    uint64_t hash;              /* of all pairs, kept up to date by every add */
+
+    int64_t epoch, batch;       /* the position, */
+    int64_t put_epoch, put_batch;   /* and where it was put last: by rewinding or resuming */
+    int64_t planned;            /* the epoch that the plan is for, or -1 */
+    int64_t n_batches;          /* of the plan */
+    void *memory;               /* everything below; NULL until the first next or seek */
+    size_t memory_bytes;
+    int32_t *order;             /* (n_pairs) pair numbers in the order of the plan */
+    int32_t *other;             /* (n_pairs) what sorting moves into; afterwards the batches' order */
+    int32_t *first;             /* (n_pairs + 1) batch b has order[first[b]] to order[first[b + 1] - 1] */
+    int32_t *counts;            /* (longest + 2) pairs per length, for sorting */
+    int32_t *lengths[2];        /* the delivered batch, source and target */
+    int32_t *batch_ids[2];
+};
+
+/* One step of a running 64-bit hash. */
+TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+    return hash ^ hash >> 32;
+}
+
+/* Random numbers drawn one after another under one key: an epoch's, or a sequence's (>>noise). */
+typedef struct trf__draws { uint64_t key, next; uint32_t stream; } trf__draws;
+enum { TRF__SHUFFLE_EPOCH = 0x7C000000, TRF__SHUFFLE_PAIRS, TRF__SHUFFLE_BATCHES };
+
+/* Uniform in 0..n-1: draws below 2^64 mod n are thrown away, so what is left is a multiple of n. */
+TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
+{
+    uint64_t refused = (0 - n) % n, x;
+    do x = trf__random64(draws->key, draws->stream, draws->next++); while (x < refused);
+    return x % n;
+}
+
+/* Fisher and Yates: every order is equally likely. */
+TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stream)
+{
+    trf__draws draws;
+    int64_t i;
+    draws.key = key;
+    draws.next = 0;
+    draws.stream = stream;
+    for (i = n - 1; i > 0; i--) {
+        uint64_t j = trf__draw_below(&draws, (uint64_t)i + 1);
+        int32_t item = items[i];
+        items[i] = items[j];
+        items[j] = item;
+    }
+}
+
+/* Stable counting sort of the order by one side's length: O(pairs + longest). */
+TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
+{
+    int32_t *sorted = c->other;
+    int64_t i;
+    memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
+    for (i = 0; i < c->n_pairs; i++) c->counts[(by_target ? c->pairs[i].n_target : c->pairs[i].n_source) + 1]++;
+    for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];     /* counts[l]: pairs shorter than l */
+    for (i = 0; i < c->n_pairs; i++) {
+        const trf__pair *pair = &c->pairs[c->order[i]];
+        sorted[c->counts[by_target ? pair->n_target : pair->n_source]++] = c->order[i];
+    }
+    c->other = c->order;
+    c->order = sorted;
+}
+
+/* Cuts the order into batches: `first` and n_batches. Each side of a pair has one token more than ids. */
+TRF__FN void trf__corpus_cut(trf_corpus *c)
+{
+    const trf_corpus_options *o = &c->options;
+    int64_t source = 0, target = 0, longest = 0, begin = 0, i;
+    c->n_batches = 0;
+    for (i = 0; i < c->n_pairs; i++) {
+        const trf__pair *pair = &c->pairs[c->order[i]];
+        int64_t s = (int64_t)pair->n_source + 1, t = (int64_t)pair->n_target + 1;
+        int64_t longer = trf__max64(longest, trf__max64(s, t));
+        int over = o->padded_budget ? longer * (i - begin + 1) > o->batch_tokens
+                                    : source + s > o->batch_tokens || target + t > o->batch_tokens;
+        if (i == 0 || over || i - begin >= o->batch_sentences) {
+            c->first[c->n_batches++] = (int32_t)i;
+            begin = i;
+            source = target = 0;
+            longer = trf__max64(s, t);
+        }
+        source += s;
+        target += t;
+        longest = longer;
+    }
+    c->first[c->n_batches] = (int32_t)c->n_pairs;
+}
+
+/* Makes the plan of an epoch, unless it is there. */
+TRF__COLD
+TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
+{
+    uint64_t key = trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch);
+    int64_t i;
+    if (c->planned == epoch) return;
+    for (i = 0; i < c->n_pairs; i++) c->order[i] = (int32_t)i;
+    if (c->options.shuffle) trf__shuffle(c->order, c->n_pairs, key, TRF__SHUFFLE_PAIRS);
+    if (c->options.buckets) {
+        trf__corpus_sort(c, 0);
+        trf__corpus_sort(c, 1);
+    }
+    trf__corpus_cut(c);
+    for (i = 0; i < c->n_batches; i++) c->other[i] = (int32_t)i;
+    if (c->options.shuffle && c->options.buckets) trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
+    c->planned = epoch;
+}
+
+/* All buffers lie in one piece; returns its size. A batch holds no more than its limits and no more than there is. */
+TRF__COLD
+TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
+{
+    int64_t sentences = trf__min64(c->options.batch_sentences, c->n_pairs);
+    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
+    trf__cursor cursor = trf__cursor_at(memory);
+    int side;
+    c->order = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
+    c->other = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
+    c->first = (int32_t *)trf__take(&cursor, c->n_pairs + 1, sizeof(int32_t));
+    c->counts = (int32_t *)trf__take(&cursor, c->longest + 2, sizeof(int32_t));
+    for (side = 0; side < 2; side++) {
+        c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
+        c->batch_ids[side] = (int32_t *)trf__take(&cursor, ids, sizeof(int32_t));
+    }
+    return cursor.used;
+}
+
+TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
+{
+    if (c->memory) return TRF_OK;
+    c->memory_bytes = trf__corpus_layout(c, NULL);
+    c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
+    if (!c->memory)
+        return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs", (long long)c->n_pairs);
+    trf__corpus_layout(c, c->memory);
+    return TRF_OK;
+}
+
+TRF__FN void trf__corpus_unreserve(trf_corpus *c)
+{
+    trf__free(&c->options.hooks, c->memory, c->memory_bytes);
+    c->memory = NULL;
+    c->planned = -1;
+}
+
+/* Copies batch number `batch` of the plan together. */
+TRF__FN void trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out)
+{
+    int32_t begin = c->first[c->other[batch]], end = c->first[c->other[batch] + 1], i;
+    int32_t *source = c->batch_ids[0], *target = c->batch_ids[1];
+    for (i = begin; i < end; i++) {
+        const trf__pair *pair = &c->pairs[c->order[i]];
+        const int32_t *ids = c->ids + pair->begin;
+        memcpy(source, ids, (size_t)pair->n_source * sizeof *ids);
+        memcpy(target, ids + pair->n_source, (size_t)pair->n_target * sizeof *ids);
+        source += pair->n_source;
+        target += pair->n_target;
+        c->lengths[0][i - begin] = pair->n_source;
+        c->lengths[1][i - begin] = pair->n_target;
+    }
+    out->source.ids = c->batch_ids[0];
+    out->target.ids = c->batch_ids[1];
+    out->source.lengths = c->lengths[0];
+    out->target.lengths = c->lengths[1];
+    out->source.count = out->target.count = end - begin;
+    out->ordinal = 0;
+}
+
+/* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such place. Behind the
+   last batch of an epoch the next one begins. */
+TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
+{
+    int first = !c->memory;
+    int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs || (epoch == c->options.epochs && batch > 0);
+    if (c->n_pairs == 0) outside = epoch != 0 || batch != 0;
+    if (!outside && c->n_pairs > 0) {
+        TRF__TRY(trf__corpus_reserve(c, err));
+        if (batch > 0) {
+            trf__corpus_plan(c, epoch);
+            outside = batch > c->n_batches;
+            if (batch == c->n_batches) { epoch++; batch = 0; }
+        }
+    }
+    if (outside) {
+        if (first) trf__corpus_unreserve(c);
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected a place in the data, got batch %lld of epoch %lld",
+                         (long long)batch, (long long)epoch);
+    }
+    c->epoch = c->put_epoch = epoch;
+    c->batch = c->put_batch = batch;
+    return TRF_OK;
+}
+
+/* Two corpora with the same fingerprint deliver the same batches (but for one chance in 2^64), whatever
+   has been delivered so far. */
+TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
+{
+    const trf_corpus_options *o = &c->options;
+    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->n_pairs);
+    hash = trf__hash_add(hash, (uint64_t)o->batch_tokens);
+    hash = trf__hash_add(hash, (uint64_t)o->batch_sentences);
+    hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets));
+    return trf__hash_add(hash, o->seed);
+}
+
+/* Where the next batch stands. */
+TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
+{
+    trf_place place;
+    place.corpus = trf__corpus_fingerprint(c);
+    place.epoch = c->epoch;
+    place.batch = c->batch;
+    return place;
+}
+
+/* Position of the first padding that an id follows in its row, or -1. */
+TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width, int32_t pad)
+{
+    int64_t row, last, i;
+    for (row = 0; row < (int64_t)count * width; row += width) {
+        last = row + width;
+        while (last > row && padded[last - 1] == pad) last--;
+        for (i = row; i < last; i++) if (padded[i] == pad) return i;
+    }
+    return -1;
+}
+
+TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
+                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
+{
+    int64_t n = 0, inner;
+    int32_t row, i;
+    trf__clear(err);
+    if (total) *total = 0;
+    if (count < 0) return trf__fail_below(err, "count", 0, count);
+    if (width < 0) return trf__fail_below(err, "width", 0, width);
+    if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
+    if (!lengths && ids && count > 0) return trf__fail_null(err, "lengths");
+    if (!total) return trf__fail_null(err, "total");
+    inner = trf__find_inner_padding(padded, count, width, pad);
+    if (inner >= 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
+                         "expected padding only at the end of row %lld, got it in column %lld before an id",
+                         (long long)(inner / width), (long long)(inner % width));
+    for (row = 0; row < count; row++) {
+        int64_t begin = (int64_t)row * width;
+        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids) ids[n + i] = padded[begin + i];
+        if (ids) lengths[row] = i;
+        n += i;
+    }
+    *total = n;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
+                                 trf_error *err)
+{
+    int64_t n = 0, k;
+    int32_t row, i;
+    TRF__TRY(trf__begin(sequences, "sequences", err));
+    if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
+    if (width < 0) return trf__fail_below(err, "width", 0, width);
+    if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
+    if (!padded && sequences->count > 0 && width > 0) return trf__fail_null(err, "padded");
+    for (row = 0; row < sequences->count; row++) {
+        int32_t length = sequences->lengths[row];
+        if (length < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths", "lengths must be 0 or more, sequence %d has %d",
+                             (int)row, (int)length);
+        if (length > width)
+            return trf__fail(err, TRF_E_LIMIT, row, "width", "expected at most %d ids a row, sequence %d has %d",
+                             (int)width, (int)row, (int)length);
+        n += length;
+    }
+    if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
+    for (k = 0; k < n; k++)
+        if (sequences->ids[k] == pad)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids", "expected ids without padding (%d), got it at %lld",
+                             (int)pad, (long long)k);
+    for (n = k = row = 0; row < sequences->count; row++)
+        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++] : pad;
+    return TRF_OK;
+}
+
+TRF_API trf_corpus_options trf_corpus_defaults(void)
+{
+    trf_corpus_options o;
+    TRF__ZERO(o);
+    o.batch_tokens = 4096;
+    o.batch_sentences = 1024;
+    o.shuffle = 1;
+    o.buckets = 1;
+    o.max_length = 511;
+    o.epochs = TRF_ENDLESS;
+    return o;
+}
+
+/* Fields of trf_corpus_options with their smallest and largest values. */
+#define TRF__CORPUS_FIELDS(X) \
+    X(batch_tokens,    1, INT32_MAX) \
+    X(batch_sentences, 1, INT32_MAX) \
+    X(padded_budget,   0, 1) \
+    X(shuffle,         0, 1) \
+    X(buckets,         0, 1) \
+    X(max_length,      1, INT32_MAX) \
+    X(epochs,          1, (double)INT64_MAX)
+
+TRF_API trf_status trf_corpus_check(const trf_corpus_options *o, trf_error *err)
+{
+    TRF__TRY(trf__begin(o, "options", err));
+#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
+    TRF__CORPUS_FIELDS(TRF__X)
+#undef TRF__X
+    return trf__hooks_check(&o->hooks, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err)
+{
+    trf_corpus_options o = options ? *options : trf_corpus_defaults();
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    *corpus = NULL;
+    TRF__TRY(trf_corpus_check(&o, err));
+    *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
+    if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
+    (*corpus)->options = o;
+    (*corpus)->planned = -1;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API void trf_corpus_destroy(trf_corpus *corpus)
+{
+    trf_hooks hooks;
+    if (!corpus) return;
+    hooks = corpus->options.hooks;
+    trf__corpus_unreserve(corpus);
+    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity, sizeof *corpus->ids));
+    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity, sizeof *corpus->ids));
+    trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
+    trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
+    trf__free(&hooks, corpus, sizeof *corpus);
+}
+
+/* One side of a new pair: length, pointer, and ids (or labels) from `least` on; trainers tell which are right. */
+TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n, int32_t least,
+                                          const char *what, const char *n_what, trf_error *err)
+{
+    int32_t i;
+    if (n < 0) return trf__fail_below(err, n_what, 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, what);
+    if (n > c->options.max_length)
+        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, n_what,
+                         "%s of pair %lld must be at most max_length = %d, got %d",
+                         n_what, (long long)c->n_pairs, (int)c->options.max_length, (int)n);
+    for (i = 0; i < n; i++)
+        if (ids[i] < least)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "%s must be %d or more, pair %lld has %d at %d",
+                             least ? "labels" : "ids", (int)least, (long long)c->n_pairs, (int)ids[i], (int)i);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
+                                  const int32_t *target, int32_t n_target, trf_error *err)
+{
+    trf__pair *pair;
+    int64_t n_ids, i;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (corpus->memory)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected pairs before the first batch, got one after it");
+    if (corpus->n_pairs == INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "corpus", "expected at most 2147483647 pairs, got more");
+    TRF__TRY(trf__corpus_check_side(corpus, source, n_source, 0, "source", "n_source", err));
+    TRF__TRY(trf__corpus_check_side(corpus, target, n_target, -1, "target", "n_target", err));
+    n_ids = corpus->n_ids + n_source + n_target;
+    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1, &corpus->options.hooks);
+    TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
+    pair = &corpus->pairs[corpus->n_pairs++];
+    pair->begin = corpus->n_ids;
+    pair->n_source = n_source;
+    pair->n_target = n_target;
+    if (n_source) memcpy(corpus->ids + pair->begin, source, (size_t)n_source * sizeof *source);
+    if (n_target) memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
+    corpus->n_ids = n_ids;
+    corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
+    corpus->hash = trf__hash_add(corpus->hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
+    for (i = pair->begin; i < n_ids; i++) corpus->hash = trf__hash_add(corpus->hash, (uint64_t)corpus->ids[i]);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n, int32_t length,
+                                         trf_error *err)
+{
+    trf_status status = TRF_OK;
+    trf_corpus before;
+    int64_t i;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, "ids");
+    if (length < 1) return trf__fail_below(err, "length", 1, length);
+    before = *corpus;
+    for (i = 0; status == TRF_OK && i < n; i += length) {
+        status = trf_corpus_add(corpus, NULL, 0, ids + i, (int32_t)trf__min64(length, n - i), err);
+        if (status == TRF_E_INVALID_ARG && err) err->where += i;
+    }
+    if (status == TRF_OK) return TRF_OK;
+    corpus->n_pairs = before.n_pairs;
+    corpus->n_ids = before.n_ids;
+    corpus->longest = before.longest;
+    corpus->hash = before.hash;
+    return status;
+}
+
+/* One side of a new pair from its text. Pieces take bytes that are not UTF-8 for U+FFFD. */
+TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab, const char *text,
+                                      const char *what, trf_error *err)
+{
+    c->texts[side].n = 0;
+    if (!vocab) return TRF_OK;
+    if (!text) return trf__fail_null(err, what);
+    if (!vocab->pieces) TRF__TRY(trf__check_utf8(text, what, err));
+    return trf__encode_all(vocab, text, &c->texts[side], &c->options.hooks, err);
+}
+
+TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
+                                       const trf_vocab *target_vocab, const char *target, trf_error *err)
+{
+    const trf__text_ids *texts;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!source_vocab && !target_vocab)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab", "one of the vocabularies must not be NULL");
+    texts = corpus->texts;
+    TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
+    TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
+    return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
+}
+
+TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
+
+TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
+
+TRF_API void trf_corpus_rewind(trf_corpus *corpus)
+{
+    if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0;
+}
+
+TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
+{
+    if (batch) TRF__ZERO(*batch);
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!batch) return trf__fail_null(err, "batch");
+    if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
+    if (corpus->epoch >= corpus->options.epochs)
+        return trf__fail(err, TRF_E_END, -1, "epochs", "expected at most %lld epochs, got a call for one more",
+                         (long long)corpus->options.epochs);
+    TRF__TRY(trf__corpus_reserve(corpus, err));
+    trf__corpus_plan(corpus, corpus->epoch);
+    batch->place = trf__corpus_place(corpus);
+    trf__corpus_gather(corpus, corpus->batch++, batch);
+    if (corpus->batch == corpus->n_batches) {
+        corpus->epoch++;
+        corpus->batch = 0;
+    }
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>noise          batches to learn from out of plain text: masks, spans, prefixes
+//
+// The rules stand at trf_noise_kind. A sequence draws its numbers one after another with a key of its own, made from
+// seed, place and ordinal. Neither side made of it has more ids, so one block is made at once for the whole batch:
+//
+//   source ids (n), target ids (n), their lengths (count each), and room for the sequence at hand (its n)
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__NOISE_EPOCH = 0x7D000000, TRF__NOISE_BATCH, TRF__NOISE_SEQUENCE, TRF__NOISE_ORDER, TRF__NOISE_DRAW };
+
+struct trf_noise {
+    trf_noise_options options;
+    int32_t *numbers;
+    int64_t capacity;
+};
+
+/* A sequence, what becomes of it, and its random numbers. */
+typedef struct trf__noisy {
+    const int32_t *ids;
+    int32_t *source, *target, *room;
+    int32_t n, n_source, n_target;
+    trf__draws draws;
+} trf__noisy;
+
+/* Whether a word begins with `id` behind `last`; -1: with nothing before it. */
+TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
+{
+    const char *token = trf_vocab_token(v, id), *before = trf_vocab_token(v, last);
+    size_t blank = strlen(TRF__SPACE), n;
+    if (!token || !before || v->kind == TRF_WORDS) return 1;
+    if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
+    if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
+    n = strlen(before);
+    return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
+}
+
+TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
+{
+    const trf_vocab *words = o->whole_words ? o->words : NULL;
+    uint64_t tokens = (uint64_t)o->vocab - 4;
+    int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0, w, i;
+    for (i = 0; i < x->n; i++) {
+        x->source[i] = x->ids[i];
+        x->target[i] = -1;
+        if (trf__begins_word(words, i ? x->ids[i - 1] : -1, x->ids[i])) x->room[n_words++] = i;
+    }
+    trf__shuffle(x->room, n_words, x->draws.key, TRF__NOISE_ORDER);
+    for (w = 0; w < n_words && n < wanted; w++) {
+        int32_t end = x->room[w] + 1;
+        while (end < x->n && !trf__begins_word(words, x->ids[end - 1], x->ids[end])) end++;
+        if (end - x->room[w] > wanted - n && (n > 0 || w + 1 < n_words)) continue;
+        for (i = x->room[w]; i < end; i++, n++) {
+            double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) - o->masked;
+            x->target[i] = x->ids[i];
+            if (chance < 0) x->source[i] = o->mask;
+            else if (chance < o->randomised) x->source[i] = 4 + (int32_t)trf__draw_below(&x->draws, tokens);
+        }
+    }
+    x->n_source = x->n_target = x->n;
+}
+
+/* Cuts `items` into so many pieces of one or more: each of the places that are left is one of the cuts
+   that are left with the same probability (Knuth's algorithm S). */
+TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
+{
+    uint64_t cuts = (uint64_t)pieces - 1, left;
+    int32_t length = 1;
+    for (left = (uint64_t)items - 1; left > 0; left--, length++)
+        if (trf__draw_below(draws, left) < cuts) { *lengths++ = length; length = 0; cuts--; }
+    *lengths = length;
+}
+
+TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
+{
+    int64_t k = trf__min64(trf__max64(1, (int64_t)rint(o->density * x->n)), x->n - 1), plain = x->n - k;
+    int64_t spans = trf__max64(1, (int64_t)rint((double)k / o->mean_span)), s, i;
+    const int32_t *from = x->ids;
+    spans = trf__min64(spans, trf__min64(trf__min64(k, plain), o->n_sentinels));
+    trf__noise_cut(&x->draws, x->room, k, spans);
+    trf__noise_cut(&x->draws, x->room + spans, plain, spans);
+    for (s = 0; s < spans; s++) {
+        for (i = x->room[spans + s]; i > 0; i--) x->source[x->n_source++] = *from++;
+        x->source[x->n_source++] = x->target[x->n_target++] = o->first_sentinel + (int32_t)s;
+        for (i = x->room[s]; i > 0; i--) x->target[x->n_target++] = *from++;
+    }
+}
+
+/* The first `cut` ids are the source, what follows the target. */
+TRF__FN void trf__noise_prefix(trf__noisy *x, int32_t cut)
+{
+    for (; x->n_source < cut; x->n_source++) x->source[x->n_source] = x->ids[x->n_source];
+    for (; cut + x->n_target < x->n; x->n_target++) x->target[x->n_target] = x->ids[cut + x->n_target];
+}
+
+TRF_API trf_noise_options trf_noise_defaults(void)
+{
+    trf_noise_options o;
+    TRF__ZERO(o);
+    o.density = 0.15;
+    o.masked = 0.8;
+    o.randomised = 0.1;
+    o.mean_span = 3;
+    return o;
+}
+
+/* Fields of trf_noise_options with their smallest and largest values. masks, spans: 1 for that kind of noise. */
+#define TRF__NOISE_FIELDS(X) \
+    X(kind,           0, TRF_NOISE_COUNT - 1) \
+    X(density,        0, 1) \
+    X(masked,         0, 1) \
+    X(randomised,     0, 1) \
+    X(whole_words,    0, masks) \
+    X(mean_span,      1, 1e6) \
+    X(vocab,          masks ? 5 : 0, 1 << 24) \
+    X(mask,           0, masks ? o->vocab - 1 : 1 << 24) \
+    X(first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24) \
+    X(n_sentinels,    spans, 1 << 24)
+
+TRF__COLD
+TRF_API trf_status trf_noise_check(const trf_noise_options *o, trf_error *err)
+{
+    int masks, spans;
+    TRF__TRY(trf__begin(o, "options", err));
+    masks = o->kind == TRF_NOISE_MASKS;
+    spans = o->kind == TRF_NOISE_SPANS;
+#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
+    TRF__NOISE_FIELDS(TRF__X)
+#undef TRF__X
+    TRF__TRY(trf__check_range("masked + randomised", o->masked + o->randomised, 0, 1, err));
+    if (o->words && !o->words->finished) return trf__fail_learning(err);
+    return trf__hooks_check(&o->hooks, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options, trf_error *err)
+{
+    trf_noise_options o = options ? *options : trf_noise_defaults();
+    TRF__TRY(trf__begin(noise, "noise", err));
+    *noise = NULL;
+    TRF__TRY(trf_noise_check(&o, err));
+    *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
+    if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a maker of noise");
+    (*noise)->options = o;
+    return TRF_OK;
+}
+
+TRF_API void trf_noise_destroy(trf_noise *noise)
+{
+    trf_hooks hooks;
+    if (!noise) return;
+    hooks = noise->options.hooks;
+    trf__free(&hooks, noise->numbers, trf__bytes(noise->capacity, sizeof *noise->numbers));
+    trf__free(&hooks, noise, sizeof *noise);
+}
+
+/* Checks the ids of sequence number i, which begins at id number `at` of the batch. */
+TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__noisy *x, int64_t at, int64_t i,
+                                        trf_error *err)
+{
+    int32_t below = o->kind == TRF_NOISE_MASKS ? o->vocab : INT32_MAX, k;
+    int32_t first = o->first_sentinel, sentinels = o->kind == TRF_NOISE_SPANS ? o->n_sentinels : 0;
+    for (k = 0; k < x->n; k++) {
+        int32_t id = x->ids[k], sentinel = id >= first && id - first < sentinels;
+        if (id < 0 || id >= below || sentinel)
+            return trf__fail(err, TRF_E_INVALID_ARG, at + k, "source",
+                             "source sequence %lld, position %d: expected an id below %d%s, got %d", (long long)i, k,
+                             below, sentinel ? " that is no sentinel" : "", id);
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made, trf_error *err)
+{
+    const trf_noise_options *o;
+    trf_batch batch;
+    trf__noisy x;
+    int32_t *lengths, i;
+    int64_t n = 0, longest = 0, at;
+    uint64_t key;
+    TRF__ZERO(batch);
+    TRF__ZERO(x);
+    if (plain) batch = *plain;
+    if (made) TRF__ZERO(*made);
+    TRF__TRY(trf__begin(noise, "noise", err));
+    if (!plain) return trf__fail_null(err, "plain");
+    if (!made) return trf__fail_null(err, "made");
+    o = &noise->options;
+    TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX, "source", &n, &longest, err));
+    TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + 2 * (int64_t)batch.source.count + longest, &o->hooks);
+    lengths = noise->numbers + 2 * n;
+    x.source = noise->numbers;
+    x.target = noise->numbers + n;
+    x.room = lengths + 2 * (int64_t)batch.source.count;
+    key = trf__random64(o->seed, TRF__NOISE_EPOCH, (uint64_t)batch.place.epoch);
+    key = trf__random64(key, TRF__NOISE_BATCH, (uint64_t)batch.place.batch);
+    for (at = i = 0; i < batch.source.count; i++, at += x.n) {
+        x.n = batch.source.lengths[i];
+        x.ids = x.n ? batch.source.ids + at : NULL;
+        x.n_source = x.n_target = 0;
+        x.draws.key = trf__random64(key, TRF__NOISE_SEQUENCE, (uint64_t)batch.ordinal + (uint64_t)i);
+        x.draws.next = 0;
+        x.draws.stream = TRF__NOISE_DRAW;
+        TRF__TRY(trf__noise_check_ids(o, &x, at, i, err));
+        if (o->kind == TRF_NOISE_MASKS) trf__noise_masks(o, &x);
+        else if (x.n < 2) trf__noise_prefix(&x, x.n);
+        else if (o->kind == TRF_NOISE_SPANS) trf__noise_spans(o, &x);
+        else trf__noise_prefix(&x, 1 + (int32_t)trf__draw_below(&x.draws, (uint64_t)x.n - 1));
+        lengths[i] = x.n_source;
+        lengths[batch.source.count + i] = x.n_target;
+        x.source += x.n_source;
+        x.target += x.n_target;
+    }
+    batch.target.count = batch.source.count;
+    batch.source.ids = noise->numbers;
+    batch.target.ids = noise->numbers + n;
+    batch.source.lengths = lengths;
+    batch.target.lengths = lengths + batch.source.count;
+    *made = batch;
+    return TRF_OK;
+}
 
 // -----------------------------------------------------------------------------------------------
 // >>search         the options of a search, and whose rules they are
@@ -14230,6 +12851,623 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
 
+// -----------------------------------------------------------------------------------------------
+// >>sampling       one token at a time, drawn on the host
+//
+// Row p of a sequence reads its start (p = 0) or its id p - 1; the last row's logits choose the next id. Keys and
+// values of a sequence stand in an area of its own, as `remember` stores them for attention: nobody has ancestors.
+// Beginnings are read but for their last row, many rows at a time; a step reads the last row of every sequence that
+// lives, brings its logits to the host and draws there (>>draw).
+//
+// On the CPU a row's bits depend on its sequence alone: so few rows never go to CBLAS, our own product is one chain
+// over k for every element, whatever its neighbours are (>>gemm), softmax and norm are a row's own. So it is all one
+// whether keys and values were made one by one or together, and a file needs only ids (>>session). (Sources are
+// encoded together: more than 512 rows may go to CBLAS.)
+//
+// A decoder-only model reads the last ids of a sequence, from number `first` on: none has left as long as there
+// are W or fewer; then the older half of those that are read leaves at a time, and the rest is read again,
+// since positions count from there. `first` follows from the number of ids alone, so it does not matter where a
+// beginning ended.
+// -----------------------------------------------------------------------------------------------
+
+/* As in >>config; files keep the rules. */
+#define TRF__SAMPLING_FIELDS(X) \
+    X(double,   temperature,        0, 1e6, 1) \
+    X(int32_t,  top_k,              0, INT32_MAX, 1) \
+    X(double,   top_p,              0, 1, 1) \
+    X(double,   min_p,              0, 1, 1) \
+    X(double,   repetition_penalty, 1e-6, 1e6, 1) \
+    X(int32_t,  max_tokens,         1, INT32_MAX, 1) \
+    X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
+    X(int32_t,  allow_unk,          0, 1, 2) \
+    X(int32_t,  window,             0, INT32_MAX, 2) \
+    X(uint64_t, seed,               0, 2e19, 1) \
+    X(int32_t,  threads,            0, TRF__MAX_THREADS, 0)
+
+enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits at a time */
+
+/* A sequence: beginning, then answer, `limit` ids at most. */
+typedef struct trf__story {
+    trf_hypothesis answer;
+    int32_t *ids;
+    double *each;                               /* of the answer's ids and EOS: log-probabilities */
+    int32_t n, n_begin, limit, n_source;        /* n_source: rows */
+    int32_t first;                              /* the first id that is read */
+    int32_t read;                               /* rows whose keys and values are in the cache */
+    int32_t told;               /* so many ids of the answer have had their text told to the callback */
+    int32_t from;               /* to tell more, decoding begins at this one (>>spoken) */
+} trf__story;
+
+struct trf_sampler {
+    const trf_model *model;
+    trf_sampling sampling;
+    trf__pass pass;
+    size_t bytes, device_bytes;
+    int32_t count;
+    int64_t ordinal;                            /* of the batch */
+    int64_t n_source;                           /* ids of all sources */
+    int64_t rows;                               /* the length of the lists */
+    int64_t together;                           /* sequences that are drawn at a time, at most */
+    char *arena, *device_arena, *text;
+    int64_t text_capacity;
+    trf__lists there, here;
+    trf__cache cache;                           /* on the device */
+    trf__act *scores;                           /* (together, vocab) */
+    trf__story *stories;                        /* on the host */
+    int32_t *sources, *source_lengths;          /* as they came */
+    int32_t *ids; double *each;                 /* (count, room), (count, room + 1), outside the arenas: they grow */
+    int64_t room;
+    trf_real *logits;                           /* (together, vocab) */
+    double *weights; int32_t *order;            /* (vocab) of one draw */
+};
+
+TRF__COLD
+TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
+{
+    TRF__TRY(trf__begin(s, "sampling", err));
+#define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
+    TRF__SAMPLING_FIELDS(TRF__X)
+#undef TRF__X
+    return trf__hooks_check(&s->hooks, err);
+}
+
+TRF_API trf_sampling trf_sampling_defaults(void)
+{
+    trf_sampling s;
+    TRF__ZERO(s);
+    s.temperature = s.top_p = s.repetition_penalty = 1;
+    s.max_tokens = 256;
+    s.window = INT32_MAX;
+    return s;
+}
+
+// >>draw           a token from its logits z
+//
+//   s = z, of ids that stand there already z / penalty (z > 0) or z * penalty      w = exp((s - max s) / temperature)
+//
+// All filters keep a prefix of the ids by falling w, equal ones by rising id: the best are taken from a heap one by
+// one until the filters have had enough. The vocabulary is never sorted; without filters there is no heap.
+
+TRF__FN int trf__likelier(const double *w, int32_t a, int32_t b) { return w[a] > w[b] || (w[a] == w[b] && a < b); }
+
+/* A heap of n ids, whose root is the best, of what is one but for entry i. */
+TRF__FN void trf__sink(int32_t *heap, int64_t n, int64_t i, const double *w)
+{
+    int32_t id = heap[i];
+    int64_t child;
+    for (; (child = 2 * i + 1) < n; heap[i] = heap[child], i = child) {
+        if (child + 1 < n && trf__likelier(w, heap[child + 1], heap[child])) child++;
+        if (!trf__likelier(w, heap[child], id)) break;
+    }
+    heap[i] = id;
+}
+
+/* The best of a heap of n goes behind the others; returns its weight. */
+TRF__FN double trf__pop(int32_t *heap, int64_t n, const double *w)
+{
+    int32_t best = heap[0];
+    heap[0] = heap[n - 1];
+    heap[n - 1] = best;
+    trf__sink(heap, n - 1, 0, w);
+    return w[best];
+}
+
+/* Returns how many ids the filters leave, the best at order[*m - 1], the next one before it; *mass: their sum. */
+TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t vocab, int32_t *order, int64_t *m,
+                            double *mass)
+{
+    int64_t i, popped = 0, most, kept = 0;
+    double total = 0, x = 0;
+    for (*m = i = 0; i < vocab; i++) if (w[i] > 0) { order[(*m)++] = (int32_t)i; total += w[i]; }
+    for (i = *m / 2 - 1; i >= 0; i--) trf__sink(order, *m, i, w);
+    most = *m;
+    if (o->top_k > 0 && o->top_k < *m) {
+        for (total = 0; popped < *m && (popped < o->top_k || w[order[0]] == x); popped++)
+            total += x = trf__pop(order, *m - popped, w);
+        most = popped;
+    }
+    for (*mass = 0; kept < most; kept++, *mass += x) {
+        if (kept == popped) { trf__pop(order, *m - popped, w); popped++; }
+        x = w[order[*m - 1 - kept]];
+        if (kept > 0 && (x < o->min_p || (o->top_p < 1 && *mass >= o->top_p * total))) break;
+    }
+    return kept;
+}
+
+/* The id that is drawn and its log-probability under z alone; -1: z or what may be drawn has no finite maximum. */
+TRF__FN int32_t trf__draw(trf_sampler *g, const trf__story *s, const trf_real *z, double *log_probability)
+{
+    const trf_config *c = &g->model->config;
+    const trf_sampling *o = &g->sampling;
+    int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab;
+    uint64_t number = (uint64_t)g->ordinal + (uint64_t)(s - g->stories);
+    double *w = g->weights, most = -HUGE_VAL, best = -HUGE_VAL, sum = 0, mass = 0, u;
+    int32_t id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
+    for (i = 0; i < vocab; i++) {
+        if (!((w[i] = (double)z[i]) < HUGE_VAL)) return -1;
+        if (w[i] > most) most = w[i];
+    }
+    for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
+    for (i = 0; o->repetition_penalty != 1 && i < s->n; i++) {
+        double *x = &w[s->ids[i]];
+        if (*x == (double)z[s->ids[i]]) *x = *x < 0 ? *x * o->repetition_penalty : *x / o->repetition_penalty;
+    }
+    w[c->pad] = w[c->bos] = -HUGE_VAL;
+    if (!o->allow_unk) w[c->unk] = -HUGE_VAL;
+    if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
+    for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
+    if (id >= 0 && o->temperature > 0) {
+        for (i = 0; i < vocab; i++) {
+            double below = w[i] - best;         /* divided by next to nothing it would overflow */
+            mass += w[i] = below < -800 * o->temperature ? 0 : exp(below / o->temperature);
+        }
+        if (filtered) kept = trf__filter(o, w, vocab, g->order, &m, &mass);
+        u = trf__uniform(o->seed, 0x80000000u | (uint32_t)s->n, number) * mass;
+        for (mass = 0, i = 0; i < kept && mass <= u; i++) {
+            int32_t next = filtered ? g->order[m - 1 - i] : (int32_t)i;
+            if (w[next] > 0) { mass += w[next]; id = next; }
+        }
+    }
+    if (id >= 0) *log_probability = (double)z[id] - most - log(sum);
+    return id;
+}
+
+// >>spoken         the text of an answer that grows
+//
+// A token's text depends on what stands before it: words are joined by a blank, subwords lose theirs where an answer
+// begins. So a few ids before what is new, from `from` on, are decoded with it and without; what the longer text has
+// more is new. `from` moves on to ids that have a text even as the first.
+
+/* Whether m bytes, which are no character, may be the first ones of one. */
+TRF__FN int trf__utf8_begins(const char *bytes, int m)
+{
+    char whole[4] = {0, '\x80', '\x80', '\x80'};
+    if (m > 3) return 0;
+    memcpy(whole, bytes, (size_t)m);
+    if (trf__utf8_at(whole, 4) > m) return 1;
+    if (m == 1) whole[1] = '\xA0';      /* for those whose second byte is not below it (Unicode, table 3-7) */
+    return trf__utf8_at(whole, 4) > m;
+}
+
+/* How many of n ids, from `told` on, are whole characters: bytes at the end may be the first of one. */
+TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
+{
+    while (v && v->pieces && told < n) {
+        char bytes[4];
+        int m = trf__piece_bytes(v, ids + told, n - told, bytes), k = m ? trf__utf8_at(bytes, (size_t)m) : 1;
+        if (!k && told + m == n && trf__utf8_begins(bytes, m)) return told;
+        told += k ? k : 1;
+    }
+    return n;
+}
+
+/* What the text of the answer grows by; all of it, if it has ended. On failure nothing has changed. */
+TRF__FN trf_status trf__spoken(trf_sampler *g, trf__story *s, int ended, const char **text, size_t *bytes,
+                               trf_error *err)
+{
+    const trf_vocab *v = g->model->target;
+    const int32_t *ids = s->answer.ids;
+    int32_t n = s->n - s->n_begin, end = ended ? n : trf__whole_ids(v, ids, s->told, n);
+    size_t before, all, alone;
+    *text = "";
+    if (!v || end == s->told) return TRF_OK;
+    (void)trf_vocab_decode(v, ids + s->from, s->told - s->from, NULL, 0, &before, NULL);
+    (void)trf_vocab_decode(v, ids + s->told, end - s->told, NULL, 0, &alone, NULL);
+    (void)trf_vocab_decode(v, ids + s->from, end - s->from, NULL, 0, &all, NULL);
+    TRF__GROW(char, g->text, g->text_capacity, (int64_t)all + 1, &g->sampling.hooks);
+    TRF__TRY(trf_vocab_decode(v, ids + s->from, end - s->from, g->text, all + 1, NULL, err));
+    if (alone > 0) s->from = s->told;
+    s->told = end;
+    *text = g->text + before;
+    *bytes = all - before;
+    return TRF_OK;
+}
+
+/* How many ids are read at a time, at most; 0: there is no window. */
+TRF__FN int32_t trf__window(const trf_sampler *g)
+{
+    const trf_config *c = &g->model->config;
+    if (c->kind != TRF_DECODER_ONLY) return 0;
+    return (int32_t)trf__min64(g->sampling.window, (int64_t)c->max_length - 1);
+}
+
+/* The first of n ids that is read in a window. */
+TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
+{
+    int32_t leave = window + 1 - (window + 1) / 2;
+    return window == 0 || n <= window ? 0 : (int32_t)(trf__ceil_div((int64_t)n - window, leave) * leave);
+}
+
+/* Room for `room` ids of each sequence. On failure nothing has changed. */
+TRF__FN trf_status trf__stories_room(trf_sampler *g, int64_t room, trf_error *err)
+{
+    const trf_hooks *hooks = &g->sampling.hooks;
+    size_t n_ids = trf__bytes(g->count, trf__bytes(room, sizeof *g->ids));
+    size_t n_each = trf__bytes(g->count, trf__bytes(room + 1, sizeof *g->each));
+    int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids), i;
+    double *each = (double *)trf__alloc(hooks, n_each);
+    if (!ids || !each) {
+        trf__free(hooks, ids, n_ids);
+        trf__free(hooks, each, n_each);
+        return trf__fail(err, TRF_E_NOMEM, -1, "ids", "no memory for %lld ids of each of %d sequences",
+                         (long long)room, (int)g->count);
+    }
+    for (i = 0; i < g->count; i++) {
+        trf__story *s = &g->stories[i];
+        if (s->n > 0) memcpy(ids + i * room, s->ids, (size_t)s->n * sizeof *ids);
+        if (s->each) memcpy(each + i * (room + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
+        s->ids = ids + i * room;
+        s->each = each + i * (room + 1);
+        s->answer.ids = s->ids + s->n_begin;
+        if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
+    }
+    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
+    trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->room + 1, sizeof *g->each)));
+    g->ids = ids;
+    g->each = each;
+    g->room = room;
+    return TRF_OK;
+}
+
+/* The sequence goes on with an id, or ends; the callback is told. On failure nothing has changed. */
+TRF__FN trf_status trf__go_on(trf_sampler *g, trf__story *s, int32_t id, double log_probability, trf_error *err)
+{
+    int eos = id == g->model->config.eos;
+    const char *text = "";
+    size_t bytes = 0;
+    trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH : TRF_ENDED_NOT_YET;
+    trf_status status = TRF_OK;
+    if (s->n >= g->room) TRF__TRY(trf__stories_room(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
+    if (!eos) s->ids[s->n++] = id;
+    if (g->sampling.token) status = trf__spoken(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes, err);
+    if (status != TRF_OK) { s->n -= !eos; return status; }
+    s->each[s->answer.n] = log_probability;
+    s->answer.n = s->n - s->n_begin;
+    s->answer.ended = ended;
+    s->answer.score = s->answer.log_probability += log_probability;
+    s->first = trf__window_first(s->n, trf__window(g));
+    if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->stories), id, text, bytes);
+    return TRF_OK;
+}
+
+/* Rows that are read together: so few that no product is CBLAS's. */
+TRF__FN int64_t trf__rows_together(const trf_config *c) { return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS; }
+
+/* Lines up rows that have not been read of sequences that live, from number *next on: up to `most`, and with `last`
+   the last ones too. Returns the number of sequences; a span notes which. */
+TRF__FN int64_t trf__line_stories(trf_sampler *g, int32_t *next, int last, int64_t most)
+{
+    const trf__lists *l = &g->here;
+    trf__stack *stack = &g->pass.decoder;
+    int64_t rows = 0, n = 0, k, todo = 0;
+    stack->most_queries = 1;
+    for (; *next < g->count && rows < most; ++*next) {
+        const trf__story *s = &g->stories[*next];
+        trf__span *span = &l->self[n], *cross = &l->cross[n];
+        if (s->answer.ended != TRF_ENDED_NOT_YET || (todo = s->n - s->first + last - s->read) <= 0) continue;
+        span->sentence = *next;
+        span->query = (int32_t)rows;
+        span->n_query = (int32_t)trf__min64(todo, most - rows);
+        span->key = (int32_t)(*next * g->cache.self_area);
+        span->n_key = s->read + span->n_query;
+        for (k = s->read; k < span->n_key; k++, rows++) {
+            l->ids[rows] = k == 0 ? trf__start_id(&g->model->config) : s->ids[s->first + k - 1];
+            l->position[rows] = (int32_t)k;
+            l->slots[rows] = (int32_t)(span->key + k);
+        }
+        *cross = *span;
+        cross->key = (int32_t)(*next * g->cache.area);
+        cross->n_key = s->n_source;
+        stack->most_queries = trf__max64(stack->most_queries, span->n_query);
+        n++;
+        if (span->n_query < todo) break;                /* the rest of it comes next */
+    }
+    stack->rows = rows;
+    stack->n_self = n;
+    stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
+    stack->most_keys = g->cache.self_area;
+    stack->most_memory = g->cache.area;
+    stack->device = g->there;
+    return n;
+}
+
+/* Reads what sequences that live have not read yet, but for their last rows; or, with `last`, those, and draws. */
+TRF__FN trf_status trf__read_stories(trf_sampler *g, int last, trf_error *err)
+{
+    trf__pass *pass = &g->pass;
+    const trf__run *run = &pass->run;
+    trf__stack *stack = &pass->decoder;
+    int64_t vocab = pass->config->target_vocab, n, i;
+    int32_t next = 0;
+    while ((n = trf__line_stories(g, &next, last, last ? g->together : trf__rows_together(pass->config))) > 0) {
+        const trf__limits *l = &pass->limits;
+        trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)g->device_arena, g->cache.self_area,
+                               g->cache.area, g->rows, g->together, stack->rows, g->count, l->source_rows,
+                               l->target_rows, l->sentences, l->longest } };
+        trf_status status = trf__cancel_status(&run->hooks, err);
+        run->backend->upload(run, g->there.ids, g->here.ids,
+                             (size_t)((char *)(void *)(g->here.cross + n) - (char *)(void *)g->here.ids));
+        pass->cache = &g->cache;
+        while (status == TRF_OK && !(last && run->backend->replay(run, &shape))) {
+            status = trf__stack_forward(pass, stack, err);
+            if (status == TRF_OK && last)
+                trf__project_states(pass, g->scores, stack->out, stack->rows);
+            if (!last || run->backend->asked(run, status == TRF_OK)) break;
+        }
+        pass->cache = NULL;
+        TRF__TRY(status);
+        if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
+        TRF__TRY(run->backend->sync(run, err));
+        for (i = 0; i < n; i++) {
+            trf__story *s = &g->stories[g->here.self[i].sentence];
+            double log_probability = 0;
+            int32_t first = s->first, id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
+            if (id < 0)
+                return trf__fail(err, TRF_E_NONFINITE, s - g->stories, "logits", "sequence %lld, token %d of the "
+                                 "answer: a logit is infinite or not a number, or no token may be drawn",
+                                 (long long)(s - g->stories), (int)s->answer.n);
+            if (last) TRF__TRY(trf__go_on(g, s, id, log_probability, err));
+            s->read = s->first == first ? g->here.self[i].n_key : 0;    /* else all positions have moved */
+        }
+    }
+    return TRF_OK;
+}
+
+TRF__FN void trf__sampler_free(trf_sampler *g)
+{
+    if (g->pass.run.backend) g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
+    trf__free(&g->sampling.hooks, g->ids, trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
+    trf__free(&g->sampling.hooks, g->each, trf__bytes(g->count, trf__bytes(g->room + 1, sizeof *g->each)));
+    trf__free(&g->sampling.hooks, g->arena, g->bytes);
+    g->arena = g->device_arena = NULL;
+    g->ids = NULL;
+    g->each = NULL;
+    g->room = 0;
+    g->count = 0;
+}
+
+/* Lays both arenas out, and sets their sizes. */
+TRF__COLD
+TRF__FN void trf__sampler_layout(trf_sampler *g)
+{
+    const trf__pass *pass = &g->pass;
+    int64_t layers = pass->config->decoder_layers, width = 2 * (int64_t)pass->config->d_model;
+    int64_t vocab = pass->config->target_vocab;
+    trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
+    trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
+    trf__take_lists(&host, &g->here, pass, g->rows, g->rows, g->rows);
+    g->there.slots = g->there.targets;
+    g->here.slots = g->here.targets;
+    g->cache.self_layer = g->count * g->cache.self_area * width;
+    g->cache.cross_layer = g->count * g->cache.area * width;
+    g->cache.self = trf__take_acts(&device, pass, layers, g->cache.self_layer);
+    g->cache.cross = trf__take_acts(&device, pass, layers, g->cache.cross_layer);
+    g->scores = trf__take_acts(&device, pass, g->together, vocab);
+    g->stories = (trf__story *)trf__take(&host, g->count, sizeof(trf__story));
+    g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
+    g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
+    g->logits = trf__take_reals(&host, g->together, vocab);
+    g->weights = (double *)trf__take(&host, vocab, sizeof(double));
+    g->order = (int32_t *)trf__take(&host, vocab, sizeof(int32_t));
+    g->bytes = host.used;
+    g->device_bytes = device.used;
+}
+
+TRF_API void trf_sampler_destroy(trf_sampler *g)
+{
+    trf_hooks hooks;
+    if (!g) return;
+    hooks = g->sampling.hooks;
+    trf__sampler_free(g);
+    trf__pass_close(&g->pass);
+    trf__free(&hooks, g->text, (size_t)g->text_capacity);
+    trf__free(&hooks, g, sizeof *g);
+}
+
+TRF__COLD
+TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
+                                        const trf_sampling *sampling, trf_error *err)
+{
+    trf_sampling defaults = trf_sampling_defaults();
+    trf__limits limits = {0, 1, 1, 1, 0};
+    trf_sampler *g;
+    trf_status status;
+    TRF__TRY(trf__begin(sampler, "sampler", err));
+    *sampler = NULL;
+    if (!model) return trf__fail_null(err, "model");
+    if (!sampling) sampling = &defaults;
+    TRF__TRY(trf_sampling_check(sampling, err));
+    TRF__TRY(trf__needs_target(&model->config, err));
+    g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
+    if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
+    g->model = model;
+    g->sampling = *sampling;
+    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->threads, &sampling->hooks, err);
+    if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
+    *sampler = g;
+    return TRF_OK;
+}
+
+/* Ids of a sequence whose beginning has n, at most. */
+TRF__FN int32_t trf__story_limit(const trf_sampler *g, int32_t n)
+{
+    int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->model->config.max_length - 1;
+    return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
+}
+
+/* Checks the targets, and what they need: rows that are read together, ids, and places for keys and values.
+   begins: how many ids of each are its beginning; NULL: all. */
+TRF__COLD
+TRF__FN trf_status trf__stories_check(trf_sampler *g, const trf_sequences *target, const int32_t *begins, int32_t n,
+                                      trf__limits *need, int64_t *room, trf_error *err)
+{
+    trf_config c = g->model->config;
+    int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
+    int32_t i;
+    if (window) c.max_length = INT32_MAX;
+    TRF__TRY(trf__check_side(&c, target, c.target_vocab, !c.target_eos, 1, "target", &rows, &longest, err));
+    if (target->count != n && target->count > 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "source has %d sequence%s but target %d", (int)n, trf__plural(n),
+                         (int)target->count);
+    for (i = 0; i < n; i++)
+        most = trf__max64(most, trf__story_limit(g, begins ? begins[i] : trf__length_of(target, i)));
+    *room = trf__max64(trf__min64(most, window + 1), longest);
+    if (!window) *room = most;
+    if (window && most > window) {                      /* what is read again */
+        rows = trf__max64(rows, n * ((window + 1) / 2));
+        most = window + 1;
+    }
+    g->cache.self_area = trf__round_up(most, 16);
+    need->target_rows = trf__min64(rows, trf__rows_together(&c));
+    need->longest = trf__max64(need->longest, most);
+    return TRF_OK;
+}
+
+/* Checks a batch and makes room for it. */
+TRF__COLD
+TRF__FN trf_status trf__stories_reserve(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
+                                        const int32_t *begins, trf_error *err)
+{
+    const trf_config *c = &g->model->config;
+    int64_t most, room = 0, together = trf__rows_together(c);
+    int32_t n = source ? source->count : target->count;
+    trf__limits need;
+    TRF__ZERO(need);
+    if (source)
+        TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source", &need.source_rows,
+                                 &need.longest, err));
+    g->cache.area = trf__round_up(need.longest, 16);
+    TRF__TRY(trf__stories_check(g, target, begins, n, &need, &room, err));
+    most = trf__max64(g->cache.self_area, g->cache.area);
+    if (trf__times(n, most) > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, n, "beginnings", "%d sequences of up to %lld tokens are too many", (int)n,
+                         (long long)most);
+    g->together = trf__min64(trf__min64(n, together), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
+    need.target_rows = trf__max64(g->together, need.target_rows);
+    need.sentences = n;
+    TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
+    g->rows = trf__max64(need.source_rows, need.target_rows);
+    g->n_source = need.source_rows - (int64_t)n * (source ? c->source_eos : 0);
+    g->count = n;
+    trf__sampler_layout(g);
+    g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
+    g->device_arena = (char *)g->pass.run.backend->alloc(&g->pass.run, g->device_bytes);
+    if (!g->arena || !g->device_arena)
+        return trf__fail(err, TRF_E_NOMEM, -1, "cache",
+                         "no memory for the %llu bytes that %d sequences of %lld tokens need",
+                         (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n, (long long)most);
+    trf__sampler_layout(g);
+    if (n > 0) memset(g->stories, 0, (size_t)n * sizeof *g->stories);
+    return trf__stories_room(g, room, err);
+}
+
+/* Writes the batch down. Returns the rows of the sources, whose slots are lined up. */
+TRF__FN int64_t trf__stories_write(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
+                                   const int32_t *begins)
+{
+    const trf_config *c = &g->model->config;
+    int64_t row = 0, at = 0, k;
+    int32_t i;
+    for (i = 0; i < g->count; at += trf__length_of(target, i++)) {
+        trf__story *s = &g->stories[i];
+        TRF__ZERO(*s);
+        s->n = trf__length_of(target, i);
+        s->n_begin = begins ? begins[i] : s->n;
+        s->limit = trf__story_limit(g, s->n_begin);
+        s->first = trf__window_first(s->n, trf__window(g));
+        s->ids = g->ids + i * g->room;
+        s->each = g->each + i * (g->room + 1);
+        if (s->n > 0) memcpy(s->ids, target->ids + at, (size_t)s->n * sizeof *s->ids);
+        s->answer.ids = s->ids + s->n_begin;
+        s->answer.log_probabilities = s->each;
+        s->answer.n = s->n - s->n_begin;
+        s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;
+        s->told = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
+        g->source_lengths[i] = trf__length_of(source, i);
+        s->n_source = source ? source->lengths[i] + c->source_eos : 0;
+        for (k = 0; k < s->n_source; k++) g->here.slots[row++] = (int32_t)(i * g->cache.area + k);
+    }
+    if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
+    return row;
+}
+
+/* The whole of begin and load. */
+TRF__COLD
+TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, const int32_t *begins,
+                                        trf_error *err)
+{
+    const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
+    trf_status status;
+    trf__sampler_free(g);
+    g->ordinal = batch->ordinal;
+    status = trf__stories_reserve(g, source, &batch->target, begins, err);
+    if (status == TRF_OK) {
+        int64_t rows = trf__stories_write(g, source, &batch->target, begins);
+        g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots, (size_t)rows * sizeof(int32_t));
+    }
+    if (status == TRF_OK && source)
+        status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources, g->source_lengths, g->count, err);
+    g->pass.encoder.rows = g->pass.encoder.n_self = 0;
+    if (status == TRF_OK) status = trf__read_stories(g, 0, err);
+    if (status != TRF_OK) trf__sampler_free(g);
+    return status;
+}
+
+TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings, trf_error *err)
+{
+    TRF__TRY(trf__begin(sampler, "sampler", err));
+    trf__sampler_free(sampler);
+    return beginnings ? trf__sampler_start(sampler, beginnings, NULL, err) : trf__fail_null(err, "beginnings");
+}
+
+TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
+{
+    return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler", "nothing has begun: trf_sampler_begin");
+}
+
+TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live, trf_error *err)
+{
+    int32_t i, n;
+    if (live) *live = 0;
+    TRF__TRY(trf__begin(sampler, "sampler", err));
+    if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
+    TRF__TRY(trf__has_begun(sampler, err));
+    for (;; budget--) {
+        for (i = n = 0; i < sampler->count; i++) n += sampler->stories[i].answer.ended == TRF_ENDED_NOT_YET;
+        if (budget == 0 || n == 0) break;
+        TRF__TRY(trf__read_stories(sampler, 0, err));     /* of those whose window has moved */
+        TRF__TRY(trf__read_stories(sampler, 1, err));
+    }
+    if (live) *live = n;
+    return TRF_OK;
+}
+
+TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence)
+{
+    return sampler && sequence >= 0 && sequence < sampler->count ? &sampler->stories[sequence].answer : NULL;
+}
+
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
 //
 // The translator's own pass computes a whole batch as in training, without dropout, and one of its results is brought
@@ -14256,12 +13494,6 @@ TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sou
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets)
 {
     return model ? trf__rows_of(targets, model->config.target_eos) : 0;
-}
-
-TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
-{
-    if (trf__has_target(c)) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
 }
 
 TRF__COLD
@@ -14722,1672 +13954,6 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     trf__project_states(pass, y, x, rows);
     run->backend->fetch(run, logits->data, y, rows * vocab);
     return run->backend->sync(run, err);
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>blocks         the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
-//
-// Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
-// fail. Then it brings its tensors to the device (trf__guest) and, when the op is done, takes the outputs back; where
-// the device's memory is the host's, both do nothing. The context keeps what an op needs besides: spans, positions
-// and room, which grow and are used again. Forward and backward share their checks.
-// -----------------------------------------------------------------------------------------------
-
-/* Memory of the host, and its copy on the device; `back`: the copy returns after the op. */
-typedef struct trf__guest { void *host, *device; size_t bytes; int back; } trf__guest;
-enum {
-    TRF__GUESTS = 18,                   /* more than any block brings: backward of multi-head attention 15 */
-    TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
-};
-
-struct trf_context {
-    trf__run run;
-    trf__guest guests[TRF__GUESTS];
-    int n_guests, no_room;                  /* no_room: one found no memory */
-    trf__span *spans; int64_t spans_capacity;
-    int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, and their groups */
-    trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
-    trf__room room;                         /* what a block needs besides its arguments */
-};
-
-TRF__COLD
-TRF_API void trf_context_destroy(trf_context *context)
-{
-    trf_hooks hooks;
-    if (!context) return;
-    hooks = context->run.hooks;
-    context->run.backend->release(&context->run, context->room.memory, context->room.bytes);
-    context->run.backend->close(&context->run);
-    trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
-    trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
-    trf__free(&hooks, context->table, trf__bytes(context->table_capacity, sizeof *context->table));
-    trf__free(&hooks, context, sizeof *context);
-}
-
-TRF__COLD
-TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
-                                      trf_error *err)
-{
-    trf_device on = device ? *device : trf_device_default();
-    trf_hooks none;
-    trf_context *c;
-    trf_status status;
-    TRF__TRY(trf__begin(context, "context", err));
-    *context = NULL;
-    TRF__ZERO(none);
-    if (!hooks) hooks = &none;
-    TRF__TRY(trf__device_check(&on, err));
-    TRF__TRY(trf__hooks_check(hooks, err));
-    c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
-    if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
-    on.precision = TRF_PRECISION_FLOAT32;       /* callers' tensors are what the ops work on */
-    c->run = trf__run_on(&on, hooks);
-    status = c->run.backend->open(&c->run, err);
-    if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
-    status = c->run.backend->reserve(&c->run, 0, 1, TRF__CONTEXT_ROOM, err);
-    if (status != TRF_OK) { trf_context_destroy(c); return status; }
-    *context = c;
-    return TRF_OK;
-}
-
-/* Brings memory of the host to the device for one op: 'i' what it reads, 'o' what it sets, 'a' what it adds to. */
-TRF__FN void *trf__bring(trf_context *c, void *host, size_t bytes, char use)
-{
-    const trf__run *run = &c->run;
-    trf__guest *guest = &c->guests[c->n_guests];
-    if (!host || run->backend->on_host) return host;
-    if (c->n_guests == TRF__GUESTS) { c->no_room = 1; return NULL; }
-    guest->host = host;
-    guest->bytes = bytes;
-    guest->back = use != 'i';
-    guest->device = run->backend->alloc(run, bytes);
-    if (!guest->device) { c->no_room = 1; return NULL; }
-    c->n_guests++;
-    if (use != 'o') run->backend->upload(run, guest->device, host, bytes);
-    return guest->device;
-}
-
-TRF__FN trf_real *trf__guest_of(trf_context *c, const trf_tensor *tensor, char use)
-{
-    size_t bytes = tensor ? trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)) : 0;
-    return (trf_real *)trf__bring(c, tensor ? tensor->data : NULL, bytes, use);
-}
-
-TRF__FN trf__act *trf__act_guest(trf_context *c, const trf_tensor *tensor, char use)
-{
-    return (trf__act *)(void *)trf__guest_of(c, tensor, use);
-}
-
-/* The caller's ids, lengths and targets are const. */
-TRF__FN const int32_t *trf__list_guest(trf_context *c, const int32_t *list, int64_t n)
-{
-    return (const int32_t *)trf__bring(c, (void *)(uintptr_t)list, trf__bytes(n, sizeof *list), 'i');
-}
-
-/* After the op: outputs go home, if all went well, and all guests leave. */
-TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_error *err)
-{
-    const trf__run *run = &c->run;
-    int i;
-    for (i = 0; status == TRF_OK && i < c->n_guests; i++)
-        if (c->guests[i].back)
-            run->backend->download(run, c->guests[i].host, c->guests[i].device, c->guests[i].bytes);
-    if (status == TRF_OK) status = run->backend->sync(run, err);
-    for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
-    c->n_guests = c->no_room = 0;
-    c->run.now = NULL;
-    return status;
-}
-
-/* Before the op: whether all guests are there. If not, those that are leave. */
-TRF__FN trf_status trf__guests_ready(trf_context *c, trf_error *err)
-{
-    if (!c->no_room) return TRF_OK;
-    return trf__guests_leave(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory on the device for the tensors"),
-                             err);
-}
-
-/* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
-TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
-{
-    *columns = 0;
-    if (!x || !x->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    if (x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
-    if (x->shape[0] < 0 || x->shape[1] < 1)
-        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
-                         name, (long long)x->shape[0], (long long)x->shape[1]);
-    if (x->shape[0] > INT32_MAX || x->shape[1] > INT32_MAX)      /* CBLAS counts with int */
-        return trf__fail(err, TRF_E_LIMIT, -1, name, "%s has shape (%lld, %lld); the limit is %d", name,
-                         (long long)x->shape[0], (long long)x->shape[1], (int)INT32_MAX);
-    *columns = x->shape[1];
-    return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
-}
-
-/* A weight (*out, in): what has no outputs would give a tensor without columns, and those are refused everywhere. */
-TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int64_t *out, int64_t in, trf_error *err)
-{
-    int64_t k;
-    TRF__TRY(trf__matrix(w, name, -1, &k, err));
-    *out = w->shape[0];
-    if (*out < 1) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none", name);
-    return trf__shape_check(w, name, *out, in, err);
-}
-
-// >>blocks-embedding
-
-TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
-                                       const trf_embedding_options *options, int64_t vocab, int64_t d,
-                                       int64_t *rows, int64_t *longest, trf_error *err)
-{
-    int64_t at = 0, k;
-    int32_t i;
-    *longest = 0;
-    *rows = 0;
-    if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
-    if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
-    for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "x", "length of sequence %d must not be negative, got %d",
-                             i, x->lengths[i]);
-        if (x->lengths[i] > INT32_MAX - *rows)
-            return trf__fail(err, TRF_E_LIMIT, i, "x", "x may have %d ids, sequence %d ends beyond", INT32_MAX, i);
-        *rows += x->lengths[i];
-        *longest = trf__max64(*longest, x->lengths[i]);
-    }
-    if (*rows > 0 && !x->ids) return trf__fail_null(err, "x");
-    for (at = 0; at < *rows; at++)
-        if (x->ids[at] < 0 || x->ids[at] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "x", "id number %lld must be below %lld, got %d",
-                             (long long)at, (long long)vocab, x->ids[at]);
-    if (options->positions == TRF_POSITIONS_LEARNED) {
-        TRF__TRY(trf__matrix(options->learned, "learned", -1, &k, err));
-        if (k != d || *longest + options->position_offset > options->learned->shape[0])
-            return trf__fail(err, TRF_E_SHAPE, -1, "learned", "learned positions must be (at least %lld, %lld)",
-                             (long long)*longest + options->position_offset, (long long)d);
-    }
-    TRF__GROW(int32_t, context->ints, context->ints_capacity, 3 * *rows + 1, &context->run.hooks);
-    for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++) context->ints[at++] = (int32_t)k;
-    return TRF_OK;
-}
-
-TRF__COLD
-TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
-                                 const trf_tensor *weight, const trf_embedding_options *options, trf_error *err)
-{
-    trf__embed e;
-    int64_t d, rows, longest, p;
-    TRF__TRY(trf__begin(context, "context", err));
-    if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_COUNT - 1, err));
-    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
-    TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
-    TRF__TRY(trf__embedding_rows(context, x, options, weight->shape[0], d, &rows, &longest, err));
-    TRF__TRY(trf__shape_check(y, "y", rows, d, err));
-    TRF__ZERO(e);
-    if (options->positions == TRF_POSITIONS_LEARNED)
-        e.table = trf__guest_of(context, options->learned, 'i');
-    else if (options->positions != TRF_POSITIONS_NONE) {
-        TRF__GROW(trf_real, context->table, context->table_capacity, longest * d, &context->run.hooks);
-        for (p = 0; p < longest; p++)
-            trf__position_row(context->table + p * d, p + options->position_offset, d, (int)options->positions);
-        e.table = (trf_real *)trf__bring(context, context->table, trf__bytes(longest * d, sizeof(trf_real)), 'i');
-    }
-    e.y = trf__act_guest(context, y, 'o');
-    e.weight = trf__guest_of(context, weight, 'i');
-    e.ids = trf__list_guest(context, x->ids, rows);
-    e.at.position = trf__list_guest(context, context->ints, rows);
-    e.rows = rows; e.d = d; e.scale = (trf_real)options->scale;
-    TRF__TRY(trf__guests_ready(context, err));
-    if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * d;
-    context->run.backend->embed(&context->run, &e);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF__COLD
-TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned,
-                                          const trf_tensor *dy, const trf_sequences *x,
-                                          const trf_embedding_options *options, trf_error *err)
-{
-    int64_t d, rows, longest;
-    trf_embedding_options plain;
-    trf__embed_gradient e;
-    TRF__TRY(trf__begin(context, "context", err));
-    if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
-    if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned", "only learned positions have a gradient");
-    TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
-    if (dweight->shape[0] > 1 << 24)
-        return trf__fail(err, TRF_E_LIMIT, -1, "dweight", "dweight has %lld rows, the limit is %d",
-                         (long long)dweight->shape[0], 1 << 24);
-    plain = *options;
-    plain.learned = dlearned;
-    if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
-    TRF__TRY(trf__embedding_rows(context, x, &plain, dweight->shape[0], d, &rows, &longest, err));
-    TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
-    TRF__ZERO(e);
-    e.groups.n = trf__group_rows(context->ints + rows, context->ints + 2 * rows, x->ids, rows);
-    e.groups.rows = trf__list_guest(context, context->ints + rows, rows);
-    e.groups.first = trf__list_guest(context, context->ints + 2 * rows, rows + 1);
-    e.dweight = trf__guest_of(context, dweight, 'a');
-    e.dtable = trf__guest_of(context, dlearned, 'a');
-    e.dy = trf__act_guest(context, dy, 'i');
-    e.ids = trf__list_guest(context, x->ids, rows);
-    e.at.position = trf__list_guest(context, context->ints, rows);
-    e.rows = rows; e.d = d; e.vocab = dweight->shape[0]; e.scale = (trf_real)options->scale;
-    TRF__TRY(trf__guests_ready(context, err));
-    if (dlearned) {
-        e.dtable += options->position_offset * d;
-        e.positions = dlearned->shape[0] - options->position_offset;
-    }
-    context->run.backend->embed_gradient(&context->run, &e);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-#endif
-
-TRF__COLD
-TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out, trf_error *err)
-{
-    int64_t p, d;
-    TRF__TRY(trf__begin(out, "out", err));
-    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_POSITIONS_HALVES, err));
-    TRF__TRY(trf__check_range("first", first, 0, 1 << 20, err));
-    TRF__TRY(trf__matrix(out, "out", -1, &d, err));
-    TRF__TRY(trf__check_range("rows", (double)out->shape[0], 0, 1 << 24, err));
-    for (p = 0; p < out->shape[0]; p++) trf__position_row(out->data + p * d, first + p, d, (int)rule);
-    return TRF_OK;
-}
-
-// >>blocks-linear
-
-TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
-{
-    trf__mat m;
-    m.plain = trf__guest_of(c, w, 'i');
-    m.copy = NULL;
-    m.row = 0;
-    return m;
-}
-
-TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
-                              const trf_tensor *bias, trf_error *err)
-{
-    trf__linear l;
-    int64_t in, out;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
-    TRF__TRY(trf__weight_check(weight, "weight", &out, in, err));
-    TRF__TRY(trf__shape_check(y, "y", x->shape[0], out, err));
-    if (bias) TRF__TRY(trf__shape_check(bias, "bias", out, -1, err));
-    l.y = trf__act_guest(context, y, 'o');
-    l.x = trf__act_guest(context, x, 'i');
-    l.w = trf__mat_of(context, weight);
-    l.b = trf__guest_of(context, bias, 'i');
-    l.rows = x->shape[0]; l.out = out; l.in = in;
-    TRF__TRY(trf__guests_ready(context, err));
-    context->run.backend->linear(&context->run, &l);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
-                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight,
-                                       trf_error *err)
-{
-    int64_t in, out, rows;
-    trf__linear_dw dw;
-    trf__linear_dx l;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
-    rows = x->shape[0];
-    TRF__TRY(trf__matrix(dy, "dy", rows, &out, err));
-    TRF__TRY(trf__shape_check(weight, "weight", out, in, err));
-    TRF__TRY(trf__shape_check(dweight, "dweight", out, in, err));
-    if (dx) TRF__TRY(trf__shape_check(dx, "dx", rows, in, err));
-    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, -1, err));
-    l.dx = trf__act_guest(context, dx, 'o');
-    l.dy = trf__act_guest(context, dy, 'i');
-    l.w = trf__mat_of(context, weight);
-    l.rows = rows; l.out = out; l.in = in; l.add = 0;
-    dw = trf__dw_of(trf__guest_of(context, dweight, 'a'), trf__guest_of(context, dbias, 'a'), l.dy,
-                    trf__act_guest(context, x, 'i'), rows, out, in, 0);
-    TRF__TRY(trf__guests_ready(context, err));
-    context->run.backend->linear_dw(&context->run, &dw, 1);
-    if (dx) context->run.backend->linear_dx(&context->run, &l);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-#endif
-
-// >>blocks-norm
-
-TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
-
-TRF__COLD
-TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
-                                  const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err)
-{
-    trf__norm n;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
-    n.rows = x->shape[0];
-    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
-    TRF__TRY(trf__shape_check(bias, "bias", n.d, -1, err));
-    TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
-    n.x = trf__act_guest(context, x, 'i'); n.y = trf__act_guest(context, y, 'o');
-    n.gain = trf__guest_of(context, gain, 'i'); n.bias = trf__guest_of(context, bias, 'i');
-    n.stats = trf__guest_of(context, saved, 'o');
-    n.epsilon = epsilon;
-    TRF__TRY(trf__guests_ready(context, err));
-    context->run.backend->add_norm(&context->run, &n);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF__COLD
-TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
-                                           const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
-                                           double epsilon, const trf_tensor *saved, trf_error *err)
-{
-    trf__norm_gradient n;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
-    n.rows = x->shape[0];
-    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
-    TRF__TRY(trf__shape_check(dgain, "dgain", n.d, -1, err));
-    TRF__TRY(trf__shape_check(dbias, "dbias", n.d, -1, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
-    n.s = trf__act_guest(context, x, 'i'); n.stats = trf__guest_of(context, saved, 'i');
-    n.gain = trf__guest_of(context, gain, 'i'); n.epsilon = epsilon;
-    n.dy = trf__act_guest(context, dy, 'i'); n.ds = trf__act_guest(context, dx, 'o');
-    n.dgain = trf__guest_of(context, dgain, 'a'); n.dbias = trf__guest_of(context, dbias, 'a');
-    TRF__TRY(trf__guests_ready(context, err));
-    context->run.backend->norm_gradient(&context->run, &n);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-#endif
-
-// >>blocks-attention
-
-TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads)
-{
-    return trf__times(trf__times(2, query_rows), n_heads);
-}
-
-/* Turns lengths into spans and checks them; sets all but the tensors of `a`. */
-TRF__COLD
-TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d,
-                                          trf__attention_in *a, int64_t *queries, int64_t *keys, trf_error *err)
-{
-    int32_t i;
-    TRF__ZERO(*a);
-    *queries = *keys = 0;
-    if (!shape) return trf__fail_null(err, "shape");
-    if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
-    TRF__TRY(trf__check_range("mask", (double)shape->mask, 0, TRF_MASK_COUNT - 1, err));
-    if (shape->count > 0 && (!shape->query_lengths || !shape->key_lengths)) return trf__fail_null(err, "lengths");
-    if (shape->n_heads < 1 || d % shape->n_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
-                         (long long)d, shape->n_heads);
-    TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count, &context->run.hooks);
-    for (i = 0; i < shape->count; i++) {
-        int32_t n_query = shape->query_lengths[i], n_key = shape->key_lengths[i];
-        trf__span *span = &context->spans[i];
-        if (n_query < 0 || n_key < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths", "lengths of sequence %d must not be negative", i);
-        if (shape->mask == TRF_CAUSAL && n_query != n_key)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
-                             "causal attention needs as many keys as queries; sequence %d has %d and %d", i, n_key,
-                             n_query);
-        if (*queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX)
-            return trf__fail(err, TRF_E_LIMIT, i, "lengths", "all lengths together must stay below 2^31");
-        span->query = (int32_t)*queries; span->n_query = n_query;
-        span->key = (int32_t)*keys; span->n_key = n_key;
-        span->sentence = i;
-        *queries += n_query;
-        *keys += n_key;
-        a->most_queries = trf__max64(a->most_queries, n_query);
-        a->most_keys = trf__max64(a->most_keys, n_key);
-    }
-    a->n_spans = shape->count;
-    a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads); a->causal = shape->mask == TRF_CAUSAL;
-    return TRF_OK;
-}
-
-TRF__FN const trf__span *trf__spans_guest(trf_context *c, int64_t n)
-{
-    return (const trf__span *)trf__bring(c, c->spans, trf__bytes(n, sizeof *c->spans), 'i');
-}
-
-TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *a, const trf_tensor *q,
-                                       const trf_tensor *k, const trf_tensor *v, const trf_attention_shape *shape,
-                                       const trf_tensor *saved, trf_error *err)
-{
-    int64_t d, queries, keys;
-    TRF__TRY(trf__matrix(q, "q", -1, &d, err));
-    TRF__TRY(trf__attention_prepare(context, shape, d, a, &queries, &keys, err));
-    TRF__TRY(trf__shape_check(q, "q", queries, d, err));
-    TRF__TRY(trf__shape_check(k, "k", keys, d, err));
-    TRF__TRY(trf__shape_check(v, "v", keys, d, err));
-    a->ldq = a->ldk = d;
-    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1, err));
-    return context->run.backend->reserve(&context->run, a->most_keys, a->d_head, 0, err);
-}
-
-/* `saved` of a forward pass may be NULL: then what would be saved goes into the context's room. */
-TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *saved, int64_t numbers, int forward,
-                                    trf_error *err)
-{
-    if (saved || !forward) return trf__shape_check(saved, "saved", numbers, -1, err);
-    return trf__room_for(&context->run, &context->room,
-                         trf__add_size(trf__bytes(numbers, sizeof(trf_real)), 64), err);
-}
-TRF__FN trf_real *trf__saved_guest(trf_context *context, const trf_tensor *saved, char use)
-{
-    return saved ? trf__guest_of(context, saved, use) : (trf_real *)context->room.memory;
-}
-
-TRF__FN void trf__attention_guests(trf_context *c, trf__attention_in *a, const trf_tensor *q, const trf_tensor *k,
-                                   const trf_tensor *v)
-{
-    a->q = trf__act_guest(c, q, 'i');
-    a->k = trf__act_guest(c, k, 'i');
-    a->v = trf__act_guest(c, v, 'i');
-    a->spans = trf__spans_guest(c, a->n_spans);
-}
-
-TRF__COLD
-TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
-                                 const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
-                                 trf_error *err)
-{
-    trf__attention a;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
-    TRF__TRY(trf__shape_check(out, "out", q->shape[0], q->shape[1], err));
-    trf__attention_guests(context, &a.in, q, k, v);
-    a.out = trf__act_guest(context, out, 'o');
-    a.stats = trf__guest_of(context, saved, 'o');
-    TRF__TRY(trf__guests_ready(context, err));
-    context->run.backend->attention(&context->run, &a);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-
-/* out must have room for the weights of all heads and spans. */
-TRF__FN trf_status trf__probabilities_check(const trf_context *context, const trf__attention_in *in,
-                                            const trf_tensor *out, trf_error *err)
-{
-    const trf__span *spans = context->spans;
-    int64_t i, n = 0;
-    for (i = 0; i < in->n_spans; i++)
-        n = trf__plus(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
-    if (out && out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
-        out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key) return TRF_OK;
-    return trf__shape_check(out, "out", n, -1, err);
-}
-
-/* The weights of all heads and spans. */
-TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attention_in *in, trf_real *maps)
-{
-    int64_t i;
-    for (i = 0; i < in->n_spans; i++) {
-        const trf__span *span = &context->spans[i];
-        trf__attention_maps(&context->run, in, i, span, -1, maps);
-        maps += (int64_t)in->heads * span->n_query * span->n_key;
-    }
-}
-
-TRF__COLD
-TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out, const trf_tensor *q,
-                                               const trf_tensor *k, const trf_attention_shape *shape, trf_error *err)
-{
-    trf__attention_in in;
-    trf_real *maps;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__attention_args(context, &in, q, k, k, shape, NULL, err));
-    TRF__TRY(trf__probabilities_check(context, &in, out, err));
-    trf__attention_guests(context, &in, q, k, k);
-    maps = trf__guest_of(context, out, 'o');
-    TRF__TRY(trf__guests_ready(context, err));
-    trf__probabilities_of(context, &in, maps);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF__COLD
-TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
-                                          const trf_tensor *dout, const trf_tensor *out, const trf_tensor *q,
-                                          const trf_tensor *k, const trf_tensor *v,
-                                          const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
-{
-    trf__attention_gradient a;
-    int64_t queries, keys, d;
-    TRF__TRY(trf__begin(context, "context", err));
-    if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved", "saved must be what forward has filled");
-    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
-    queries = q->shape[0]; keys = k->shape[0]; d = q->shape[1];
-    TRF__TRY(trf__shape_check(dq, "dq", queries, d, err));
-    TRF__TRY(trf__shape_check(dk, "dk", keys, d, err));
-    TRF__TRY(trf__shape_check(dv, "dv", keys, d, err));
-    TRF__TRY(trf__shape_check(dout, "dout", queries, d, err));
-    TRF__TRY(trf__shape_check(out, "out", queries, d, err));
-    trf__attention_guests(context, &a.in, q, k, v);
-    a.dq = trf__act_guest(context, dq, 'o');
-    a.dk = trf__act_guest(context, dk, 'o');
-    a.dv = trf__act_guest(context, dv, 'o');
-    a.dout = trf__act_guest(context, dout, 'i');
-    a.out = trf__act_guest(context, out, 'i');
-    a.stats = trf__guest_of(context, saved, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
-    context->run.backend->attention_gradient(&context->run, &a);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-#endif
-
-/* saved of multi-head attention: wide, inner, stats, memory, in this order (see >>sublayers). There is always room
-   for 3d columns of `wide` and for `memory`, though no attention needs both: one formula for all. */
-TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
-{
-    int64_t queries = trf__times(trf__times(4, query_rows), d_model);
-    int64_t keys = trf__times(trf__times(2, key_rows), d_model);
-    return trf__plus(trf__plus(queries, keys), trf_attention_saved(query_rows, n_heads));
-}
-
-TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
-{
-    if (!p) return trf__fail_null(err, "params");
-    TRF__TRY(trf__shape_check(&p->in_weight, "in_weight", 3 * d, d, err));
-    TRF__TRY(trf__shape_check(&p->in_bias, "in_bias", 3 * d, -1, err));
-    TRF__TRY(trf__shape_check(&p->out_weight, "out_weight", d, d, err));
-    return trf__shape_check(&p->out_bias, "out_bias", d, -1, err);
-}
-
-/* Checks everything the two directions share. */
-TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, const trf_tensor *x,
-                                         const trf_tensor *memory, const trf_attention_params *params,
-                                         const trf_attention_shape *shape, const trf_tensor *saved, int forward,
-                                         trf_error *err)
-{
-    int64_t d, saved_numbers;
-    TRF__ZERO(*sub);
-    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
-    TRF__TRY(trf__params_check(params, d, err));
-    TRF__TRY(trf__attention_prepare(context, shape, d, &sub->attention, &sub->rows, &sub->memory_rows, err));
-    TRF__TRY(trf__shape_check(x, "x", sub->rows, d, err));
-    TRF__TRY(trf__shape_check(memory ? memory : x, "memory", sub->memory_rows, d, err));
-    sub->d = d;
-    saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
-    TRF__TRY(trf__saved_check(context, saved, saved_numbers, forward, err));
-    return context->run.backend->reserve(&context->run, sub->attention.most_keys, sub->attention.d_head, 0, err);
-}
-
-/* Brings weights and spans, and lays `saved` out. */
-TRF__COLD
-TRF__FN void trf__multi_head_guests(trf_context *context, trf__work *sub, int self,
-                                    const trf_attention_params *params, const trf_tensor *saved, char use)
-{
-    int64_t numbers = sub->rows * sub->d;
-    trf_real *kept = trf__saved_guest(context, saved, use);
-    sub->in_w = trf__mat_of(context, &params->in_weight);
-    sub->out_w = trf__mat_of(context, &params->out_weight);
-    sub->in_b = trf__guest_of(context, &params->in_bias, 'i');
-    sub->out_b = trf__guest_of(context, &params->out_bias, 'i');
-    sub->attention.spans = trf__spans_guest(context, sub->attention.n_spans);
-    if (!kept) return;
-    sub->stats = kept + 4 * numbers;
-    sub->wide = (trf__act *)(void *)kept;
-    sub->inner = (trf__act *)(void *)(kept + 3 * numbers);
-    if (!self)
-        sub->memory = (trf__act *)(void *)(sub->stats + trf_attention_saved(sub->rows, sub->attention.heads));
-    sub->fresh = sub->memory;
-}
-
-/* Self-attention, in whichever way it is said: then there is no memory. */
-TRF__FN const trf_tensor *trf__other_memory(const trf_tensor *x, const trf_tensor *memory)
-{
-    return memory && x && memory->data == x->data && memory->shape[0] == x->shape[0] ? NULL : memory;
-}
-
-TRF__COLD
-TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                            const trf_tensor *memory, const trf_attention_params *params,
-                                            const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
-{
-    trf__work sub;
-    trf__act *out;
-    const trf__act *in, *m;
-    TRF__TRY(trf__begin(context, "context", err));
-    memory = trf__other_memory(x, memory);
-    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, 1, err));
-    TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
-    trf__multi_head_guests(context, &sub, !memory, params, saved, 'o');
-    out = trf__act_guest(context, y, 'o');
-    in = trf__act_guest(context, x, 'i');
-    m = trf__act_guest(context, memory, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
-    trf__attention_forward(&context->run, &sub, out, in, m);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
-                                                          const trf_tensor *x, const trf_tensor *memory,
-                                                          const trf_attention_params *params,
-                                                          const trf_attention_shape *shape, trf_error *err)
-{
-    trf__work sub;
-    trf__attention_in attention;
-    const trf__act *in, *m;
-    trf_real *maps;
-    TRF__TRY(trf__begin(context, "context", err));
-    memory = trf__other_memory(x, memory);
-    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, NULL, 1, err));
-    TRF__TRY(trf__probabilities_check(context, &sub.attention, out, err));
-    trf__multi_head_guests(context, &sub, !memory, params, NULL, 'o');
-    in = trf__act_guest(context, x, 'i');
-    m = trf__act_guest(context, memory, 'i');
-    maps = trf__guest_of(context, out, 'o');
-    TRF__TRY(trf__guests_ready(context, err));
-    trf__attention_project(&context->run, &sub, in, m);
-    attention = trf__attention_of(&context->run, &sub);
-    trf__probabilities_of(context, &attention, maps);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-
-#if !defined(TRF_NO_TRAIN)
-/* Room for the gradients of wide, inner and memory. */
-TRF__FN trf_status trf__work_room(trf_context *context, trf__work *sub, int64_t wide, int64_t inner, int64_t memory,
-                                 trf_error *err)
-{
-    TRF__TRY(trf__room_for(&context->run, &context->room,
-                           trf__bytes(wide + inner + memory, context->run.element), err));
-    sub->dwide = (trf__act *)context->room.memory;
-    sub->dinner = trf__act_at(&context->run, sub->dwide, wide);
-    sub->dmemory = trf__act_at(&context->run, sub->dinner, inner);
-    return TRF_OK;
-}
-
-TRF__COLD
-TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
-                                                     trf_attention_params *dparams, const trf_tensor *dy,
-                                                     const trf_tensor *x, const trf_tensor *memory,
-                                                     const trf_attention_params *params,
-                                                     const trf_attention_shape *shape, const trf_tensor *saved,
-                                                     trf_error *err)
-{
-    trf__work sub;
-    trf__act *out, *dm;
-    const trf__act *in, *m, *dout;
-    TRF__TRY(trf__begin(context, "context", err));
-    memory = trf__other_memory(x, memory);
-    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, 0, err));
-    TRF__TRY(trf__params_check(dparams, sub.d, err));
-    TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
-    if (memory && (dmemory || sub.memory_rows > 0))
-        TRF__TRY(trf__shape_check(dmemory, "dmemory", sub.memory_rows, sub.d, err));
-    TRF__TRY(trf__work_room(context, &sub, 3 * sub.rows * sub.d, sub.rows * sub.d,
-                           memory ? 2 * sub.memory_rows * sub.d : 0, err));
-    trf__multi_head_guests(context, &sub, !memory, params, saved, 'i');
-    sub.d_in_w = trf__guest_of(context, &dparams->in_weight, 'a');
-    sub.d_in_b = trf__guest_of(context, &dparams->in_bias, 'a');
-    sub.d_out_w = trf__guest_of(context, &dparams->out_weight, 'a');
-    sub.d_out_b = trf__guest_of(context, &dparams->out_bias, 'a');
-    out = trf__act_guest(context, dx, 'o');
-    dm = trf__act_guest(context, memory ? dmemory : NULL, 'o');
-    dout = trf__act_guest(context, dy, 'i');
-    in = trf__act_guest(context, x, 'i');
-    m = trf__act_guest(context, memory, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
-    trf__attention_backward(&context->run, &sub, out, dm, 0, dout, in, m);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-#endif
-
-// >>blocks-feed-forward
-
-/* saved: wide, then inner. */
-TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return trf__times(trf__times(2, rows), d_ff); }
-
-TRF__COLD
-TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__work *sub, const trf_tensor *x,
-                                           const trf_feed_forward_params *p, trf_activation activation,
-                                           const trf_tensor *saved, int forward, trf_error *err)
-{
-    TRF__ZERO(*sub);
-    TRF__TRY(trf__matrix(x, "x", -1, &sub->d, err));
-    sub->rows = x->shape[0];
-    sub->activation = (int)activation;
-    if (!p) return trf__fail_null(err, "params");
-    TRF__TRY(trf__check_range("activation", (double)activation, 0, TRF_ACTIVATION_COUNT - 1, err));
-    TRF__TRY(trf__weight_check(&p->w1, "w1", &sub->f, sub->d, err));
-    TRF__TRY(trf__shape_check(&p->b1, "b1", sub->f, -1, err));
-    TRF__TRY(trf__shape_check(&p->w2, "w2", sub->d, sub->f, err));
-    TRF__TRY(trf__shape_check(&p->b2, "b2", sub->d, -1, err));
-    return trf__saved_check(context, saved, trf_feed_forward_saved(sub->rows, sub->f), forward, err);
-}
-
-TRF__FN void trf__feed_forward_guests(trf_context *context, trf__work *sub, const trf_feed_forward_params *p,
-                                      const trf_tensor *saved, char use)
-{
-    sub->wide = (trf__act *)(void *)trf__saved_guest(context, saved, use);
-    sub->inner = trf__act_at(&context->run, sub->wide, sub->rows * sub->f);
-    sub->in_w = trf__mat_of(context, &p->w1); sub->in_b = trf__guest_of(context, &p->b1, 'i');
-    sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__guest_of(context, &p->b2, 'i');
-}
-
-TRF__COLD
-TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                    const trf_feed_forward_params *params, trf_activation activation,
-                                    trf_tensor *saved, trf_error *err)
-{
-    trf__work sub;
-    trf__act *out;
-    const trf__act *in;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 1, err));
-    TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
-    trf__feed_forward_guests(context, &sub, params, saved, 'o');
-    out = trf__act_guest(context, y, 'o');
-    in = trf__act_guest(context, x, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
-    trf__feed_forward(&context->run, &sub, out, in);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF__COLD
-TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
-                                             const trf_tensor *dy, const trf_tensor *x,
-                                             const trf_feed_forward_params *params, trf_activation activation,
-                                             const trf_tensor *saved, trf_error *err)
-{
-    trf__work sub, same;
-    trf__act *out;
-    const trf__act *in, *dout;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 0, err));
-    TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
-    /* gradients have those shapes */
-    TRF__TRY(trf__feed_forward_check(context, &same, x, dparams, activation, saved, 0, err));
-    TRF__TRY(trf__work_room(context, &sub, sub.rows * sub.f, sub.rows * sub.f, 0, err));
-    trf__feed_forward_guests(context, &sub, params, saved, 'i');
-    sub.d_in_w = trf__guest_of(context, &dparams->w1, 'a'); sub.d_in_b = trf__guest_of(context, &dparams->b1, 'a');
-    sub.d_out_w = trf__guest_of(context, &dparams->w2, 'a'); sub.d_out_b = trf__guest_of(context, &dparams->b2, 'a');
-    out = trf__act_guest(context, dx, 'o');
-    dout = trf__act_guest(context, dy, 'i');
-    in = trf__act_guest(context, x, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
-    trf__feed_forward_backward(&context->run, &sub, out, dout, in);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-#endif
-
-// >>blocks-residual
-
-TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err)
-{
-    return dropout ? trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err) : TRF_OK;
-}
-
-/* The dropout of one op; `now` is the caller's, until the guests leave. */
-TRF__FN trf__drop trf__dropout_guest(trf_context *c, const trf_dropout *dropout, trf__now *now)
-{
-    TRF__ZERO(*now);
-    if (!dropout) return trf__drop_of(0, 0);
-    now->key0 = (uint32_t)dropout->seed;
-    now->key1 = (uint32_t)(dropout->seed >> 32);
-    now->step = (uint32_t)dropout->step;
-    c->run.now = (const trf__now *)trf__bring(c, now, sizeof *now, 'i');
-    return trf__drop_of(dropout->p, (uint32_t)dropout->site);
-}
-
-TRF__COLD
-TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
-                                const trf_dropout *dropout, trf_error *err)
-{
-    trf__norm n;
-    trf__now now;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__dropout_check(dropout, err));
-    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
-    n.rows = x->shape[0];
-    TRF__TRY(trf__shape_check(sub, "sub", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
-    n.s = trf__act_guest(context, y, 'o');
-    n.x = trf__act_guest(context, x, 'i');
-    n.sub = trf__act_guest(context, sub, 'i');
-    n.drop = trf__dropout_guest(context, dropout, &now);
-    TRF__TRY(trf__guests_ready(context, err));
-    context->run.backend->add_norm(&context->run, &n);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-
-#if !defined(TRF_NO_TRAIN)
-TRF__COLD
-TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
-                                         const trf_dropout *dropout, trf_error *err)
-{
-    trf__norm_gradient n;
-    trf__now now;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__dropout_check(dropout, err));
-    TRF__TRY(trf__matrix(dy, "dy", -1, &n.d, err));
-    n.rows = dy->shape[0];
-    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(dsub, "dsub", n.rows, n.d, err));
-    n.ds = trf__act_guest(context, dx, 'o');
-    n.dsub = trf__act_guest(context, dsub, 'o');
-    n.dy = trf__act_guest(context, dy, 'i');
-    n.drop = trf__dropout_guest(context, dropout, &now);
-    TRF__TRY(trf__guests_ready(context, err));
-    context->run.backend->norm_gradient(&context->run, &n);
-    return trf__guests_leave(context, TRF_OK, err);
-}
-#endif
-
-// >>blocks-cross-entropy
-
-TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab, trf_error *err)
-{
-    int64_t i;
-    if (rows > 0 && !targets) return trf__fail_null(err, "targets");
-    for (i = 0; i < rows; i++)
-        if (targets[i] < -1 || targets[i] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets",
-                             "target number %lld must be -1 or 0 to %lld, got %d", (long long)i,
-                             (long long)vocab - 1, targets[i]);
-    return TRF_OK;
-}
-
-/* What a loss needs besides its tensors, cut out of the context's room if there is one. Returns its size. */
-TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
-{
-    trf__cursor cursor = trf__cursor_at(cut ? c->room.memory : NULL);
-    l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
-    l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
-    l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
-    l->room = trf__take(&cursor, 1, c->run.backend->loss_room(&c->run.device, l->rows, l->vocab, l->d, 0));
-    return cursor.used;
-}
-
-TRF__COLD
-TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
-                                     trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
-                                     const trf_tensor *bias, const int32_t *targets,
-                                     const trf_cross_entropy_options *options, trf_error *err)
-{
-    trf__loss l;
-    trf__sums sums;
-    int64_t vocab, d, k;
-    if (loss) *loss = 0;
-    TRF__TRY(trf__begin(context, "context", err));
-    if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
-    TRF__ZERO(l);
-    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
-    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
-    vocab = weight->shape[0];
-    l.rows = x->shape[0];
-    l.d = d;
-    TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
-    TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, TRF__BELOW_ONE, err));
-    TRF__TRY(trf__check_range("rule", (double)options->rule, 0, TRF_SMOOTHING_COUNT - 1, err));
-    TRF__TRY(trf__check_range("vocab", (double)vocab, options->rule == TRF_SMOOTH_NO_PAD_KL ? 3 : 2, 1 << 24, err));
-    if (options->rule == TRF_SMOOTH_NO_PAD_KL)
-        TRF__TRY(trf__check_range("smoothing_pad", options->smoothing_pad, 0, (double)vocab - 1, err));
-    if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, -1, err));
-    if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
-    if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
-    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, -1, err));
-#if defined(TRF_NO_TRAIN)
-    if (dx) return trf__fail(err, TRF_E_UNSUPPORTED, -1, "dx", "this build has no gradients (TRF_NO_TRAIN)");
-#endif
-    if ((dweight || dbias) && !dx)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
-                         "gradients of weight or bias are only computed together with dx");
-    TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
-    trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->smoothing_pad);
-    TRF__TRY(trf__room_for(&context->run, &context->room, trf__loss_layout(context, &l, 0), err));
-    trf__loss_layout(context, &l, 1);
-    l.targets = trf__list_guest(context, targets, l.rows);
-    l.dx = trf__act_guest(context, dx, 'o');
-    l.dw = trf__guest_of(context, dweight, 'a'); l.db = trf__guest_of(context, dbias, 'a');
-    l.x = trf__act_guest(context, x, 'i');
-    l.w = trf__mat_of(context, weight); l.bias = trf__guest_of(context, bias, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
-    context->run.backend->cross_entropy(&context->run, &l);
-    context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);
-    TRF__TRY(trf__guests_leave(context, TRF_OK, err));
-    *loss = sums.loss;
-    return TRF_OK;
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>corpus         training pairs in batches, and where we are in them
-//
-// All ids lie in one array, source and target of pair 0, of pair 1, ...; a pair is a place in it and two
-// lengths. An epoch is planned at its start, from (seed, epoch) alone: the pairs' order (shuffled, then
-// with buckets stably sorted by target length and source length, so that equals stay shuffled), cut into
-// batches wherever the next pair would break a limit, and with buckets the batches' order shuffled too.
-// Without shuffling pairs come as added, with buckets in the order of their lengths. A pair that is
-// over the budget alone has a batch of its own. Each pair comes exactly once an epoch.
-//
-// The position is (complete epochs, batches delivered of the next one); it moves on with every delivery,
-// so behind the last batch of epoch e it is (e + 1, 0). With a fingerprint of all that decides the order it is
-// a trf_place: each batch carries its own, so that a trainer knows how far it has come (>>step), and checkpoints
-// store that (>>checkpoint). All buffers are made by the first next or seek; then nothing grows.
-// -----------------------------------------------------------------------------------------------
-
-typedef struct trf__pair {
-    int64_t begin;              /* of the source in the ids; the target follows it */
-    int32_t n_source, n_target;
-} trf__pair;
-
-struct trf_corpus {
-    trf_corpus_options options;
-    int32_t *ids;
-    trf__pair *pairs;
-    int64_t n_ids, id_capacity, n_pairs, pair_capacity;
-    trf__text_ids texts[2];     /* of the pair that was added last as text */
-    int64_t longest;            /* ids of the longest side of any pair */
-    uint64_t hash;              /* of all pairs, kept up to date by every add */
-
-    int64_t epoch, batch;       /* the position, */
-    int64_t put_epoch, put_batch;   /* and where it was put last: by rewinding or resuming */
-    int64_t planned;            /* the epoch that the plan is for, or -1 */
-    int64_t n_batches;          /* of the plan */
-    void *memory;               /* everything below; NULL until the first next or seek */
-    size_t memory_bytes;
-    int32_t *order;             /* (n_pairs) pair numbers in the order of the plan */
-    int32_t *other;             /* (n_pairs) what sorting moves into; afterwards the batches' order */
-    int32_t *first;             /* (n_pairs + 1) batch b has order[first[b]] to order[first[b + 1] - 1] */
-    int32_t *counts;            /* (longest + 2) pairs per length, for sorting */
-    int32_t *lengths[2];        /* the delivered batch, source and target */
-    int32_t *batch_ids[2];
-};
-
-/* One step of a running 64-bit hash. */
-TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-    return hash ^ hash >> 32;
-}
-
-/* Random numbers drawn one after another under one key: an epoch's, or a sequence's (>>noise). */
-typedef struct trf__draws { uint64_t key, next; uint32_t stream; } trf__draws;
-enum { TRF__SHUFFLE_EPOCH = 0x7C000000, TRF__SHUFFLE_PAIRS, TRF__SHUFFLE_BATCHES };
-
-/* Uniform in 0..n-1: draws below 2^64 mod n are thrown away, so what is left is a multiple of n. */
-TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
-{
-    uint64_t refused = (0 - n) % n, x;
-    do x = trf__random64(draws->key, draws->stream, draws->next++); while (x < refused);
-    return x % n;
-}
-
-/* Fisher and Yates: every order is equally likely. */
-TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stream)
-{
-    trf__draws draws;
-    int64_t i;
-    draws.key = key;
-    draws.next = 0;
-    draws.stream = stream;
-    for (i = n - 1; i > 0; i--) {
-        uint64_t j = trf__draw_below(&draws, (uint64_t)i + 1);
-        int32_t item = items[i];
-        items[i] = items[j];
-        items[j] = item;
-    }
-}
-
-/* Stable counting sort of the order by one side's length: O(pairs + longest). */
-TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
-{
-    int32_t *sorted = c->other;
-    int64_t i;
-    memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
-    for (i = 0; i < c->n_pairs; i++) c->counts[(by_target ? c->pairs[i].n_target : c->pairs[i].n_source) + 1]++;
-    for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];     /* counts[l]: pairs shorter than l */
-    for (i = 0; i < c->n_pairs; i++) {
-        const trf__pair *pair = &c->pairs[c->order[i]];
-        sorted[c->counts[by_target ? pair->n_target : pair->n_source]++] = c->order[i];
-    }
-    c->other = c->order;
-    c->order = sorted;
-}
-
-/* Cuts the order into batches: `first` and n_batches. Each side of a pair has one token more than ids. */
-TRF__FN void trf__corpus_cut(trf_corpus *c)
-{
-    const trf_corpus_options *o = &c->options;
-    int64_t source = 0, target = 0, longest = 0, begin = 0, i;
-    c->n_batches = 0;
-    for (i = 0; i < c->n_pairs; i++) {
-        const trf__pair *pair = &c->pairs[c->order[i]];
-        int64_t s = (int64_t)pair->n_source + 1, t = (int64_t)pair->n_target + 1;
-        int64_t longer = trf__max64(longest, trf__max64(s, t));
-        int over = o->padded_budget ? longer * (i - begin + 1) > o->batch_tokens
-                                    : source + s > o->batch_tokens || target + t > o->batch_tokens;
-        if (i == 0 || over || i - begin >= o->batch_sentences) {
-            c->first[c->n_batches++] = (int32_t)i;
-            begin = i;
-            source = target = 0;
-            longer = trf__max64(s, t);
-        }
-        source += s;
-        target += t;
-        longest = longer;
-    }
-    c->first[c->n_batches] = (int32_t)c->n_pairs;
-}
-
-/* Makes the plan of an epoch, unless it is there. */
-TRF__COLD
-TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
-{
-    uint64_t key = trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch);
-    int64_t i;
-    if (c->planned == epoch) return;
-    for (i = 0; i < c->n_pairs; i++) c->order[i] = (int32_t)i;
-    if (c->options.shuffle) trf__shuffle(c->order, c->n_pairs, key, TRF__SHUFFLE_PAIRS);
-    if (c->options.buckets) {
-        trf__corpus_sort(c, 0);
-        trf__corpus_sort(c, 1);
-    }
-    trf__corpus_cut(c);
-    for (i = 0; i < c->n_batches; i++) c->other[i] = (int32_t)i;
-    if (c->options.shuffle && c->options.buckets) trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
-    c->planned = epoch;
-}
-
-/* All buffers lie in one piece; returns its size. A batch holds no more than its limits and no more than there is. */
-TRF__COLD
-TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
-{
-    int64_t sentences = trf__min64(c->options.batch_sentences, c->n_pairs);
-    int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
-    trf__cursor cursor = trf__cursor_at(memory);
-    int side;
-    c->order = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
-    c->other = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
-    c->first = (int32_t *)trf__take(&cursor, c->n_pairs + 1, sizeof(int32_t));
-    c->counts = (int32_t *)trf__take(&cursor, c->longest + 2, sizeof(int32_t));
-    for (side = 0; side < 2; side++) {
-        c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
-        c->batch_ids[side] = (int32_t *)trf__take(&cursor, ids, sizeof(int32_t));
-    }
-    return cursor.used;
-}
-
-TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
-{
-    if (c->memory) return TRF_OK;
-    c->memory_bytes = trf__corpus_layout(c, NULL);
-    c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
-    if (!c->memory)
-        return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs", (long long)c->n_pairs);
-    trf__corpus_layout(c, c->memory);
-    return TRF_OK;
-}
-
-TRF__FN void trf__corpus_unreserve(trf_corpus *c)
-{
-    trf__free(&c->options.hooks, c->memory, c->memory_bytes);
-    c->memory = NULL;
-    c->planned = -1;
-}
-
-/* Copies batch number `batch` of the plan together. */
-TRF__FN void trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out)
-{
-    int32_t begin = c->first[c->other[batch]], end = c->first[c->other[batch] + 1], i;
-    int32_t *source = c->batch_ids[0], *target = c->batch_ids[1];
-    for (i = begin; i < end; i++) {
-        const trf__pair *pair = &c->pairs[c->order[i]];
-        const int32_t *ids = c->ids + pair->begin;
-        memcpy(source, ids, (size_t)pair->n_source * sizeof *ids);
-        memcpy(target, ids + pair->n_source, (size_t)pair->n_target * sizeof *ids);
-        source += pair->n_source;
-        target += pair->n_target;
-        c->lengths[0][i - begin] = pair->n_source;
-        c->lengths[1][i - begin] = pair->n_target;
-    }
-    out->source.ids = c->batch_ids[0];
-    out->target.ids = c->batch_ids[1];
-    out->source.lengths = c->lengths[0];
-    out->target.lengths = c->lengths[1];
-    out->source.count = out->target.count = end - begin;
-    out->ordinal = 0;
-}
-
-/* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such place. Behind the
-   last batch of an epoch the next one begins. */
-TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
-{
-    int first = !c->memory;
-    int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs || (epoch == c->options.epochs && batch > 0);
-    if (c->n_pairs == 0) outside = epoch != 0 || batch != 0;
-    if (!outside && c->n_pairs > 0) {
-        TRF__TRY(trf__corpus_reserve(c, err));
-        if (batch > 0) {
-            trf__corpus_plan(c, epoch);
-            outside = batch > c->n_batches;
-            if (batch == c->n_batches) { epoch++; batch = 0; }
-        }
-    }
-    if (outside) {
-        if (first) trf__corpus_unreserve(c);
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected a place in the data, got batch %lld of epoch %lld",
-                         (long long)batch, (long long)epoch);
-    }
-    c->epoch = c->put_epoch = epoch;
-    c->batch = c->put_batch = batch;
-    return TRF_OK;
-}
-
-/* Two corpora with the same fingerprint deliver the same batches (but for one chance in 2^64), whatever
-   has been delivered so far. */
-TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
-{
-    const trf_corpus_options *o = &c->options;
-    uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->n_pairs);
-    hash = trf__hash_add(hash, (uint64_t)o->batch_tokens);
-    hash = trf__hash_add(hash, (uint64_t)o->batch_sentences);
-    hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets));
-    return trf__hash_add(hash, o->seed);
-}
-
-/* Where the next batch stands. */
-TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
-{
-    trf_place place;
-    place.corpus = trf__corpus_fingerprint(c);
-    place.epoch = c->epoch;
-    place.batch = c->batch;
-    return place;
-}
-
-/* Position of the first padding that an id follows in its row, or -1. */
-TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width, int32_t pad)
-{
-    int64_t row, last, i;
-    for (row = 0; row < (int64_t)count * width; row += width) {
-        last = row + width;
-        while (last > row && padded[last - 1] == pad) last--;
-        for (i = row; i < last; i++) if (padded[i] == pad) return i;
-    }
-    return -1;
-}
-
-TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
-                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
-{
-    int64_t n = 0, inner;
-    int32_t row, i;
-    trf__clear(err);
-    if (total) *total = 0;
-    if (count < 0) return trf__fail_below(err, "count", 0, count);
-    if (width < 0) return trf__fail_below(err, "width", 0, width);
-    if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
-    if (!lengths && ids && count > 0) return trf__fail_null(err, "lengths");
-    if (!total) return trf__fail_null(err, "total");
-    inner = trf__find_inner_padding(padded, count, width, pad);
-    if (inner >= 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
-                         "expected padding only at the end of row %lld, got it in column %lld before an id",
-                         (long long)(inner / width), (long long)(inner % width));
-    for (row = 0; row < count; row++) {
-        int64_t begin = (int64_t)row * width;
-        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids) ids[n + i] = padded[begin + i];
-        if (ids) lengths[row] = i;
-        n += i;
-    }
-    *total = n;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
-                                 trf_error *err)
-{
-    int64_t n = 0, k;
-    int32_t row, i;
-    TRF__TRY(trf__begin(sequences, "sequences", err));
-    if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
-    if (width < 0) return trf__fail_below(err, "width", 0, width);
-    if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
-    if (!padded && sequences->count > 0 && width > 0) return trf__fail_null(err, "padded");
-    for (row = 0; row < sequences->count; row++) {
-        int32_t length = sequences->lengths[row];
-        if (length < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths", "lengths must be 0 or more, sequence %d has %d",
-                             (int)row, (int)length);
-        if (length > width)
-            return trf__fail(err, TRF_E_LIMIT, row, "width", "expected at most %d ids a row, sequence %d has %d",
-                             (int)width, (int)row, (int)length);
-        n += length;
-    }
-    if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
-    for (k = 0; k < n; k++)
-        if (sequences->ids[k] == pad)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids", "expected ids without padding (%d), got it at %lld",
-                             (int)pad, (long long)k);
-    for (n = k = row = 0; row < sequences->count; row++)
-        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++] : pad;
-    return TRF_OK;
-}
-
-TRF_API trf_corpus_options trf_corpus_defaults(void)
-{
-    trf_corpus_options o;
-    TRF__ZERO(o);
-    o.batch_tokens = 4096;
-    o.batch_sentences = 1024;
-    o.shuffle = 1;
-    o.buckets = 1;
-    o.max_length = 511;
-    o.epochs = TRF_ENDLESS;
-    return o;
-}
-
-/* Fields of trf_corpus_options with their smallest and largest values. */
-#define TRF__CORPUS_FIELDS(X) \
-    X(batch_tokens,    1, INT32_MAX) \
-    X(batch_sentences, 1, INT32_MAX) \
-    X(padded_budget,   0, 1) \
-    X(shuffle,         0, 1) \
-    X(buckets,         0, 1) \
-    X(max_length,      1, INT32_MAX) \
-    X(epochs,          1, (double)INT64_MAX)
-
-TRF_API trf_status trf_corpus_check(const trf_corpus_options *o, trf_error *err)
-{
-    TRF__TRY(trf__begin(o, "options", err));
-#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
-    TRF__CORPUS_FIELDS(TRF__X)
-#undef TRF__X
-    return trf__hooks_check(&o->hooks, err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err)
-{
-    trf_corpus_options o = options ? *options : trf_corpus_defaults();
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    *corpus = NULL;
-    TRF__TRY(trf_corpus_check(&o, err));
-    *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
-    if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
-    (*corpus)->options = o;
-    (*corpus)->planned = -1;
-    return TRF_OK;
-}
-
-TRF__COLD
-TRF_API void trf_corpus_destroy(trf_corpus *corpus)
-{
-    trf_hooks hooks;
-    if (!corpus) return;
-    hooks = corpus->options.hooks;
-    trf__corpus_unreserve(corpus);
-    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity, sizeof *corpus->ids));
-    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity, sizeof *corpus->ids));
-    trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
-    trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
-    trf__free(&hooks, corpus, sizeof *corpus);
-}
-
-/* One side of a new pair: length, pointer, and ids (or labels) from `least` on; trainers tell which are right. */
-TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n, int32_t least,
-                                          const char *what, const char *n_what, trf_error *err)
-{
-    int32_t i;
-    if (n < 0) return trf__fail_below(err, n_what, 0, n);
-    if (!ids && n > 0) return trf__fail_null(err, what);
-    if (n > c->options.max_length)
-        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, n_what,
-                         "%s of pair %lld must be at most max_length = %d, got %d",
-                         n_what, (long long)c->n_pairs, (int)c->options.max_length, (int)n);
-    for (i = 0; i < n; i++)
-        if (ids[i] < least)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "%s must be %d or more, pair %lld has %d at %d",
-                             least ? "labels" : "ids", (int)least, (long long)c->n_pairs, (int)ids[i], (int)i);
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
-                                  const int32_t *target, int32_t n_target, trf_error *err)
-{
-    trf__pair *pair;
-    int64_t n_ids, i;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (corpus->memory)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected pairs before the first batch, got one after it");
-    if (corpus->n_pairs == INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "corpus", "expected at most 2147483647 pairs, got more");
-    TRF__TRY(trf__corpus_check_side(corpus, source, n_source, 0, "source", "n_source", err));
-    TRF__TRY(trf__corpus_check_side(corpus, target, n_target, -1, "target", "n_target", err));
-    n_ids = corpus->n_ids + n_source + n_target;
-    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1, &corpus->options.hooks);
-    TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
-    pair = &corpus->pairs[corpus->n_pairs++];
-    pair->begin = corpus->n_ids;
-    pair->n_source = n_source;
-    pair->n_target = n_target;
-    if (n_source) memcpy(corpus->ids + pair->begin, source, (size_t)n_source * sizeof *source);
-    if (n_target) memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
-    corpus->n_ids = n_ids;
-    corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
-    corpus->hash = trf__hash_add(corpus->hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
-    for (i = pair->begin; i < n_ids; i++) corpus->hash = trf__hash_add(corpus->hash, (uint64_t)corpus->ids[i]);
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n, int32_t length,
-                                         trf_error *err)
-{
-    trf_status status = TRF_OK;
-    trf_corpus before;
-    int64_t i;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (n < 0) return trf__fail_below(err, "n", 0, n);
-    if (!ids && n > 0) return trf__fail_null(err, "ids");
-    if (length < 1) return trf__fail_below(err, "length", 1, length);
-    before = *corpus;
-    for (i = 0; status == TRF_OK && i < n; i += length) {
-        status = trf_corpus_add(corpus, NULL, 0, ids + i, (int32_t)trf__min64(length, n - i), err);
-        if (status == TRF_E_INVALID_ARG && err) err->where += i;
-    }
-    if (status == TRF_OK) return TRF_OK;
-    corpus->n_pairs = before.n_pairs;
-    corpus->n_ids = before.n_ids;
-    corpus->longest = before.longest;
-    corpus->hash = before.hash;
-    return status;
-}
-
-/* One side of a new pair from its text. Pieces take bytes that are not UTF-8 for U+FFFD. */
-TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab, const char *text,
-                                      const char *what, trf_error *err)
-{
-    c->texts[side].n = 0;
-    if (!vocab) return TRF_OK;
-    if (!text) return trf__fail_null(err, what);
-    if (!vocab->pieces) TRF__TRY(trf__check_utf8(text, what, err));
-    return trf__encode_all(vocab, text, &c->texts[side], &c->options.hooks, err);
-}
-
-TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
-                                       const trf_vocab *target_vocab, const char *target, trf_error *err)
-{
-    const trf__text_ids *texts;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (!source_vocab && !target_vocab)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab", "one of the vocabularies must not be NULL");
-    texts = corpus->texts;
-    TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
-    TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
-    return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
-}
-
-TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
-
-TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
-
-TRF_API void trf_corpus_rewind(trf_corpus *corpus)
-{
-    if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0;
-}
-
-TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
-{
-    if (batch) TRF__ZERO(*batch);
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
-    if (corpus->epoch >= corpus->options.epochs)
-        return trf__fail(err, TRF_E_END, -1, "epochs", "expected at most %lld epochs, got a call for one more",
-                         (long long)corpus->options.epochs);
-    TRF__TRY(trf__corpus_reserve(corpus, err));
-    trf__corpus_plan(corpus, corpus->epoch);
-    batch->place = trf__corpus_place(corpus);
-    trf__corpus_gather(corpus, corpus->batch++, batch);
-    if (corpus->batch == corpus->n_batches) {
-        corpus->epoch++;
-        corpus->batch = 0;
-    }
-    return TRF_OK;
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>noise          batches to learn from out of plain text: masks, spans, prefixes
-//
-// The rules stand at trf_noise_kind. A sequence draws its numbers one after another with a key of its own, made from
-// seed, place and ordinal. Neither side made of it has more ids, so one block is made at once for the whole batch:
-//
-//   source ids (n), target ids (n), their lengths (count each), and room for the sequence at hand (its n)
-// -----------------------------------------------------------------------------------------------
-
-enum { TRF__NOISE_EPOCH = 0x7D000000, TRF__NOISE_BATCH, TRF__NOISE_SEQUENCE, TRF__NOISE_ORDER, TRF__NOISE_DRAW };
-
-struct trf_noise {
-    trf_noise_options options;
-    int32_t *numbers;
-    int64_t capacity;
-};
-
-/* A sequence, what becomes of it, and its random numbers. */
-typedef struct trf__noisy {
-    const int32_t *ids;
-    int32_t *source, *target, *room;
-    int32_t n, n_source, n_target;
-    trf__draws draws;
-} trf__noisy;
-
-/* Whether a word begins with `id` behind `last`; -1: with nothing before it. */
-TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
-{
-    const char *token = trf_vocab_token(v, id), *before = trf_vocab_token(v, last);
-    size_t blank = strlen(TRF__SPACE), n;
-    if (!token || !before || v->kind == TRF_WORDS) return 1;
-    if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
-    if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
-    n = strlen(before);
-    return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
-}
-
-TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
-{
-    const trf_vocab *words = o->whole_words ? o->words : NULL;
-    uint64_t tokens = (uint64_t)o->vocab - 4;
-    int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0, w, i;
-    for (i = 0; i < x->n; i++) {
-        x->source[i] = x->ids[i];
-        x->target[i] = -1;
-        if (trf__begins_word(words, i ? x->ids[i - 1] : -1, x->ids[i])) x->room[n_words++] = i;
-    }
-    trf__shuffle(x->room, n_words, x->draws.key, TRF__NOISE_ORDER);
-    for (w = 0; w < n_words && n < wanted; w++) {
-        int32_t end = x->room[w] + 1;
-        while (end < x->n && !trf__begins_word(words, x->ids[end - 1], x->ids[end])) end++;
-        if (end - x->room[w] > wanted - n && (n > 0 || w + 1 < n_words)) continue;
-        for (i = x->room[w]; i < end; i++, n++) {
-            double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) - o->masked;
-            x->target[i] = x->ids[i];
-            if (chance < 0) x->source[i] = o->mask;
-            else if (chance < o->randomised) x->source[i] = 4 + (int32_t)trf__draw_below(&x->draws, tokens);
-        }
-    }
-    x->n_source = x->n_target = x->n;
-}
-
-/* Cuts `items` into so many pieces of one or more: each of the places that are left is one of the cuts
-   that are left with the same probability (Knuth's algorithm S). */
-TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
-{
-    uint64_t cuts = (uint64_t)pieces - 1, left;
-    int32_t length = 1;
-    for (left = (uint64_t)items - 1; left > 0; left--, length++)
-        if (trf__draw_below(draws, left) < cuts) { *lengths++ = length; length = 0; cuts--; }
-    *lengths = length;
-}
-
-TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
-{
-    int64_t k = trf__min64(trf__max64(1, (int64_t)rint(o->density * x->n)), x->n - 1), plain = x->n - k;
-    int64_t spans = trf__max64(1, (int64_t)rint((double)k / o->mean_span)), s, i;
-    const int32_t *from = x->ids;
-    spans = trf__min64(spans, trf__min64(trf__min64(k, plain), o->n_sentinels));
-    trf__noise_cut(&x->draws, x->room, k, spans);
-    trf__noise_cut(&x->draws, x->room + spans, plain, spans);
-    for (s = 0; s < spans; s++) {
-        for (i = x->room[spans + s]; i > 0; i--) x->source[x->n_source++] = *from++;
-        x->source[x->n_source++] = x->target[x->n_target++] = o->first_sentinel + (int32_t)s;
-        for (i = x->room[s]; i > 0; i--) x->target[x->n_target++] = *from++;
-    }
-}
-
-/* The first `cut` ids are the source, what follows the target. */
-TRF__FN void trf__noise_prefix(trf__noisy *x, int32_t cut)
-{
-    for (; x->n_source < cut; x->n_source++) x->source[x->n_source] = x->ids[x->n_source];
-    for (; cut + x->n_target < x->n; x->n_target++) x->target[x->n_target] = x->ids[cut + x->n_target];
-}
-
-TRF_API trf_noise_options trf_noise_defaults(void)
-{
-    trf_noise_options o;
-    TRF__ZERO(o);
-    o.density = 0.15;
-    o.masked = 0.8;
-    o.randomised = 0.1;
-    o.mean_span = 3;
-    return o;
-}
-
-/* Fields of trf_noise_options with their smallest and largest values. masks, spans: 1 for that kind of noise. */
-#define TRF__NOISE_FIELDS(X) \
-    X(kind,           0, TRF_NOISE_COUNT - 1) \
-    X(density,        0, 1) \
-    X(masked,         0, 1) \
-    X(randomised,     0, 1) \
-    X(whole_words,    0, masks) \
-    X(mean_span,      1, 1e6) \
-    X(vocab,          masks ? 5 : 0, 1 << 24) \
-    X(mask,           0, masks ? o->vocab - 1 : 1 << 24) \
-    X(first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24) \
-    X(n_sentinels,    spans, 1 << 24)
-
-TRF__COLD
-TRF_API trf_status trf_noise_check(const trf_noise_options *o, trf_error *err)
-{
-    int masks, spans;
-    TRF__TRY(trf__begin(o, "options", err));
-    masks = o->kind == TRF_NOISE_MASKS;
-    spans = o->kind == TRF_NOISE_SPANS;
-#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
-    TRF__NOISE_FIELDS(TRF__X)
-#undef TRF__X
-    TRF__TRY(trf__check_range("masked + randomised", o->masked + o->randomised, 0, 1, err));
-    if (o->words && !o->words->finished) return trf__fail_learning(err);
-    return trf__hooks_check(&o->hooks, err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options, trf_error *err)
-{
-    trf_noise_options o = options ? *options : trf_noise_defaults();
-    TRF__TRY(trf__begin(noise, "noise", err));
-    *noise = NULL;
-    TRF__TRY(trf_noise_check(&o, err));
-    *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
-    if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a maker of noise");
-    (*noise)->options = o;
-    return TRF_OK;
-}
-
-TRF_API void trf_noise_destroy(trf_noise *noise)
-{
-    trf_hooks hooks;
-    if (!noise) return;
-    hooks = noise->options.hooks;
-    trf__free(&hooks, noise->numbers, trf__bytes(noise->capacity, sizeof *noise->numbers));
-    trf__free(&hooks, noise, sizeof *noise);
-}
-
-/* Checks the ids of sequence number i, which begins at id number `at` of the batch. */
-TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__noisy *x, int64_t at, int64_t i,
-                                        trf_error *err)
-{
-    int32_t below = o->kind == TRF_NOISE_MASKS ? o->vocab : INT32_MAX, k;
-    int32_t first = o->first_sentinel, sentinels = o->kind == TRF_NOISE_SPANS ? o->n_sentinels : 0;
-    for (k = 0; k < x->n; k++) {
-        int32_t id = x->ids[k], sentinel = id >= first && id - first < sentinels;
-        if (id < 0 || id >= below || sentinel)
-            return trf__fail(err, TRF_E_INVALID_ARG, at + k, "source",
-                             "source sequence %lld, position %d: expected an id below %d%s, got %d", (long long)i, k,
-                             below, sentinel ? " that is no sentinel" : "", id);
-    }
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made, trf_error *err)
-{
-    const trf_noise_options *o;
-    trf_batch batch;
-    trf__noisy x;
-    int32_t *lengths, i;
-    int64_t n = 0, longest = 0, at;
-    uint64_t key;
-    TRF__ZERO(batch);
-    TRF__ZERO(x);
-    if (plain) batch = *plain;
-    if (made) TRF__ZERO(*made);
-    TRF__TRY(trf__begin(noise, "noise", err));
-    if (!plain) return trf__fail_null(err, "plain");
-    if (!made) return trf__fail_null(err, "made");
-    o = &noise->options;
-    TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX, "source", &n, &longest, err));
-    TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + 2 * (int64_t)batch.source.count + longest, &o->hooks);
-    lengths = noise->numbers + 2 * n;
-    x.source = noise->numbers;
-    x.target = noise->numbers + n;
-    x.room = lengths + 2 * (int64_t)batch.source.count;
-    key = trf__random64(o->seed, TRF__NOISE_EPOCH, (uint64_t)batch.place.epoch);
-    key = trf__random64(key, TRF__NOISE_BATCH, (uint64_t)batch.place.batch);
-    for (at = i = 0; i < batch.source.count; i++, at += x.n) {
-        x.n = batch.source.lengths[i];
-        x.ids = x.n ? batch.source.ids + at : NULL;
-        x.n_source = x.n_target = 0;
-        x.draws.key = trf__random64(key, TRF__NOISE_SEQUENCE, (uint64_t)batch.ordinal + (uint64_t)i);
-        x.draws.next = 0;
-        x.draws.stream = TRF__NOISE_DRAW;
-        TRF__TRY(trf__noise_check_ids(o, &x, at, i, err));
-        if (o->kind == TRF_NOISE_MASKS) trf__noise_masks(o, &x);
-        else if (x.n < 2) trf__noise_prefix(&x, x.n);
-        else if (o->kind == TRF_NOISE_SPANS) trf__noise_spans(o, &x);
-        else trf__noise_prefix(&x, 1 + (int32_t)trf__draw_below(&x.draws, (uint64_t)x.n - 1));
-        lengths[i] = x.n_source;
-        lengths[batch.source.count + i] = x.n_target;
-        x.source += x.n_source;
-        x.target += x.n_target;
-    }
-    batch.target.count = batch.source.count;
-    batch.source.ids = noise->numbers;
-    batch.target.ids = noise->numbers + n;
-    batch.source.lengths = lengths;
-    batch.target.lengths = lengths + batch.source.count;
-    *made = batch;
-    return TRF_OK;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -18881,623 +16447,6 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
 
 #endif
 
-// -----------------------------------------------------------------------------------------------
-// >>sampling       one token at a time, drawn on the host
-//
-// Row p of a sequence reads its start (p = 0) or its id p - 1; the last row's logits choose the next id. Keys and
-// values of a sequence stand in an area of its own, as `remember` stores them for attention: nobody has ancestors.
-// Beginnings are read but for their last row, many rows at a time; a step reads the last row of every sequence that
-// lives, brings its logits to the host and draws there (>>draw).
-//
-// On the CPU a row's bits depend on its sequence alone: so few rows never go to CBLAS, our own product is one chain
-// over k for every element, whatever its neighbours are (>>gemm), softmax and norm are a row's own. So it is all one
-// whether keys and values were made one by one or together, and a file needs only ids (>>session). (Sources are
-// encoded together: more than 512 rows may go to CBLAS.)
-//
-// A decoder-only model reads the last ids of a sequence, from number `first` on: none has left as long as there
-// are W or fewer; then the older half of those that are read leaves at a time, and the rest is read again,
-// since positions count from there. `first` follows from the number of ids alone, so it does not matter where a
-// beginning ended.
-// -----------------------------------------------------------------------------------------------
-
-/* As in >>config; files keep the rules. */
-#define TRF__SAMPLING_FIELDS(X) \
-    X(double,   temperature,        0, 1e6, 1) \
-    X(int32_t,  top_k,              0, INT32_MAX, 1) \
-    X(double,   top_p,              0, 1, 1) \
-    X(double,   min_p,              0, 1, 1) \
-    X(double,   repetition_penalty, 1e-6, 1e6, 1) \
-    X(int32_t,  max_tokens,         1, INT32_MAX, 1) \
-    X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
-    X(int32_t,  allow_unk,          0, 1, 2) \
-    X(int32_t,  window,             0, INT32_MAX, 2) \
-    X(uint64_t, seed,               0, 2e19, 1) \
-    X(int32_t,  threads,            0, TRF__MAX_THREADS, 0)
-
-enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits at a time */
-
-/* A sequence: beginning, then answer, `limit` ids at most. */
-typedef struct trf__story {
-    trf_hypothesis answer;
-    int32_t *ids;
-    double *each;                               /* of the answer's ids and EOS: log-probabilities */
-    int32_t n, n_begin, limit, n_source;        /* n_source: rows */
-    int32_t first;                              /* the first id that is read */
-    int32_t read;                               /* rows whose keys and values are in the cache */
-    int32_t told;               /* so many ids of the answer have had their text told to the callback */
-    int32_t from;               /* to tell more, decoding begins at this one (>>spoken) */
-} trf__story;
-
-struct trf_sampler {
-    const trf_model *model;
-    trf_sampling sampling;
-    trf__pass pass;
-    size_t bytes, device_bytes;
-    int32_t count;
-    int64_t ordinal;                            /* of the batch */
-    int64_t n_source;                           /* ids of all sources */
-    int64_t rows;                               /* the length of the lists */
-    int64_t together;                           /* sequences that are drawn at a time, at most */
-    char *arena, *device_arena, *text;
-    int64_t text_capacity;
-    trf__lists there, here;
-    trf__cache cache;                           /* on the device */
-    trf__act *scores;                           /* (together, vocab) */
-    trf__story *stories;                        /* on the host */
-    int32_t *sources, *source_lengths;          /* as they came */
-    int32_t *ids; double *each;                 /* (count, room), (count, room + 1), outside the arenas: they grow */
-    int64_t room;
-    trf_real *logits;                           /* (together, vocab) */
-    double *weights; int32_t *order;            /* (vocab) of one draw */
-};
-
-TRF__COLD
-TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
-{
-    TRF__TRY(trf__begin(s, "sampling", err));
-#define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
-    TRF__SAMPLING_FIELDS(TRF__X)
-#undef TRF__X
-    return trf__hooks_check(&s->hooks, err);
-}
-
-TRF_API trf_sampling trf_sampling_defaults(void)
-{
-    trf_sampling s;
-    TRF__ZERO(s);
-    s.temperature = s.top_p = s.repetition_penalty = 1;
-    s.max_tokens = 256;
-    s.window = INT32_MAX;
-    return s;
-}
-
-// >>draw           a token from its logits z
-//
-//   s = z, of ids that stand there already z / penalty (z > 0) or z * penalty      w = exp((s - max s) / temperature)
-//
-// All filters keep a prefix of the ids by falling w, equal ones by rising id: the best are taken from a heap one by
-// one until the filters have had enough. The vocabulary is never sorted; without filters there is no heap.
-
-TRF__FN int trf__likelier(const double *w, int32_t a, int32_t b) { return w[a] > w[b] || (w[a] == w[b] && a < b); }
-
-/* A heap of n ids, whose root is the best, of what is one but for entry i. */
-TRF__FN void trf__sink(int32_t *heap, int64_t n, int64_t i, const double *w)
-{
-    int32_t id = heap[i];
-    int64_t child;
-    for (; (child = 2 * i + 1) < n; heap[i] = heap[child], i = child) {
-        if (child + 1 < n && trf__likelier(w, heap[child + 1], heap[child])) child++;
-        if (!trf__likelier(w, heap[child], id)) break;
-    }
-    heap[i] = id;
-}
-
-/* The best of a heap of n goes behind the others; returns its weight. */
-TRF__FN double trf__pop(int32_t *heap, int64_t n, const double *w)
-{
-    int32_t best = heap[0];
-    heap[0] = heap[n - 1];
-    heap[n - 1] = best;
-    trf__sink(heap, n - 1, 0, w);
-    return w[best];
-}
-
-/* Returns how many ids the filters leave, the best at order[*m - 1], the next one before it; *mass: their sum. */
-TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t vocab, int32_t *order, int64_t *m,
-                            double *mass)
-{
-    int64_t i, popped = 0, most, kept = 0;
-    double total = 0, x = 0;
-    for (*m = i = 0; i < vocab; i++) if (w[i] > 0) { order[(*m)++] = (int32_t)i; total += w[i]; }
-    for (i = *m / 2 - 1; i >= 0; i--) trf__sink(order, *m, i, w);
-    most = *m;
-    if (o->top_k > 0 && o->top_k < *m) {
-        for (total = 0; popped < *m && (popped < o->top_k || w[order[0]] == x); popped++)
-            total += x = trf__pop(order, *m - popped, w);
-        most = popped;
-    }
-    for (*mass = 0; kept < most; kept++, *mass += x) {
-        if (kept == popped) { trf__pop(order, *m - popped, w); popped++; }
-        x = w[order[*m - 1 - kept]];
-        if (kept > 0 && (x < o->min_p || (o->top_p < 1 && *mass >= o->top_p * total))) break;
-    }
-    return kept;
-}
-
-/* The id that is drawn and its log-probability under z alone; -1: z or what may be drawn has no finite maximum. */
-TRF__FN int32_t trf__draw(trf_sampler *g, const trf__story *s, const trf_real *z, double *log_probability)
-{
-    const trf_config *c = &g->model->config;
-    const trf_sampling *o = &g->sampling;
-    int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab;
-    uint64_t number = (uint64_t)g->ordinal + (uint64_t)(s - g->stories);
-    double *w = g->weights, most = -HUGE_VAL, best = -HUGE_VAL, sum = 0, mass = 0, u;
-    int32_t id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
-    for (i = 0; i < vocab; i++) {
-        if (!((w[i] = (double)z[i]) < HUGE_VAL)) return -1;
-        if (w[i] > most) most = w[i];
-    }
-    for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
-    for (i = 0; o->repetition_penalty != 1 && i < s->n; i++) {
-        double *x = &w[s->ids[i]];
-        if (*x == (double)z[s->ids[i]]) *x = *x < 0 ? *x * o->repetition_penalty : *x / o->repetition_penalty;
-    }
-    w[c->pad] = w[c->bos] = -HUGE_VAL;
-    if (!o->allow_unk) w[c->unk] = -HUGE_VAL;
-    if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
-    for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
-    if (id >= 0 && o->temperature > 0) {
-        for (i = 0; i < vocab; i++) {
-            double below = w[i] - best;         /* divided by next to nothing it would overflow */
-            mass += w[i] = below < -800 * o->temperature ? 0 : exp(below / o->temperature);
-        }
-        if (filtered) kept = trf__filter(o, w, vocab, g->order, &m, &mass);
-        u = trf__uniform(o->seed, 0x80000000u | (uint32_t)s->n, number) * mass;
-        for (mass = 0, i = 0; i < kept && mass <= u; i++) {
-            int32_t next = filtered ? g->order[m - 1 - i] : (int32_t)i;
-            if (w[next] > 0) { mass += w[next]; id = next; }
-        }
-    }
-    if (id >= 0) *log_probability = (double)z[id] - most - log(sum);
-    return id;
-}
-
-// >>spoken         the text of an answer that grows
-//
-// A token's text depends on what stands before it: words are joined by a blank, subwords lose theirs where an answer
-// begins. So a few ids before what is new, from `from` on, are decoded with it and without; what the longer text has
-// more is new. `from` moves on to ids that have a text even as the first.
-
-/* Whether m bytes, which are no character, may be the first ones of one. */
-TRF__FN int trf__utf8_begins(const char *bytes, int m)
-{
-    char whole[4] = {0, '\x80', '\x80', '\x80'};
-    if (m > 3) return 0;
-    memcpy(whole, bytes, (size_t)m);
-    if (trf__utf8_at(whole, 4) > m) return 1;
-    if (m == 1) whole[1] = '\xA0';      /* for those whose second byte is not below it (Unicode, table 3-7) */
-    return trf__utf8_at(whole, 4) > m;
-}
-
-/* How many of n ids, from `told` on, are whole characters: bytes at the end may be the first of one. */
-TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
-{
-    while (v && v->pieces && told < n) {
-        char bytes[4];
-        int m = trf__piece_bytes(v, ids + told, n - told, bytes), k = m ? trf__utf8_at(bytes, (size_t)m) : 1;
-        if (!k && told + m == n && trf__utf8_begins(bytes, m)) return told;
-        told += k ? k : 1;
-    }
-    return n;
-}
-
-/* What the text of the answer grows by; all of it, if it has ended. On failure nothing has changed. */
-TRF__FN trf_status trf__spoken(trf_sampler *g, trf__story *s, int ended, const char **text, size_t *bytes,
-                               trf_error *err)
-{
-    const trf_vocab *v = g->model->target;
-    const int32_t *ids = s->answer.ids;
-    int32_t n = s->n - s->n_begin, end = ended ? n : trf__whole_ids(v, ids, s->told, n);
-    size_t before, all, alone;
-    *text = "";
-    if (!v || end == s->told) return TRF_OK;
-    (void)trf_vocab_decode(v, ids + s->from, s->told - s->from, NULL, 0, &before, NULL);
-    (void)trf_vocab_decode(v, ids + s->told, end - s->told, NULL, 0, &alone, NULL);
-    (void)trf_vocab_decode(v, ids + s->from, end - s->from, NULL, 0, &all, NULL);
-    TRF__GROW(char, g->text, g->text_capacity, (int64_t)all + 1, &g->sampling.hooks);
-    TRF__TRY(trf_vocab_decode(v, ids + s->from, end - s->from, g->text, all + 1, NULL, err));
-    if (alone > 0) s->from = s->told;
-    s->told = end;
-    *text = g->text + before;
-    *bytes = all - before;
-    return TRF_OK;
-}
-
-/* How many ids are read at a time, at most; 0: there is no window. */
-TRF__FN int32_t trf__window(const trf_sampler *g)
-{
-    const trf_config *c = &g->model->config;
-    if (c->kind != TRF_DECODER_ONLY) return 0;
-    return (int32_t)trf__min64(g->sampling.window, (int64_t)c->max_length - 1);
-}
-
-/* The first of n ids that is read in a window. */
-TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
-{
-    int32_t leave = window + 1 - (window + 1) / 2;
-    return window == 0 || n <= window ? 0 : (int32_t)(trf__ceil_div((int64_t)n - window, leave) * leave);
-}
-
-/* Room for `room` ids of each sequence. On failure nothing has changed. */
-TRF__FN trf_status trf__stories_room(trf_sampler *g, int64_t room, trf_error *err)
-{
-    const trf_hooks *hooks = &g->sampling.hooks;
-    size_t n_ids = trf__bytes(g->count, trf__bytes(room, sizeof *g->ids));
-    size_t n_each = trf__bytes(g->count, trf__bytes(room + 1, sizeof *g->each));
-    int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids), i;
-    double *each = (double *)trf__alloc(hooks, n_each);
-    if (!ids || !each) {
-        trf__free(hooks, ids, n_ids);
-        trf__free(hooks, each, n_each);
-        return trf__fail(err, TRF_E_NOMEM, -1, "ids", "no memory for %lld ids of each of %d sequences",
-                         (long long)room, (int)g->count);
-    }
-    for (i = 0; i < g->count; i++) {
-        trf__story *s = &g->stories[i];
-        if (s->n > 0) memcpy(ids + i * room, s->ids, (size_t)s->n * sizeof *ids);
-        if (s->each) memcpy(each + i * (room + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
-        s->ids = ids + i * room;
-        s->each = each + i * (room + 1);
-        s->answer.ids = s->ids + s->n_begin;
-        if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
-    }
-    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
-    trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->room + 1, sizeof *g->each)));
-    g->ids = ids;
-    g->each = each;
-    g->room = room;
-    return TRF_OK;
-}
-
-/* The sequence goes on with an id, or ends; the callback is told. On failure nothing has changed. */
-TRF__FN trf_status trf__go_on(trf_sampler *g, trf__story *s, int32_t id, double log_probability, trf_error *err)
-{
-    int eos = id == g->model->config.eos;
-    const char *text = "";
-    size_t bytes = 0;
-    trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH : TRF_ENDED_NOT_YET;
-    trf_status status = TRF_OK;
-    if (s->n >= g->room) TRF__TRY(trf__stories_room(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
-    if (!eos) s->ids[s->n++] = id;
-    if (g->sampling.token) status = trf__spoken(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes, err);
-    if (status != TRF_OK) { s->n -= !eos; return status; }
-    s->each[s->answer.n] = log_probability;
-    s->answer.n = s->n - s->n_begin;
-    s->answer.ended = ended;
-    s->answer.score = s->answer.log_probability += log_probability;
-    s->first = trf__window_first(s->n, trf__window(g));
-    if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->stories), id, text, bytes);
-    return TRF_OK;
-}
-
-/* Rows that are read together: so few that no product is CBLAS's. */
-TRF__FN int64_t trf__rows_together(const trf_config *c) { return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS; }
-
-/* Lines up rows that have not been read of sequences that live, from number *next on: up to `most`, and with `last`
-   the last ones too. Returns the number of sequences; a span notes which. */
-TRF__FN int64_t trf__line_stories(trf_sampler *g, int32_t *next, int last, int64_t most)
-{
-    const trf__lists *l = &g->here;
-    trf__stack *stack = &g->pass.decoder;
-    int64_t rows = 0, n = 0, k, todo = 0;
-    stack->most_queries = 1;
-    for (; *next < g->count && rows < most; ++*next) {
-        const trf__story *s = &g->stories[*next];
-        trf__span *span = &l->self[n], *cross = &l->cross[n];
-        if (s->answer.ended != TRF_ENDED_NOT_YET || (todo = s->n - s->first + last - s->read) <= 0) continue;
-        span->sentence = *next;
-        span->query = (int32_t)rows;
-        span->n_query = (int32_t)trf__min64(todo, most - rows);
-        span->key = (int32_t)(*next * g->cache.self_area);
-        span->n_key = s->read + span->n_query;
-        for (k = s->read; k < span->n_key; k++, rows++) {
-            l->ids[rows] = k == 0 ? trf__start_id(&g->model->config) : s->ids[s->first + k - 1];
-            l->position[rows] = (int32_t)k;
-            l->slots[rows] = (int32_t)(span->key + k);
-        }
-        *cross = *span;
-        cross->key = (int32_t)(*next * g->cache.area);
-        cross->n_key = s->n_source;
-        stack->most_queries = trf__max64(stack->most_queries, span->n_query);
-        n++;
-        if (span->n_query < todo) break;                /* the rest of it comes next */
-    }
-    stack->rows = rows;
-    stack->n_self = n;
-    stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
-    stack->most_keys = g->cache.self_area;
-    stack->most_memory = g->cache.area;
-    stack->device = g->there;
-    return n;
-}
-
-/* Reads what sequences that live have not read yet, but for their last rows; or, with `last`, those, and draws. */
-TRF__FN trf_status trf__read_stories(trf_sampler *g, int last, trf_error *err)
-{
-    trf__pass *pass = &g->pass;
-    const trf__run *run = &pass->run;
-    trf__stack *stack = &pass->decoder;
-    int64_t vocab = pass->config->target_vocab, n, i;
-    int32_t next = 0;
-    while ((n = trf__line_stories(g, &next, last, last ? g->together : trf__rows_together(pass->config))) > 0) {
-        const trf__limits *l = &pass->limits;
-        trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)g->device_arena, g->cache.self_area,
-                               g->cache.area, g->rows, g->together, stack->rows, g->count, l->source_rows,
-                               l->target_rows, l->sentences, l->longest } };
-        trf_status status = trf__cancel_status(&run->hooks, err);
-        run->backend->upload(run, g->there.ids, g->here.ids,
-                             (size_t)((char *)(void *)(g->here.cross + n) - (char *)(void *)g->here.ids));
-        pass->cache = &g->cache;
-        while (status == TRF_OK && !(last && run->backend->replay(run, &shape))) {
-            status = trf__stack_forward(pass, stack, err);
-            if (status == TRF_OK && last)
-                trf__project_states(pass, g->scores, stack->out, stack->rows);
-            if (!last || run->backend->asked(run, status == TRF_OK)) break;
-        }
-        pass->cache = NULL;
-        TRF__TRY(status);
-        if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
-        TRF__TRY(run->backend->sync(run, err));
-        for (i = 0; i < n; i++) {
-            trf__story *s = &g->stories[g->here.self[i].sentence];
-            double log_probability = 0;
-            int32_t first = s->first, id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
-            if (id < 0)
-                return trf__fail(err, TRF_E_NONFINITE, s - g->stories, "logits", "sequence %lld, token %d of the "
-                                 "answer: a logit is infinite or not a number, or no token may be drawn",
-                                 (long long)(s - g->stories), (int)s->answer.n);
-            if (last) TRF__TRY(trf__go_on(g, s, id, log_probability, err));
-            s->read = s->first == first ? g->here.self[i].n_key : 0;    /* else all positions have moved */
-        }
-    }
-    return TRF_OK;
-}
-
-TRF__FN void trf__sampler_free(trf_sampler *g)
-{
-    if (g->pass.run.backend) g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
-    trf__free(&g->sampling.hooks, g->ids, trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
-    trf__free(&g->sampling.hooks, g->each, trf__bytes(g->count, trf__bytes(g->room + 1, sizeof *g->each)));
-    trf__free(&g->sampling.hooks, g->arena, g->bytes);
-    g->arena = g->device_arena = NULL;
-    g->ids = NULL;
-    g->each = NULL;
-    g->room = 0;
-    g->count = 0;
-}
-
-/* Lays both arenas out, and sets their sizes. */
-TRF__COLD
-TRF__FN void trf__sampler_layout(trf_sampler *g)
-{
-    const trf__pass *pass = &g->pass;
-    int64_t layers = pass->config->decoder_layers, width = 2 * (int64_t)pass->config->d_model;
-    int64_t vocab = pass->config->target_vocab;
-    trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
-    trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
-    trf__take_lists(&host, &g->here, pass, g->rows, g->rows, g->rows);
-    g->there.slots = g->there.targets;
-    g->here.slots = g->here.targets;
-    g->cache.self_layer = g->count * g->cache.self_area * width;
-    g->cache.cross_layer = g->count * g->cache.area * width;
-    g->cache.self = trf__take_acts(&device, pass, layers, g->cache.self_layer);
-    g->cache.cross = trf__take_acts(&device, pass, layers, g->cache.cross_layer);
-    g->scores = trf__take_acts(&device, pass, g->together, vocab);
-    g->stories = (trf__story *)trf__take(&host, g->count, sizeof(trf__story));
-    g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
-    g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
-    g->logits = trf__take_reals(&host, g->together, vocab);
-    g->weights = (double *)trf__take(&host, vocab, sizeof(double));
-    g->order = (int32_t *)trf__take(&host, vocab, sizeof(int32_t));
-    g->bytes = host.used;
-    g->device_bytes = device.used;
-}
-
-TRF_API void trf_sampler_destroy(trf_sampler *g)
-{
-    trf_hooks hooks;
-    if (!g) return;
-    hooks = g->sampling.hooks;
-    trf__sampler_free(g);
-    trf__pass_close(&g->pass);
-    trf__free(&hooks, g->text, (size_t)g->text_capacity);
-    trf__free(&hooks, g, sizeof *g);
-}
-
-TRF__COLD
-TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
-                                        const trf_sampling *sampling, trf_error *err)
-{
-    trf_sampling defaults = trf_sampling_defaults();
-    trf__limits limits = {0, 1, 1, 1, 0};
-    trf_sampler *g;
-    trf_status status;
-    TRF__TRY(trf__begin(sampler, "sampler", err));
-    *sampler = NULL;
-    if (!model) return trf__fail_null(err, "model");
-    if (!sampling) sampling = &defaults;
-    TRF__TRY(trf_sampling_check(sampling, err));
-    TRF__TRY(trf__needs_target(&model->config, err));
-    g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
-    if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
-    g->model = model;
-    g->sampling = *sampling;
-    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->threads, &sampling->hooks, err);
-    if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
-    *sampler = g;
-    return TRF_OK;
-}
-
-/* Ids of a sequence whose beginning has n, at most. */
-TRF__FN int32_t trf__story_limit(const trf_sampler *g, int32_t n)
-{
-    int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->model->config.max_length - 1;
-    return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
-}
-
-/* Checks the targets, and what they need: rows that are read together, ids, and places for keys and values.
-   begins: how many ids of each are its beginning; NULL: all. */
-TRF__COLD
-TRF__FN trf_status trf__stories_check(trf_sampler *g, const trf_sequences *target, const int32_t *begins, int32_t n,
-                                      trf__limits *need, int64_t *room, trf_error *err)
-{
-    trf_config c = g->model->config;
-    int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
-    int32_t i;
-    if (window) c.max_length = INT32_MAX;
-    TRF__TRY(trf__check_side(&c, target, c.target_vocab, !c.target_eos, 1, "target", &rows, &longest, err));
-    if (target->count != n && target->count > 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s but target %d", (int)n, trf__plural(n),
-                         (int)target->count);
-    for (i = 0; i < n; i++)
-        most = trf__max64(most, trf__story_limit(g, begins ? begins[i] : trf__length_of(target, i)));
-    *room = trf__max64(trf__min64(most, window + 1), longest);
-    if (!window) *room = most;
-    if (window && most > window) {                      /* what is read again */
-        rows = trf__max64(rows, n * ((window + 1) / 2));
-        most = window + 1;
-    }
-    g->cache.self_area = trf__round_up(most, 16);
-    need->target_rows = trf__min64(rows, trf__rows_together(&c));
-    need->longest = trf__max64(need->longest, most);
-    return TRF_OK;
-}
-
-/* Checks a batch and makes room for it. */
-TRF__COLD
-TRF__FN trf_status trf__stories_reserve(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
-                                        const int32_t *begins, trf_error *err)
-{
-    const trf_config *c = &g->model->config;
-    int64_t most, room = 0, together = trf__rows_together(c);
-    int32_t n = source ? source->count : target->count;
-    trf__limits need;
-    TRF__ZERO(need);
-    if (source)
-        TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source", &need.source_rows,
-                                 &need.longest, err));
-    g->cache.area = trf__round_up(need.longest, 16);
-    TRF__TRY(trf__stories_check(g, target, begins, n, &need, &room, err));
-    most = trf__max64(g->cache.self_area, g->cache.area);
-    if (trf__times(n, most) > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, n, "beginnings", "%d sequences of up to %lld tokens are too many", (int)n,
-                         (long long)most);
-    g->together = trf__min64(trf__min64(n, together), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
-    need.target_rows = trf__max64(g->together, need.target_rows);
-    need.sentences = n;
-    TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
-    g->rows = trf__max64(need.source_rows, need.target_rows);
-    g->n_source = need.source_rows - (int64_t)n * (source ? c->source_eos : 0);
-    g->count = n;
-    trf__sampler_layout(g);
-    g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
-    g->device_arena = (char *)g->pass.run.backend->alloc(&g->pass.run, g->device_bytes);
-    if (!g->arena || !g->device_arena)
-        return trf__fail(err, TRF_E_NOMEM, -1, "cache",
-                         "no memory for the %llu bytes that %d sequences of %lld tokens need",
-                         (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n, (long long)most);
-    trf__sampler_layout(g);
-    if (n > 0) memset(g->stories, 0, (size_t)n * sizeof *g->stories);
-    return trf__stories_room(g, room, err);
-}
-
-/* Writes the batch down. Returns the rows of the sources, whose slots are lined up. */
-TRF__FN int64_t trf__stories_write(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
-                                   const int32_t *begins)
-{
-    const trf_config *c = &g->model->config;
-    int64_t row = 0, at = 0, k;
-    int32_t i;
-    for (i = 0; i < g->count; at += trf__length_of(target, i++)) {
-        trf__story *s = &g->stories[i];
-        TRF__ZERO(*s);
-        s->n = trf__length_of(target, i);
-        s->n_begin = begins ? begins[i] : s->n;
-        s->limit = trf__story_limit(g, s->n_begin);
-        s->first = trf__window_first(s->n, trf__window(g));
-        s->ids = g->ids + i * g->room;
-        s->each = g->each + i * (g->room + 1);
-        if (s->n > 0) memcpy(s->ids, target->ids + at, (size_t)s->n * sizeof *s->ids);
-        s->answer.ids = s->ids + s->n_begin;
-        s->answer.log_probabilities = s->each;
-        s->answer.n = s->n - s->n_begin;
-        s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;
-        s->told = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
-        g->source_lengths[i] = trf__length_of(source, i);
-        s->n_source = source ? source->lengths[i] + c->source_eos : 0;
-        for (k = 0; k < s->n_source; k++) g->here.slots[row++] = (int32_t)(i * g->cache.area + k);
-    }
-    if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
-    return row;
-}
-
-/* The whole of begin and load. */
-TRF__COLD
-TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, const int32_t *begins,
-                                        trf_error *err)
-{
-    const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
-    trf_status status;
-    trf__sampler_free(g);
-    g->ordinal = batch->ordinal;
-    status = trf__stories_reserve(g, source, &batch->target, begins, err);
-    if (status == TRF_OK) {
-        int64_t rows = trf__stories_write(g, source, &batch->target, begins);
-        g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots, (size_t)rows * sizeof(int32_t));
-    }
-    if (status == TRF_OK && source)
-        status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources, g->source_lengths, g->count, err);
-    g->pass.encoder.rows = g->pass.encoder.n_self = 0;
-    if (status == TRF_OK) status = trf__read_stories(g, 0, err);
-    if (status != TRF_OK) trf__sampler_free(g);
-    return status;
-}
-
-TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings, trf_error *err)
-{
-    TRF__TRY(trf__begin(sampler, "sampler", err));
-    trf__sampler_free(sampler);
-    return beginnings ? trf__sampler_start(sampler, beginnings, NULL, err) : trf__fail_null(err, "beginnings");
-}
-
-TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
-{
-    return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler", "nothing has begun: trf_sampler_begin");
-}
-
-TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live, trf_error *err)
-{
-    int32_t i, n;
-    if (live) *live = 0;
-    TRF__TRY(trf__begin(sampler, "sampler", err));
-    if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
-    TRF__TRY(trf__has_begun(sampler, err));
-    for (;; budget--) {
-        for (i = n = 0; i < sampler->count; i++) n += sampler->stories[i].answer.ended == TRF_ENDED_NOT_YET;
-        if (budget == 0 || n == 0) break;
-        TRF__TRY(trf__read_stories(sampler, 0, err));     /* of those whose window has moved */
-        TRF__TRY(trf__read_stories(sampler, 1, err));
-    }
-    if (live) *live = n;
-    return TRF_OK;
-}
-
-TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence)
-{
-    return sampler && sequence >= 0 && sequence < sampler->count ? &sampler->stories[sequence].answer : NULL;
-}
-
 // >>session        a sampler in the middle of its sequences
 //
 //   generator      a tensor (words) I32: how many sequences; for each how many ids its source has, how many its
@@ -21667,7 +18616,3046 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 
 #endif
 
+// -----------------------------------------------------------------------------------------------
+// >>blocks         the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
+//
+// Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
+// fail. Then it brings its tensors to the device (trf__guest) and, when the op is done, takes the outputs back; where
+// the device's memory is the host's, both do nothing. The context keeps what an op needs besides: spans, positions
+// and room, which grow and are used again. Forward and backward share their checks.
+// -----------------------------------------------------------------------------------------------
+
+/* Memory of the host, and its copy on the device; `back`: the copy returns after the op. */
+typedef struct trf__guest { void *host, *device; size_t bytes; int back; } trf__guest;
+enum {
+    TRF__GUESTS = 18,                   /* more than any block brings: backward of multi-head attention 15 */
+    TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
+};
+
+struct trf_context {
+    trf__run run;
+    trf__guest guests[TRF__GUESTS];
+    int n_guests, no_room;                  /* no_room: one found no memory */
+    trf__span *spans; int64_t spans_capacity;
+    int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, and their groups */
+    trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
+    trf__room room;                         /* what a block needs besides its arguments */
+};
+
+TRF__COLD
+TRF_API void trf_context_destroy(trf_context *context)
+{
+    trf_hooks hooks;
+    if (!context) return;
+    hooks = context->run.hooks;
+    context->run.backend->release(&context->run, context->room.memory, context->room.bytes);
+    context->run.backend->close(&context->run);
+    trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
+    trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
+    trf__free(&hooks, context->table, trf__bytes(context->table_capacity, sizeof *context->table));
+    trf__free(&hooks, context, sizeof *context);
+}
+
+TRF__COLD
+TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
+                                      trf_error *err)
+{
+    trf_device on = device ? *device : trf_device_default();
+    trf_hooks none;
+    trf_context *c;
+    trf_status status;
+    TRF__TRY(trf__begin(context, "context", err));
+    *context = NULL;
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    TRF__TRY(trf__device_check(&on, err));
+    TRF__TRY(trf__hooks_check(hooks, err));
+    c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
+    if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
+    on.precision = TRF_PRECISION_FLOAT32;       /* callers' tensors are what the ops work on */
+    c->run = trf__run_on(&on, hooks);
+    status = c->run.backend->open(&c->run, err);
+    if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
+    status = c->run.backend->reserve(&c->run, 0, 1, TRF__CONTEXT_ROOM, err);
+    if (status != TRF_OK) { trf_context_destroy(c); return status; }
+    *context = c;
+    return TRF_OK;
+}
+
+/* Brings memory of the host to the device for one op: 'i' what it reads, 'o' what it sets, 'a' what it adds to. */
+TRF__FN void *trf__bring(trf_context *c, void *host, size_t bytes, char use)
+{
+    const trf__run *run = &c->run;
+    trf__guest *guest = &c->guests[c->n_guests];
+    if (!host || run->backend->on_host) return host;
+    if (c->n_guests == TRF__GUESTS) { c->no_room = 1; return NULL; }
+    guest->host = host;
+    guest->bytes = bytes;
+    guest->back = use != 'i';
+    guest->device = run->backend->alloc(run, bytes);
+    if (!guest->device) { c->no_room = 1; return NULL; }
+    c->n_guests++;
+    if (use != 'o') run->backend->upload(run, guest->device, host, bytes);
+    return guest->device;
+}
+
+TRF__FN trf_real *trf__guest_of(trf_context *c, const trf_tensor *tensor, char use)
+{
+    size_t bytes = tensor ? trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)) : 0;
+    return (trf_real *)trf__bring(c, tensor ? tensor->data : NULL, bytes, use);
+}
+
+TRF__FN trf__act *trf__act_guest(trf_context *c, const trf_tensor *tensor, char use)
+{
+    return (trf__act *)(void *)trf__guest_of(c, tensor, use);
+}
+
+/* The caller's ids, lengths and targets are const. */
+TRF__FN const int32_t *trf__list_guest(trf_context *c, const int32_t *list, int64_t n)
+{
+    return (const int32_t *)trf__bring(c, (void *)(uintptr_t)list, trf__bytes(n, sizeof *list), 'i');
+}
+
+/* After the op: outputs go home, if all went well, and all guests leave. */
+TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_error *err)
+{
+    const trf__run *run = &c->run;
+    int i;
+    for (i = 0; status == TRF_OK && i < c->n_guests; i++)
+        if (c->guests[i].back)
+            run->backend->download(run, c->guests[i].host, c->guests[i].device, c->guests[i].bytes);
+    if (status == TRF_OK) status = run->backend->sync(run, err);
+    for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
+    c->n_guests = c->no_room = 0;
+    c->run.now = NULL;
+    return status;
+}
+
+/* Before the op: whether all guests are there. If not, those that are leave. */
+TRF__FN trf_status trf__guests_ready(trf_context *c, trf_error *err)
+{
+    if (!c->no_room) return TRF_OK;
+    return trf__guests_leave(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory on the device for the tensors"),
+                             err);
+}
+
+/* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
+TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
+{
+    *columns = 0;
+    if (!x || !x->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    if (x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
+    if (x->shape[0] < 0 || x->shape[1] < 1)
+        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
+                         name, (long long)x->shape[0], (long long)x->shape[1]);
+    if (x->shape[0] > INT32_MAX || x->shape[1] > INT32_MAX)      /* CBLAS counts with int */
+        return trf__fail(err, TRF_E_LIMIT, -1, name, "%s has shape (%lld, %lld); the limit is %d", name,
+                         (long long)x->shape[0], (long long)x->shape[1], (int)INT32_MAX);
+    *columns = x->shape[1];
+    return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
+}
+
+/* A weight (*out, in): what has no outputs would give a tensor without columns, and those are refused everywhere. */
+TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int64_t *out, int64_t in, trf_error *err)
+{
+    int64_t k;
+    TRF__TRY(trf__matrix(w, name, -1, &k, err));
+    *out = w->shape[0];
+    if (*out < 1) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none", name);
+    return trf__shape_check(w, name, *out, in, err);
+}
+
+// >>blocks-embedding
+
+TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
+                                       const trf_embedding_options *options, int64_t vocab, int64_t d,
+                                       int64_t *rows, int64_t *longest, trf_error *err)
+{
+    int64_t at = 0, k;
+    int32_t i;
+    *longest = 0;
+    *rows = 0;
+    if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
+    if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
+    for (i = 0; i < x->count; i++) {
+        if (x->lengths[i] < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "x", "length of sequence %d must not be negative, got %d",
+                             i, x->lengths[i]);
+        if (x->lengths[i] > INT32_MAX - *rows)
+            return trf__fail(err, TRF_E_LIMIT, i, "x", "x may have %d ids, sequence %d ends beyond", INT32_MAX, i);
+        *rows += x->lengths[i];
+        *longest = trf__max64(*longest, x->lengths[i]);
+    }
+    if (*rows > 0 && !x->ids) return trf__fail_null(err, "x");
+    for (at = 0; at < *rows; at++)
+        if (x->ids[at] < 0 || x->ids[at] >= vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, at, "x", "id number %lld must be below %lld, got %d",
+                             (long long)at, (long long)vocab, x->ids[at]);
+    if (options->positions == TRF_POSITIONS_LEARNED) {
+        TRF__TRY(trf__matrix(options->learned, "learned", -1, &k, err));
+        if (k != d || *longest + options->position_offset > options->learned->shape[0])
+            return trf__fail(err, TRF_E_SHAPE, -1, "learned", "learned positions must be (at least %lld, %lld)",
+                             (long long)*longest + options->position_offset, (long long)d);
+    }
+    TRF__GROW(int32_t, context->ints, context->ints_capacity, 3 * *rows + 1, &context->run.hooks);
+    for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++) context->ints[at++] = (int32_t)k;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
+                                 const trf_tensor *weight, const trf_embedding_options *options, trf_error *err)
+{
+    trf__embed e;
+    int64_t d, rows, longest, p;
+    TRF__TRY(trf__begin(context, "context", err));
+    if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
+    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_COUNT - 1, err));
+    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
+    TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
+    TRF__TRY(trf__embedding_rows(context, x, options, weight->shape[0], d, &rows, &longest, err));
+    TRF__TRY(trf__shape_check(y, "y", rows, d, err));
+    TRF__ZERO(e);
+    if (options->positions == TRF_POSITIONS_LEARNED)
+        e.table = trf__guest_of(context, options->learned, 'i');
+    else if (options->positions != TRF_POSITIONS_NONE) {
+        TRF__GROW(trf_real, context->table, context->table_capacity, longest * d, &context->run.hooks);
+        for (p = 0; p < longest; p++)
+            trf__position_row(context->table + p * d, p + options->position_offset, d, (int)options->positions);
+        e.table = (trf_real *)trf__bring(context, context->table, trf__bytes(longest * d, sizeof(trf_real)), 'i');
+    }
+    e.y = trf__act_guest(context, y, 'o');
+    e.weight = trf__guest_of(context, weight, 'i');
+    e.ids = trf__list_guest(context, x->ids, rows);
+    e.at.position = trf__list_guest(context, context->ints, rows);
+    e.rows = rows; e.d = d; e.scale = (trf_real)options->scale;
+    TRF__TRY(trf__guests_ready(context, err));
+    if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * d;
+    context->run.backend->embed(&context->run, &e);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF__COLD
+TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned,
+                                          const trf_tensor *dy, const trf_sequences *x,
+                                          const trf_embedding_options *options, trf_error *err)
+{
+    int64_t d, rows, longest;
+    trf_embedding_options plain;
+    trf__embed_gradient e;
+    TRF__TRY(trf__begin(context, "context", err));
+    if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
+    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
+    if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned", "only learned positions have a gradient");
+    TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
+    if (dweight->shape[0] > 1 << 24)
+        return trf__fail(err, TRF_E_LIMIT, -1, "dweight", "dweight has %lld rows, the limit is %d",
+                         (long long)dweight->shape[0], 1 << 24);
+    plain = *options;
+    plain.learned = dlearned;
+    if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
+    TRF__TRY(trf__embedding_rows(context, x, &plain, dweight->shape[0], d, &rows, &longest, err));
+    TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
+    TRF__ZERO(e);
+    e.groups.n = trf__group_rows(context->ints + rows, context->ints + 2 * rows, x->ids, rows);
+    e.groups.rows = trf__list_guest(context, context->ints + rows, rows);
+    e.groups.first = trf__list_guest(context, context->ints + 2 * rows, rows + 1);
+    e.dweight = trf__guest_of(context, dweight, 'a');
+    e.dtable = trf__guest_of(context, dlearned, 'a');
+    e.dy = trf__act_guest(context, dy, 'i');
+    e.ids = trf__list_guest(context, x->ids, rows);
+    e.at.position = trf__list_guest(context, context->ints, rows);
+    e.rows = rows; e.d = d; e.vocab = dweight->shape[0]; e.scale = (trf_real)options->scale;
+    TRF__TRY(trf__guests_ready(context, err));
+    if (dlearned) {
+        e.dtable += options->position_offset * d;
+        e.positions = dlearned->shape[0] - options->position_offset;
+    }
+    context->run.backend->embed_gradient(&context->run, &e);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+#endif
+
+TRF__COLD
+TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out, trf_error *err)
+{
+    int64_t p, d;
+    TRF__TRY(trf__begin(out, "out", err));
+    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_POSITIONS_HALVES, err));
+    TRF__TRY(trf__check_range("first", first, 0, 1 << 20, err));
+    TRF__TRY(trf__matrix(out, "out", -1, &d, err));
+    TRF__TRY(trf__check_range("rows", (double)out->shape[0], 0, 1 << 24, err));
+    for (p = 0; p < out->shape[0]; p++) trf__position_row(out->data + p * d, first + p, d, (int)rule);
+    return TRF_OK;
+}
+
+// >>blocks-linear
+
+TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
+{
+    trf__mat m;
+    m.plain = trf__guest_of(c, w, 'i');
+    m.copy = NULL;
+    m.row = 0;
+    return m;
+}
+
+TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
+                              const trf_tensor *bias, trf_error *err)
+{
+    trf__linear l;
+    int64_t in, out;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
+    TRF__TRY(trf__weight_check(weight, "weight", &out, in, err));
+    TRF__TRY(trf__shape_check(y, "y", x->shape[0], out, err));
+    if (bias) TRF__TRY(trf__shape_check(bias, "bias", out, -1, err));
+    l.y = trf__act_guest(context, y, 'o');
+    l.x = trf__act_guest(context, x, 'i');
+    l.w = trf__mat_of(context, weight);
+    l.b = trf__guest_of(context, bias, 'i');
+    l.rows = x->shape[0]; l.out = out; l.in = in;
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->linear(&context->run, &l);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
+                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight,
+                                       trf_error *err)
+{
+    int64_t in, out, rows;
+    trf__linear_dw dw;
+    trf__linear_dx l;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
+    rows = x->shape[0];
+    TRF__TRY(trf__matrix(dy, "dy", rows, &out, err));
+    TRF__TRY(trf__shape_check(weight, "weight", out, in, err));
+    TRF__TRY(trf__shape_check(dweight, "dweight", out, in, err));
+    if (dx) TRF__TRY(trf__shape_check(dx, "dx", rows, in, err));
+    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, -1, err));
+    l.dx = trf__act_guest(context, dx, 'o');
+    l.dy = trf__act_guest(context, dy, 'i');
+    l.w = trf__mat_of(context, weight);
+    l.rows = rows; l.out = out; l.in = in; l.add = 0;
+    dw = trf__dw_of(trf__guest_of(context, dweight, 'a'), trf__guest_of(context, dbias, 'a'), l.dy,
+                    trf__act_guest(context, x, 'i'), rows, out, in, 0);
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->linear_dw(&context->run, &dw, 1);
+    if (dx) context->run.backend->linear_dx(&context->run, &l);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+#endif
+
+// >>blocks-norm
+
+TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
+
+TRF__COLD
+TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
+                                  const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err)
+{
+    trf__norm n;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__ZERO(n);
+    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
+    n.rows = x->shape[0];
+    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
+    TRF__TRY(trf__shape_check(bias, "bias", n.d, -1, err));
+    TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
+    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
+    n.x = trf__act_guest(context, x, 'i'); n.y = trf__act_guest(context, y, 'o');
+    n.gain = trf__guest_of(context, gain, 'i'); n.bias = trf__guest_of(context, bias, 'i');
+    n.stats = trf__guest_of(context, saved, 'o');
+    n.epsilon = epsilon;
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->add_norm(&context->run, &n);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF__COLD
+TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
+                                           const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
+                                           double epsilon, const trf_tensor *saved, trf_error *err)
+{
+    trf__norm_gradient n;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__ZERO(n);
+    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
+    n.rows = x->shape[0];
+    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
+    TRF__TRY(trf__shape_check(dgain, "dgain", n.d, -1, err));
+    TRF__TRY(trf__shape_check(dbias, "dbias", n.d, -1, err));
+    TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
+    n.s = trf__act_guest(context, x, 'i'); n.stats = trf__guest_of(context, saved, 'i');
+    n.gain = trf__guest_of(context, gain, 'i'); n.epsilon = epsilon;
+    n.dy = trf__act_guest(context, dy, 'i'); n.ds = trf__act_guest(context, dx, 'o');
+    n.dgain = trf__guest_of(context, dgain, 'a'); n.dbias = trf__guest_of(context, dbias, 'a');
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->norm_gradient(&context->run, &n);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+#endif
+
+// >>blocks-attention
+
+TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads)
+{
+    return trf__times(trf__times(2, query_rows), n_heads);
+}
+
+/* Turns lengths into spans and checks them; sets all but the tensors of `a`. */
+TRF__COLD
+TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d,
+                                          trf__attention_in *a, int64_t *queries, int64_t *keys, trf_error *err)
+{
+    int32_t i;
+    TRF__ZERO(*a);
+    *queries = *keys = 0;
+    if (!shape) return trf__fail_null(err, "shape");
+    if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
+    TRF__TRY(trf__check_range("mask", (double)shape->mask, 0, TRF_MASK_COUNT - 1, err));
+    if (shape->count > 0 && (!shape->query_lengths || !shape->key_lengths)) return trf__fail_null(err, "lengths");
+    if (shape->n_heads < 1 || d % shape->n_heads)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
+                         (long long)d, shape->n_heads);
+    TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count, &context->run.hooks);
+    for (i = 0; i < shape->count; i++) {
+        int32_t n_query = shape->query_lengths[i], n_key = shape->key_lengths[i];
+        trf__span *span = &context->spans[i];
+        if (n_query < 0 || n_key < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths", "lengths of sequence %d must not be negative", i);
+        if (shape->mask == TRF_CAUSAL && n_query != n_key)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
+                             "causal attention needs as many keys as queries; sequence %d has %d and %d", i, n_key,
+                             n_query);
+        if (*queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX)
+            return trf__fail(err, TRF_E_LIMIT, i, "lengths", "all lengths together must stay below 2^31");
+        span->query = (int32_t)*queries; span->n_query = n_query;
+        span->key = (int32_t)*keys; span->n_key = n_key;
+        span->sentence = i;
+        *queries += n_query;
+        *keys += n_key;
+        a->most_queries = trf__max64(a->most_queries, n_query);
+        a->most_keys = trf__max64(a->most_keys, n_key);
+    }
+    a->n_spans = shape->count;
+    a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads); a->causal = shape->mask == TRF_CAUSAL;
+    return TRF_OK;
+}
+
+TRF__FN const trf__span *trf__spans_guest(trf_context *c, int64_t n)
+{
+    return (const trf__span *)trf__bring(c, c->spans, trf__bytes(n, sizeof *c->spans), 'i');
+}
+
+TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *a, const trf_tensor *q,
+                                       const trf_tensor *k, const trf_tensor *v, const trf_attention_shape *shape,
+                                       const trf_tensor *saved, trf_error *err)
+{
+    int64_t d, queries, keys;
+    TRF__TRY(trf__matrix(q, "q", -1, &d, err));
+    TRF__TRY(trf__attention_prepare(context, shape, d, a, &queries, &keys, err));
+    TRF__TRY(trf__shape_check(q, "q", queries, d, err));
+    TRF__TRY(trf__shape_check(k, "k", keys, d, err));
+    TRF__TRY(trf__shape_check(v, "v", keys, d, err));
+    a->ldq = a->ldk = d;
+    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1, err));
+    return context->run.backend->reserve(&context->run, a->most_keys, a->d_head, 0, err);
+}
+
+/* `saved` of a forward pass may be NULL: then what would be saved goes into the context's room. */
+TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *saved, int64_t numbers, int forward,
+                                    trf_error *err)
+{
+    if (saved || !forward) return trf__shape_check(saved, "saved", numbers, -1, err);
+    return trf__room_for(&context->run, &context->room,
+                         trf__add_size(trf__bytes(numbers, sizeof(trf_real)), 64), err);
+}
+TRF__FN trf_real *trf__saved_guest(trf_context *context, const trf_tensor *saved, char use)
+{
+    return saved ? trf__guest_of(context, saved, use) : (trf_real *)context->room.memory;
+}
+
+TRF__FN void trf__attention_guests(trf_context *c, trf__attention_in *a, const trf_tensor *q, const trf_tensor *k,
+                                   const trf_tensor *v)
+{
+    a->q = trf__act_guest(c, q, 'i');
+    a->k = trf__act_guest(c, k, 'i');
+    a->v = trf__act_guest(c, v, 'i');
+    a->spans = trf__spans_guest(c, a->n_spans);
+}
+
+TRF__COLD
+TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
+                                 const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
+                                 trf_error *err)
+{
+    trf__attention a;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
+    TRF__TRY(trf__shape_check(out, "out", q->shape[0], q->shape[1], err));
+    trf__attention_guests(context, &a.in, q, k, v);
+    a.out = trf__act_guest(context, out, 'o');
+    a.stats = trf__guest_of(context, saved, 'o');
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->attention(&context->run, &a);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+/* out must have room for the weights of all heads and spans. */
+TRF__FN trf_status trf__probabilities_check(const trf_context *context, const trf__attention_in *in,
+                                            const trf_tensor *out, trf_error *err)
+{
+    const trf__span *spans = context->spans;
+    int64_t i, n = 0;
+    for (i = 0; i < in->n_spans; i++)
+        n = trf__plus(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
+    if (out && out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
+        out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key) return TRF_OK;
+    return trf__shape_check(out, "out", n, -1, err);
+}
+
+/* The weights of all heads and spans. */
+TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attention_in *in, trf_real *maps)
+{
+    int64_t i;
+    for (i = 0; i < in->n_spans; i++) {
+        const trf__span *span = &context->spans[i];
+        trf__attention_maps(&context->run, in, i, span, -1, maps);
+        maps += (int64_t)in->heads * span->n_query * span->n_key;
+    }
+}
+
+TRF__COLD
+TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out, const trf_tensor *q,
+                                               const trf_tensor *k, const trf_attention_shape *shape, trf_error *err)
+{
+    trf__attention_in in;
+    trf_real *maps;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__attention_args(context, &in, q, k, k, shape, NULL, err));
+    TRF__TRY(trf__probabilities_check(context, &in, out, err));
+    trf__attention_guests(context, &in, q, k, k);
+    maps = trf__guest_of(context, out, 'o');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__probabilities_of(context, &in, maps);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF__COLD
+TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
+                                          const trf_tensor *dout, const trf_tensor *out, const trf_tensor *q,
+                                          const trf_tensor *k, const trf_tensor *v,
+                                          const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+{
+    trf__attention_gradient a;
+    int64_t queries, keys, d;
+    TRF__TRY(trf__begin(context, "context", err));
+    if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved", "saved must be what forward has filled");
+    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
+    queries = q->shape[0]; keys = k->shape[0]; d = q->shape[1];
+    TRF__TRY(trf__shape_check(dq, "dq", queries, d, err));
+    TRF__TRY(trf__shape_check(dk, "dk", keys, d, err));
+    TRF__TRY(trf__shape_check(dv, "dv", keys, d, err));
+    TRF__TRY(trf__shape_check(dout, "dout", queries, d, err));
+    TRF__TRY(trf__shape_check(out, "out", queries, d, err));
+    trf__attention_guests(context, &a.in, q, k, v);
+    a.dq = trf__act_guest(context, dq, 'o');
+    a.dk = trf__act_guest(context, dk, 'o');
+    a.dv = trf__act_guest(context, dv, 'o');
+    a.dout = trf__act_guest(context, dout, 'i');
+    a.out = trf__act_guest(context, out, 'i');
+    a.stats = trf__guest_of(context, saved, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->attention_gradient(&context->run, &a);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+#endif
+
+/* saved of multi-head attention: wide, inner, stats, memory, in this order (see >>sublayers). There is always room
+   for 3d columns of `wide` and for `memory`, though no attention needs both: one formula for all. */
+TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
+{
+    int64_t queries = trf__times(trf__times(4, query_rows), d_model);
+    int64_t keys = trf__times(trf__times(2, key_rows), d_model);
+    return trf__plus(trf__plus(queries, keys), trf_attention_saved(query_rows, n_heads));
+}
+
+TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
+{
+    if (!p) return trf__fail_null(err, "params");
+    TRF__TRY(trf__shape_check(&p->in_weight, "in_weight", 3 * d, d, err));
+    TRF__TRY(trf__shape_check(&p->in_bias, "in_bias", 3 * d, -1, err));
+    TRF__TRY(trf__shape_check(&p->out_weight, "out_weight", d, d, err));
+    return trf__shape_check(&p->out_bias, "out_bias", d, -1, err);
+}
+
+/* Checks everything the two directions share. */
+TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, const trf_tensor *x,
+                                         const trf_tensor *memory, const trf_attention_params *params,
+                                         const trf_attention_shape *shape, const trf_tensor *saved, int forward,
+                                         trf_error *err)
+{
+    int64_t d, saved_numbers;
+    TRF__ZERO(*sub);
+    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
+    TRF__TRY(trf__params_check(params, d, err));
+    TRF__TRY(trf__attention_prepare(context, shape, d, &sub->attention, &sub->rows, &sub->memory_rows, err));
+    TRF__TRY(trf__shape_check(x, "x", sub->rows, d, err));
+    TRF__TRY(trf__shape_check(memory ? memory : x, "memory", sub->memory_rows, d, err));
+    sub->d = d;
+    saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
+    TRF__TRY(trf__saved_check(context, saved, saved_numbers, forward, err));
+    return context->run.backend->reserve(&context->run, sub->attention.most_keys, sub->attention.d_head, 0, err);
+}
+
+/* Brings weights and spans, and lays `saved` out. */
+TRF__COLD
+TRF__FN void trf__multi_head_guests(trf_context *context, trf__work *sub, int self,
+                                    const trf_attention_params *params, const trf_tensor *saved, char use)
+{
+    int64_t numbers = sub->rows * sub->d;
+    trf_real *kept = trf__saved_guest(context, saved, use);
+    sub->in_w = trf__mat_of(context, &params->in_weight);
+    sub->out_w = trf__mat_of(context, &params->out_weight);
+    sub->in_b = trf__guest_of(context, &params->in_bias, 'i');
+    sub->out_b = trf__guest_of(context, &params->out_bias, 'i');
+    sub->attention.spans = trf__spans_guest(context, sub->attention.n_spans);
+    if (!kept) return;
+    sub->stats = kept + 4 * numbers;
+    sub->wide = (trf__act *)(void *)kept;
+    sub->inner = (trf__act *)(void *)(kept + 3 * numbers);
+    if (!self)
+        sub->memory = (trf__act *)(void *)(sub->stats + trf_attention_saved(sub->rows, sub->attention.heads));
+    sub->fresh = sub->memory;
+}
+
+/* Self-attention, in whichever way it is said: then there is no memory. */
+TRF__FN const trf_tensor *trf__other_memory(const trf_tensor *x, const trf_tensor *memory)
+{
+    return memory && x && memory->data == x->data && memory->shape[0] == x->shape[0] ? NULL : memory;
+}
+
+TRF__COLD
+TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                            const trf_tensor *memory, const trf_attention_params *params,
+                                            const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
+{
+    trf__work sub;
+    trf__act *out;
+    const trf__act *in, *m;
+    TRF__TRY(trf__begin(context, "context", err));
+    memory = trf__other_memory(x, memory);
+    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, 1, err));
+    TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
+    trf__multi_head_guests(context, &sub, !memory, params, saved, 'o');
+    out = trf__act_guest(context, y, 'o');
+    in = trf__act_guest(context, x, 'i');
+    m = trf__act_guest(context, memory, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__attention_forward(&context->run, &sub, out, in, m);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
+                                                          const trf_tensor *x, const trf_tensor *memory,
+                                                          const trf_attention_params *params,
+                                                          const trf_attention_shape *shape, trf_error *err)
+{
+    trf__work sub;
+    trf__attention_in attention;
+    const trf__act *in, *m;
+    trf_real *maps;
+    TRF__TRY(trf__begin(context, "context", err));
+    memory = trf__other_memory(x, memory);
+    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, NULL, 1, err));
+    TRF__TRY(trf__probabilities_check(context, &sub.attention, out, err));
+    trf__multi_head_guests(context, &sub, !memory, params, NULL, 'o');
+    in = trf__act_guest(context, x, 'i');
+    m = trf__act_guest(context, memory, 'i');
+    maps = trf__guest_of(context, out, 'o');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__attention_project(&context->run, &sub, in, m);
+    attention = trf__attention_of(&context->run, &sub);
+    trf__probabilities_of(context, &attention, maps);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+#if !defined(TRF_NO_TRAIN)
+/* Room for the gradients of wide, inner and memory. */
+TRF__FN trf_status trf__work_room(trf_context *context, trf__work *sub, int64_t wide, int64_t inner, int64_t memory,
+                                 trf_error *err)
+{
+    TRF__TRY(trf__room_for(&context->run, &context->room,
+                           trf__bytes(wide + inner + memory, context->run.element), err));
+    sub->dwide = (trf__act *)context->room.memory;
+    sub->dinner = trf__act_at(&context->run, sub->dwide, wide);
+    sub->dmemory = trf__act_at(&context->run, sub->dinner, inner);
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
+                                                     trf_attention_params *dparams, const trf_tensor *dy,
+                                                     const trf_tensor *x, const trf_tensor *memory,
+                                                     const trf_attention_params *params,
+                                                     const trf_attention_shape *shape, const trf_tensor *saved,
+                                                     trf_error *err)
+{
+    trf__work sub;
+    trf__act *out, *dm;
+    const trf__act *in, *m, *dout;
+    TRF__TRY(trf__begin(context, "context", err));
+    memory = trf__other_memory(x, memory);
+    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, 0, err));
+    TRF__TRY(trf__params_check(dparams, sub.d, err));
+    TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
+    if (memory && (dmemory || sub.memory_rows > 0))
+        TRF__TRY(trf__shape_check(dmemory, "dmemory", sub.memory_rows, sub.d, err));
+    TRF__TRY(trf__work_room(context, &sub, 3 * sub.rows * sub.d, sub.rows * sub.d,
+                           memory ? 2 * sub.memory_rows * sub.d : 0, err));
+    trf__multi_head_guests(context, &sub, !memory, params, saved, 'i');
+    sub.d_in_w = trf__guest_of(context, &dparams->in_weight, 'a');
+    sub.d_in_b = trf__guest_of(context, &dparams->in_bias, 'a');
+    sub.d_out_w = trf__guest_of(context, &dparams->out_weight, 'a');
+    sub.d_out_b = trf__guest_of(context, &dparams->out_bias, 'a');
+    out = trf__act_guest(context, dx, 'o');
+    dm = trf__act_guest(context, memory ? dmemory : NULL, 'o');
+    dout = trf__act_guest(context, dy, 'i');
+    in = trf__act_guest(context, x, 'i');
+    m = trf__act_guest(context, memory, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__attention_backward(&context->run, &sub, out, dm, 0, dout, in, m);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+#endif
+
+// >>blocks-feed-forward
+
+/* saved: wide, then inner. */
+TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return trf__times(trf__times(2, rows), d_ff); }
+
+TRF__COLD
+TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__work *sub, const trf_tensor *x,
+                                           const trf_feed_forward_params *p, trf_activation activation,
+                                           const trf_tensor *saved, int forward, trf_error *err)
+{
+    TRF__ZERO(*sub);
+    TRF__TRY(trf__matrix(x, "x", -1, &sub->d, err));
+    sub->rows = x->shape[0];
+    sub->activation = (int)activation;
+    if (!p) return trf__fail_null(err, "params");
+    TRF__TRY(trf__check_range("activation", (double)activation, 0, TRF_ACTIVATION_COUNT - 1, err));
+    TRF__TRY(trf__weight_check(&p->w1, "w1", &sub->f, sub->d, err));
+    TRF__TRY(trf__shape_check(&p->b1, "b1", sub->f, -1, err));
+    TRF__TRY(trf__shape_check(&p->w2, "w2", sub->d, sub->f, err));
+    TRF__TRY(trf__shape_check(&p->b2, "b2", sub->d, -1, err));
+    return trf__saved_check(context, saved, trf_feed_forward_saved(sub->rows, sub->f), forward, err);
+}
+
+TRF__FN void trf__feed_forward_guests(trf_context *context, trf__work *sub, const trf_feed_forward_params *p,
+                                      const trf_tensor *saved, char use)
+{
+    sub->wide = (trf__act *)(void *)trf__saved_guest(context, saved, use);
+    sub->inner = trf__act_at(&context->run, sub->wide, sub->rows * sub->f);
+    sub->in_w = trf__mat_of(context, &p->w1); sub->in_b = trf__guest_of(context, &p->b1, 'i');
+    sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__guest_of(context, &p->b2, 'i');
+}
+
+TRF__COLD
+TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                    const trf_feed_forward_params *params, trf_activation activation,
+                                    trf_tensor *saved, trf_error *err)
+{
+    trf__work sub;
+    trf__act *out;
+    const trf__act *in;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 1, err));
+    TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
+    trf__feed_forward_guests(context, &sub, params, saved, 'o');
+    out = trf__act_guest(context, y, 'o');
+    in = trf__act_guest(context, x, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__feed_forward(&context->run, &sub, out, in);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF__COLD
+TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
+                                             const trf_tensor *dy, const trf_tensor *x,
+                                             const trf_feed_forward_params *params, trf_activation activation,
+                                             const trf_tensor *saved, trf_error *err)
+{
+    trf__work sub, same;
+    trf__act *out;
+    const trf__act *in, *dout;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 0, err));
+    TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
+    TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
+    /* gradients have those shapes */
+    TRF__TRY(trf__feed_forward_check(context, &same, x, dparams, activation, saved, 0, err));
+    TRF__TRY(trf__work_room(context, &sub, sub.rows * sub.f, sub.rows * sub.f, 0, err));
+    trf__feed_forward_guests(context, &sub, params, saved, 'i');
+    sub.d_in_w = trf__guest_of(context, &dparams->w1, 'a'); sub.d_in_b = trf__guest_of(context, &dparams->b1, 'a');
+    sub.d_out_w = trf__guest_of(context, &dparams->w2, 'a'); sub.d_out_b = trf__guest_of(context, &dparams->b2, 'a');
+    out = trf__act_guest(context, dx, 'o');
+    dout = trf__act_guest(context, dy, 'i');
+    in = trf__act_guest(context, x, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    trf__feed_forward_backward(&context->run, &sub, out, dout, in);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+#endif
+
+// >>blocks-residual
+
+TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err)
+{
+    return dropout ? trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err) : TRF_OK;
+}
+
+/* The dropout of one op; `now` is the caller's, until the guests leave. */
+TRF__FN trf__drop trf__dropout_guest(trf_context *c, const trf_dropout *dropout, trf__now *now)
+{
+    TRF__ZERO(*now);
+    if (!dropout) return trf__drop_of(0, 0);
+    now->key0 = (uint32_t)dropout->seed;
+    now->key1 = (uint32_t)(dropout->seed >> 32);
+    now->step = (uint32_t)dropout->step;
+    c->run.now = (const trf__now *)trf__bring(c, now, sizeof *now, 'i');
+    return trf__drop_of(dropout->p, (uint32_t)dropout->site);
+}
+
+TRF__COLD
+TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
+                                const trf_dropout *dropout, trf_error *err)
+{
+    trf__norm n;
+    trf__now now;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__ZERO(n);
+    TRF__TRY(trf__dropout_check(dropout, err));
+    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
+    n.rows = x->shape[0];
+    TRF__TRY(trf__shape_check(sub, "sub", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
+    n.s = trf__act_guest(context, y, 'o');
+    n.x = trf__act_guest(context, x, 'i');
+    n.sub = trf__act_guest(context, sub, 'i');
+    n.drop = trf__dropout_guest(context, dropout, &now);
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->add_norm(&context->run, &n);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF__COLD
+TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
+                                         const trf_dropout *dropout, trf_error *err)
+{
+    trf__norm_gradient n;
+    trf__now now;
+    TRF__TRY(trf__begin(context, "context", err));
+    TRF__ZERO(n);
+    TRF__TRY(trf__dropout_check(dropout, err));
+    TRF__TRY(trf__matrix(dy, "dy", -1, &n.d, err));
+    n.rows = dy->shape[0];
+    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
+    TRF__TRY(trf__shape_check(dsub, "dsub", n.rows, n.d, err));
+    n.ds = trf__act_guest(context, dx, 'o');
+    n.dsub = trf__act_guest(context, dsub, 'o');
+    n.dy = trf__act_guest(context, dy, 'i');
+    n.drop = trf__dropout_guest(context, dropout, &now);
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->norm_gradient(&context->run, &n);
+    return trf__guests_leave(context, TRF_OK, err);
+}
+#endif
+
+// >>blocks-cross-entropy
+
+TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab, trf_error *err)
+{
+    int64_t i;
+    if (rows > 0 && !targets) return trf__fail_null(err, "targets");
+    for (i = 0; i < rows; i++)
+        if (targets[i] < -1 || targets[i] >= vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "targets",
+                             "target number %lld must be -1 or 0 to %lld, got %d", (long long)i,
+                             (long long)vocab - 1, targets[i]);
+    return TRF_OK;
+}
+
+/* What a loss needs besides its tensors, cut out of the context's room if there is one. Returns its size. */
+TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
+{
+    trf__cursor cursor = trf__cursor_at(cut ? c->room.memory : NULL);
+    l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
+    l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
+    l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
+    l->room = trf__take(&cursor, 1, c->run.backend->loss_room(&c->run.device, l->rows, l->vocab, l->d, 0));
+    return cursor.used;
+}
+
+TRF__COLD
+TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
+                                     trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
+                                     const trf_tensor *bias, const int32_t *targets,
+                                     const trf_cross_entropy_options *options, trf_error *err)
+{
+    trf__loss l;
+    trf__sums sums;
+    int64_t vocab, d, k;
+    if (loss) *loss = 0;
+    TRF__TRY(trf__begin(context, "context", err));
+    if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
+    TRF__ZERO(l);
+    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
+    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
+    vocab = weight->shape[0];
+    l.rows = x->shape[0];
+    l.d = d;
+    TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
+    TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, TRF__BELOW_ONE, err));
+    TRF__TRY(trf__check_range("rule", (double)options->rule, 0, TRF_SMOOTHING_COUNT - 1, err));
+    TRF__TRY(trf__check_range("vocab", (double)vocab, options->rule == TRF_SMOOTH_NO_PAD_KL ? 3 : 2, 1 << 24, err));
+    if (options->rule == TRF_SMOOTH_NO_PAD_KL)
+        TRF__TRY(trf__check_range("smoothing_pad", options->smoothing_pad, 0, (double)vocab - 1, err));
+    if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, -1, err));
+    if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
+    if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
+    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, -1, err));
+#if defined(TRF_NO_TRAIN)
+    if (dx) return trf__fail(err, TRF_E_UNSUPPORTED, -1, "dx", "this build has no gradients (TRF_NO_TRAIN)");
+#endif
+    if ((dweight || dbias) && !dx)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
+                         "gradients of weight or bias are only computed together with dx");
+    TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
+    trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->smoothing_pad);
+    TRF__TRY(trf__room_for(&context->run, &context->room, trf__loss_layout(context, &l, 0), err));
+    trf__loss_layout(context, &l, 1);
+    l.targets = trf__list_guest(context, targets, l.rows);
+    l.dx = trf__act_guest(context, dx, 'o');
+    l.dw = trf__guest_of(context, dweight, 'a'); l.db = trf__guest_of(context, dbias, 'a');
+    l.x = trf__act_guest(context, x, 'i');
+    l.w = trf__mat_of(context, weight); l.bias = trf__guest_of(context, bias, 'i');
+    TRF__TRY(trf__guests_ready(context, err));
+    context->run.backend->cross_entropy(&context->run, &l);
+    context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);
+    TRF__TRY(trf__guests_leave(context, TRF_OK, err));
+    *loss = sums.loss;
+    return TRF_OK;
+}
+
 #endif /* TRF_IMPLEMENTATION */
+
+// -----------------------------------------------------------------------------------------------
+// >>cuda           the backend for NVIDIA's GPUs: launches, products by cuBLASLt, the ops in the CPU's order
+//
+// Compiled by nvcc alone: as a column of its own (`#define TRF_COLUMN cuda`, the program then has -DTRF_WITH_CUDA) or
+// with everything in one file (-DTRF_CUDA). The mathematics stands above the op's twin in >>cpu; here stands who
+// computes what. Block b of threads takes tile b, then every gridDim-th one.
+// Sums have a fixed order and nothing is added by atomics, so the same card and libraries give the same bits.
+//
+// All that is asked of a device, by whichever run, goes into its default stream: it happens in the order of asking.
+// Only while a list of ops is recorded they go elsewhere; the graph made of them is then asked for as one.
+// -----------------------------------------------------------------------------------------------
+#if TRF__CUDA
+#if defined(TRF_DOUBLE)
+#error "the CUDA backend computes in float: build it without TRF_DOUBLE"
+#endif
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "the CUDA backend needs a GPU of sm_80 or later: nvcc -arch=sm_80"
+#endif
+
+#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU */
+#include TRF__GPU_ON_CPU
+#else
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#define TRF__SHARED(type, name, n) __shared__ __align__(16) type name[n]
+#endif
+#define TRF__DEVICE static __device__ __forceinline__
+#define TRF__KERNEL static __global__
+
+// >>launches       the device's state, its first error, and the one place that starts kernels
+
+/* An algorithm that cuBLASLt chose, and for which products: of this shape, whose pointers and distances are all
+   multiples of `aligned` bytes. m 0: none. */
+typedef struct trf__lt_key {
+    int64_t m, n, k, lda, ldb, ldd, turn_a, turn_b, narrow, narrow_d, bias, aligned;
+} trf__lt_key;
+typedef struct trf__plan { trf__lt_key key; cublasLtMatmulAlgo_t algo; } trf__plan;
+
+/* Uploads wait here until the device has read them. */
+typedef struct trf__staging { void *memory; size_t bytes; cudaEvent_t read; } trf__staging;
+
+/* A list of ops that has been asked for: once, or so often that it is recorded. */
+typedef struct trf__recorded {
+    trf__shape shape;
+    int64_t used;               /* when it was asked for last; 0: never */
+    cudaGraphExec_t graph;      /* NULL: not recorded */
+} trf__recorded;
+
+enum { TRF__CUDA_LISTS = 16, TRF__CUDA_SHORT = 8192, TRF__CUDA_PLANS = 1024, TRF__CUDA_STAGES = 4,
+       TRF__CUDA_WORKSPACE = 32 << 20, TRF__CUDA_SUMS = 1 << 20, TRF__CUDA_BLOCKS = 1 << 20 };
+
+typedef struct trf__cuda {
+    cublasLtHandle_t lt;
+    cublasLtMatmulPreference_t preference;
+    void *workspace;            /* of products */
+    float *sums;                /* TRF__CUDA_SUMS partial sums of columns */
+    trf__staging stages[TRF__CUDA_STAGES];
+    int stage;                  /* the next one */
+    cudaStream_t recorder;      /* where ops go while they are recorded */
+    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: one of the lists, or NULL */
+    int64_t lists_asked;
+    int cannot_record;
+    int failed;                 /* 1: nothing is asked for any more, */
+    char said[160];             /* because of this */
+    trf__plan plans[TRF__CUDA_PLANS];
+} trf__cuda;
+
+TRF__INLINE trf__cuda *trf__cuda_of(const trf__run *run) { return (trf__cuda *)run->state; }
+
+/* The first error of runs without a state, which a thread asks for, and forgets, by `sync`. */
+static thread_local char trf__cuda_said[160];
+
+/* Remembers the first thing that went wrong. */
+TRF__FN void trf__cuda_fails(const trf__run *run, const char *what, const char *why)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    char *said = cuda ? cuda->said : trf__cuda_said;
+    if (!said[0]) snprintf(said, sizeof trf__cuda_said, "%s: %s", what, why);
+    if (cuda) cuda->failed = 1;
+}
+
+TRF__FN int trf__cuda_did(const trf__run *run, const char *what, cudaError_t e)
+{
+    if (e != cudaSuccess) trf__cuda_fails(run, what, cudaGetErrorString(e));
+    return e == cudaSuccess;
+}
+
+/* Where things are asked for. */
+TRF__FN cudaStream_t trf__cuda_stream(const trf__run *run)
+{
+    return run->state && trf__cuda_of(run)->recording ? trf__cuda_of(run)->recorder : cudaStreamLegacy;
+}
+
+TRF__FN int trf__cuda_works(const trf__run *run) { return !run->state || !trf__cuda_of(run)->failed; }
+
+/* While one of these lives the run's device is the calling thread's; then the one it had before is again. */
+struct trf__on_device {
+    int before, now;
+    explicit trf__on_device(int index) : before(index), now(index)
+    {
+        if (cudaGetDevice(&before) != cudaSuccess) before = index;
+        if (before != now && cudaSetDevice(now) != cudaSuccess) now = before;
+    }
+    ~trf__on_device() { if (before != now) (void)cudaSetDevice(before); }
+};
+
+/* A parameter of this type says nothing about T: the kernel alone does, and arguments are converted to that. */
+template <class T> struct trf__exactly { typedef T type; };
+
+enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
+       TRF__MMA_ROWS = 64, TRF__MMA_THREADS = 2 * TRF__MMA_ROWS };
+
+/* Starts kernel(arguments...) for so many tiles, with one block for each as far as a grid goes. */
+template <int THREADS = TRF__CUDA_THREADS, class... P>
+TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, void (*kernel)(P...),
+                         typename trf__exactly<P>::type... arguments)
+{
+    void *list[] = { (void *)&arguments... };
+    trf__on_device here(run->device.index);
+    dim3 grid((unsigned)trf__min64(tiles, TRF__CUDA_BLOCKS)), block(THREADS);
+    if (tiles < 1 || !trf__cuda_works(run)) return;
+    trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, trf__cuda_stream(run)));
+}
+
+/* How many tiles n things are, a thread each. */
+TRF__FN int64_t trf__tiles_of(int64_t n) { return trf__ceil_div(n, TRF__CUDA_THREADS); }
+
+/* Every lane gets what `both` makes of all lanes of its warp, or of 2 LAST neighbours. */
+template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Both both)
+{
+    for (int distance = LAST; distance > 0; distance /= 2) x = both(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
+    return x;
+}
+
+/* The same of a block of TRF__CUDA_THREADS. room: of that many warps. */
+template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *room, Both both)
+{
+    x = trf__of_warp(x, both);
+    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = room[0];
+    for (int w = 1; w < TRF__CUDA_WARPS; w++) x = both(x, room[w]);
+    __syncthreads();                    /* the room may be used again */
+    return x;
+}
+
+struct trf__plus { template <class T> __device__ T operator()(T a, T b) const { return a + b; } };
+struct trf__larger {
+    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+    __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a > b ? a : b; }
+};
+template <class T> TRF__DEVICE T trf__warp_sum(T x) { return trf__of_warp(x, trf__plus()); }
+template <class T> TRF__DEVICE T trf__block_sum(T x, T *room) { return trf__of_block(x, room, trf__plus()); }
+TRF__DEVICE float trf__warp_max(float x) { return trf__of_warp(x, trf__larger()); }
+template <class T> TRF__DEVICE T trf__block_max(T x, T *room) { return trf__of_block(x, room, trf__larger()); }
+
+/* thing(i) for i < n: a thread an i, then every one a grid further. */
+template <class Do> TRF__DEVICE void trf__each(int64_t n, Do thing)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < n; i += (int64_t)gridDim.x * blockDim.x) thing(i);
+}
+
+/* The upper half of a float, rounded to nearest, ties to even. */
+typedef struct trf__bf16 { uint16_t bits; } trf__bf16;
+
+TRF__DEVICE uint32_t trf__float_bits(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
+TRF__DEVICE float trf__wide(float x) { return x; }
+TRF__DEVICE float trf__float_of(uint32_t u) { float x; memcpy(&x, &u, sizeof x); return x; }
+TRF__DEVICE float trf__wide(trf__bf16 b) { return trf__float_of((uint32_t)b.bits << 16); }
+TRF__DEVICE void trf__narrow(float *to, float x) { *to = x; }
+TRF__DEVICE void trf__narrow(trf__bf16 *to, float x)
+{
+    uint32_t u = trf__float_bits(x);
+    to->bits = (uint16_t)(x != x ? 0x7FC0 : (u + 0x7FFF + (u >> 16 & 1)) >> 16);
+}
+
+/* An activation's numbers. Kernels are templates of A, their type, which TRF__OF_ACT chooses. */
+template <class A> TRF__DEVICE float trf__get(const trf__act *a, int64_t i)
+{
+    return trf__wide(((const A *)(const void *)a)[i]);
+}
+template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
+{
+    trf__narrow((A *)(void *)a + i, x);
+}
+#define TRF__OF_ACT(run, kernel) ((run)->element == sizeof(float) ? kernel<float> : kernel<trf__bf16>)
+
+// >>products       cuBLASLt, which counts columns first: our row-major (rows, columns) is its (columns, rows)
+//
+// Float products are pedantic, not TF32; all sums are in float, and split ones are added in one order.
+
+/* D (m, n) = A B [+ bias of m] [+ D], where A is (m, k), or lies as (k, m) if turned, and B (k, n), or as (n, k).
+   narrow: A and B are bf16; narrow_d: D and the bias are. */
+typedef struct trf__lt {
+    void *d;
+    const void *a, *b, *bias;
+    int64_t m, n, k, lda, ldb, ldd;
+    int turn_a, turn_b, narrow, narrow_d, add;
+} trf__lt;
+
+/* No k: only what is added. */
+template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
+{
+    trf__each(p.m * p.n, [&](int64_t i) {
+        D *d = (D *)p.d + i / p.m * p.ldd + i % p.m;
+        trf__narrow(d, (p.add ? trf__wide(*d) : 0) + (p.bias ? trf__wide(((const D *)p.bias)[i % p.m]) : 0));
+    });
+}
+
+/* aligned: the largest power of two up to 16 that divides all. */
+TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
+{
+    uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b | (uint64_t)(uintptr_t)p->d
+                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4)
+                  | (uint64_t)p->ldd * (p->narrow_d ? 2 : 4) | 16;
+    trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow, p->narrow_d,
+                        p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
+    return key;
+}
+
+/* The plan's place: where it is, or the empty one where it belongs. With 64 taken ones in a row all are emptied. */
+TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
+{
+    const int64_t *numbers = &key->m;
+    uint64_t hash = 0xCBF29CE484222325u;
+    size_t i;
+    for (i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i]) * 0x100000001B3u;
+    for (i = 0; i < 64; i++) {
+        trf__plan *plan = &cuda->plans[((hash ^ hash >> 32) + i) & (TRF__CUDA_PLANS - 1)];
+        if (plan->key.m == 0 || memcmp(&plan->key, key, sizeof *key) == 0) return plan;
+    }
+    memset(cuda->plans, 0, sizeof cuda->plans);
+    return &cuda->plans[(hash ^ hash >> 32) & (TRF__CUDA_PLANS - 1)];
+}
+
+/* What cuBLASLt wants to know of a product. On the stack: making it costs nothing. */
+typedef struct trf__lt_words {
+    cublasLtMatmulDescOpaque_t product;
+    cublasLtMatrixLayoutOpaque_t a, b, d;
+} trf__lt_words;
+
+TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
+{
+    cublasOperation_t a = p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF : CUDA_R_32F;
+    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, p->narrow ? CUBLAS_COMPUTE_32F
+                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC, CUDA_R_32F);
+#define TRF__LT_SET(name, value) \
+    if (!s) s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), sizeof(value))
+    TRF__LT_SET(TRANSA, a);
+    TRF__LT_SET(TRANSB, b);
+    TRF__LT_SET(EPILOGUE, end);
+    if (p->bias) TRF__LT_SET(BIAS_POINTER, p->bias);
+#undef TRF__LT_SET
+    if (!s) s = cublasLtMatrixLayoutInit(&w->a, in, (uint64_t)(p->turn_a ? p->k : p->m),
+                                         (uint64_t)(p->turn_a ? p->m : p->k), p->lda);
+    if (!s) s = cublasLtMatrixLayoutInit(&w->b, in, (uint64_t)(p->turn_b ? p->n : p->k),
+                                         (uint64_t)(p->turn_b ? p->k : p->n), p->ldb);
+    if (!s) s = cublasLtMatrixLayoutInit(&w->d, out, (uint64_t)p->m, (uint64_t)p->n, p->ldd);
+    return s;
+}
+
+/* Fills an empty plan. */
+TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const trf__lt_key *key, trf__lt_words *w)
+{
+    cublasLtMatmulHeuristicResult_t found;
+    uint32_t bytes = (uint32_t)key->aligned;
+    static const cublasLtMatmulPreferenceAttributes_t aligned[4] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES };
+    int n = 0, i;
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+    for (i = 0; i < 4 && !s; i++)
+        s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, aligned[i], &bytes, sizeof bytes);
+    if (!s) s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d, cuda->preference, 1,
+                                               &found, &n);
+    if (!s) s = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!s) { plan->algo = found.algo; plan->key = *key; }
+    return s;
+}
+
+TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    float one = 1, more = p->add ? 1.0f : 0.0f;
+    trf__lt_key key = trf__lt_key_of(p);
+    trf__on_device here(run->device.index);
+    trf__plan *plan;
+    trf__lt_words w;
+    cublasStatus_t s;
+    if (p->m == 0 || p->n == 0 || cuda->failed) return;
+    if (p->k == 0) {
+        trf__launch(run, what, trf__tiles_of(p->m * p->n),
+                    p->narrow_d ? trf__gpu_no_product<trf__bf16> : trf__gpu_no_product<float>, *p);
+        return;
+    }
+    plan = trf__plan_of(cuda, &key);
+    s = trf__lt_describe(p, &w);
+    if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
+    if (!s) s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d, p->d, &w.d,
+                               &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE, trf__cuda_stream(run));
+    if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
+}
+
+// >>cuda-verbs     memory
+
+TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    void *memory = NULL;
+    if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
+    (void)cudaGetLastError();           /* not being able to is no fault of the device */
+    return NULL;
+}
+
+TRF__FN void trf__cuda_free(const trf__run *run, void *memory, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    cudaError_t e = memory ? cudaFree(memory) : cudaSuccess;
+    (void)bytes;
+    if (run->state) trf__cuda_did(run, "free", e);
+    else if (e != cudaSuccess) (void)cudaGetLastError();        /* of an object that is gone: nobody asks for it */
+}
+
+TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    if (bytes > 0 && trf__cuda_works(run))
+        trf__cuda_did(run, "zero", cudaMemsetAsync(memory, 0, bytes, trf__cuda_stream(run)));
+}
+
+TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, const void *from, size_t bytes,
+                            cudaMemcpyKind kind)
+{
+    trf__on_device here(run->device.index);
+    if (bytes > 0 && trf__cuda_works(run))
+        trf__cuda_did(run, what, cudaMemcpyAsync(to, from, bytes, kind, trf__cuda_stream(run)));
+}
+
+TRF__FN void trf__cuda_copy(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__cuda_move(run, "copy", to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+TRF__FN void trf__cuda_download(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__cuda_move(run, "download", to, from, bytes, cudaMemcpyDeviceToHost);
+}
+
+template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const From *from, int64_t n)
+{
+    trf__each(n, [&](int64_t i) { trf__narrow(&to[i], trf__wide(from[i])); });
+}
+
+/* 16 bits become floats in the workspace, piece by piece. */
+TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
+{
+    enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
+    float *wide = (float *)trf__cuda_of(run)->workspace;
+    int64_t at;
+    if (run->element == sizeof *to) { trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return; }
+    for (at = 0; at < n; at += PIECE) {
+        int64_t m = trf__min64(PIECE, n - at);
+        trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
+                    (const trf__bf16 *)(const void *)from + at, m);
+        trf__cuda_download(run, to + at, wide, (size_t)m * sizeof *to);
+    }
+}
+
+/* The next stage, with so much room and read by the device, or NULL. */
+TRF__FN trf__staging *trf__cuda_stage(const trf__run *run, size_t bytes)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__staging *stage = &cuda->stages[cuda->stage];
+    if (cudaEventSynchronize(stage->read) != cudaSuccess) return NULL;
+    if (bytes > stage->bytes) {
+        (void)cudaFreeHost(stage->memory);
+        stage->memory = NULL;
+        stage->bytes = 0;
+        if (cudaMallocHost(&stage->memory, bytes) != cudaSuccess) { (void)cudaGetLastError(); return NULL; }
+        stage->bytes = bytes;
+    }
+    cuda->stage = (cuda->stage + 1) % TRF__CUDA_STAGES;
+    return stage;
+}
+
+/* Through memory that the device reads by itself, so that nobody waits before the fifth; without it the call does. */
+TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    trf__staging *stage = NULL;
+    if (bytes == 0 || !trf__cuda_works(run)) return;
+    if (run->state && bytes <= TRF__CUDA_WORKSPACE) stage = trf__cuda_stage(run, bytes);
+    if (stage) from = memcpy(stage->memory, from, bytes);
+    trf__cuda_move(run, "upload", to, from, bytes, cudaMemcpyHostToDevice);
+    if (stage) trf__cuda_did(run, "upload", cudaEventRecord(stage->read, cudaStreamLegacy));
+    else trf__cuda_did(run, "upload", cudaStreamSynchronize(cudaStreamLegacy));
+}
+
+TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *from, int64_t n)
+{
+    enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
+    float *wide = (float *)trf__cuda_of(run)->workspace;
+    int64_t at;
+    if (run->element == sizeof *from) { trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return; }
+    for (at = 0; at < n; at += PIECE) {
+        int64_t m = trf__min64(PIECE, n - at);
+        trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);
+        trf__launch(run, "feed", trf__tiles_of(m), trf__gpu_convert<trf__bf16, float>,
+                    (trf__bf16 *)(void *)to + at, (const float *)wide, m);
+    }
+}
+
+TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
+{
+    trf__on_device here(run->device.index);
+    trf__cuda *cuda = trf__cuda_of(run);
+    char said[sizeof trf__cuda_said];
+    if (trf__cuda_works(run)) trf__cuda_did(run, "sync", cudaStreamSynchronize(cudaStreamLegacy));
+    memcpy(said, cuda ? cuda->said : trf__cuda_said, sizeof said);
+    if (!cuda) trf__cuda_said[0] = 0;
+    return said[0] ? trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, %s", said) : TRF_OK;
+}
+
+TRF__FN void *trf__cuda_stream_of(const trf__run *run) { (void)run; return (void *)cudaStreamLegacy; }
+
+/* A multiple of an eighth of the power of two above, so that few shapes are left. Long lists are not worth it: their
+   asking hides behind the work. */
+TRF__FN int64_t trf__cuda_fill(const trf__run *, int64_t n)
+{
+    int64_t power = 8;
+    while (power < n) power *= 2;
+    return n > TRF__CUDA_SHORT ? n : trf__round_up(n, power / 8);
+}
+
+/* The list of this shape, or the one that has waited longest, emptied. */
+TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)
+{
+    trf__recorded *list = cuda->lists;
+    int i;
+    for (i = 0; i < TRF__CUDA_LISTS; i++) {
+        trf__recorded *other = &cuda->lists[i];
+        if (other->used && memcmp(&other->shape, shape, sizeof *shape) == 0) return other;
+        if (other->used < list->used) list = other;
+    }
+    if (list->graph) (void)cudaGraphExecDestroy(list->graph);
+    TRF__ZERO(*list);
+    list->shape = *shape;
+    return list;
+}
+
+/* No more is tried: op by op it works too. */
+TRF__FN void trf__cuda_cannot_record(trf__cuda *cuda)
+{
+    (void)cudaGetLastError();
+    cuda->cannot_record = 1;
+}
+
+/* A list is asked for plainly once, which chooses algorithms and loads kernels; the second time it is recorded. */
+TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__on_device here(run->device.index);
+    trf__recorded *list;
+    int before;
+    if (cuda->failed || cuda->cannot_record) return 0;
+    list = trf__cuda_list(cuda, shape);
+    before = list->used > 0;
+    list->used = ++cuda->lists_asked;
+    if (list->graph) { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; }
+    if (!before) return 0;
+    if (cudaStreamBeginCapture(cuda->recorder, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
+        trf__cuda_cannot_record(cuda);
+    else cuda->recording = list;
+    return 0;
+}
+
+/* What has been recorded has not happened yet: it is played for the first time. */
+TRF__FN int trf__cuda_asked(const trf__run *run, int whole)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__on_device here(run->device.index);
+    trf__recorded *list = cuda->recording;
+    cudaGraph_t graph = NULL;
+    cudaError_t e;
+    if (!list) return 1;
+    cuda->recording = NULL;
+    e = cudaStreamEndCapture(cuda->recorder, &graph);
+    if (whole && e == cudaSuccess && !cuda->failed) e = cudaGraphInstantiateWithFlags(&list->graph, graph, 0);
+    if (graph) (void)cudaGraphDestroy(graph);
+    if (!whole || cuda->failed) return 1;
+    if (e == cudaSuccess) { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; }
+    list->graph = NULL;
+    trf__cuda_cannot_record(cuda);
+    return 0;
+}
+
+TRF__FN size_t trf__cuda_element(const trf_device *device)
+{
+    return device->precision == TRF_PRECISION_BF16 ? sizeof(trf__bf16) : sizeof(float);
+}
+
+/* Copies are the weights in 16 bits. */
+TRF__FN size_t trf__cuda_copy_bytes(const trf_device *device, int64_t n_weights, int)
+{
+    return device->precision == TRF_PRECISION_BF16 ? trf__bytes(n_weights, sizeof(trf__bf16)) : 0;
+}
+
+TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
+{
+    int64_t n = j->out * j->in;
+    trf__launch(run, "pack", trf__tiles_of(n), trf__gpu_convert<trf__bf16, float>,
+                (trf__bf16 *)j->copies + j->offset, j->weights + j->offset, n);
+}
+
+// >>cuda-dropout
+//
+// One Philox block is eight features of a row: lane, lane + 16 .. lane + 112 of a group of 128. So everything that
+// may drop is cut into such units, and one thread does one: neighbours do neighbouring features.
+
+enum { TRF__UNIT = 8 };
+
+TRF__BOTH int64_t trf__units(int64_t width) { return (width + 127) / 128 * 16; }
+TRF__DEVICE int64_t trf__feature(int64_t unit, int k) { return unit / 16 * 128 + k * 16 + unit % 16; }
+
+/* What dropout makes of what it keeps; all is kept where `now` is NULL. */
+TRF__DEVICE float trf__gpu_scale(const trf__now *now, const trf__drop *drop)
+{
+    return now && drop->threshold ? drop->scale : 1;
+}
+
+/* Which of the eight things of a Philox block are kept: a bit each. */
+TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop, uint32_t c0, uint32_t c1,
+                                      uint32_t c2)
+{
+    uint32_t counter[4] = { c0, c1, c2, now ? now->step : 0 }, words[4], kept = 0;
+    if (!now || !drop->threshold) return 0xFF;
+    trf__philox(counter, now->key0, now->key1 ^ drop->site * 0x9E3779B9u, words);
+    for (int k = 0; k < 8; k++) kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
+    return kept;
+}
+
+/* The factors of a unit's eight features. */
+TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, const trf__drop *drop,
+                               const trf__rows *at, int64_t row, int64_t unit)
+{
+    uint32_t kept = trf__gpu_kept_of(now, drop, (uint32_t)unit, (uint32_t)(at->position ? at->position[row] : row),
+                                     at->sentence ? (uint32_t)at->sentence[row] : 0);
+    for (int k = 0; k < TRF__UNIT; k++) factor[k] = kept >> k & 1 ? trf__gpu_scale(now, drop) : 0;
+}
+
+/* feature(row, column, factor) for all of (rows, width): a thread a unit. */
+template <class Do>
+TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, const trf__rows *at, int64_t rows,
+                                   int64_t width, Do feature)
+{
+    int64_t units = trf__units(width);
+    trf__each(rows * units, [&](int64_t u) {
+        float factor[TRF__UNIT];
+        trf__gpu_mask(factor, now, drop, at, u / units, u % units);
+        for (int k = 0; k < TRF__UNIT && trf__feature(u % units, k) < width; k++)
+            feature(u / units, trf__feature(u % units, k), factor[k]);
+    });
+}
+
+TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width) { return trf__tiles_of(rows * trf__units(width)); }
+
+// >>cuda-embed
+
+template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now *now)
+{
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
+        float value = j.table ? j.table[(j.at.position ? j.at.position[row] : row) * j.d + c] : 0;
+        if (j.ids[row] >= 0) value = fmaf(j.weight[j.ids[row] * j.d + c], j.scale, value);
+        trf__put<A>(j.y, row * j.d + c, value * factor);
+    });
+}
+
+TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
+{
+    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed), *j, run->now);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+/* dy = drop(dy), in place. */
+template <class A> TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, const trf__now *now)
+{
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
+        trf__put<A>(j.dy, row * j.d + c, trf__get<A>(j.dy, row * j.d + c) * factor);
+    });
+}
+
+/* A block a list of equal ids, a thread a column: its rows in order. */
+template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
+{
+    for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
+        const int32_t *rows = j.groups.rows;
+        float *dw;
+        if (j.groups.first[k] == j.groups.first[k + 1]) break;
+        dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float sum = dw[c];
+            for (int32_t i = j.groups.first[k]; i < j.groups.first[k + 1]; i++)
+                sum = fmaf(trf__get<A>(j.dy, rows[i] * j.d + c), j.scale, sum);
+            dw[c] = sum;
+        }
+    }
+}
+
+/* A block a position, a thread a column: the rows that stand there, in order. */
+template <class A> TRF__KERNEL void trf__gpu_position_gradient(trf__embed_gradient j)
+{
+    for (int64_t p = blockIdx.x; p < j.positions; p += gridDim.x)
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float sum = j.first_table ? 0 : j.dtable[p * j.d + c];
+            for (int64_t row = 0; row < j.rows; row++)
+                if ((j.at.position ? j.at.position[row] : row) == p) sum += trf__get<A>(j.dy, row * j.d + c);
+            j.dtable[p * j.d + c] = sum;
+        }
+}
+
+TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
+{
+    if (j->first) trf__cuda_zero(run, j->dweight, trf__bytes(j->vocab, trf__bytes(j->d, sizeof(float))));
+    if (run->now && j->drop.threshold)
+        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed_drop), *j,
+                    run->now);
+    trf__launch<128>(run, "embed_gradient", j->groups.n, TRF__OF_ACT(run, trf__gpu_embed_gradient), *j);
+    if (j->dtable)
+        trf__launch<128>(run, "embed_gradient", j->positions, TRF__OF_ACT(run, trf__gpu_position_gradient), *j);
+}
+
+#endif
+
+// >>cuda-linear
+
+/* Weights as products read them: the matrix from its row on, and what lies `further` numbers behind its beginning. */
+TRF__FN const void *trf__weights_at(const trf__run *run, const trf__mat *w, int64_t further)
+{
+    if (run->element == sizeof(float)) return w->plain + further;
+    return (const trf__bf16 *)w->copy + further;
+}
+
+/* y = x w^T + b, in floats where `wide`, else as activations are; a bias in 16 bits is among the copies. */
+TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf__linear *j, int wide)
+{
+    int narrow = run->element != sizeof(float);
+    trf__lt p;
+    TRF__ZERO(p);
+    p.d = j->y; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->x; p.bias = j->b;
+    if (j->b && !wide) p.bias = trf__weights_at(run, &j->w, j->b - j->w.plain);
+    p.m = j->out; p.n = j->rows; p.k = j->in; p.lda = p.ldb = j->in; p.ldd = j->out; p.turn_a = 1;
+    p.narrow = narrow; p.narrow_d = narrow && !wide;
+    trf__cuda_product(run, what, &p);
+}
+
+TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j) { trf__cuda_project(run, "linear", j, 0); }
+
+#if !defined(TRF_NO_TRAIN)
+
+TRF__FN void trf__cuda_linear_dx(const trf__run *run, const trf__linear_dx *j)
+{
+    trf__lt p;
+    TRF__ZERO(p);
+    p.d = j->dx; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->dy;
+    p.m = j->in; p.n = j->rows; p.k = j->out; p.lda = p.ldd = j->in; p.ldb = j->out; p.add = j->add;
+    p.narrow = p.narrow_d = run->element != sizeof(float);
+    trf__cuda_product(run, "linear_dx", &p);
+}
+
+/* Sums of columns in two stages: slices of rows, then the slices in order. */
+typedef struct trf__column_sums_job {
+    float *sums[2], *partial;           /* (columns) each; (slices, outputs, columns) */
+    const trf__act *x;
+    int64_t rows, columns, ld, slices;
+    int outputs, first;
+} trf__column_sums_job;
+
+enum { TRF__SUM_COLUMNS = 32, TRF__SUM_ROWS = TRF__CUDA_THREADS / TRF__SUM_COLUMNS };
+
+TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
+{
+    return j->slices * trf__ceil_div(j->columns, TRF__SUM_COLUMNS);
+}
+
+/* As many slices as the room has for, of 64 rows at least. */
+TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows, int64_t columns, int first)
+{
+    trf__column_sums_job j;
+    TRF__ZERO(j);
+    j.partial = trf__cuda_of(run)->sums;
+    j.rows = rows; j.columns = columns; j.ld = columns;
+    j.slices = trf__min64(trf__min64(64, trf__ceil_div(rows, 64)), TRF__CUDA_SUMS / trf__max64(1, columns * outputs));
+    j.outputs = outputs; j.first = first;
+    return j;
+}
+
+/* each(row, column, sums) adds to the N sums of its column. A block has 32 columns of one slice, a warp every eighth
+   row of it; what the warps have is added in their order. */
+template <int N, class Each>
+TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Each each)
+{
+    int64_t across = (j->columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS;
+    int64_t rows = (j->rows + j->slices - 1) / j->slices;
+    for (int64_t tile = blockIdx.x; tile < across * j->slices; tile += gridDim.x) {
+        int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
+        int64_t end = (slice + 1) * rows < j->rows ? (slice + 1) * rows : j->rows;
+        float sums[N] = {};
+        for (int64_t r = slice * rows + threadIdx.x / TRF__SUM_COLUMNS; c < j->columns && r < end; r += TRF__SUM_ROWS)
+            each(r, c, sums);
+        for (int n = 0; n < N; n++) {
+            float sum = 0;
+            room[threadIdx.x] = sums[n];
+            __syncthreads();
+            for (unsigned w = threadIdx.x % TRF__SUM_COLUMNS; w < TRF__CUDA_THREADS; w += TRF__SUM_COLUMNS)
+                sum += room[w];
+            if (threadIdx.x < TRF__SUM_COLUMNS && c < j->columns) j->partial[(slice * N + n) * j->columns + c] = sum;
+            __syncthreads();
+        }
+    }
+}
+
+template <class A> TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
+{
+    TRF__SHARED(float, room, TRF__CUDA_THREADS);
+    trf__sum_slices<1>(&j, room, [&](int64_t r, int64_t c, float *sum) { *sum += trf__get<A>(j.x, r * j.ld + c); });
+}
+
+TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
+{
+    trf__each(j.columns * j.outputs, [&](int64_t i) {
+        int64_t output = i / j.columns, c = i % j.columns;
+        if (!j.sums[output]) return;
+        float sum = j.first ? 0 : j.sums[output][c];
+        for (int64_t s = 0; s < j.slices; s++) sum += j.partial[(s * j.outputs + output) * j.columns + c];
+        j.sums[output][c] = sum;
+    });
+}
+
+/* sum (=, +=) the columns of x: (rows, columns). Columns that are more than the room has are done in pieces. */
+TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum, const trf__act *x,
+                                   int64_t rows, int64_t columns, int first)
+{
+    int64_t c;
+    for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
+        trf__column_sums_job j = trf__sums_job(run, 1, rows, trf__min64(TRF__CUDA_SUMS, columns - c), first);
+        j.sums[0] = sum + c;
+        j.x = trf__act_at(run, (trf__act *)(uintptr_t)x, c); j.ld = columns;
+        trf__launch(run, what, trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_column_sums), j);
+        trf__launch(run, what, trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
+    }
+}
+
+TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
+{
+    int i;
+    for (i = 0; i < n; i++) {
+        const trf__linear_dw *j = &products[i];
+        trf__lt p;
+        TRF__ZERO(p);
+        p.d = j->dw; p.a = j->x; p.b = j->dy;
+        p.m = j->in; p.n = j->out; p.k = j->rows; p.lda = p.ldd = j->in; p.ldb = j->out;
+        p.turn_b = 1; p.narrow = run->element != sizeof(float); p.add = !j->first;
+        trf__cuda_product(run, "linear_dw", &p);
+        if (j->db) trf__cuda_column_sums(run, "linear_dw", j->db, j->dy, j->rows, j->out, j->first);
+    }
+}
+
+#endif
+
+// >>cuda-activate
+
+TRF__DEVICE float trf__gpu_sigmoid(float h) { return 1 / (1 + expf(-h)); }
+TRF__DEVICE float trf__gpu_normal(float h) { return fmaf(erff(h * 0.70710678118654752f), 0.5f, 0.5f); }
+
+TRF__DEVICE float trf__gpu_act(int kind, float h)
+{
+    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* NaN stays one */
+    return h * (kind == TRF_GELU ? trf__gpu_normal(h) : trf__gpu_sigmoid(h));
+}
+
+TRF__DEVICE float trf__gpu_slope(int kind, float h)
+{
+    float s;
+    if (kind == TRF_RELU) return h > 0 ? 1.0f : 0.0f;
+    if (kind == TRF_GELU) return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f), trf__gpu_normal(h));
+    s = trf__gpu_sigmoid(h);
+    return s * fmaf(h, 1 - s, 1.0f);
+}
+
+template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf__now *now)
+{
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width, [&](int64_t row, int64_t c, float factor) {
+        int64_t at = row * j.width + c;
+        trf__put<A>(j.a, at, trf__gpu_act(j.kind, trf__get<A>(j.h, at)) * factor);
+    });
+}
+
+TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
+{
+    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width), TRF__OF_ACT(run, trf__gpu_activate), *j,
+                run->now);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gradient j, const trf__now *now)
+{
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width, [&](int64_t row, int64_t c, float factor) {
+        int64_t at = row * j.width + c;
+        trf__put<A>(j.dh, at, trf__get<A>(j.da, at) * trf__gpu_slope(j.kind, trf__get<A>(j.h, at)) * factor);
+    });
+}
+
+TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
+{
+    trf__launch(run, "activate_gradient", trf__unit_tiles(j->rows, j->width),
+                TRF__OF_ACT(run, trf__gpu_activate_gradient), *j, run->now);
+}
+
+#endif
+
+// >>cuda-attention
+//
+// A tile is eight neighbouring rows of one head of one span, a warp each: queries, or in dk and dv keys. The block
+// walks the other side 32 rows at a time, a lane each, which lie in shared memory 64 columns at a time; the largest
+// thing that ever exists is (8, 32). Then a warp's lanes own columns of its result, 128 of them at a time: only
+// heads that are wider make the products again.
+
+enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
+
+/* One head of one span, and the rows of a tile: begin .. end - 1 of its `n` queries or keys. */
+struct trf__gpu_head : trf__head { int begin, end, n; };
+
+TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile, int64_t groups, int rows,
+                                           int of_keys)
+{
+    trf__gpu_head h;
+    (trf__head &)h = trf__head_of(in, tile / groups);
+    h.n = of_keys ? h.span->n_key : h.span->n_query;
+    h.begin = (int)(tile % groups) * rows;
+    h.end = h.begin + rows < h.n ? h.begin + rows : h.n;
+    return h;
+}
+
+/* How many keys query i sees, and how many the last one of the tile: 0 beyond the end. */
+TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i) { return i < h->n ? (int)trf__keys_seen(h, i) : 0; }
+TRF__DEVICE int trf__gpu_most(const trf__gpu_head *h)
+{
+    return h->begin < h->n ? (int)trf__keys_seen(h, h->end - 1) : 0;
+}
+
+/* Rows i .. i + 31, columns c .. c + 63 of this head of x, keys or queries, for the block; 0 beyond the ends. */
+template <class A>
+TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head *h, int64_t ld, int of_keys,
+                               int64_t i, int64_t c)
+{
+    int64_t n = of_keys ? h->span->n_key : h->span->n_query;
+    for (int e = (int)threadIdx.x; e < TRF__OTHERS * TRF__COLUMNS; e += TRF__CUDA_THREADS) {
+        int64_t row = i + e / TRF__COLUMNS, column = c + e % TRF__COLUMNS;
+        int there = row < n && column < h->in->d_head;
+        if (there) row = of_keys ? trf__key_row(h, row) : h->span->query + row;
+        to[e / TRF__COLUMNS * TRF__PITCH + e % TRF__COLUMNS] =
+            there ? trf__get<A>(x, row * ld + h->first + column) : 0;
+    }
+}
+
+/* sum += the dot product of a row of x, which begins at `at`, with this lane's row of the tile. */
+template <class A>
+TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const float *tile, int64_t columns)
+{
+    tile += threadIdx.x % 32 * TRF__PITCH;
+    for (int c = 0; c < TRF__COLUMNS && c < columns; c++) sum = fmaf(trf__get<A>(x, at + c), tile[c], sum);
+    return sum;
+}
+
+/* Which of eight keys, from 8 * eight on, one query keeps: a bit each. */
+TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t eight)
+{
+    uint32_t head = (uint32_t)h->head;
+    return trf__gpu_kept_of(now, &h->in->drop, (uint32_t)eight | head >> 12 << 17,
+                            (uint32_t)query | (head & 0xFFF) << 20, (uint32_t)h->span->sentence);
+}
+
+/* What dropout makes of the weight of one key for one query: scale or 0. */
+TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t key)
+{
+    return trf__gpu_kept(h, now, query, key / 8) >> key % 8 & 1 ? trf__gpu_scale(now, &h->in->drop) : 0;
+}
+
+/* own[i] += the sum over the others, from `other` on, of their weights times their columns `column` + 32 i. */
+template <class A>
+TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x, const trf__gpu_head *h,
+                                 int64_t ld, int of_keys, int64_t other, int64_t end, int64_t column)
+{
+    for (int k = 0; k < TRF__OTHERS && other + k < end; k++) {
+        int64_t row = of_keys ? trf__key_row(h, other + k) : h->span->query + other + k;
+        for (int i = 0; i < TRF__OWN; i++)
+            if (column + 32 * i < h->in->d_head)
+                own[i] = fmaf(weights[k], trf__get<A>(x, row * ld + h->first + column + 32 * i), own[i]);
+    }
+}
+
+template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now, int64_t groups)
+{
+    TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
+        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
+        int64_t most = trf__gpu_most(&h), seen = trf__gpu_seen(&h, i);
+        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
+            float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
+            for (int64_t key = 0; key < most; key += TRF__OTHERS) {
+                float s = 0, higher, shrink, e;
+                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
+                    __syncthreads();
+                    trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
+                    __syncthreads();
+                    if (key + lane < seen)
+                        s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
+                }
+                higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
+                shrink = expf((maximum - higher) * h.scale);
+                e = key + lane < seen ? expf((s - higher) * h.scale) : 0;
+                maximum = higher;
+                sum = sum * shrink + trf__warp_sum(e);
+                if (key + lane < seen) e *= trf__gpu_weight_factor(&h, now, i, key + lane);
+                weights[warp * TRF__OTHERS + lane] = e;
+                __syncwarp();
+                for (int o = 0; o < TRF__OWN; o++) out[o] *= shrink;
+                trf__gpu_gather<A>(out, weights + warp * TRF__OTHERS, a.in.v, &h, a.in.ldk, 1, key, seen, c0 + lane);
+                __syncwarp();
+            }
+            if (i >= h.n) continue;
+            for (int o = 0; o < TRF__OWN; o++)
+                if (c0 + lane + 32 * o < d)
+                    trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o, seen > 0 ? out[o] / sum : 0);
+            if (a.stats && lane == 0) {
+                a.stats[(query * a.in.heads + h.head) * 2] = maximum;
+                a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum;
+            }
+        }
+    }
+}
+
+/* In 16 bits tensor cores make the products, 16 rows at a time, of heads up to 64 wide (wider ones leave too few
+   registers). A tile is 64 rows of one head, 16 for each of four warps; the other side's pass through shared memory,
+   64 or 32 at a time. Of every result (16, 8) lane 4 g + t holds rows g and g + 8, columns 2 t and 2 t + 1; two of
+   them side by side are already the left factor (16, 16) of the next product. D: d_head, rounded up with zeros. */
+
+#if !defined(TRF__GPU_ON_CPU)           /* which has its own of these three */
+/* d (16, 8) += a (16, 16) b (16, 8) */
+TRF__DEVICE void trf__mma(float d[4], const uint32_t a[4], const uint32_t b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+/* Four matrices (8, 8) turned: lanes 8 i .. 8 i + 7 point at the rows of matrix i. */
+TRF__DEVICE void trf__load_turned(uint32_t r[4], const trf__bf16 *row)
+{
+    uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+
+TRF__DEVICE float trf__quick_exp(float x) { return __expf(x); }
+#endif
+
+TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
+{
+    trf__bf16 l, h;
+    trf__narrow(&l, low);
+    trf__narrow(&h, high);
+    return (uint32_t)l.bits | (uint32_t)h.bits << 16;
+}
+
+/* Rows `first` .. of this head of x into shared memory, eight columns at a time; 0 beyond the ends. The rows there
+   are eight numbers longer, so that neighbouring ones lie in other banks. */
+template <int D, int ROWS>
+TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_head *h, int64_t ld, int of_keys,
+                               int first)
+{
+    int n = of_keys ? h->span->n_key : h->span->n_query, d = (int)h->in->d_head;
+    const trf__bf16 *from = (const trf__bf16 *)(const void *)x + h->first;
+    int whole = d % 8 == 0 && ld % 8 == 0 && (uintptr_t)x % 16 == 0;
+    from += (of_keys ? h->span->key : h->span->query) * ld;
+    for (int e = (int)threadIdx.x; e < ROWS * D / 8; e += TRF__MMA_THREADS) {
+        int row = first + e / (D / 8), c = e % (D / 8) * 8;
+        uint4 eight = {0, 0, 0, 0};
+        if (whole && row < n && c < d) eight = *(const uint4 *)(const void *)(from + row * ld + c);
+        else for (int k = 0; k < 8; k++)
+            if (row < n && c + k < d) ((trf__bf16 *)&eight)[k] = from[row * ld + c + k];
+        *(uint4 *)(void *)(to + e / (D / 8) * (D + 8) + c) = eight;
+    }
+}
+
+/* Which weights of a tile are kept: (QUERIES, KEYS / 8), a bit a key. */
+template <int QUERIES, int KEYS>
+TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf__now *now, int query, int key)
+{
+    for (int e = (int)threadIdx.x; e < QUERIES * KEYS / 8; e += TRF__MMA_THREADS)
+        kept[e] = (uint8_t)trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8));
+}
+
+/* The tile's own 64 rows of x, 16 a warp, as the left factor of products; they go through `room`. */
+template <int D>
+TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf__act *x, const trf__gpu_head *h,
+                              int64_t ld, int of_keys)
+{
+    int lane = (int)threadIdx.x % 32;
+    const trf__bf16 *from = room + ((int)threadIdx.x / 32 * 16 + lane / 4) * (D + 8) + lane % 4 * 2;
+    __syncthreads();
+    trf__mma_tile<D, TRF__MMA_ROWS>(room, x, h, ld, of_keys, h->begin);
+    __syncthreads();
+    for (int c = 0; c < D / 16; c++)
+        for (int i = 0; i < 4; i++)
+            a[c][i] = *(const uint32_t *)(const void *)(from + i % 2 * 8 * (D + 8) + c * 16 + i / 2 * 8);
+}
+
+/* s (16, 8 N) = a (16, D) tile^T; of the tile's rows `n` matter. */
+template <int D, int N>
+TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const trf__bf16 *tile, int n)
+{
+    int lane = (int)threadIdx.x % 32;
+    tile += lane / 4 * (D + 8) + lane % 4 * 2;
+    for (int j = 0; j < N; j++) {
+        s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
+        for (int c = 0; c < D / 16 && j * 8 < n; c++) {
+            const trf__bf16 *from = tile + j * 8 * (D + 8) + c * 16;
+            uint32_t b[2] = { *(const uint32_t *)(const void *)from, *(const uint32_t *)(const void *)(from + 8) };
+            trf__mma(s[j], a[c], b);
+        }
+    }
+}
+
+/* out (16, D) += s (16, 8 N) tile */
+template <int D, int N>
+TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], const trf__bf16 *tile, int n)
+{
+    int lane = (int)threadIdx.x % 32;
+    tile += lane % 16 * (D + 8) + lane / 16 * 8;
+    for (int j = 0; j < N / 2; j++) {
+        const float *left = s[2 * j], *right = s[2 * j + 1];
+        uint32_t a[4] = { trf__bf16_pair(left[0], left[1]), trf__bf16_pair(left[2], left[3]),
+                          trf__bf16_pair(right[0], right[1]), trf__bf16_pair(right[2], right[3]) };
+        for (int c = 0; c < D / 16 && j * 16 < n; c++) {
+            uint32_t b[4];
+            trf__load_turned(b, tile + j * 16 * (D + 8) + c * 16);
+            trf__mma(out[2 * c], a, b);
+            trf__mma(out[2 * c + 1], a, b + 2);
+        }
+    }
+}
+
+/* This lane's part of a result, times `factor` of each of its two rows, to the tile's rows of x. */
+template <int D>
+TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const float factor[2], const trf__gpu_head *h,
+                                int64_t ld, int of_keys)
+{
+    for (int e = 0; e < D / 2; e++) {
+        int row = h->begin + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
+        int column = e / 4 * 8 + (int)threadIdx.x % 4 * 2 + e % 2;
+        int64_t at = ((of_keys ? h->span->key : h->span->query) + row) * ld + h->first + column;
+        if (row < h->n && column < h->in->d_head) trf__put<trf__bf16>(x, at, out[e / 4][e % 4] * factor[e / 2 % 2]);
+    }
+}
+
+/* Over the four lanes that share a row. */
+TRF__DEVICE float trf__quad_sum(float x) { return trf__of_warp<2>(x, trf__plus()); }
+TRF__DEVICE float trf__quad_max(float x) { return trf__of_warp<2>(x, trf__larger()); }
+
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_attention(trf__attention a, const trf__now *now,
+                                                                            int64_t groups)
+{
+    enum { KEYS = 64 };
+    TRF__SHARED(trf__bf16, keys, KEYS * (D + 8));
+    TRF__SHARED(trf__bf16, values, KEYS * (D + 8));
+    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
+    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
+        int most = trf__gpu_most(&h);
+        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
+        float out[D / 8][4] = {}, maximum[2] = { -FLT_MAX, -FLT_MAX }, sum[2] = { 0, 0 };
+        uint32_t q[D / 16][4];
+        if (h.begin >= h.n) continue;
+        trf__mma_own<D>(q, keys, a.in.q, &h, a.in.ldq, 0);
+        for (int key = 0; key < most; key += KEYS) {
+            float s[KEYS / 8][4];
+            __syncthreads();
+            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
+            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
+            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
+            __syncthreads();
+            if (h.begin + row / 16 * 16 >= h.n) continue;       /* nothing for this warp */
+            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
+            for (int i = 0; i < 2; i++) {
+                float higher = maximum[i], shrink;
+                for (int j = 0; j < KEYS / 4; j++)
+                    if (key + j / 2 * 8 + t * 2 + j % 2 < seen[i]) higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
+                higher = trf__quad_max(higher);
+                shrink = trf__quick_exp((maximum[i] - higher) * h.scale);
+                maximum[i] = higher;
+                sum[i] *= shrink;
+                for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
+                for (int j = 0; j < KEYS / 4; j++) {
+                    float *e = &s[j / 2][i * 2 + j % 2];
+                    int column = t * 2 + j % 2, bit = kept[(row + i * 8) * (KEYS / 8) + j / 2] >> column & 1;
+                    *e = key + j / 2 * 8 + column < seen[i] ? trf__quick_exp((*e - higher) * h.scale) : 0;
+                    sum[i] += *e;
+                    *e *= bit ? trf__gpu_scale(now, &a.in.drop) : 0;
+                }
+            }
+            trf__mma_columns<D, KEYS / 8>(out, s, values, most - key);
+        }
+        for (int i = 0; i < 2; i++) {
+            int64_t query = h.span->query + h.begin + row + i * 8;
+            float all = trf__quad_sum(sum[i]);
+            sum[i] = all > 0 ? 1 / all : 0;
+            if (h.begin + row + i * 8 >= h.n || !a.stats || t > 0) continue;
+            a.stats[(query * a.in.heads + h.head) * 2] = maximum[i];
+            a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / all;
+        }
+        trf__mma_store<D>(a.out, out, sum, &h, a.in.heads * a.in.d_head, 0);
+    }
+}
+
+/* Whether those kernels can: keys that are not scattered over a cache, heads that fit. */
+TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
+{
+    return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64;
+}
+#define TRF__OF_WIDTH(j, kernel) ((j)->in.d_head <= 16 ? kernel<16> : (j)->in.d_head <= 32 ? kernel<32> : kernel<64>)
+
+/* Starts one of two kernels for groups of the rows of all heads; a span has `most` of them, or fewer. */
+template <class J>
+TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int64_t most,
+                               void (*mma)(J, const trf__now *, int64_t), void (*plain)(J, const trf__now *, int64_t))
+{
+    int can = trf__mma_can(run, &j->in);
+    int64_t groups = trf__ceil_div(most, can ? TRF__MMA_ROWS : TRF__CUDA_WARPS), heads = j->in.n_spans * j->in.heads;
+    if (can) trf__launch<TRF__MMA_THREADS>(run, what, heads * groups, mma, *j, run->now, groups);
+    else trf__launch(run, what, heads * groups, plain, *j, run->now, groups);
+}
+
+TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
+{
+    trf__launch_heads(run, "attention", a, a->in.most_queries, TRF__OF_WIDTH(a, trf__gpu_mma_attention),
+                      TRF__OF_ACT(run, trf__gpu_attention));
+}
+
+/* A block a query, a thread every 256th key. */
+template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
+{
+    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 1, 0);
+    for (int64_t i = blockIdx.x; i < h.n; i += gridDim.x) {
+        float *w = a.weights + i * h.span->n_key, maximum = -FLT_MAX, sum = 0;
+        int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
+        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
+            float s = 0;
+            int64_t key = trf__key_row(&h, k) * a.in.ldk + h.first;
+            for (int64_t c = 0; c < a.in.d_head; c++)
+                s = fmaf(trf__get<A>(a.in.q, q + c), trf__get<A>(a.in.k, key + c), s);
+            w[k] = s;
+            maximum = fmaxf(maximum, s);
+        }
+        maximum = trf__block_max(maximum, room);
+        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) sum += w[k] = expf((w[k] - maximum) * h.scale);
+        sum = trf__block_sum(sum, room);
+        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS) w[k] = k < seen ? w[k] / sum : 0;
+    }
+}
+
+TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
+{
+    trf__launch(run, "attention_weights", a->in.most_queries, TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+/* The weight P of a key for a query, from their q k^T and the query's statistics. */
+TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t query, float s)
+{
+    const float *known = stats + (query * h->in->heads + h->head) * 2;
+    return expf((s - known[0]) * h->scale) * known[1];
+}
+
+/* dq: queries own, keys are the others. */
+template <class A>
+TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
+{
+    TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, values, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
+        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
+        int64_t most = trf__gpu_most(&h), seen = trf__gpu_seen(&h, i);
+        int64_t at = query * ldo + h.first;
+        float delta = 0;
+        for (int64_t c = lane; i < h.n && c < d; c += 32)
+            delta = fmaf(trf__get<A>(a.dout, at + c), trf__get<A>(a.out, at + c), delta);
+        delta = trf__warp_sum(delta);
+        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
+            float dq[TRF__OWN] = {0, 0, 0, 0};
+            for (int64_t key = 0; key < most; key += TRF__OTHERS) {
+                float s = 0, dp = 0;
+                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
+                    __syncthreads();
+                    trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
+                    trf__gpu_tile<A>(values, a.in.v, &h, a.in.ldk, 1, key, c);
+                    __syncthreads();
+                    if (key + lane >= seen) continue;
+                    s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
+                    dp = trf__gpu_dot<A>(dp, a.dout, at + c, values, d - c);
+                }
+                if (key + lane < seen) {
+                    dp *= trf__gpu_weight_factor(&h, now, i, key + lane);
+                    s = trf__gpu_weight(&h, a.stats, query, s) * (dp - delta) * h.scale;
+                }
+                weights[warp * TRF__OTHERS + lane] = s;
+                __syncwarp();
+                trf__gpu_gather<A>(dq, weights + warp * TRF__OTHERS, a.in.k, &h, a.in.ldk, 1, key, seen, c0 + lane);
+                __syncwarp();
+            }
+            for (int o = 0; o < TRF__OWN; o++)
+                if (i < h.n && c0 + lane + 32 * o < d)
+                    trf__put<A>(a.dq, query * a.in.ldq + h.first + c0 + lane + 32 * o, dq[o]);
+        }
+    }
+}
+
+/* dk and dv: keys own, queries are the others. */
+template <class A>
+TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
+{
+    TRF__SHARED(float, queries, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, douts, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, weights, 2 * TRF__CUDA_WARPS * TRF__OTHERS);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 1);
+        int64_t key = h.begin + warp, row = h.span->key + key, d = a.in.d_head, ldo = a.in.heads * d;
+        int64_t n = h.span->n_query, at = row * a.in.ldk + h.first;
+        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
+            float dk[TRF__OWN] = {0, 0, 0, 0}, dv[TRF__OWN] = {0, 0, 0, 0};
+            for (int64_t first = 0; first < n; first += TRF__OTHERS) {
+                int64_t i = first + lane, query = h.span->query + i;
+                float s = 0, dp = 0, delta = 0, p = 0, factor = 0;
+                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
+                    __syncthreads();
+                    trf__gpu_tile<A>(queries, a.in.q, &h, a.in.ldq, 0, first, c);
+                    trf__gpu_tile<A>(douts, a.dout, &h, ldo, 0, first, c);
+                    __syncthreads();
+                    if (i >= n || key >= h.n || key >= trf__keys_seen(&h, i)) continue;
+                    delta = trf__gpu_dot<A>(delta, a.out, query * ldo + h.first + c, douts, d - c);
+                    s = trf__gpu_dot<A>(s, a.in.k, at + c, queries, d - c);
+                    dp = trf__gpu_dot<A>(dp, a.in.v, at + c, douts, d - c);
+                }
+                if (i < n && key < h.n && key < trf__keys_seen(&h, i)) {
+                    factor = trf__gpu_weight_factor(&h, now, i, key);
+                    p = trf__gpu_weight(&h, a.stats, query, s);
+                }
+                to_k[lane] = p * (dp * factor - delta) * h.scale;
+                to_v[lane] = p * factor;
+                __syncwarp();
+                trf__gpu_gather<A>(dk, to_k, a.in.q, &h, a.in.ldq, 0, first, n, c0 + lane);
+                trf__gpu_gather<A>(dv, to_v, a.dout, &h, ldo, 0, first, n, c0 + lane);
+                __syncwarp();
+            }
+            for (int o = 0; o < TRF__OWN; o++) {
+                int64_t c = c0 + lane + 32 * o;
+                if (key >= h.n || c >= d) continue;
+                trf__put<A>(a.dk, at + c, dk[o]);
+                trf__put<A>(a.dv, at + c, dv[o]);
+            }
+        }
+    }
+}
+
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_dq(trf__attention_gradient a,
+                                                                        const trf__now *now, int64_t groups)
+{
+    enum { KEYS = 32 };
+    TRF__SHARED(trf__bf16, tiles, 2 * KEYS * (D + 8));
+    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
+    trf__bf16 *keys = tiles, *values = tiles + KEYS * (D + 8);
+    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
+        int most = trf__gpu_most(&h), ldo = a.in.heads * (int)a.in.d_head;
+        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
+        float dq[D / 8][4] = {}, delta[2] = { 0, 0 }, ones[2] = { 1, 1 };
+        uint32_t q[D / 16][4], dout[D / 16][4];
+        if (h.begin >= h.n) continue;
+        trf__mma_own<D>(dout, tiles, a.dout, &h, ldo, 0);
+        trf__mma_own<D>(q, tiles, a.out, &h, ldo, 0);       /* for delta = dout . out */
+        for (int c = 0; c < D / 16; c++)
+            for (int i = 0; i < 4; i++) {
+                uint32_t x = q[c][i], y = dout[c][i], high = 0xFFFF0000u;
+                delta[i % 2] = fmaf(trf__float_of(x << 16), trf__float_of(y << 16), delta[i % 2]);
+                delta[i % 2] = fmaf(trf__float_of(x & high), trf__float_of(y & high), delta[i % 2]);
+            }
+        delta[0] = trf__quad_sum(delta[0]);
+        delta[1] = trf__quad_sum(delta[1]);
+        trf__mma_own<D>(q, tiles, a.in.q, &h, a.in.ldq, 0);
+        for (int key = 0; key < most; key += KEYS) {
+            float s[KEYS / 8][4], dp[KEYS / 8][4];
+            __syncthreads();
+            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
+            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
+            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
+            __syncthreads();
+            if (h.begin + row / 16 * 16 >= h.n) continue;
+            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
+            trf__mma_rows<D, KEYS / 8>(dp, dout, values, most - key);
+            for (int j = 0; j < KEYS / 8; j++)
+                for (int e = 0; e < 4; e++) {
+                    int column = t * 2 + e % 2, r = row + e / 2 * 8;
+                    float p = 0, factor = 0;
+                    if (key + j * 8 + column < seen[e / 2])
+                        p = trf__gpu_weight(&h, a.stats, h.span->query + h.begin + r, s[j][e]);
+                    if (kept[r * (KEYS / 8) + j] >> column & 1) factor = trf__gpu_scale(now, &a.in.drop);
+                    s[j][e] = p * (dp[j][e] * factor - delta[e / 2]) * h.scale;
+                }
+            trf__mma_columns<D, KEYS / 8>(dq, s, keys, most - key);
+        }
+        trf__mma_store<D>(a.dq, dq, ones, &h, a.in.ldq, 0);
+    }
+}
+
+/* What dk and dv need of a query: what its weights are made with, delta = dout . out, and how many keys it sees. */
+typedef struct trf__known { float maximum, factor, delta; int seen; } trf__known;
+
+/* Of 32 queries, by four threads each. */
+TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient *a, const trf__gpu_head *h,
+                                int first)
+{
+    int64_t i = first + (int)threadIdx.x / 4, at = (h->span->query + i) * a->in.heads + h->head, c;
+    int here = i < h->span->n_query;
+    trf__known q = { 0, 0, 0, 0 };
+    for (c = threadIdx.x % 4; here && c < a->in.d_head; c += 4)
+        q.delta = fmaf(trf__get<trf__bf16>(a->dout, at * a->in.d_head + c),
+                       trf__get<trf__bf16>(a->out, at * a->in.d_head + c), q.delta);
+    q.delta = trf__quad_sum(q.delta);
+    if (here) {
+        q.maximum = a->stats[at * 2];
+        q.factor = a->stats[at * 2 + 1];
+        q.seen = (int)trf__keys_seen(h, i);
+    }
+    if (threadIdx.x % 4 == 0) known[threadIdx.x / 4] = q;
+}
+
+/* Here rows are keys and columns are queries. */
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__attention_gradient a,
+                                                                         const trf__now *now, int64_t groups)
+{
+    enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
+    TRF__SHARED(trf__bf16, tiles, 2 * QUERIES * (D + 8));
+    TRF__SHARED(uint8_t, kept, QUERIES * KEYS / 8);
+    TRF__SHARED(trf__known, known, QUERIES);
+    trf__bf16 *queries = tiles, *douts = tiles + QUERIES * (D + 8);
+    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, KEYS, 1);
+        int n = h.span->n_query, first = 0;
+        float dk[D / 8][4] = {}, dv[D / 8][4] = {}, ones[2] = { 1, 1 };
+        uint32_t k[D / 16][4], v[D / 16][4];
+        if (h.begin >= h.n) continue;
+        if (a.in.causal && h.begin > h.n - n) first = h.begin - (h.n - n);      /* the first that sees one of these */
+        trf__mma_own<D>(k, tiles, a.in.k, &h, a.in.ldk, 1);
+        trf__mma_own<D>(v, tiles, a.in.v, &h, a.in.ldk, 1);
+        for (; first < n; first += QUERIES) {
+            float s[QUERIES / 8][4], ds[QUERIES / 8][4];
+            __syncthreads();
+            trf__mma_tile<D, QUERIES>(queries, a.in.q, &h, a.in.ldq, 0, first);
+            trf__mma_tile<D, QUERIES>(douts, a.dout, &h, a.in.heads * (int)a.in.d_head, 0, first);
+            trf__mma_kept<QUERIES, KEYS>(kept, &h, now, first, h.begin);
+            trf__mma_known(known, &a, &h, first);
+            __syncthreads();
+            if (h.begin + row / 16 * 16 >= h.n) continue;
+            trf__mma_rows<D, QUERIES / 8>(s, k, queries, n - first);
+            trf__mma_rows<D, QUERIES / 8>(ds, v, douts, n - first);
+            for (int j = 0; j < QUERIES / 8; j++)
+                for (int e = 0; e < 4; e++) {
+                    int column = j * 8 + t * 2 + e % 2, r = row + e / 2 * 8;
+                    const trf__known *q = &known[column];
+                    float p = 0, factor = 0;
+                    if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale) * q->factor;
+                    if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1) factor = trf__gpu_scale(now, &a.in.drop);
+                    s[j][e] = p * factor;
+                    ds[j][e] = p * (ds[j][e] * factor - q->delta) * h.scale;
+                }
+            trf__mma_columns<D, QUERIES / 8>(dv, s, douts, n - first);
+            trf__mma_columns<D, QUERIES / 8>(dk, ds, queries, n - first);
+        }
+        trf__mma_store<D>(a.dk, dk, ones, &h, a.in.ldk, 1);
+        trf__mma_store<D>(a.dv, dv, ones, &h, a.in.ldk, 1);
+    }
+}
+
+TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
+{
+    trf__launch_heads(run, "attention_gradient", a, a->in.most_queries, TRF__OF_WIDTH(a, trf__gpu_mma_dq),
+                      TRF__OF_ACT(run, trf__gpu_attention_dq));
+    trf__launch_heads(run, "attention_gradient", a, a->in.most_keys, TRF__OF_WIDTH(a, trf__gpu_mma_dkv),
+                      TRF__OF_ACT(run, trf__gpu_attention_dkv));
+}
+
+#endif
+
+// >>cuda-norm
+
+/* feature(column) for a lane's part of a row: every 32nd unit, in all passes: it reads what it wrote itself. */
+template <class Do> TRF__DEVICE void trf__lane_features(int64_t d, Do feature)
+{
+    for (int64_t unit = threadIdx.x % 32; unit < trf__units(d); unit += 32)
+        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) feature(trf__feature(unit, k));
+}
+
+/* A warp a row. */
+template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
+{
+    int lane = (int)threadIdx.x % 32;
+    int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
+    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows; row += warps) {
+        const trf__act *s = j.sub ? j.s : j.x;
+        float begin, mean, r, sum = 0, squares = 0;
+        for (int64_t unit = lane; j.sub && unit < trf__units(d); unit += 32) {
+            float factor[TRF__UNIT];
+            trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
+            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
+                int64_t at = row * d + trf__feature(unit, k);
+                trf__put<A>(j.s, at, fmaf(trf__get<A>(j.sub, at), factor[k], trf__get<A>(j.x, at)));
+            }
+        }
+        if (!j.y) continue;
+        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);   /* see trf__norm_row */
+        trf__lane_features(d, [&](int64_t c) { sum += trf__get<A>(s, row * d + c) - begin; });
+        mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
+        trf__lane_features(d, [&](int64_t c) {
+            float centered = trf__get<A>(s, row * d + c) - mean;
+            squares = fmaf(centered, centered, squares);
+        });
+        squares = trf__warp_sum(squares);
+        if (j.rule == TRF_NORM_ANNOTATED)
+            r = (float)(1 / (sqrt((double)squares / (double)(d > 1 ? d - 1 : 1)) + j.epsilon));
+        else r = (float)(1 / sqrt((double)squares / (double)d + j.epsilon));
+        trf__lane_features(d, [&](int64_t c) {
+            trf__put<A>(j.y, row * d + c,
+                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c] : 0));
+        });
+        if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
+    }
+}
+
+TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
+{
+    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS), TRF__OF_ACT(run, trf__gpu_add_norm), *j,
+                run->now);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+template <class A> TRF__DEVICE float trf__gpu_norm_dy(const trf__norm_gradient *j, int64_t at)
+{
+    return trf__get<A>(j->dy, at) + (j->dy2 ? trf__get<A>(j->dy2, at) : 0);
+}
+
+/* A warp a row, as in the forward. A lane has read its own dy, dy2 and ds_in when it writes there. */
+template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j, const trf__now *now)
+{
+    int lane = (int)threadIdx.x % 32;
+    int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
+    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows; row += warps) {
+        float mean = 0, r = 1, average = 0, pull = 0, sum = 0, dot = 0;
+        if (j.gain) {
+            double slope;
+            mean = j.stats[2 * row];
+            r = j.stats[2 * row + 1];
+            trf__lane_features(d, [&](int64_t c) {
+                float g = trf__gpu_norm_dy<A>(&j, row * d + c);
+                sum = fmaf(g, j.gain[c], sum);
+                dot = fmaf(g * (trf__get<A>(j.s, row * d + c) - mean), j.gain[c], dot);
+            });
+            sum = trf__warp_sum(sum);
+            dot = trf__warp_sum(dot);
+            slope = (double)r * (double)r / (double)d;
+            if (j.rule == TRF_NORM_ANNOTATED) {
+                double deviation = 1 / (double)r - j.epsilon;
+                slope = deviation > 0 && d > 1 ? (double)r / ((double)(d - 1) * deviation) : 0;
+            }
+            average = j.rule == TRF_NORM_RMS ? 0 : (float)(-(double)sum / (double)d);
+            pull = (float)(-slope * (double)dot);
+        }
+        for (int64_t unit = lane; unit < trf__units(d); unit += 32) {
+            float factor[TRF__UNIT];
+            if (j.dsub) trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
+            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
+                int64_t c = trf__feature(unit, k), at = row * d + c;
+                float ds = trf__gpu_norm_dy<A>(&j, at);
+                if (j.gain) {
+                    ds = fmaf(trf__get<A>(j.s, at) - mean, pull, fmaf(ds, j.gain[c], average));
+                    ds = fmaf(ds, r, j.ds_in ? trf__get<A>(j.ds_in, at) : 0);
+                }
+                trf__put<A>(j.ds, at, ds);
+                if (j.dsub) trf__put<A>(j.dsub, at, ds * factor[k]);
+            }
+        }
+    }
+}
+
+/* Of dgain and dbias. */
+template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j)
+{
+    TRF__SHARED(float, room, TRF__CUDA_THREADS);
+    trf__sum_slices<2>(&j, room, [&](int64_t r, int64_t c, float *sums) {
+        float g = trf__gpu_norm_dy<A>(&n, r * j.ld + c);
+        sums[0] = fmaf(g, (trf__get<A>(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1], sums[0]);
+        sums[1] += g;
+    });
+}
+
+/* Columns that are more than the room has are summed in pieces. */
+TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
+{
+    int64_t c, most = TRF__CUDA_SUMS / 2;
+    for (c = 0; n->gain && c < n->d; c += most) {
+        trf__column_sums_job j = trf__sums_job(run, 2, n->rows, trf__min64(most, n->d - c), n->first);
+        trf__norm_gradient piece = *n;
+        piece.dy = trf__act_at(run, (trf__act *)(uintptr_t)n->dy, c);
+        piece.dy2 = trf__act_at(run, (trf__act *)(uintptr_t)n->dy2, c);
+        piece.s = trf__act_at(run, (trf__act *)(uintptr_t)n->s, c);
+        j.ld = n->d;
+        j.sums[0] = n->dgain + c; j.sums[1] = n->dbias ? n->dbias + c : NULL;
+        trf__launch(run, "norm_gradient", trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_norm_sums), piece, j);
+        trf__launch(run, "norm_gradient", trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
+    }
+    trf__launch(run, "norm_gradient", trf__ceil_div(n->rows, TRF__CUDA_WARPS),
+                TRF__OF_ACT(run, trf__gpu_norm_gradient), *n, run->now);
+}
+
+#endif
+
+// >>cuda-pool      a block a sequence, a thread a column
+
+template <class A> TRF__KERNEL void trf__gpu_pool(trf__pool j)
+{
+    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
+        const trf__span *span = &j.spans[s];
+        int64_t n = trf__pooled(span, j.most);
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float sum = 0;
+            for (int64_t r = 0; r < n; r++) sum += trf__get<A>(j.from, (span->query + r) * j.d + c);
+            trf__put<A>(j.to, s * j.d + c, n > 0 ? sum * (1 / (float)n) : 0);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_pool(const trf__run *run, const trf__pool *j)
+{
+    trf__launch<128>(run, "pool", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool), *j);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool j)
+{
+    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
+        const trf__span *span = &j.spans[s];
+        int64_t n = trf__pooled(span, j.most);
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float share = n > 0 ? trf__get<A>(j.from, s * j.d + c) * (1 / (float)n) : 0;
+            for (int64_t r = 0; r < span->n_query; r++)
+                trf__put<A>(j.to, (span->query + r) * j.d + c, r < n ? share : 0);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool *j)
+{
+    trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient), *j);
+}
+
+#endif
+
+// >>cuda-loss      the vocabulary, in chunks of rows whose logits fit into the room
+
+/* Every chunk reads and writes the whole (vocab, d) gradient, which is less than a tenth of what its logits move if
+   it has 8 d rows; but no more than 2^28 logits, and 256 rows at least. */
+TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
+{
+    int64_t most = trf__times(8, d);
+    most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
+    return trf__max64(1, trf__min64(rows, most));
+}
+
+TRF__FN size_t trf__cuda_loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab, int64_t d,
+                                  trf__act **logits, int32_t **hit)
+{
+    trf__cursor cursor = trf__cursor_at(room);
+    *logits = (trf__act *)trf__take(&cursor, trf__cuda_chunk(rows, vocab, d),
+                                    trf__bytes(vocab, trf__cuda_element(device)));
+    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    return cursor.used;
+}
+
+TRF__FN size_t trf__cuda_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int)
+{
+    trf__act *logits;
+    int32_t *hit;
+    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, &logits, &hit);
+}
+
+/* A block a row; a thread every 256th logit. */
+template <class A>
+TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit, int64_t row0, int64_t rows)
+{
+    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        A *z = (A *)(void *)logits + r * l.vocab;
+        float maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
+        int64_t row = row0 + r, c;
+        int32_t target = l.targets[row];
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
+            maximum = fmaxf(maximum, trf__wide(z[c]));
+        maximum = trf__block_max(maximum, room);
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+            sum += expf(trf__wide(z[c]) - maximum);
+            total += fmaf(trf__wide(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
+        }
+        sum = trf__block_sum(sum, room);
+        total = trf__block_sum(total, room);
+        at_target = target >= 0 ? trf__wide(z[target]) : 0;
+        at_zero = target >= 0 && l.zero_column >= 0 ? trf__wide(z[l.zero_column]) : 0;
+        __syncthreads();                /* everybody has read them: z becomes dz */
+        if (threadIdx.x == 0) {
+            double log_sum = log((double)sum), all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
+            double zero = l.zero_column >= 0 ? (double)at_zero - (double)maximum - log_sum : 0;
+            double nll = (double)maximum - (double)at_target + log_sum, loss = (l.on - l.off) * nll;
+            if (l.off != 0) loss -= l.off * (all - zero);
+            l.row_nll[row] = target < 0 ? 0 : nll;
+            l.row_loss[row] = target < 0 ? 0 : loss - l.entropy;
+            hit[row] = target >= 0 && at_target >= maximum;
+        }
+        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
+            float dz = target < 0 ? 0 : fmaf(expf(trf__wide(z[c]) - maximum), 1 / sum, (float)-l.off);
+            if (c == target) dz -= (float)(l.on - l.off);
+            if (target >= 0 && c == l.zero_column) dz += (float)l.off;
+            trf__narrow(&z[c], dz);
+        }
+    }
+}
+
+/* One block. */
+TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int32_t *hit)
+{
+    TRF__SHARED(double, room, TRF__CUDA_WARPS);
+    trf__sums sums = {0, 0, 0, 0};
+    for (int64_t i = threadIdx.x; i < l.rows; i += TRF__CUDA_THREADS) {
+        sums.loss += l.row_loss[i];
+        sums.nll += l.row_nll[i];
+        sums.correct += hit[i];
+        sums.tokens += l.targets[i] >= 0;
+    }
+    sums.loss = trf__block_sum(sums.loss, room);
+    sums.nll = trf__block_sum(sums.nll, room);
+    sums.correct = trf__block_sum(sums.correct, room);
+    sums.tokens = trf__block_sum(sums.tokens, room);
+    if (threadIdx.x == 0) trf__loss_told(&l, now, &sums);
+}
+
+TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
+{
+    int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
+    trf__linear z;
+    int32_t *hit;
+    z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
+    trf__cuda_loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
+    /* once without rows too: `first` sets the gradients of the weight */
+    for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
+        z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
+        z.rows = rows = trf__min64(chunk, l->rows - row0);
+        trf__cuda_project(run, "cross_entropy", &z, 0);
+        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, z.y, hit, row0, rows);
+#if !defined(TRF_NO_TRAIN)
+        if (l->dx) {
+            trf__linear_dx dx;
+            trf__linear_dw dw;
+            TRF__ZERO(dx);
+            dx.dx = trf__act_at(run, l->dx, row0 * l->d); dx.dy = z.y; dx.w = l->w;
+            dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
+            trf__cuda_linear_dx(run, &dx);
+            TRF__ZERO(dw);
+            dw.dw = l->dw; dw.dy = z.y; dw.x = z.x;
+            dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
+            dw.first = l->first && row0 == 0;
+            if (l->dw) trf__cuda_linear_dw(run, &dw, 1);
+            if (l->db) trf__cuda_column_sums(run, "cross_entropy", l->db, z.y, rows, l->vocab, dw.first);
+        }
+#endif
+    }
+    trf__launch(run, "cross_entropy", 1, trf__gpu_loss_sums, *l, run->now, hit);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+// >>cuda-adam      clip and adam
+
+/* A block a tile: its sum of squares. */
+TRF__KERNEL void trf__gpu_squares(trf__clip j)
+{
+    TRF__SHARED(double, room, TRF__CUDA_WARPS);
+    for (int64_t t = blockIdx.x; t < j.n_tiles; t += gridDim.x) {
+        const float *x = j.gradients + j.tiles[t].begin;
+        double sum = 0;
+        for (int64_t i = threadIdx.x; i < j.tiles[t].n; i += TRF__CUDA_THREADS) sum += (double)x[i] * (double)x[i];
+        sum = trf__block_sum(sum, room);
+        if (threadIdx.x == 0) j.partial[t] = sum;
+    }
+}
+
+/* The first tile with a number that is not finite, or -1, for the whole block. */
+TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *room)
+{
+    for (int64_t t = 0; t < j->n_tiles; t++) {
+        double bad = 0;
+        if (trf__is_finite(j->partial[t])) continue;
+        for (int64_t i = threadIdx.x; i < j->tiles[t].n; i += TRF__CUDA_THREADS)
+            bad += !trf__is_finite((double)j->gradients[j->tiles[t].begin + i]);
+        if (trf__block_sum(bad, room) > 0) return t;
+    }
+    return -1;
+}
+
+/* One block: the verdict. */
+TRF__KERNEL void trf__gpu_verdict(trf__clip j)
+{
+    TRF__SHARED(double, room, TRF__CUDA_WARPS);
+    double sum = 0;
+    int64_t bad = -1;
+    for (int64_t t = threadIdx.x; t < j.n_tiles; t += TRF__CUDA_THREADS) sum += j.partial[t];
+    sum = trf__block_sum(sum, room);
+    if (!trf__is_finite(sum)) bad = trf__gpu_bad_tile(&j, room);
+    if (threadIdx.x == 0) trf__judge(&j, sum, bad);
+}
+
+TRF__FN void trf__cuda_clip(const trf__run *run, const trf__clip *j)
+{
+    trf__launch(run, "clip", j->n_tiles, trf__gpu_squares, *j);
+    trf__launch(run, "clip", 1, trf__gpu_verdict, *j);
+}
+
+/* beta old + (1 - beta) x */
+TRF__DEVICE float trf__gpu_mean(float old, float x, double beta)
+{
+    return beta < 0.5 ? fmaf((float)beta, old - x, x) : fmaf((float)(1 - beta), x - old, old);
+}
+
+/* A block a tile. */
+TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
+{
+    TRF__SHARED(trf__adam_job, job, 1);
+    const float most = (float)TRF__MOST_GRADIENT;
+    float rate, v_scale, inside, outside, least_root, scale1, scale2;
+    if (a.verdict->skipped) return;
+    for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
+        int decay = a.tiles[t].decay;
+        float l2, shrink;
+        if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, a.tiles[t].missed, now->learning_rate);
+        __syncthreads();
+        rate = (float)-job->rate; v_scale = (float)job->v_scale;
+        inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
+        scale1 = (float)job->scale1; scale2 = (float)job->scale2; least_root = (float)job->least_root;
+        l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
+        for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
+            int64_t i = a.tiles[t].begin + k;
+            float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)), moved;
+            float m = trf__gpu_mean(a.m[i], g, a.beta1);
+            float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
+            moved = fmaxf(sqrtf(fmaf(v, v_scale, inside)), least_root) + outside;
+            moved = fmaf(rate, m / moved, fmaf(shrink, p, p));
+            if (!(moved - moved < 1)) moved = p;            /* infinity - infinity is not less */
+            a.p[i] = moved;
+            if (a.copy) trf__narrow((trf__bf16 *)a.copy + i, moved);
+            a.m[i] = m; a.v[i] = v;
+        }
+        __syncthreads();                /* before the next tile's job */
+    }
+}
+
+TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
+{
+    trf__launch(run, "adam", a->n_tiles, trf__gpu_adam, *a, run->now);
+}
+
+#endif
+
+// >>cuda-top       what search asks of a row of logits, and which rows its rows continue
+
+enum { TRF__TOP_EACH = 8, TRF__TOP_SLICE = TRF__TOP_EACH * TRF__CUDA_THREADS };   /* logits: a thread's, a block's */
+
+/* Rows are cut into slices, so that few rows of a large vocabulary are work for many blocks. */
+typedef struct trf__top_parts {
+    int64_t slices;
+    float *sums;                /* (rows, slices, 2) maximum, and sum of exponentials above it */
+    uint64_t *keys;             /* (rows, slices, n) the best of a slice, best first; 0: no more */
+    float *logits;              /* (rows, vocab) */
+} trf__top_parts;
+
+TRF__FN size_t trf__cuda_top_cut(void *room, int64_t rows, int64_t vocab, int64_t n, trf__top_parts *p)
+{
+    trf__cursor cursor = trf__cursor_at(room);
+    p->slices = trf__ceil_div(vocab, TRF__TOP_SLICE);
+    p->sums = (float *)trf__take(&cursor, rows, trf__bytes(p->slices, 2 * sizeof(float)));
+    p->keys = (uint64_t *)trf__take(&cursor, rows, trf__bytes(p->slices, trf__bytes(n, sizeof(uint64_t))));
+    p->logits = (float *)trf__take(&cursor, rows, trf__bytes(vocab, sizeof(float)));
+    return cursor.used;
+}
+
+TRF__FN size_t trf__cuda_top_room(const trf_device *, int64_t rows, int64_t vocab, int64_t n)
+{
+    trf__top_parts parts;
+    return trf__cuda_top_cut(NULL, rows, vocab, n, &parts);
+}
+
+/* A logit and its id as a number that is the larger the better it is: the logit first, of equal ones the lower id.
+   A float's bits are in order once those of negative ones are turned over; -0 becomes 0. */
+TRF__DEVICE uint64_t trf__top_key(float z, int64_t id)
+{
+    uint32_t u = trf__float_bits(z + 0.0f);
+    return (uint64_t)(u >> 31 ? ~u : u | 0x80000000u) << 32 | (uint32_t)~id;
+}
+
+/* A block a slice, a thread every 256th logit of it: the best one, then, without it, the next, and so on. */
+TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
+{
+    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
+    for (int64_t tile = blockIdx.x; tile < t.rows * p.slices; tile += gridDim.x) {
+        int64_t row = tile / p.slices, begin = tile % p.slices * TRF__TOP_SLICE + threadIdx.x;
+        int32_t only = t.only ? t.only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t.eos : -1;
+        float z[TRF__TOP_EACH], maximum = -FLT_MAX, sum = 0;
+        uint64_t keys[TRF__TOP_EACH];
+        for (int i = 0; i < TRF__TOP_EACH; i++) {
+            int64_t c = begin + i * TRF__CUDA_THREADS;
+            z[i] = c < t.vocab && c != without ? p.logits[row * t.vocab + c] : -INFINITY;
+            bool banned = c == t.banned[0] || c == t.banned[1] || c == t.banned[2];
+            keys[i] = z[i] > -INFINITY && !banned ? trf__top_key(z[i], c) : 0;
+            maximum = fmaxf(maximum, z[i]);
+        }
+        maximum = trf__block_max(maximum, room);
+        for (int i = 0; i < TRF__TOP_EACH; i++) sum += expf(z[i] - maximum);
+        sum = trf__block_sum(sum, room);
+        if (threadIdx.x == 0) { p.sums[2 * tile] = maximum; p.sums[2 * tile + 1] = sum; }
+        for (int64_t k = 0; only < 0 && k < t.n; k++) {
+            uint64_t next = 0;
+            for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] > next) next = keys[i];
+            next = trf__block_max(next, best);
+            for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] == next) keys[i] = 0;
+            if (threadIdx.x == 0) p.keys[tile * t.n + k] = next;
+        }
+    }
+}
+
+/* A block a row: what its slices have found. */
+TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
+{
+    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
+    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
+        const float *sums = p.sums + 2 * row * p.slices;
+        const uint64_t *keys = p.keys + row * p.slices * t.n;
+        int32_t only = t.only ? t.only[row] : TRF__ANY;
+        float maximum = -FLT_MAX, sum = 0;
+        uint64_t last = UINT64_MAX;
+        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS) maximum = fmaxf(maximum, sums[2 * s]);
+        maximum = trf__block_max(maximum, room);
+        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
+            sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
+        double lse = (double)maximum + log((double)trf__block_sum(sum, room));
+        for (int64_t i = 0; i < t.n; i++) {
+            uint64_t next = 0;
+            for (int64_t k = threadIdx.x; only < 0 && k < p.slices * t.n; k += TRF__CUDA_THREADS)
+                if (keys[k] > next && keys[k] < last) next = keys[k];
+            last = trf__block_max(next, best);
+            int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
+            if (threadIdx.x != 0) continue;
+            t.ids[row * t.n + i] = id;
+            t.log_probabilities[row * t.n + i] = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id] - lse;
+        }
+    }
+}
+
+TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
+{
+    trf__top_parts parts;
+    trf__linear z;
+    trf__cuda_top_cut(t->room, t->rows, t->vocab, t->n, &parts);
+    z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
+    z.rows = t->rows; z.out = t->vocab; z.in = t->d;
+    trf__cuda_project(run, "top", &z, 1);
+    trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
+    trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
+}
+
+/* A block a row, a thread a token of its past. */
+TRF__KERNEL void trf__gpu_ancestors(trf__ancestors j)
+{
+    for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
+        for (int32_t i = (int32_t)threadIdx.x; i <= j.position[r]; i += (int32_t)blockDim.x)
+            j.to[r * j.stride + i] = i < j.position[r] ? j.from[j.parents[r] * j.stride + i] : j.slots[r];
+}
+
+TRF__FN void trf__cuda_ancestors(const trf__run *run, const trf__ancestors *j)
+{
+    trf__launch<128>(run, "ancestors", j->rows, trf__gpu_ancestors, *j);
+}
+
+/* A block a row. */
+template <class A> TRF__KERNEL void trf__gpu_remember(trf__remember j)
+{
+    for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
+        for (int64_t c = threadIdx.x; c < j.width && j.slots[r] >= 0; c += blockDim.x)
+            ((A *)(void *)j.cache)[j.slots[r] * j.width + c] = ((const A *)(const void *)j.fresh)[r * j.width + c];
+}
+
+TRF__FN void trf__cuda_remember(const trf__run *run, const trf__remember *j)
+{
+    trf__launch<128>(run, "remember", j->rows, TRF__OF_ACT(run, trf__gpu_remember), *j);
+}
+
+// >>cuda-advance
+
+/* One block, a thread a sentence: each runs its search; its rows are behind those of lower threads. */
+TRF__KERNEL void trf__gpu_advance(trf__advance a)
+{
+    TRF__SHARED(int32_t, rows, TRF__CUDA_THREADS);
+    trf__progress now = trf__advance_from(&a);
+    int32_t end = a.progress->n_live + a.begin;
+    for (int32_t k0 = now.n_live; k0 < end; k0 += TRF__CUDA_THREADS) {
+        int32_t k = k0 + (int32_t)threadIdx.x, live = 0, place = 0, before = 0, number = now.n_live, row = now.rows;
+        if (k < end) {
+            before = a.begin ? 0 : a.starts[k];
+            place = trf__advance_sentence(&a, k);
+            live = a.beams[place].live;
+        }
+        rows[threadIdx.x] = live;
+        __syncthreads();
+        for (int32_t t = 0; t < TRF__CUDA_THREADS; t++) {
+            if (t == (int32_t)threadIdx.x) { number = now.n_live; row = now.rows; }
+            now.n_live += rows[t] > 0;
+            now.rows += rows[t];
+        }
+        __syncthreads();                /* all have read their place before anybody takes another's */
+        if (live > 0) trf__advance_rows(&a, place, number, row, before, now.at);
+    }
+    for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS) trf__advance_nobody(&a, r);
+    for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS) a.cross[k].n_query = 0;
+    __syncthreads();                    /* all have read how far it was */
+    if (threadIdx.x == 0) *a.progress = now;
+}
+
+TRF__FN void trf__cuda_advance(const trf__run *run, const trf__advance *a)
+{
+    trf__launch(run, "advance", 1, trf__gpu_advance, *a);
+}
+
+// >>cuda-state
+
+/* Whether this program has kernels for the device, or why not. */
+TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
+{
+    trf__on_device here(device->index);
+    cudaFuncAttributes attributes;
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e == cudaSuccess && n > 0 && device->index >= n)
+        return trf__fail(err, TRF_E_BACKEND, -1, "device.index",
+                         "this machine has %d CUDA devices, got number %d", n, device->index);
+    if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_ancestors);
+    (void)cudaGetLastError();
+    if (e != cudaSuccess || n == 0)
+        return trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA device %d cannot be used: %s",
+                         device->index, e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
+    return TRF_OK;
+}
+
+TRF__FN size_t trf__cuda_state_bytes(const trf__run *, int64_t, int64_t, int64_t)
+{
+    return sizeof(trf__cuda) + TRF__CUDA_WORKSPACE + TRF__CUDA_SUMS * sizeof(float);
+}
+
+/* Nothing depends on the length of sequences. */
+TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, int64_t, trf_error *) { return TRF_OK; }
+
+TRF__FN void trf__cuda_close(trf__run *run)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__on_device here(run->device.index);
+    int i;
+    if (!cuda) return;
+    (void)cudaStreamSynchronize(cudaStreamLegacy);
+    for (i = 0; i < TRF__CUDA_STAGES; i++) {
+        if (cuda->stages[i].read) (void)cudaEventDestroy(cuda->stages[i].read);
+        if (cuda->stages[i].memory) (void)cudaFreeHost(cuda->stages[i].memory);
+    }
+    for (i = 0; i < TRF__CUDA_LISTS; i++)
+        if (cuda->lists[i].graph) (void)cudaGraphExecDestroy(cuda->lists[i].graph);
+    if (cuda->recorder) (void)cudaStreamDestroy(cuda->recorder);
+    if (cuda->preference) (void)cublasLtMatmulPreferenceDestroy(cuda->preference);
+    if (cuda->lt) (void)cublasLtDestroy(cuda->lt);
+    if (cuda->workspace) (void)cudaFree(cuda->workspace);
+    if (cuda->sums) (void)cudaFree(cuda->sums);
+    trf__free(&run->hooks, cuda, sizeof *cuda);
+    run->state = NULL;
+}
+
+/* Events, a stream and cuBLASLt's handle, or which of them could not be had. */
+TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
+{
+    uint64_t workspace = TRF__CUDA_WORKSPACE;
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    int i;
+    for (i = 0; i < TRF__CUDA_STAGES; i++)
+        if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess) return "an event";
+    if (cudaStreamCreateWithFlags(&cuda->recorder, cudaStreamNonBlocking) != cudaSuccess) return "a stream";
+    if (cublasLtCreate(&cuda->lt)) return "cuBLASLt";
+    if (cublasLtMatmulPreferenceCreate(&cuda->preference) ||
+        cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                             sizeof workspace) ||
+        cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
+                                             sizeof sums)) return "cuBLASLt's preference";
+    return NULL;
+}
+
+TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
+{
+    trf__cuda *cuda = (trf__cuda *)trf__alloc_zeroed(&run->hooks, sizeof *cuda);
+    trf__on_device here(run->device.index);
+    trf_status status = TRF_OK;
+    const char *missing;
+    if (!cuda) return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
+    run->state = cuda;
+    missing = trf__cuda_make(cuda);
+    if (missing) status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be made", missing);
+    else if (cudaMalloc(&cuda->workspace, TRF__CUDA_WORKSPACE) != cudaSuccess ||
+             cudaMalloc((void **)&cuda->sums, TRF__CUDA_SUMS * sizeof(float)) != cudaSuccess)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory of the device for the scratch of products");
+    if (status != TRF_OK) { (void)cudaGetLastError(); trf__cuda_close(run); }
+    return status;
+}
+
+#define TRF__CUDA_OP(name, type) , trf__cuda_##name
+#define TRF__CUDA_TABLE \
+    0, 8, trf__cuda_probe, trf__cuda_open, trf__cuda_reserve, trf__cuda_close, trf__cuda_state_bytes, \
+    trf__cuda_alloc, trf__cuda_free, trf__cuda_zero, trf__cuda_copy, trf__cuda_upload, trf__cuda_download, \
+    trf__cuda_fetch, trf__cuda_feed, \
+    trf__cuda_sync, trf__cuda_stream_of, trf__cuda_fill, trf__cuda_replay, trf__cuda_asked, trf__cuda_element, \
+    trf__cuda_loss_room, trf__cuda_top_room, trf__cuda_copy_bytes TRF__OPS(TRF__CUDA_OP) \
+    TRF__AND_DW(trf__cuda_linear_dw)
+
+#if defined(TRF_COLUMN)
+extern "C" {
+extern const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN);
+const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__TEXT(TRF_COLUMN), TRF__CUDA_TABLE };
+}
+#else
+static const trf__backend *trf__cuda_backend(void)
+{
+    static const trf__backend backend = { "cuda", TRF__CUDA_TABLE };
+    return &backend;
+}
+#endif
+
+#endif /* TRF__CUDA */
+
 #endif /* implementation or column */
 
 // MIT License
