@@ -2078,6 +2078,11 @@ TRF__FN trf_status trf__hooks_check(const trf_hooks *hooks, trf_error *err)
                      hooks->alloc ? "alloc" : "free");
 }
 
+TRF__FN int trf__cancelled(const trf_hooks *hooks)
+{
+    return hooks->cancel && hooks->cancel(hooks->user);
+}
+
 TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
 {
     if (!trf__cancelled(hooks)) return TRF_OK;
@@ -2088,11 +2093,6 @@ TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
 TRF__FN void trf__log(const trf_hooks *hooks, int level, const char *message)
 {
     if (hooks->log) (hooks->log)(hooks->user, level, message);
-}
-
-TRF__FN int trf__cancelled(const trf_hooks *hooks)
-{
-    return hooks->cancel && hooks->cancel(hooks->user);
 }
 
 enum { TRF__ALIGN = 64, TRF__HUGE_PAGE = 1 << 21 };
@@ -2209,7 +2209,7 @@ TRF__FN int64_t trf__times(int64_t a, int64_t b)
 }
 
 /* A sum of counts, none negative: INT64_MAX if it is beyond that. */
-TRF__FN int64_t trf__plus(int64_t a, int64_t b) { return b > INT64_MAX - a ? INT64_MAX : a + b; }
+TRF__FN int64_t trf__add_counts(int64_t a, int64_t b) { return b > INT64_MAX - a ? INT64_MAX : a + b; }
 
 TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -2291,6 +2291,56 @@ TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF
 TRF__FN int32_t trf__n_logits(const trf_config *c)
 {
     return trf__has_target(c) ? c->target_vocab : trf__has_labels(c) ? c->n_labels : c->source_vocab;
+}
+
+/* Checks how long the sequences of a side are. `extra` tokens are added to each. */
+TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t max_length, const char *side,
+                                      int64_t *rows, int64_t *longest, trf_error *err)
+{
+    int32_t i;
+    if (x->count < 0 || (x->count > 0 && !x->lengths))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "%s needs a count and lengths, got count %d", side,
+                         x->count);
+    *rows = (int64_t)extra * x->count;
+    for (i = 0; i < x->count; i++) {
+        if (x->lengths[i] < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, side, "length of %s sequence %d must not be negative, got %d",
+                             side, i, x->lengths[i]);
+        if ((int64_t)x->lengths[i] + extra > max_length)
+            return trf__fail(err, TRF_E_LIMIT, i, side,
+                             "%s sequence %d: %d token%s and %d added make more than "
+                             "max_length = %d", side, i, x->lengths[i],
+                             trf__plural(x->lengths[i]), extra, max_length);
+        if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
+        *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
+        *rows += x->lengths[i];
+    }
+    if (*rows > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, *rows, side, "a batch may have %d %s tokens, got %lld", INT32_MAX, side,
+                         (long long)*rows);
+    return TRF_OK;
+}
+
+/* Checks one side: lengths, with `extra` tokens added to each, and ids: special are only unk and, if `eos`, EOS. */
+TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int eos, int extra,
+                                   const char *side, int64_t *rows, int64_t *longest, trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    TRF__TRY(trf__check_lengths(x, extra, c->max_length, side, rows, longest, err));
+    for (i = 0; i < x->count; i++)
+        for (k = 0; k < x->lengths[i]; k++, at++) {
+            int32_t id = x->ids[at];
+            if (eos && id == c->eos) continue;
+            if (id < 0 || id >= vocab)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
+                                 "%s sequence %d, position %d: id must be below %d, got %d", side, i, k, vocab, id);
+            if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
+                                 "%s sequence %d, position %d: special id %d; the library itself adds BOS and EOS",
+                                 side, i, k, id);
+        }
+    return TRF_OK;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -2740,8 +2790,19 @@ typedef struct trf__now {
     double learning_rate, source_tokens;        /* source_tokens: of this batch, only counted, into the slots */
 } trf__now;
 
-/* What a list of ops is made from, besides what it reads on the device: lists of equal shapes are the same list. */
-typedef struct trf__shape { int64_t n[16]; } trf__shape;
+/* The largest batch that an object has room for, and whether each layer's activations are computed again. */
+typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest, recompute; } trf__limits;
+
+/* What decides which ops a list has and where they read and write: lists of equal shapes are the same list. */
+typedef struct trf__shape {
+    int64_t arena, block;               /* addresses: the activations, and the numbers that change */
+    int64_t variant;                    /* what else tells two lists of an object apart */
+    trf__limits limits;                 /* by which the arena is cut */
+    int64_t encoder_rows, encoder_spans, encoder_groups, encoder_longest;
+    int64_t decoder_rows, decoder_spans, decoder_groups, decoder_longest;
+    int64_t cache_rows, cache_length, cache_area, cache_self_area;
+    int64_t wanted;                     /* best tokens of a row */
+} trf__shape;
 
 /* Who computes has one of these; a model, which only owns memory, has one without a state. */
 typedef struct trf__run {
@@ -3092,6 +3153,203 @@ typedef struct trf__backend {
 } trf__backend;
 
 enum { TRF__DW_MOST = 3 };      /* weight gradients in one call */
+
+/* The shape of a list of ops over an arena that was cut by these limits; block: where the numbers that change lie. */
+TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, const void *block, int64_t variant)
+{
+    trf__shape shape;
+    TRF__ZERO(shape);
+    shape.arena = (int64_t)(intptr_t)arena;
+    shape.block = (int64_t)(intptr_t)block;
+    shape.variant = variant;
+    shape.limits = *limits;
+    return shape;
+}
+
+typedef trf_status (*trf__issue)(void *job, trf_error *err);
+
+/* Runs a list of ops: plays the recording of a list of this shape again if the device has one, else issues the ops
+   one by one; a device that records while they are issued asks for all of them once more. */
+TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, trf__issue issue, void *job,
+                                 trf_error *err)
+{
+    trf_status status = trf__cancel_status(&run->hooks, err);
+    while (status == TRF_OK && !run->backend->replay(run, shape)) {
+        status = issue(job, err);
+        if (run->backend->asked(run, status == TRF_OK)) break;
+    }
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>shared         what the CPU and a GPU compute by the same text
+//
+// Scalars of which a rule depends: which keys a query sees, counters of random numbers, a norm's factor, the loss of
+// a row, what clipping decides, Adam's coefficients. Loops are each backend's own.
+// -----------------------------------------------------------------------------------------------
+
+/* ---- attention (paper 3.2.1) ---- */
+
+/* One head of one span: what a tile works on. */
+typedef struct trf__head {
+    const trf__attention_in *in;
+    const trf__span *span;
+    const int32_t *key_rows;    /* of this span, or NULL */
+    int head;
+    int64_t first;              /* this head's column in q, k, v and out */
+    trf_real scale;             /* 1 / sqrt(d_head) */
+} trf__head;
+
+TRF__BOTH trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
+{
+    trf__head h;
+    int64_t s = tile / in->heads;
+    h.in = in;
+    h.span = &in->spans[s];
+    h.key_rows = in->key_rows ? in->key_rows + s * in->key_stride : NULL;
+    h.head = (int)(tile % in->heads);
+    h.first = (int64_t)h.head * in->d_head;
+    h.scale = (trf_real)(1 / sqrt((double)in->d_head));
+    return h;
+}
+
+TRF__BOTH int64_t trf__key_row(const trf__head *h, int64_t i)
+{
+    return h->key_rows ? h->key_rows[i] : h->span->key + i;
+}
+
+/* Keys that query i of the span sees. */
+TRF__BOTH int64_t trf__keys_seen(const trf__head *h, int64_t i)
+{
+    return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + i + 1 : h->span->n_key;
+}
+
+/* The counter of the Philox block that serves keys 8 * block .. + 7 of one query: see >>attention. */
+TRF__BOTH void trf__weight_counter(uint32_t counter[2], uint32_t head, int64_t query, int64_t block)
+{
+    counter[0] = (uint32_t)block | head >> 12 << 17;
+    counter[1] = (uint32_t)query | (head & 0xFFF) << 20;
+}
+
+/* ---- dropout (paper 5.4) ---- */
+
+/* The key's second word: every site has its own. */
+TRF__BOTH uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
+{
+    return now->key1 ^ drop->site * 0x9E3779B9u;
+}
+
+/* ---- layer norm (Ba et al. 2016) and pooling ---- */
+
+/* The factor of a row of d numbers whose squared distances from the mean (RMS: from 0) sum to `squares`. */
+TRF__BOTH double trf__norm_factor(int rule, double squares, int64_t d, double epsilon)
+{
+    if (rule == TRF_NORM_ANNOTATED) return 1 / (sqrt(squares / (double)(d > 1 ? d - 1 : 1)) + epsilon);
+    return 1 / sqrt(squares / (double)d + epsilon);
+}
+
+TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
+{
+    return span->n_query < most ? span->n_query : most;
+}
+
+/* ---- the loss (paper 5.4) ---- */
+
+#define TRF__SMALL (1.0 / 33554432)     /* a power of two: scaled by it, sums of huge logits do not overflow */
+
+/* The loss of a row, from sums over its logits z: `all`, of the log-probabilities of all tokens; log_sum: the
+   logarithm of the sum of exp(z - maximum). */
+TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum, double at_target, double at_zero,
+                                double all, double log_sum)
+{
+    double zero = l->zero_column >= 0 ? at_zero - maximum - log_sum : 0;
+    double nll = maximum - at_target + log_sum;         /* in this order: maximum may be huge */
+    double loss = (l->on - l->off) * nll;
+    if (l->off != 0) loss -= l->off * (all - zero);     /* 0 * infinity must not be NaN */
+    l->row_nll[row] = nll;
+    l->row_loss[row] = loss - l->entropy;
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+/* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
+TRF__BOTH void trf__slot_add(trf_real *slots, int slot, double x)
+{
+    double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
+    slots[slot] = (trf_real)sum;
+    slots[slot + 1] = (trf_real)(sum - (double)slots[slot]);
+}
+
+TRF__BOTH double trf__slot(const trf_real *slots, int slot) { return (double)slots[slot] + (double)slots[slot + 1]; }
+
+#endif
+
+/* The sums go where they are wanted. */
+TRF__BOTH void trf__loss_told(const trf__loss *l, const trf__now *now, const trf__sums *sums)
+{
+    (void)now;
+    if (l->sums) *l->sums = *sums;
+#if !defined(TRF_NO_TRAIN)
+    if (!l->slots) return;
+    if (l->first) memset(l->slots, 0, TRF__SLOTS * sizeof *l->slots);
+    trf__slot_add(l->slots, TRF__SLOT_LOSS, sums->loss);
+    trf__slot_add(l->slots, TRF__SLOT_NLL, sums->nll);
+    trf__slot_add(l->slots, TRF__SLOT_CORRECT, sums->correct);
+    trf__slot_add(l->slots, TRF__SLOT_TOKENS, sums->tokens);
+    trf__slot_add(l->slots, TRF__SLOT_SOURCE, now ? now->source_tokens : 0);
+#endif
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+/* ---- clipping, Adam (Kingma and Ba 2015): see >>clip and >>adam ---- */
+
+/* What follows from the sum of all squares. */
+TRF__BOTH void trf__judge(const trf__clip *j, double sum, int64_t bad_tile)
+{
+    trf__verdict *v = j->verdict;
+    v->sums.loss = trf__slot(j->slots, TRF__SLOT_LOSS);
+    v->sums.nll = trf__slot(j->slots, TRF__SLOT_NLL);
+    v->sums.correct = trf__slot(j->slots, TRF__SLOT_CORRECT);
+    v->sums.tokens = trf__slot(j->slots, TRF__SLOT_TOKENS);
+    v->source_tokens = trf__slot(j->slots, TRF__SLOT_SOURCE);
+    v->bad_tile = bad_tile;
+    v->norm = sqrt(sum) / v->sums.tokens;
+    v->scale = j->clip_norm / (v->norm + 1e-6);
+    if (!(v->scale < 1)) v->scale = 1;
+    v->skipped = !(v->norm * v->scale < TRF__MOST_GRADIENT) || !trf__is_finite(v->sums.loss);
+    v->scale /= v->sums.tokens;
+    if (!v->skipped) v->updates++;
+}
+
+typedef struct trf__adam_job {
+    double rate, v_scale, epsilon_in, epsilon_out, least_root, l2, shrink;      /* as above */
+    double scale1, scale2;      /* the verdict's scale in two factors: in float one may be 0 */
+} trf__adam_job;
+
+/* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as
+   1e-43 at least, below which it has not two digits, or the m of a gradient of 1e-23 would be divided by epsilon
+   alone. (The root is compared, not v: with a number that small an addition takes a processor hundreds of cycles.) */
+TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, double learning_rate)
+{
+    double n = (double)(a->verdict->updates - missed), c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
+    double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;
+    trf__adam_job j;
+    TRF__ZERO(j);
+    j.scale1 = first;
+    j.scale2 = scale / first;
+    j.rate = learning_rate / c1;
+    j.v_scale = 1 / c2;
+    if (a->epsilon_rule == TRF_EPSILON_FAIRSEQ) { j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1; }
+    if (a->epsilon_rule == TRF_EPSILON_INSIDE) j.epsilon_in = a->epsilon;
+    else j.epsilon_out = a->epsilon;
+    if (TRF__REAL_BYTES == 4) j.least_root = 3.2e-22 * sqrt(j.v_scale);
+    if (a->optimizer == TRF_ADAM) j.l2 = a->weight_decay;
+    else j.shrink = learning_rate * a->weight_decay;
+    return j;
+}
+
+#endif
 
 // -----------------------------------------------------------------------------------------------
 // >>beam           beam search over one sentence, driven from outside
@@ -4168,12 +4426,6 @@ TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, c
     return mask;
 }
 
-/* The key's second word: every site has its own. */
-TRF__INLINE uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
-{
-    return now->key1 ^ drop->site * 0x9E3779B9u;
-}
-
 /* The factors of features 16 * chunk .. + 15: scale or 0. */
 TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 {
@@ -4510,34 +4762,6 @@ TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head)
     return bytes > TRF__GEMM_SCRATCH * sizeof(trf_real) ? bytes : TRF__GEMM_SCRATCH * sizeof(trf_real);
 }
 
-/* One head of one span: what a tile works on. */
-typedef struct trf__head {
-    const trf__attention_in *in;
-    const trf__span *span;
-    const int32_t *key_rows;    /* of this span, or NULL */
-    int head;
-    int64_t first;              /* this head's column in q, k, v and out */
-    trf_real scale;             /* 1 / sqrt(d_head) */
-} trf__head;
-
-TRF__BOTH trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
-{
-    trf__head h;
-    int64_t s = tile / in->heads;
-    h.in = in;
-    h.span = &in->spans[s];
-    h.key_rows = in->key_rows ? in->key_rows + s * in->key_stride : NULL;
-    h.head = (int)(tile % in->heads);
-    h.first = (int64_t)h.head * in->d_head;
-    h.scale = (trf_real)(1 / sqrt((double)in->d_head));
-    return h;
-}
-
-TRF__BOTH int64_t trf__key_row(const trf__head *h, int64_t i)
-{
-    return h->key_rows ? h->key_rows[i] : h->span->key + i;
-}
-
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. */
 TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h, int64_t m16)
 {
@@ -4581,12 +4805,6 @@ TRF__FN trf__view trf__keys_as_panels(trf_real *room, const trf__act *x, const t
     for (i = 0; i < h->span->n_key; i++)
         trf__rows_padded(room + i * d16, from + h->key_rows[i] * h->in->ldk, 0, 1, d, d16);
     return trf__view_of(room, d16, 16);
-}
-
-/* Keys that query i of the span sees. */
-TRF__BOTH int64_t trf__keys_seen(const trf__head *h, int64_t i)
-{
-    return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + i + 1 : h->span->n_key;
 }
 
 TRF__FN void trf__zero_rows(trf_real *x, int64_t ld, int64_t n, int64_t d)
@@ -4654,8 +4872,10 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
     for (at = 0; at < n * blocks; at += TRF__WIDE) {
         int lanes = (int)trf__min64(TRF__WIDE, n * blocks - at);
         for (lane = 0; lane < TRF__WIDE; lane++) {
-            counter[0][lane] = (uint32_t)b | head >> 12 << 17;
-            counter[1][lane] = (uint32_t)i | (head & 0xFFF) << 20;
+            uint32_t block[2];
+            trf__weight_counter(block, head, i, b);
+            counter[0][lane] = block[0];
+            counter[1][lane] = block[1];
             if (++b == blocks) { b = 0; i++; }
         }
         trf__philox16(counter[0], counter[1], (uint32_t)h->span->sentence, run->now->step, run->now->key0,
@@ -4850,7 +5070,6 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     const trf_real *bias = j->bias ? j->bias : nothing;
     int64_t bias_step = j->bias != NULL;
     trf__v16 sum = trf__set(0), squares = trf__set(0), mean, factor;
-    double var, r;
     int64_t c, d = j->d;
     /* from the first one, so that equal numbers have exactly themselves as mean */
     for (c = 0; c < d && j->rule != TRF_NORM_RMS; c += 16)
@@ -4861,10 +5080,7 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
         trf__v16 centered = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), trf__first(d - c));
         squares = trf__fma(centered, centered, squares);
     }
-    var = (double)trf__sum(squares);
-    if (j->rule == TRF_NORM_ANNOTATED) r = 1 / (sqrt(var / (double)(d > 1 ? d - 1 : 1)) + j->epsilon);
-    else r = 1 / sqrt(var / (double)d + j->epsilon);
-    stats[1] = (trf_real)r;
+    stats[1] = (trf_real)trf__norm_factor(j->rule, (double)trf__sum(squares), d, j->epsilon);
     factor = trf__set(stats[1]);
     for (c = 0; c < d; c += 16) {
         trf__v16 n = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), factor);
@@ -5007,11 +5223,6 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 //
 // most = 1: the first row (Devlin et al. 2019); beyond all lengths: the mean. A tile is a sequence.
 
-TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
-{
-    return span->n_query < most ? span->n_query : most;
-}
-
 TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__pool *j = (const trf__pool *)job;
@@ -5066,7 +5277,6 @@ TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool *j)
 // is cut by rows (project, softmax, dx), phase two by tokens (dw, db).
 
 enum { TRF__LOSS_GROUP = 512 };
-#define TRF__SMALL (1.0 / 33554432)     /* a power of two: scaled by it, sums of huge logits do not overflow */
 
 /* Cuts the room of a loss: the logits of one group, for every row whether its target was the most likely token, and
    the weight in panels, for our own product. */
@@ -5106,7 +5316,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
     int64_t c, n = l->vocab;
     trf_real maximum, scale, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
     trf__v16 sum = trf__set(0), total = trf__set(0), m, factor, off;
-    double log_sum, all, zero;
+    double log_sum, all;
     if (target < 0) {
         l->row_loss[row] = l->row_nll[row] = 0;
         *hit = 0;
@@ -5128,11 +5338,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
     scale = 1 / trf__sum(sum);
     log_sum = trf__ln((double)trf__sum(sum));
     all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;       /* sum of all log-probabilities */
-    zero = l->zero_column >= 0 ? (double)at_zero - (double)maximum - log_sum : 0;
-    l->row_nll[row] = (double)maximum - (double)at_target + log_sum;        /* in this order: maximum may be huge */
-    l->row_loss[row] = (l->on - l->off) * l->row_nll[row];
-    if (l->off != 0) l->row_loss[row] -= l->off * (all - zero);     /* 0 * infinity must not be NaN */
-    l->row_loss[row] -= l->entropy;
+    trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
     *hit = at_target >= maximum;
     if (!l->dx) return;
     factor = trf__set(scale);
@@ -5161,36 +5367,6 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
         trf__multiply(run, worker, j->blas, NULL,
                       trf__product_of(trf__to(l->dx) + row * l->d, l->d, rows, l->d, l->vocab,
                                       trf__view_of(z, j->ld, 1), trf__view_of(j->w.plain, l->d, 1), 0));
-#endif
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-/* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
-TRF__BOTH void trf__slot_add(trf_real *slots, int slot, double x)
-{
-    double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
-    slots[slot] = (trf_real)sum;
-    slots[slot + 1] = (trf_real)(sum - (double)slots[slot]);
-}
-
-TRF__BOTH double trf__slot(const trf_real *slots, int slot) { return (double)slots[slot] + (double)slots[slot + 1]; }
-
-#endif
-
-/* The sums go where they are wanted. */
-TRF__BOTH void trf__loss_told(const trf__loss *l, const trf__now *now, const trf__sums *sums)
-{
-    (void)now;
-    if (l->sums) *l->sums = *sums;
-#if !defined(TRF_NO_TRAIN)
-    if (!l->slots) return;
-    if (l->first) memset(l->slots, 0, TRF__SLOTS * sizeof *l->slots);
-    trf__slot_add(l->slots, TRF__SLOT_LOSS, sums->loss);
-    trf__slot_add(l->slots, TRF__SLOT_NLL, sums->nll);
-    trf__slot_add(l->slots, TRF__SLOT_CORRECT, sums->correct);
-    trf__slot_add(l->slots, TRF__SLOT_TOKENS, sums->tokens);
-    trf__slot_add(l->slots, TRF__SLOT_SOURCE, now ? now->source_tokens : 0);
 #endif
 }
 
@@ -5273,24 +5449,6 @@ TRF__FN int64_t trf__bad_tile(const trf__clip *j)
     return -1;
 }
 
-/* What follows from the sum of all squares. */
-TRF__BOTH void trf__judge(const trf__clip *j, double sum, int64_t bad_tile)
-{
-    trf__verdict *v = j->verdict;
-    v->sums.loss = trf__slot(j->slots, TRF__SLOT_LOSS);
-    v->sums.nll = trf__slot(j->slots, TRF__SLOT_NLL);
-    v->sums.correct = trf__slot(j->slots, TRF__SLOT_CORRECT);
-    v->sums.tokens = trf__slot(j->slots, TRF__SLOT_TOKENS);
-    v->source_tokens = trf__slot(j->slots, TRF__SLOT_SOURCE);
-    v->bad_tile = bad_tile;
-    v->norm = sqrt(sum) / v->sums.tokens;
-    v->scale = j->clip_norm / (v->norm + 1e-6);
-    if (!(v->scale < 1)) v->scale = 1;
-    v->skipped = !(v->norm * v->scale < TRF__MOST_GRADIENT) || !trf__is_finite(v->sums.loss);
-    v->scale /= v->sums.tokens;
-    if (!v->skipped) v->updates++;
-}
-
 TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 {
     double sum = 0;
@@ -5308,33 +5466,6 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 // A mean begins at the side that weighs more and adds the difference, which is right for every beta. No number
 // becomes infinite: l2 p stops where its square is still a number, and a weight stays as it is if the new one would
 // be.
-
-typedef struct trf__adam_job {
-    double rate, v_scale, epsilon_in, epsilon_out, least_root, l2, shrink;      /* as above */
-    double scale1, scale2;      /* the verdict's scale in two factors: in float one may be 0 */
-} trf__adam_job;
-
-/* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as
-   1e-43 at least, below which it has not two digits, or the m of a gradient of 1e-23 would be divided by epsilon
-   alone. (The root is compared, not v: with a number that small an addition takes a processor hundreds of cycles.) */
-TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, double learning_rate)
-{
-    double n = (double)(a->verdict->updates - missed), c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
-    double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;
-    trf__adam_job j;
-    TRF__ZERO(j);
-    j.scale1 = first;
-    j.scale2 = scale / first;
-    j.rate = learning_rate / c1;
-    j.v_scale = 1 / c2;
-    if (a->epsilon_rule == TRF_EPSILON_FAIRSEQ) { j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1; }
-    if (a->epsilon_rule == TRF_EPSILON_INSIDE) j.epsilon_in = a->epsilon;
-    else j.epsilon_out = a->epsilon;
-    if (TRF__REAL_BYTES == 4) j.least_root = 3.2e-22 * sqrt(j.v_scale);
-    if (a->optimizer == TRF_ADAM) j.l2 = a->weight_decay;
-    else j.shrink = learning_rate * a->weight_decay;
-    return j;
-}
 
 /* beta old + (1 - beta) x */
 TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
@@ -7814,9 +7945,6 @@ typedef struct trf__cache {
     int64_t stride;
 } trf__cache;
 
-/* What an arena is laid out for: the largest batch, and whether layers share a place (>>acts). */
-typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest, recompute; } trf__limits;
-
 /* What >>look-inside wants of a pass: the host's memory for each, or NULL. */
 typedef struct trf__views {
     trf_real *attention[3];             /* by trf_attention_kind */
@@ -8276,56 +8404,6 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
 //                       BOS 8               8 4         (without target_eos)
 //
 // The rows of all sequences follow one another; a span says where each begins. Callers' data are checked here.
-
-/* Checks how long the sequences of a side are. `extra` tokens are added to each. */
-TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t max_length, const char *side,
-                                      int64_t *rows, int64_t *longest, trf_error *err)
-{
-    int32_t i;
-    if (x->count < 0 || (x->count > 0 && !x->lengths))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "%s needs a count and lengths, got count %d", side,
-                         x->count);
-    *rows = (int64_t)extra * x->count;
-    for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, side, "length of %s sequence %d must not be negative, got %d",
-                             side, i, x->lengths[i]);
-        if ((int64_t)x->lengths[i] + extra > max_length)
-            return trf__fail(err, TRF_E_LIMIT, i, side,
-                             "%s sequence %d: %d token%s and %d added make more than "
-                             "max_length = %d", side, i, x->lengths[i],
-                             trf__plural(x->lengths[i]), extra, max_length);
-        if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
-        *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
-        *rows += x->lengths[i];
-    }
-    if (*rows > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, *rows, side, "a batch may have %d %s tokens, got %lld", INT32_MAX, side,
-                         (long long)*rows);
-    return TRF_OK;
-}
-
-/* Checks one side: lengths, with `extra` tokens added to each, and ids: special are only unk and, if `eos`, EOS. */
-TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int eos, int extra,
-                                   const char *side, int64_t *rows, int64_t *longest, trf_error *err)
-{
-    int64_t at = 0;
-    int32_t i, k;
-    TRF__TRY(trf__check_lengths(x, extra, c->max_length, side, rows, longest, err));
-    for (i = 0; i < x->count; i++)
-        for (k = 0; k < x->lengths[i]; k++, at++) {
-            int32_t id = x->ids[at];
-            if (eos && id == c->eos) continue;
-            if (id < 0 || id >= vocab)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: id must be below %d, got %d", side, i, k, vocab, id);
-            if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: special id %d; the library itself adds BOS and EOS",
-                                 side, i, k, id);
-        }
-    return TRF_OK;
-}
 
 /* Counts the rows of a head; with `labels` checks these too: *wanted is how many are not -1. */
 TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels, int64_t *rows,
@@ -9003,6 +9081,33 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *
     TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->din, may_cancel, err));
     if (!(pass->sides & TRF__SOURCE)) return TRF_OK;
     return trf__stack_backward(pass, &pass->encoder, pass->dencoded, may_cancel, err);
+}
+
+/* A batch's forward and backward pass, as a list of ops. */
+typedef struct trf__training { trf__pass *pass; const trf_train_options *options; } trf__training;
+
+TRF__FN trf_status trf__issue_training(void *job, trf_error *err)
+{
+    const trf__training *t = (const trf__training *)job;
+    TRF__TRY(trf__pass_forward(t->pass, t->pass->sides, err));
+    return trf__pass_backward(t->pass, t->options, t->pass->first, err);
+}
+
+TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, trf_error *err)
+{
+    const trf__stack *from = &pass->encoder;
+    trf__training job = { pass, o };
+    trf__shape shape = trf__shape_of(pass->arena, &pass->limits, pass->device_block,
+                                     pass->first + 2 * (int64_t)pass->options_set);
+    shape.encoder_rows = from->rows;
+    shape.encoder_spans = from->n_self;
+    shape.encoder_groups = from->n_groups;
+    shape.encoder_longest = from->most_queries;
+    shape.decoder_rows = pass->decoder.rows;
+    shape.decoder_spans = pass->decoder.n_self;
+    shape.decoder_groups = pass->decoder.n_groups;
+    shape.decoder_longest = pass->decoder.most_queries;
+    return trf__run_list(&pass->run, &shape, trf__issue_training, &job, err);
 }
 
 #endif
@@ -12286,9 +12391,15 @@ TRF__FN trf__advance trf__advance_of(const trf_translator *t, int64_t wanted, in
     return a;
 }
 
+/* Token number `at` of a round, of which the search wants the `wanted` best of each row. */
+typedef struct trf__next_tokens { trf_translator *t; int64_t at, wanted; } trf__next_tokens;
+
 /* Token number `at`: the best `wanted` continuations of every row, and what the searches make of them. */
-TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, trf_error *err)
+TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
 {
+    const trf__next_tokens *token = (const trf__next_tokens *)job;
+    trf_translator *t = token->t;
+    int64_t at = token->at, wanted = token->wanted;
     trf__hypotheses *h = &t->hypotheses;
     const trf_config *c = &t->model->config;
     const trf__run *run = &t->pass.run;
@@ -12308,13 +12419,27 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
     top.room = h->top_room;
     top.x = stack->out;
     top.w = trf__weight(&t->pass, t->pass.layout->whole.generator_w);
-    top.bias = trf__generator_bias(&t->pass);
+    top.bias = trf__plain(&t->pass, t->pass.layout->whole.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     top.banned[0] = c->pad; top.banned[1] = c->bos; top.banned[2] = t->search.ban_unk ? c->unk : -1;
     top.only = h->lists.only; top.eos = c->eos;
     run->backend->top(run, &top);
     run->backend->advance(run, &next);
     return TRF_OK;
+}
+
+TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, trf_error *err)
+{
+    const trf__hypotheses *h = &t->hypotheses;
+    trf__next_tokens job = { t, at, wanted };
+    trf__shape shape = trf__shape_of(t->pass.arena, &t->pass.limits, h->device_arena, at & 1);
+    shape.decoder_rows = t->pass.decoder.rows;
+    shape.decoder_spans = t->pass.decoder.n_cross;
+    shape.cache_rows = h->n_rows;
+    shape.cache_length = h->length;
+    shape.cache_area = h->area;
+    shape.wanted = wanted;
+    return trf__run_list(&t->pass.run, &shape, trf__issue_token, &job, err);
 }
 
 // >>rounds         sentences searched together
@@ -12539,25 +12664,12 @@ TRF__FN int trf__round_admits(const trf__round *round)
     return round->next < round->end && 8 * (int64_t)(round->n - round->taken) >= round->n;
 }
 
-/* What the ops of a token are made from. */
-TRF__FN trf__shape trf__decode_shape(const trf_translator *t, int64_t at, int64_t wanted)
-{
-    const trf__hypotheses *h = &t->hypotheses;
-    const trf__limits *l = &t->pass.limits;
-    trf__shape shape = { { (int64_t)(intptr_t)t->pass.arena, (int64_t)(intptr_t)h->device_arena, at & 1,
-                           l->source_rows, l->target_rows, l->sentences, l->longest,
-                           h->n_rows, h->length, h->area, t->pass.decoder.rows, t->pass.decoder.n_cross,
-                           wanted, 0, 0, 0 } };
-    return shape;
-}
-
 TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
     trf_status status = TRF_OK;
     int64_t at, wanted = 1;
     for (at = 0; status == TRF_OK; at++) {
-        trf__shape shape;
         int look = at % run->backend->ahead == 0;
         while (look && status == TRF_OK) {
             if (trf__round_admits(round)) status = trf__round_admit(t, round, err);
@@ -12565,12 +12677,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
             look = trf__round_admits(round);
         }
         if (status != TRF_OK || round->taken == 0) break;
-        shape = trf__decode_shape(t, at, wanted);
-        status = trf__cancel_status(&run->hooks, err);
-        while (status == TRF_OK && !run->backend->replay(run, &shape)) {
-            status = trf__decode(t, at, wanted, err);
-            if (run->backend->asked(run, status == TRF_OK)) break;
-        }
+        status = trf__decode(t, at, wanted, err);
     }
     t->pass.cache = NULL;
     return status;
@@ -13191,6 +13298,26 @@ TRF__FN int64_t trf__line_stories(trf_sampler *g, int32_t *next, int last, int64
     return n;
 }
 
+TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
+{
+    trf_sampler *g = (trf_sampler *)job;
+    TRF__TRY(trf__stack_forward(&g->pass, &g->pass.decoder, err));
+    trf__project_states(&g->pass, g->scores, g->pass.decoder.out, g->pass.decoder.rows);
+    return TRF_OK;
+}
+
+/* The logits of the last rows of sequences: one row each, so their list is the same from token to token. */
+TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
+{
+    trf__shape shape = trf__shape_of(g->pass.arena, &g->pass.limits, g->device_arena, g->count);
+    shape.decoder_rows = g->pass.decoder.rows;
+    shape.cache_rows = g->rows;
+    shape.cache_length = g->together;
+    shape.cache_area = g->cache.area;
+    shape.cache_self_area = g->cache.self_area;
+    return trf__run_list(&g->pass.run, &shape, trf__issue_logits, g, err);
+}
+
 /* Reads what sequences that live have not read yet, but for their last rows; or, with `last`, those, and draws. */
 TRF__FN trf_status trf__read_stories(trf_sampler *g, int last, trf_error *err)
 {
@@ -13200,20 +13327,12 @@ TRF__FN trf_status trf__read_stories(trf_sampler *g, int last, trf_error *err)
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
     while ((n = trf__line_stories(g, &next, last, last ? g->together : trf__rows_together(pass->config))) > 0) {
-        const trf__limits *l = &pass->limits;
-        trf__shape shape = { { (int64_t)(intptr_t)pass->arena, (int64_t)(intptr_t)g->device_arena, g->cache.self_area,
-                               g->cache.area, g->rows, g->together, stack->rows, g->count, l->source_rows,
-                               l->target_rows, l->sentences, l->longest } };
-        trf_status status = trf__cancel_status(&run->hooks, err);
+        trf_status status;
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) - (char *)(void *)g->here.ids));
         pass->cache = &g->cache;
-        while (status == TRF_OK && !(last && run->backend->replay(run, &shape))) {
-            status = trf__stack_forward(pass, stack, err);
-            if (status == TRF_OK && last)
-                trf__project_states(pass, g->scores, stack->out, stack->rows);
-            if (!last || run->backend->asked(run, status == TRF_OK)) break;
-        }
+        status = last ? trf__last_rows(g, err) : trf__cancel_status(&run->hooks, err);
+        if (status == TRF_OK && !last) status = trf__stack_forward(pass, stack, err);
         pass->cache = NULL;
         TRF__TRY(status);
         if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
@@ -13686,7 +13805,7 @@ TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch
     int64_t maps = (int64_t)trf__attention_layers(c, kind) * c->n_heads, queries, keys, n = 0;
     for (; first < end; first++) {
         trf__attention_extent(c, batch, kind, first, &queries, &keys);
-        n = trf__plus(n, trf__times(trf__times(queries, keys), maps));
+        n = trf__add_counts(n, trf__times(trf__times(queries, keys), maps));
     }
     return n;
 }
@@ -19118,7 +19237,7 @@ TRF__FN trf_status trf__probabilities_check(const trf_context *context, const tr
     const trf__span *spans = context->spans;
     int64_t i, n = 0;
     for (i = 0; i < in->n_spans; i++)
-        n = trf__plus(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
+        n = trf__add_counts(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
     if (out && out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
         out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key) return TRF_OK;
     return trf__shape_check(out, "out", n, -1, err);
@@ -19188,7 +19307,7 @@ TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_r
 {
     int64_t queries = trf__times(trf__times(4, query_rows), d_model);
     int64_t keys = trf__times(trf__times(2, key_rows), d_model);
-    return trf__plus(trf__plus(queries, keys), trf_attention_saved(query_rows, n_heads));
+    return trf__add_counts(trf__add_counts(queries, keys), trf_attention_saved(query_rows, n_heads));
 }
 
 TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
@@ -20104,7 +20223,7 @@ TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop
 {
     uint32_t counter[4] = { c0, c1, c2, now ? now->step : 0 }, words[4], kept = 0;
     if (!now || !drop->threshold) return 0xFF;
-    trf__philox(counter, now->key0, now->key1 ^ drop->site * 0x9E3779B9u, words);
+    trf__philox(counter, now->key0, trf__site_key(now, drop), words);
     for (int k = 0; k < 8; k++) kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
     return kept;
 }
@@ -20447,9 +20566,9 @@ TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const f
 /* Which of eight keys, from 8 * eight on, one query keeps: a bit each. */
 TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t eight)
 {
-    uint32_t head = (uint32_t)h->head;
-    return trf__gpu_kept_of(now, &h->in->drop, (uint32_t)eight | head >> 12 << 17,
-                            (uint32_t)query | (head & 0xFFF) << 20, (uint32_t)h->span->sentence);
+    uint32_t counter[2];
+    trf__weight_counter(counter, (uint32_t)h->head, query, eight);
+    return trf__gpu_kept_of(now, &h->in->drop, counter[0], counter[1], (uint32_t)h->span->sentence);
 }
 
 /* What dropout makes of the weight of one key for one query: scale or 0. */
@@ -21024,9 +21143,7 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
             squares = fmaf(centered, centered, squares);
         });
         squares = trf__warp_sum(squares);
-        if (j.rule == TRF_NORM_ANNOTATED)
-            r = (float)(1 / (sqrt((double)squares / (double)(d > 1 ? d - 1 : 1)) + j.epsilon));
-        else r = (float)(1 / sqrt((double)squares / (double)d + j.epsilon));
+        r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
         trf__lane_features(d, [&](int64_t c) {
             trf__put<A>(j.y, row * d + c,
                         fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c] : 0));
@@ -21217,11 +21334,8 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
         __syncthreads();                /* everybody has read them: z becomes dz */
         if (threadIdx.x == 0) {
             double log_sum = log((double)sum), all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
-            double zero = l.zero_column >= 0 ? (double)at_zero - (double)maximum - log_sum : 0;
-            double nll = (double)maximum - (double)at_target + log_sum, loss = (l.on - l.off) * nll;
-            if (l.off != 0) loss -= l.off * (all - zero);
-            l.row_nll[row] = target < 0 ? 0 : nll;
-            l.row_loss[row] = target < 0 ? 0 : loss - l.entropy;
+            trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
+            if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
             hit[row] = target >= 0 && at_target >= maximum;
         }
         for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
