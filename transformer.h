@@ -116,48 +116,76 @@
 //   (to learn how a transformer works read ops, cpu, pass and train; then beam and translate)
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
+//                     >>memory >>numbers >>checks
 //   >>vector           sixteen lanes on every machine
+//                     >>lane-moves >>lane-functions
 //   >>ops              the contract between the model and the hardware
+//                     >>layer-jobs >>loss-jobs >>op-table
+//   >>shared           what the CPU and a GPU compute by the same text
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>line-up
-//   >>cpu              the backend that every machine has: threads, matrix products, the ops in the paper's order
-//                     >>tiles  >>gemm  >>verbs  >>dropout  >>embed  >>linear  >>activate  >>attention  >>add_norm
-//                     >>pool  >>cross_entropy  >>clip  >>adam  >>top  >>ancestors  >>advance  >>state
-//   >>cuda             the backend for NVIDIA's GPUs: launches, products by cuBLASLt, the ops in the CPU's order
-//                     >>launches  >>products  >>cuda-verbs  >>cuda-dropout  >>cuda-embed  >>cuda-linear
-//                     >>cuda-activate  >>cuda-attention  >>cuda-norm  >>cuda-pool  >>cuda-loss  >>cuda-adam
-//                     >>cuda-top  >>cuda-advance  >>cuda-state
+//                     >>beam-answers >>beam-step >>line-up
+//   >>cpu              the backend that every machine has: the ops in the paper's order
+//                     >>tiles >>gemm >>panels >>product-tiles >>verbs >>dropout >>embed >>linear
+//                     >>activate >>attention >>attention-rows >>attention-gradient >>add_norm
+//                     >>pool >>cross_entropy >>clip >>adam >>top >>ancestors >>advance >>state
 //   >>column           this file's ops as a table
-//   >>basics           names and tensors
 //   >>threads          the threads of an object that computes
+//                     >>os-threads >>team
 //   >>backend          which table computes; OpenBLAS
-//   >>text             numbers as text, UTF-8, sorting, CRC-32
-//   >>vocab            words and characters as numbers
-//   >>pieces           SentencePiece models: raw text to subwords and back
-//                     >>vocab-use
+//                     >>openblas >>runs
+//   >>basics           names and tensors
 //   >>config           presets and checks
 //   >>params           which weights a model has: names, shapes, first values, places
+//                     >>layout
 //   >>model            configuration + weights + vocabularies
+//                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers  >>stacks  >>acts  >>rows  >>forward  >>backward
+//                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>rows >>forward
+//                     >>projection >>backward
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>step  >>updater
+//                     >>trainer >>trainer-state >>step >>updater
+//   >>text             numbers as text, UTF-8, sorting, CRC-32
+//   >>vocab            words and characters as numbers
+//                     >>vocab-learn
+//   >>pieces           SentencePiece models: raw text to subwords and back
+//                     >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut >>pieces-text
+//                     >>vocab-use
+//   >>corpus           training pairs in batches, and where we are in them
+//                     >>corpus-order >>padded >>corpus-calls
+//   >>noise            batches to learn from out of plain text: masks, spans, prefixes
 //   >>search           the options of a search, and whose rules they are
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>decode  >>rounds  >>look-inside  >>views
-//   >>blocks           the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
-//                     >>blocks-embedding  >>blocks-linear  >>blocks-norm  >>blocks-attention
-//                     >>blocks-feed-forward  >>blocks-residual  >>blocks-cross-entropy
-//   >>corpus           training pairs in batches, and where we are in them
-//   >>noise            batches to learn from out of plain text: masks, spans, prefixes
-//   >>system           the operating system: files
-//   >>files            the safetensors container
-//   >>store            models and checkpoints as safetensors
-//                     >>store-match  >>store-write  >>checkpoint
+//                     >>hypotheses >>decode >>rounds >>round-steps >>search-calls >>answers
 //   >>sampling         one token at a time, drawn on the host
-//                     >>draw  >>spoken  >>session
+//                     >>draw >>spoken >>window >>sampler
+//   >>look-inside      scores, states, logits and attention weights, teacher-forced
+//                     >>views >>view-calls
+//   >>system           the operating system: files
+//                     >>regular-files >>safe-saving
+//   >>json             reading JSON in place
+//   >>files            the safetensors container
+//                     >>file-header >>file-extents >>file-open >>file-read >>file-write
+//                     >>file-save >>file-calls
+//   >>store            models and checkpoints as safetensors
+//                     >>store-match >>store-read >>store-write >>checkpoint >>checkpoint-load
+//                     >>session
 //   >>learn            from texts to a trained model
-//                     >>recipe  >>choose  >>judge  >>by-itself  >>dataset
+//   >>recipe           statistics of data in, options out
+//   >>choose           words, characters or subwords; which pairs are held out
+//   >>judge            the mean of the weights, validation, and what is best
+//                     >>early-stopping >>validate
+//   >>by-itself        trf_learn: updates until one of the ends
+//   >>dataset          texts, and all that follows from them
+//                     >>dataset-read >>labels >>hold-out >>dataset-ids >>dataset-finish
+//   >>blocks           the ops as public functions on the caller's tensors
+//                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
+//                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
+//                     >>blocks-cross-entropy
+//   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
+//                     >>launches >>products >>cuda-verbs >>cuda-dropout >>cuda-embed
+//                     >>cuda-linear >>cuda-activate >>cuda-attention >>cuda-mma
+//                     >>cuda-attention-gradient >>cuda-mma-gradient >>cuda-norm >>cuda-pool
+//                     >>cuda-loss >>cuda-adam >>cuda-top >>cuda-advance >>cuda-state
 //
 // NOTATION
 //   d       d_model, width of a token's vector          f       d_ff, inner width of feed-forward
@@ -1853,9 +1881,9 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // -----------------------------------------------------------------------------------------------
 // >>impl           includes, compiler differences
 //
-// From here on one of two things is compiled: everything (TRF_IMPLEMENTATION), or one column (TRF_COLUMN), which is
-// the chapters up to >>column. Neither is inside the include guard: a file may include the header for its
-// declarations first.
+// A file compiles one of three things: everything (TRF_IMPLEMENTATION); a column of the CPU, which is the chapters up
+// to >>column; or the column `cuda`, which is the chapters up to >>beam, and >>cuda (TRF_COLUMN). None of them is
+// inside the include guard: a file may include the header for its declarations first.
 // -----------------------------------------------------------------------------------------------
 #if (defined(TRF_IMPLEMENTATION) || defined(TRF_COLUMN)) && !defined(TRF__IMPLEMENTED)
 #define TRF__IMPLEMENTED
@@ -2097,6 +2125,8 @@ TRF__FN void trf__log(const trf_hooks *hooks, int level, const char *message)
 
 enum { TRF__ALIGN = 64, TRF__HUGE_PAGE = 1 << 21 };
 
+// >>memory         the hooks, and arenas cut by a cursor
+
 /* Memory aligned to 64 bytes from the hooks, or from malloc, where Linux is asked for pages of 2 MiB: a step through
    weights meets few ends of pages then. NULL: none left. Never asks for 0 bytes. */
 TRF__FN void *trf__alloc(const trf_hooks *hooks, size_t bytes)
@@ -2201,6 +2231,8 @@ TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t col
     return (trf_real *)trf__take(cursor, rows, trf__bytes(columns, sizeof(trf_real)));
 }
 
+// >>numbers        sums that stay in their range, Philox, sorting
+
 /* A product of counts: 0 if one is negative, INT64_MAX if it is beyond that. */
 TRF__FN int64_t trf__times(int64_t a, int64_t b)
 {
@@ -2269,7 +2301,7 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
     }
 }
 
-/* ---- a configuration: sides, head, tied matrices ---- */
+// >>checks         what a configuration implies; ids and lengths of sequences
 
 TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER_ONLY; }
 TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER_ONLY; }
@@ -2553,6 +2585,8 @@ TRF__INLINE trf_real name(trf__v16 a) \
 TRF__OVER_LANES(trf__sum, trf__both_sum, x[i] += x[i + half])
 TRF__OVER_LANES(trf__max_lane, trf__both_max, if (x[i] < x[i + half]) x[i] = x[i + half])
 
+// >>lane-moves     transposing, masks
+
 /* to[c][r] = from[r][c]: four rows of four. */
 TRF__INLINE void trf__turn4(trf_real *to, int64_t ldt, const trf_real *const from[4])
 {
@@ -2600,6 +2634,8 @@ TRF__INLINE trf__v16 trf__first(int64_t n)
     static const trf_real ones[2 * TRF__WIDE] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
     return trf__load(ones + TRF__WIDE - (n < 0 ? 0 : n > TRF__WIDE ? TRF__WIDE : n));
 }
+
+// >>lane-functions exp, ln, erf, sqrt; Philox for sixteen counters
 
 #if defined(TRF_DOUBLE)
 
@@ -2835,6 +2871,8 @@ typedef struct trf__drop {
     trf_real scale;                     /* 65536 / (65536 - threshold) */
 } trf__drop;
 
+// >>layer-jobs     what the ops of layers are given
+
 typedef struct trf__embed {
     trf__act *y;                        /* (rows, d) */
     const trf_real *weight, *table;     /* (vocab, d); (positions, d) or NULL */
@@ -2971,6 +3009,8 @@ typedef struct trf__pool {              /* from the rows of spans to one for eac
     int64_t n_spans, d, most;           /* of each span so many rows count, fewer where it has fewer */
 } trf__pool;
 
+// >>loss-jobs      what the ops of loss, optimizer and search are given
+
 /* Sums over target tokens. */
 typedef struct trf__sums { double loss, nll, correct, tokens; } trf__sums;
 
@@ -3092,6 +3132,8 @@ typedef struct trf__advance {
    lie in the same layout. matrix 0: products add it, or nobody copies it. */
 typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset, out, in; int matrix; } trf__pack;
 
+// >>op-table       the list of ops, and what a backend is
+
 #define TRF__OPS_FORWARD(X) \
     X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) X(attention, trf__attention) \
     X(attention_weights, trf__attention_weights) X(add_norm, trf__norm) X(pool, trf__pool) \
@@ -3109,41 +3151,56 @@ typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset
 #define TRF__OPS(X) TRF__OPS_FORWARD(X) TRF__OPS_TRAINING(X)
 #endif
 
+/* What a backend can do beside ops.
+
+   probe        whether this machine has the device
+   open, close  a run's state
+   reserve      scratch for attention over up to `longest` keys of heads that wide, and for products with weights of
+                so many numbers (0: all are packed). Growing keeps the rest; on failure nothing has changed
+   state_bytes  what both take
+   alloc        memory of any size, 0 included; NULL if there is none
+   fetch, feed  activations as numbers, numbers as activations
+   stream       where things happen, for the program's own work there; or NULL
+   fill         to how many rows a batch of n rows is padded, so that recorded lists fit
+   replay       plays the recording of a list of this shape and returns 1, or returns 0: issue the ops
+   asked        ends a list of ops; whole 0: it is only a part. Returns 0 if all of it is to be issued once more
+   element      bytes of an activation
+   ..._room     bytes of scratch for an op
+   copy_bytes   of the packed copies of an arena of weights, in proportion to its size; 0 if it wants none */
+#define TRF__VERBS(X) \
+    X(trf_status, probe, (const trf_device *device, trf_error *err)) \
+    X(trf_status, open, (trf__run *run, trf_error *err)) \
+    X(trf_status, reserve, (trf__run *run, int64_t longest, int64_t d_head, int64_t weight, \
+       trf_error *err)) \
+    X(void, close, (trf__run *run)) \
+    X(size_t, state_bytes, (const trf__run *run, int64_t longest, int64_t d_head, \
+       int64_t weight)) \
+    X(void *, alloc, (const trf__run *run, size_t bytes)) \
+    X(void, release, (const trf__run *run, void *memory, size_t bytes)) \
+    X(void, zero, (const trf__run *run, void *memory, size_t bytes)) \
+    X(void, copy, (const trf__run *run, void *to, const void *from, size_t bytes)) \
+    X(void, upload, (const trf__run *run, void *to, const void *from, size_t bytes)) \
+    X(void, download, (const trf__run *run, void *to, const void *from, size_t bytes)) \
+    X(void, fetch, (const trf__run *run, trf_real *to, const trf__act *from, int64_t n)) \
+    X(void, feed, (const trf__run *run, trf__act *to, const trf_real *from, int64_t n)) \
+    X(trf_status, sync, (const trf__run *run, trf_error *err)) \
+    X(void *, stream, (const trf__run *run)) \
+    X(int64_t, fill, (const trf__run *run, int64_t n)) \
+    X(int, replay, (const trf__run *run, const trf__shape *shape)) \
+    X(int, asked, (const trf__run *run, int whole)) \
+    X(size_t, element, (const trf_device *device)) \
+    X(size_t, loss_room, (const trf_device *device, int64_t rows, int64_t vocab, int64_t d, \
+       int copied)) \
+    X(size_t, top_room, (const trf_device *device, int64_t rows, int64_t vocab, int64_t n)) \
+    X(size_t, copy_bytes, (const trf_device *device, int64_t n_weights, int training))
+
 typedef struct trf__backend {
     const char *name;                   /* "avx512", "128-bit": what these functions were compiled for */
     int on_host;                        /* 1: its memory is the host's; callers' tensors are used where they are */
-    int ahead;                          /* so many tokens of a search are asked for before the host looks */
-    trf_status (*probe)(const trf_device *device, trf_error *err);      /* whether this machine has the device */
-    /* State. reserve: scratch for attention over up to `longest` keys of heads that wide, and for products with
-       weights of so many numbers (0: all are copied); growing keeps the rest, on failure nothing has changed.
-       state_bytes: what both take. */
-    trf_status (*open)(trf__run *run, trf_error *err);
-    trf_status (*reserve)(trf__run *run, int64_t longest, int64_t d_head, int64_t weight, trf_error *err);
-    void (*close)(trf__run *run);
-    size_t (*state_bytes)(const trf__run *run, int64_t longest, int64_t d_head, int64_t weight);
-    /* Memory. alloc: of any size, 0 included; NULL if there is none. fetch: activations as numbers; feed: numbers as
-       activations. */
-    void *(*alloc)(const trf__run *run, size_t bytes);
-    void (*release)(const trf__run *run, void *memory, size_t bytes);
-    void (*zero)(const trf__run *run, void *memory, size_t bytes);
-    void (*copy)(const trf__run *run, void *to, const void *from, size_t bytes);
-    void (*upload)(const trf__run *run, void *to, const void *from, size_t bytes);
-    void (*download)(const trf__run *run, void *to, const void *from, size_t bytes);
-    void (*fetch)(const trf__run *run, trf_real *to, const trf__act *from, int64_t n);
-    void (*feed)(const trf__run *run, trf__act *to, const trf_real *from, int64_t n);
-    trf_status (*sync)(const trf__run *run, trf_error *err);
-    void *(*stream)(const trf__run *run);       /* where things happen, for the program's own work there; or NULL */
-    /* Lists of ops. asked: whole 0: what was asked for is only part of the list; returns 0 if all of it has to be
-       asked for once more. */
-    int64_t (*fill)(const trf__run *run, int64_t n);
-    int (*replay)(const trf__run *run, const trf__shape *shape);
-    int (*asked)(const trf__run *run, int whole);
-    /* Sizes that depend on how it computes. copy_bytes: of the copies of an arena of weights, in
-       proportion to its size; 0 if it wants none. */
-    size_t (*element)(const trf_device *device);
-    size_t (*loss_room)(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied);
-    size_t (*top_room)(const trf_device *device, int64_t rows, int64_t vocab, int64_t n);
-    size_t (*copy_bytes)(const trf_device *device, int64_t n_weights, int training);
+    int ahead;                          /* so many tokens of a search are issued before the host looks */
+#define TRF__X(result, name, arguments) result (*name) arguments;
+    TRF__VERBS(TRF__X)
+#undef TRF__X
 #define TRF__X(name, type) void (*name)(const trf__run *run, const type *job);
     TRF__OPS(TRF__X)
 #undef TRF__X
@@ -3445,6 +3502,8 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32
     return trf__beam_places(beam, longest, memory);
 }
 
+// >>beam-answers   scores, bounds, and when a search may stop
+
 /* Score of a hypothesis with log-probability S and length L:
 
        s = S - word_penalty * L;     raw: s     power: s / L^alpha     GNMT: s / ((5 + L) / 6)^alpha */
@@ -3555,6 +3614,8 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
                                           : trf__search_score(search, beam->sum[0], beam->n);
     return beam->best[beam->n_kept - 1].score > hope;
 }
+
+// >>beam-step      from the best next tokens to the rows that live on
 
 /* What a sentence is: 0 <= n_prefix <= limit <= longest. The prefix is borrowed until the search is done. */
 TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *prefix, int32_t n_prefix, int32_t eos,
@@ -3833,7 +3894,7 @@ TRF__BOTH void trf__advance_nobody(const trf__advance *a, int64_t r)
 #if !TRF__CUDA || defined(TRF_IMPLEMENTATION)
 
 // -----------------------------------------------------------------------------------------------
-// >>cpu            the backend that every machine has: threads, matrix products, and the ops in the paper's order
+// >>cpu            the backend that every machine has: the ops in the paper's order
 //
 // Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op itself, which cuts the
 // work into tiles. An op's struct is its tiles' argument. Activations are trf_real here: trf__from and trf__to look
@@ -4089,6 +4150,8 @@ TRF__FN void trf__mm(trf__product p)
     }
 }
 
+// >>panels         sixteen columns side by side; strips of rows
+
 /* `deep` rows of one panel of B into (deep, 16); missing columns are 0. */
 TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t columns)
 {
@@ -4162,6 +4225,8 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
         }
     }
 }
+
+// >>product-tiles  one product, by whom, and cut into tiles
 
 #if !defined(TRF_NO_CBLAS)
 #if !defined(TRF_CBLAS_HEADER)
@@ -4322,7 +4387,7 @@ TRF__INLINE int64_t trf__tile_end(int64_t tile, int64_t tile_rows, int64_t rows)
 // >>verbs          memory: the device's is the host's, and everything has happened when a call returns
 
 TRF__FN void *trf__cpu_alloc(const trf__run *run, size_t bytes) { return trf__alloc(&run->hooks, bytes); }
-TRF__FN void trf__cpu_free(const trf__run *run, void *memory, size_t bytes) { trf__free(&run->hooks, memory, bytes); }
+TRF__FN void trf__cpu_release(const trf__run *run, void *memory, size_t bytes) { trf__free(&run->hooks, memory, bytes); }
 
 TRF__FN void trf__cpu_zero(const trf__run *run, void *memory, size_t bytes)
 {
@@ -4335,6 +4400,14 @@ TRF__FN void trf__cpu_copy(const trf__run *run, void *to, const void *from, size
 {
     (void)run;
     if (bytes > 0) memcpy(to, from, bytes);
+}
+TRF__FN void trf__cpu_upload(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__cpu_copy(run, to, from, bytes);
+}
+TRF__FN void trf__cpu_download(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__cpu_copy(run, to, from, bytes);
 }
 
 TRF__FN void trf__cpu_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
@@ -4807,6 +4880,8 @@ TRF__FN trf__view trf__keys_as_panels(trf_real *room, const trf__act *x, const t
     return trf__view_of(room, d16, 16);
 }
 
+// >>attention-rows one head: rows of weights and of results
+
 TRF__FN void trf__zero_rows(trf_real *x, int64_t ld, int64_t n, int64_t d)
 {
     int64_t i;
@@ -4979,6 +5054,8 @@ TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attentio
     if (a->in.spans->n_key > 0)
         trf__tiles(run, trf__ceil_div(a->in.spans->n_query, TRF__QUERIES), trf__attention_weights_tile, a);
 }
+
+// >>attention-gradient its gradients, with the weights computed again
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -5829,13 +5906,9 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 #else
 #define TRF__AND_DW(dw) , dw
 #endif
+#define TRF__CPU_VERB(result, name, arguments) , trf__cpu_##name
 #define TRF__CPU_OP(name, type) , trf__cpu_##name
-#define TRF__CPU_TABLE \
-    1, 1, trf__cpu_probe, trf__cpu_open, trf__cpu_reserve, trf__cpu_close, trf__cpu_state_bytes, trf__cpu_alloc, \
-    trf__cpu_free, trf__cpu_zero, trf__cpu_copy, trf__cpu_copy, trf__cpu_copy, trf__cpu_fetch, trf__cpu_feed, \
-    trf__cpu_sync, \
-    trf__cpu_stream, trf__cpu_fill, trf__cpu_replay, trf__cpu_asked, trf__cpu_element, trf__cpu_loss_room, \
-    trf__cpu_top_room, trf__cpu_copy_bytes TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
+#define TRF__CPU_TABLE 1, 1 TRF__VERBS(TRF__CPU_VERB) TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
 #if !TRF__CUDA || defined(TRF_IMPLEMENTATION)
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
@@ -5935,6 +6008,8 @@ enum {
 
 typedef struct trf__worker trf__worker;
 TRF__FN void trf__worker_run(trf__worker *worker);
+
+// >>os-threads     threads, locks and conditions of Windows and of POSIX
 
 /* Locks, conditions and threads of the two kinds of systems. */
 #if defined(_WIN32)
@@ -6096,6 +6171,8 @@ TRF__FN int trf__processors(void)
     return n < 1 ? 1 : n < TRF__MAX_THREADS ? (int)n : TRF__MAX_THREADS;
 }
 #endif
+
+// >>team           the workers of one object
 
 struct trf__worker { trf__team *team; int number; trf__thread thread; };
 
@@ -6350,6 +6427,10 @@ static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 #define TRF__BACKEND(cpu) (cpu)
 #endif
 
+#if TRF__CUDA
+static const trf__backend *trf__cuda_backend(void);     /* the last chapter */
+#endif
+
 /* The backend of a kind of device, or NULL if this copy was built without it. */
 TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
 {
@@ -6373,6 +6454,8 @@ TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
 
 #if TRF__ASK_OPENBLAS
 enum { TRF__BLAS_CALLERS = 64, TRF__BLAS_BUFFER = 128 << 20 };
+
+// >>openblas       how many callers its buffers suffice for
 
 /* OpenBLAS has one thread number and one set of buffers for the whole process, so this, which guards them, is the
    one state of the library that is in no object (but for the last words of a CUDA device, >>launches). While an op
@@ -6552,6 +6635,8 @@ TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
 static const trf__process trf__this_process = {
     trf__process_open, trf__process_close, trf__team_share, trf__team_bytes
 };
+
+// >>runs           opening a device for an object; what was built
 
 /* Knows where memory is; run.backend->open makes it compute. The device has been checked. */
 TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
@@ -6994,6 +7079,8 @@ typedef struct trf__param {
     int64_t shape[2], offset;
 } trf__param;
 
+// >>layout         where each parameter begins in an arena of weights
+
 TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->shape[1]; }
 
 /* A layout in the making: lists NULL only counts. */
@@ -7242,6 +7329,8 @@ TRF_API size_t trf_model_memory(const trf_config *config)
                          + trf__bytes(layout.n_parts, sizeof(trf__part)));
 }
 
+// >>model-counts   weights and operations of a configuration
+
 /* Numbers of a matrix and its bias. */
 TRF__FN int64_t trf__affine_size(const trf__affine *a) { return a->out * a->in + (a->biased ? a->out : 0); }
 
@@ -7332,6 +7421,8 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     *counts = n;
     return TRF_OK;
 }
+
+// >>model-create   an arena with its first values
 
 /* A model without weights: configuration, names and places. */
 TRF__COLD
@@ -7475,6 +7566,8 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
     return -1;
 }
 
+// >>model-texts    vocabularies and metadata
+
 TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field, trf_error *err)
 {
     if (!vocab || trf_vocab_size(vocab) == size) return TRF_OK;
@@ -7597,6 +7690,8 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
         if (!strcmp(model->metadata[i].key, key)) return model->metadata[i].value;
     return NULL;
 }
+
+// >>model-copies   copies, means, weights of other models
 
 TRF__COLD
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
@@ -8134,6 +8229,8 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
     return trf__block_cut(&count, NULL, 0);
 }
 
+// >>pass-open      a pass over one model: its stacks and what they share
+
 TRF__FN void trf__pass_close(trf__pass *pass)
 {
     const trf__run *run = &pass->run;
@@ -8251,6 +8348,8 @@ TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits, 
     return trf__add_size(bytes, run.backend->state_bytes(&run, limits->longest, trf__d_head(c),
                                                          trf__pass_widest(&pass, limits)));
 }
+
+// >>pass-grow      position tables, larger batches, packed weights
 
 /* Row p of the sinusoidal table (trf_positions). */
 TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
@@ -8873,6 +8972,8 @@ TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
     return sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
+// >>projection     from states to logits and the loss
+
 /* What label smoothing wants (trf_smoothing): the numbers of trf__loss. */
 TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_t pad)
 {
@@ -9237,6 +9338,8 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
     return trf__hooks_check(&o->hooks, err);
 }
 
+// >>trainer        a model in training: what it owns
+
 struct trf_trainer {
     trf_model *model;
     trf_train_options options;
@@ -9438,6 +9541,8 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     *trainer = t;
     return TRF_OK;
 }
+
+// >>trainer-state  options, frozen parameters and views between steps
 
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer ? trainer->step : 0; }
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *t) { return t ? &t->options : NULL; }
@@ -10278,6 +10383,8 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     return TRF_OK;
 }
 
+// >>vocab-learn    counting tokens and keeping the most frequent
+
 TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
 {
     memset(v, 0, sizeof *v);
@@ -10432,7 +10539,7 @@ struct trf__pieces {
     int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, nuls;
 };
 
-/* ---- the file ---- */
+// >>pieces-file    reading the protocol buffers of a SentencePiece model
 
 /* One field of a message after another: its number and wire type (8 * number + type), and its value or bytes. */
 typedef struct trf__wire { const unsigned char *begin, *at, *end, *bytes; uint64_t value, key; } trf__wire;
@@ -10608,7 +10715,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
                      p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
 }
 
-/* ---- pieces by their bytes ---- */
+// >>pieces-index   a tree of bytes in which pieces are found
 
 TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
 {
@@ -10699,7 +10806,7 @@ TRF__FN void trf__pieces_release(trf_vocab *v)
     trf__free(&v->hooks, p, sizeof *p);
 }
 
-/* ---- text as pieces see it ---- */
+// >>pieces-normal  the model's character map, blanks, user-defined pieces
 
 /* Length of the longest user-defined piece that the text begins with, of the 64 shortest, or 0. */
 TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
@@ -10794,7 +10901,7 @@ TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
     return (int32_t)trf__min64(bytes[(unsigned char)*at >> 4], left);
 }
 
-/* ---- from pieces to ids ---- */
+// >>pieces-cut     unigram (Viterbi) and BPE
 
 /* unknown: 1 behind an unknown piece; n_unknown: how many of the n are unk. */
 typedef struct trf__ids { int32_t *ids; int32_t capacity, unknown; int64_t n, n_unknown; } trf__ids;
@@ -11006,7 +11113,7 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
     return status;
 }
 
-/* ---- from ids to text ---- */
+// >>pieces-text    bytes, blanks, unknown pieces
 
 /* The text of an answer: what has a place, and how long it would be. */
 typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
@@ -11359,6 +11466,8 @@ struct trf_corpus {
     int32_t *batch_ids[2];
 };
 
+// >>corpus-order   shuffling, buckets, where a batch begins
+
 /* One step of a running 64-bit hash. */
 TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
 {
@@ -11561,6 +11670,8 @@ TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
     return place;
 }
 
+// >>padded         from padded arrays and to them
+
 /* Position of the first padding that an id follows in its row, or -1. */
 TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width, int32_t pad)
 {
@@ -11629,6 +11740,8 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
         for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++] : pad;
     return TRF_OK;
 }
+
+// >>corpus-calls   filling a corpus, and drawing from it
 
 TRF_API trf_corpus_options trf_corpus_defaults(void)
 {
@@ -12194,6 +12307,8 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
+// >>hypotheses     what a translator keeps of its searches
+
 /* Tokens that a search may choose: never pad and bos. */
 TRF__FN int64_t trf__choices(const trf_search *s, int64_t vocab) { return vocab - 2 - s->ban_unk; }
 
@@ -12552,6 +12667,8 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
     return TRF_OK;
 }
 
+// >>round-steps    taking sentences in, and storing answers
+
 /* As many rows as there is room for, in the lists and in the activations. */
 TRF__FN int64_t trf__round_places(const trf_translator *t)
 {
@@ -12682,6 +12799,8 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
     t->pass.cache = NULL;
     return status;
 }
+
+// >>search-calls   a call, cut into rounds
 
 TRF__FN void trf__forget_answers(trf_translator *t) { t->n_sentences = 0; t->n_ids = 0; }
 
@@ -12877,6 +12996,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &device));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
+
+// >>answers        hypotheses as ids and as text
 
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence)
 {
@@ -13190,6 +13311,8 @@ TRF__FN trf_status trf__spoken(trf_sampler *g, trf__story *s, int ended, const c
     return TRF_OK;
 }
 
+// >>window         which ids a sequence reads, and when older ones go
+
 /* How many ids are read at a time, at most; 0: there is no window. */
 TRF__FN int32_t trf__window(const trf_sampler *g)
 {
@@ -13351,6 +13474,8 @@ TRF__FN trf_status trf__read_stories(trf_sampler *g, int last, trf_error *err)
     }
     return TRF_OK;
 }
+
+// >>sampler        the object, and its calls
 
 TRF__FN void trf__sampler_free(trf_sampler *g)
 {
@@ -13587,10 +13712,12 @@ TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t
     return sampler && sequence >= 0 && sequence < sampler->count ? &sampler->stories[sequence].answer : NULL;
 }
 
+// -----------------------------------------------------------------------------------------------
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
 //
 // The translator's own pass computes a whole batch as in training, without dropout, and one of its results is brought
 // to the host.
+// -----------------------------------------------------------------------------------------------
 
 /* Rows of sequences to each of which `extra` tokens are added. */
 TRF__FN int64_t trf__rows_of(const trf_sequences *x, int extra)
@@ -13890,6 +14017,8 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
                                     trf__bytes(queries, trf__bytes(keys, sizeof(trf_real))));
     return pass->run.backend->sync(&pass->run, err);
 }
+
+// >>view-calls     attention, states and logits of every layer at once
 
 /* A view of attention must have room for all of its kind, in a row, or as (layers, heads, queries, keys). */
 TRF__COLD
@@ -14247,6 +14376,8 @@ TRF__FN int trf_os_hold(const char *path, int fd)
 TRF__FN int trf_os_hold(const char *path, int fd) { (void)path; (void)fd; return -1; }
 #endif
 
+// >>regular-files  whole reads and writes
+
 enum { TRF__IO_MOST = 1 << 30 };        /* bytes in one call: some systems refuse 2^31 */
 
 /* errno of a call that failed; a call that forgot to set it still counts as failed. */
@@ -14385,6 +14516,8 @@ TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *p
    process that is no more, and goes. A file is opened and then held, and its name may have gone to another one in
    between, so holding looks at the name again; after that only the holder renames or removes it. Where nobody can
    hold, names are made of the process's number, and stay. */
+// >>safe-saving    a temporary file, then one rename
+
 typedef struct trf__saving {
     const char *path;
     char *temporary;
@@ -14530,71 +14663,14 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>files          the safetensors container
+// >>json           reading JSON in place
 //
-//     bytes 0..7      N, the length of the header, little-endian
-//     bytes 8..7+N    the header: one JSON object, UTF-8, blanks after it:
-//                     {"__metadata__": {"key": "text", ...},
-//                      "name": {"dtype": "F32", "shape": [4, 2], "data_offsets": [begin, end]}, ...}
-//     the rest        the data, little-endian; offsets count from 8+N and cover all of it exactly once
-//
-// Nothing in a file is trusted. Order: regular file, its size, N, the limits, one allocation, UTF-8, one
-// pass over the JSON without recursion into tables of fixed size, names unique, data covered. Strings are
-// unescaped in place: names and metadata are pointers into the header. Only then may anybody ask for
-// memory for tensors. What tensors mean is not known here.
-// Metadata of ours: "trf.crc32", the CRC-32 of all data, eight lower-case hexadecimal digits.
+// One pass without recursion over text that nobody trusts. Strings are unescaped where they stand. What is read is
+// what headers of safetensors files have: objects, strings, whole numbers, and arrays of these.
 // -----------------------------------------------------------------------------------------------
 
-enum {
-    TRF__FILE_HEADER = 16 << 20,        /* limits of a header: bytes, */
-    TRF__FILE_TENSORS = 65536,
-    TRF__FILE_TEXTS = 131072,           /* others' 120,000 and ours: one for each frozen parameter, too */
-    TRF__FILE_RANK = 8,
-    TRF__FILE_NAME = 255,               /* bytes */
-    TRF__JSON_DEPTH = 64,
-    TRF__CHUNK = 16384                  /* bytes read, converted or written at a time; on the stack */
-};
+enum { TRF__JSON_DEPTH = 64 };
 #define TRF__FILE_INTEGER 281474976710655u      /* 2^48 - 1 */
-
-/* What safetensors knows; 0 bytes: known, but not read here (complex numbers, parts of bytes). code: those whose
-   numbers can be weights. */
-typedef struct trf__dtype { char name[12], code; int32_t bytes; } trf__dtype;
-TRF__FN const trf__dtype *trf__dtype_of(const char *name)
-{
-    static const trf__dtype known[] = {
-        {"F32", 'F', 4}, {"F64", 'D', 8}, {"F16", 'H', 2}, {"BF16", 'B', 2}, {"I64", 0, 8}, {"I32", 0, 4},
-        {"I16", 0, 2}, {"I8", 0, 1}, {"U64", 0, 8}, {"U32", 0, 4}, {"U16", 0, 2}, {"U8", 0, 1}, {"BOOL", 0, 1},
-        {"F8_E4M3", 0, 1}, {"F8_E5M2", 0, 1}, {"F8_E8M0", 0, 1},
-        {"C64", 0, 0}, {"F4", 0, 0}, {"F6_E2M3", 0, 0}, {"F6_E3M2", 0, 0}
-    };
-    size_t i;
-    for (i = 0; i < sizeof known / sizeof known[0]; i++) if (!strcmp(name, known[i].name)) return &known[i];
-    return NULL;
-}
-
-/* Where the bytes of a file are: in the caller's memory, or, where that is NULL, in an open file. */
-typedef struct trf__origin { const unsigned char *memory; int fd; const char *path; uint64_t size; } trf__origin;
-
-struct trf_file {
-    trf_hooks hooks;
-    size_t allocated;           /* bytes of this block: struct, tables, header */
-    trf__origin from;
-    int allow_nonfinite;
-    char path[104];             /* its end, for messages */
-    char wrapper[40];           /* what stands in front of all names, as >>store-match knows it */
-    uint64_t data_begin;
-    uint64_t summed;            /* the checksum is that of the data up to here; 0: nobody wants one */
-    trf__crc crc;
-    int32_t count, capacity;
-    int32_t n_meta, meta_capacity;
-    trf_file_entry *entries;    /* as in the header */
-    trf__meta *meta;
-    const void **by_name, **by_begin, **by_key;     /* the same, sorted */
-    char *header;
-    int64_t header_bytes;
-};
-
-/* ---- JSON: what a header needs of it ---- */
 
 typedef struct trf__json {
     char *text;
@@ -14756,7 +14832,70 @@ TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
     return TRF_OK;
 }
 
-/* ---- the header ---- */
+// -----------------------------------------------------------------------------------------------
+// >>files          the safetensors container
+//
+//     bytes 0..7      N, the length of the header, little-endian
+//     bytes 8..7+N    the header: one JSON object, UTF-8, blanks after it:
+//                     {"__metadata__": {"key": "text", ...},
+//                      "name": {"dtype": "F32", "shape": [4, 2], "data_offsets": [begin, end]}, ...}
+//     the rest        the data, little-endian; offsets count from 8+N and cover all of it exactly once
+//
+// Nothing in a file is trusted. Order: regular file, its size, N, the limits, one allocation, UTF-8, one
+// pass over the JSON without recursion into tables of fixed size, names unique, data covered. Strings are
+// unescaped in place: names and metadata are pointers into the header. Only then may anybody ask for
+// memory for tensors. What tensors mean is not known here.
+// Metadata of ours: "trf.crc32", the CRC-32 of all data, eight lower-case hexadecimal digits.
+// -----------------------------------------------------------------------------------------------
+
+enum {
+    TRF__FILE_HEADER = 16 << 20,        /* limits of a header: bytes, */
+    TRF__FILE_TENSORS = 65536,
+    TRF__FILE_TEXTS = 131072,           /* others' 120,000 and ours: one for each frozen parameter, too */
+    TRF__FILE_RANK = 8,
+    TRF__FILE_NAME = 255,               /* bytes */
+    TRF__CHUNK = 16384                  /* bytes read, converted or written at a time; on the stack */
+};
+
+/* What safetensors knows; 0 bytes: known, but not read here (complex numbers, parts of bytes). code: those whose
+   numbers can be weights. */
+typedef struct trf__dtype { char name[12], code; int32_t bytes; } trf__dtype;
+TRF__FN const trf__dtype *trf__dtype_of(const char *name)
+{
+    static const trf__dtype known[] = {
+        {"F32", 'F', 4}, {"F64", 'D', 8}, {"F16", 'H', 2}, {"BF16", 'B', 2}, {"I64", 0, 8}, {"I32", 0, 4},
+        {"I16", 0, 2}, {"I8", 0, 1}, {"U64", 0, 8}, {"U32", 0, 4}, {"U16", 0, 2}, {"U8", 0, 1}, {"BOOL", 0, 1},
+        {"F8_E4M3", 0, 1}, {"F8_E5M2", 0, 1}, {"F8_E8M0", 0, 1},
+        {"C64", 0, 0}, {"F4", 0, 0}, {"F6_E2M3", 0, 0}, {"F6_E3M2", 0, 0}
+    };
+    size_t i;
+    for (i = 0; i < sizeof known / sizeof known[0]; i++) if (!strcmp(name, known[i].name)) return &known[i];
+    return NULL;
+}
+
+/* Where the bytes of a file are: in the caller's memory, or, where that is NULL, in an open file. */
+typedef struct trf__origin { const unsigned char *memory; int fd; const char *path; uint64_t size; } trf__origin;
+
+struct trf_file {
+    trf_hooks hooks;
+    size_t allocated;           /* bytes of this block: struct, tables, header */
+    trf__origin from;
+    int allow_nonfinite;
+    char path[104];             /* its end, for messages */
+    char wrapper[40];           /* what stands in front of all names, as >>store-match knows it */
+    uint64_t data_begin;
+    uint64_t summed;            /* the checksum is that of the data up to here; 0: nobody wants one */
+    trf__crc crc;
+    int32_t count, capacity;
+    int32_t n_meta, meta_capacity;
+    trf_file_entry *entries;    /* as in the header */
+    trf__meta *meta;
+    const void **by_name, **by_begin, **by_key;     /* the same, sorted */
+    char *header;
+    int64_t header_bytes;
+};
+
+// >>file-header    names, shapes, extents and texts
 
 /* "[4, 2]" */
 TRF__FN trf_status trf__file_shape(trf__json *s, trf_file_entry *entry)
@@ -14930,7 +15069,7 @@ TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
     return s->at < s->n ? trf__json_refuse(s, "blanks after the last '}'") : TRF_OK;
 }
 
-/* ---- what must hold between the entries ---- */
+// >>file-extents   names that differ, data that cover the file
 
 /* Tensors and texts alike begin with a pointer to their name. */
 TRF__FN const char *trf__name_of(const void *item) { return *(const char *const *)item; }
@@ -15011,7 +15150,7 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
     return TRF_OK;
 }
 
-/* ---- opening ---- */
+// >>file-open      from a path or from memory
 
 /* Reads exactly `bytes` at `offset`; less is an error, since the size is known to hold them. */
 TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, void *to, size_t bytes, trf_error *err)
@@ -15134,7 +15273,7 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
     return trf__file_cover(file, err);
 }
 
-/* ---- reading tensors ---- */
+// >>file-read      numbers of any dtype as ours
 
 /* Index of a tensor, or -1. */
 TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
@@ -15303,7 +15442,7 @@ TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
                      "the data have CRC-32 %s, expected %s: the file was damaged", found, text);
 }
 
-/* ---- writing ---- */
+// >>file-write     a header, then the data
 
 /* A tensor in the making. */
 typedef struct trf__out {
@@ -15457,6 +15596,8 @@ TRF__FN trf_status trf__out_crc(const trf__out *tensors, int32_t n, uint32_t *su
     return TRF_OK;
 }
 
+// >>file-save      tensors of any device into a file or into memory
+
 /* Some bytes more: into a file that is being saved, or, where that is NULL, into memory. */
 TRF__FN int trf__out_put(const trf__saving *to, unsigned char **memory, const void *bytes, size_t n)
 {
@@ -15591,7 +15732,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
     return TRF_OK;
 }
 
-/* ---- public ---- */
+// >>file-calls     the container's public functions
 
 TRF__COLD
 TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors, int32_t n,
@@ -15976,6 +16117,8 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
     trf__free(hooks, known, (size_t)file->count);
     return status;
 }
+
+// >>store-read     weights and vocabularies of a file into a model
 
 /* One tensor into the place of a parameter, or, if that has been read already, compared with what is there. */
 TRF__COLD
@@ -16381,6 +16524,8 @@ TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const 
     TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
     return trf__checkpoint_write(trainer, corpus, &to, err);
 }
+
+// >>checkpoint-load the mirror of saving
 
 TRF__COLD
 TRF__FN trf_status trf__stored_training(const trf_file *file, trf_train_options *o, trf_error *err)
@@ -17349,6 +17494,8 @@ TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
 
 TRF_API trf_real *trf_ema_weights(trf_ema *ema) { return ema ? ema->average : NULL; }
 
+// >>early-stopping what is better, and when nothing gets better any more
+
 /* Scores as the larger, the better. Answers that need more corrections than they should have tokens
    are no worse than no answers: 100. */
 TRF__FN double trf__worth(trf_metric metric, double score)
@@ -17402,6 +17549,8 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *s, trf_metric 
     if (s->wait <= 0) return patience;
     return patience > s->wait ? patience - s->wait : 0;
 }
+
+// >>validate       the loss of held-out pairs, and their error rate
 
 /* A cancel hook is asked between two products, of which those with the vocabulary's matrix are the
    largest: the rows with which one takes about half a second. A GPU is fast enough for all. */
@@ -18031,6 +18180,8 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
 }
 
 /* A text that is read line by line. */
+// >>dataset-read   lines of files
+
 typedef struct trf__lines {
     const char *path;
     char *text;
@@ -18132,6 +18283,8 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
 }
 
 /* A label, within a line. */
+// >>labels         texts of labels as numbers
+
 typedef struct trf__label { const char *text; size_t n; } trf__label;
 
 /* Where the lines are: first those to learn from, then those held out. And the labels of those to
@@ -18269,6 +18422,8 @@ TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t
     for (i = 0; i < s->n; i++) s->held[i] = s->held[i] == 1;
     return TRF_OK;
 }
+
+// >>hold-out       which pairs are for validation
 
 TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, trf_error *err)
 {
@@ -18415,6 +18570,8 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
     return TRF_OK;
 }
 
+// >>dataset-ids    texts as ids
+
 TRF__FN trf_status trf__ids_add(trf__text_ids *to, const int32_t *ids, int32_t n,
                                 const trf_hooks *hooks, trf_error *err)
 {
@@ -18541,6 +18698,8 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__s
                   trf__bytes(ids[side].capacity, sizeof *ids[side].ids));
     return status;
 }
+
+// >>dataset-finish recipe, corpus and model
 
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s, const trf__side learn[2])
 {
@@ -18736,7 +18895,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 #endif
 
 // -----------------------------------------------------------------------------------------------
-// >>blocks         the ops as public functions: shapes are checked, nothing is stored but in the caller's tensors
+// >>blocks         the ops as public functions on the caller's tensors
 //
 // Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
 // fail. Then it brings its tensors to the device (trf__guest) and, when the op is done, takes the outputs back; where
@@ -19301,6 +19460,8 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 }
 #endif
 
+// >>blocks-multi-head attention with its four projections
+
 /* saved of multi-head attention: wide, inner, stats, memory, in this order (see >>sublayers). There is always room
    for 3d columns of `wide` and for `memory`, though no attention needs both: one formula for all. */
 TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
@@ -19685,7 +19846,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 #endif /* TRF_IMPLEMENTATION */
 
 // -----------------------------------------------------------------------------------------------
-// >>cuda           the backend for NVIDIA's GPUs: launches, products by cuBLASLt, the ops in the CPU's order
+// >>cuda           the backend for NVIDIA's GPUs: the ops in the CPU's order
 //
 // Compiled by nvcc alone: as a column of its own (`#define TRF_COLUMN cuda`, the program then has -DTRF_WITH_CUDA) or
 // with everything in one file (-DTRF_CUDA). The mathematics stands above the op's twin in >>cpu; here stands who
@@ -19772,7 +19933,7 @@ TRF__FN int trf__cuda_did(const trf__run *run, const char *what, cudaError_t e)
 }
 
 /* Where things are asked for. */
-TRF__FN cudaStream_t trf__cuda_stream(const trf__run *run)
+TRF__FN cudaStream_t trf__cuda_queue(const trf__run *run)
 {
     return run->state && trf__cuda_of(run)->recording ? trf__cuda_of(run)->recorder : cudaStreamLegacy;
 }
@@ -19805,7 +19966,7 @@ TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, v
     trf__on_device here(run->device.index);
     dim3 grid((unsigned)trf__min64(tiles, TRF__CUDA_BLOCKS)), block(THREADS);
     if (tiles < 1 || !trf__cuda_works(run)) return;
-    trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, trf__cuda_stream(run)));
+    trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, trf__cuda_queue(run)));
 }
 
 /* How many tiles n things are, a thread each. */
@@ -19986,7 +20147,7 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     s = trf__lt_describe(p, &w);
     if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
     if (!s) s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d, p->d, &w.d,
-                               &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE, trf__cuda_stream(run));
+                               &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE, trf__cuda_queue(run));
     if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
 }
 
@@ -20001,7 +20162,7 @@ TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
     return NULL;
 }
 
-TRF__FN void trf__cuda_free(const trf__run *run, void *memory, size_t bytes)
+TRF__FN void trf__cuda_release(const trf__run *run, void *memory, size_t bytes)
 {
     trf__on_device here(run->device.index);
     cudaError_t e = memory ? cudaFree(memory) : cudaSuccess;
@@ -20014,7 +20175,7 @@ TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
 {
     trf__on_device here(run->device.index);
     if (bytes > 0 && trf__cuda_works(run))
-        trf__cuda_did(run, "zero", cudaMemsetAsync(memory, 0, bytes, trf__cuda_stream(run)));
+        trf__cuda_did(run, "zero", cudaMemsetAsync(memory, 0, bytes, trf__cuda_queue(run)));
 }
 
 TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, const void *from, size_t bytes,
@@ -20022,7 +20183,7 @@ TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, con
 {
     trf__on_device here(run->device.index);
     if (bytes > 0 && trf__cuda_works(run))
-        trf__cuda_did(run, what, cudaMemcpyAsync(to, from, bytes, kind, trf__cuda_stream(run)));
+        trf__cuda_did(run, what, cudaMemcpyAsync(to, from, bytes, kind, trf__cuda_queue(run)));
 }
 
 TRF__FN void trf__cuda_copy(const trf__run *run, void *to, const void *from, size_t bytes)
@@ -20110,7 +20271,7 @@ TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
     return said[0] ? trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, %s", said) : TRF_OK;
 }
 
-TRF__FN void *trf__cuda_stream_of(const trf__run *run) { (void)run; return (void *)cudaStreamLegacy; }
+TRF__FN void *trf__cuda_stream(const trf__run *run) { (void)run; return (void *)cudaStreamLegacy; }
 
 /* A multiple of an eighth of the power of two above, so that few shapes are left. Long lists are not worth it: their
    asking hides behind the work. */
@@ -20640,6 +20801,8 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
    them side by side are already the left factor (16, 16) of the next product. D: d_head, rounded up with zeros. */
 
 #if !defined(TRF__GPU_ON_CPU)           /* which has its own of these three */
+// >>cuda-mma       attention in tiles of tensor cores
+
 /* d (16, 8) += a (16, 16) b (16, 8) */
 TRF__DEVICE void trf__mma(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
@@ -20874,6 +21037,8 @@ TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attenti
 
 #if !defined(TRF_NO_TRAIN)
 
+// >>cuda-attention-gradient its gradients, a block a tile
+
 /* The weight P of a key for a query, from their q k^T and the query's statistics. */
 TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t query, float s)
 {
@@ -20977,6 +21142,8 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
 }
 
 template <int D>
+// >>cuda-mma-gradient the same in tiles of tensor cores
+
 TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_dq(trf__attention_gradient a,
                                                                         const trf__now *now, int64_t groups)
 {
@@ -21746,14 +21913,9 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
     return status;
 }
 
+#define TRF__CUDA_VERB(result, name, arguments) , trf__cuda_##name
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
-#define TRF__CUDA_TABLE \
-    0, 8, trf__cuda_probe, trf__cuda_open, trf__cuda_reserve, trf__cuda_close, trf__cuda_state_bytes, \
-    trf__cuda_alloc, trf__cuda_free, trf__cuda_zero, trf__cuda_copy, trf__cuda_upload, trf__cuda_download, \
-    trf__cuda_fetch, trf__cuda_feed, \
-    trf__cuda_sync, trf__cuda_stream_of, trf__cuda_fill, trf__cuda_replay, trf__cuda_asked, trf__cuda_element, \
-    trf__cuda_loss_room, trf__cuda_top_room, trf__cuda_copy_bytes TRF__OPS(TRF__CUDA_OP) \
-    TRF__AND_DW(trf__cuda_linear_dw)
+#define TRF__CUDA_TABLE 0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
 
 #if defined(TRF_COLUMN)
 extern "C" {
