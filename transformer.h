@@ -218,16 +218,20 @@ extern "C" {
 // -----------------------------------------------------------------------------------------------
 // >>api-basics     numbers, status, errors, hooks, tensors
 //
-// Rules of all calls. ..._create and ..._load make an object, ..._destroy ends it (NULL is legal
-// there). Options, hooks and devices may be NULL, which means the defaults; a trf_config may
-// not. Arguments are borrowed for the call, unless a comment says longer. A returned pointer
-// belongs to its object and lives as long; a model's vocabularies live until others are set. One
-// thread at a time uses an object; any number of threads may read a model or a finished
-// vocabulary.
+// Rules of all calls:
+//   - ..._create and ..._load make an object. ..._destroy ends it and accepts NULL.
+//   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error.
+//   - Options, hooks and devices may be NULL, which means the defaults. A trf_config may not.
+//   - A call borrows its arguments until it returns, unless its comment names a longer time.
+//   - A returned pointer belongs to its object and lives as long. The vocabularies of a model live
+//     until the model gets others.
+//   - One thread at a time uses an object. Any number of threads may read a model or a finished
+//     vocabulary (>>manual, THREADS).
 // -----------------------------------------------------------------------------------------------
 
-/* The type of all tensor data. TRF_DOUBLE makes it double, for gradient checks; the functions that
-   make objects then carry another name, so object files of both kinds do not link by mistake. */
+/* The type of all tensor data. TRF_DOUBLE makes it double, for checking gradients. The functions
+   that make objects then have other names, so that object files of both kinds cannot be linked
+   together by mistake. */
 #if defined(TRF_DOUBLE)
 typedef double trf_real;
 #define trf_model_create      trf_model_create_double
@@ -237,7 +241,7 @@ typedef double trf_real;
 #define trf_checkpoint_load   trf_checkpoint_load_double
 #define trf_checkpoint_load_memory trf_checkpoint_load_memory_double
 #define trf_translator_create trf_translator_create_double
-#define trf_sampler_create  trf_sampler_create_double
+#define trf_sampler_create    trf_sampler_create_double
 #define trf_context_create    trf_context_create_double
 #define trf_updater_create    trf_updater_create_double
 #define trf_file_open         trf_file_open_double
@@ -247,8 +251,8 @@ typedef double trf_real;
 typedef float trf_real;
 #endif
 
-/* Every call that can fail returns one of these. 0 is success, everything else is an error. The
-   values never change: branch on them; the text of a message is for people. */
+/* Results of calls. 0 is success, everything else is an error. The values never change, so a
+   program may branch on them. The text of a message is for people. */
 #define TRF_STATUS_LIST(X) \
     X(TRF_OK,              0, "success") \
     X(TRF_E_NOMEM,        -1, "out of memory") \
@@ -273,32 +277,42 @@ typedef enum trf_status {
     TRF_STATUS_FORCE_SIGNED = -1000
 } trf_status;
 
-/* "TRF_E_SHAPE"; static text, any thread. */
+/* The name of a status, such as "TRF_E_SHAPE". The text is static; any thread may call this. */
 TRF_API const char *trf_status_name(trf_status status);
 
-/* Describes one error. Plain data in the caller's memory; nothing to free. Every call takes a
-   trf_error *, which may be NULL. On success it is cleared. On failure it is filled, and nothing
-   else has changed: output pointers are NULL, counts 0, texts empty, objects and arrays as they
-   were, unless the call's own comment says otherwise. (After TRF_E_BACKEND the step may or may not
-   have been applied, and output arrays are unspecified.) */
+/* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
+   takes a trf_error *, which may be NULL. A successful call clears it. A failing call fills it and
+   changes nothing else: output pointers are NULL, counts are 0, texts are empty, objects and arrays
+   are as they were. The comment of a call names its exceptions. One exception holds for all calls:
+   after TRF_E_BACKEND a step may or may not have been applied, and the contents of output arrays
+   are unspecified. */
 typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
-    int64_t where;          /* byte offset, position in a sequence, or step; -1 if there is none */
-    char what[64];          /* the tensor, field or argument; here and below control characters are '?' */
+    int64_t where;          /* byte offset, position in a sequence, or step; -1: none */
+    char what[64];          /* the tensor, field or argument. Control characters are '?', here and
+                               in the message */
     char message[256];      /* one English sentence: what was expected and what was found */
 } trf_error;
 
 enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
 
-/* What an object asks of the program it lives in. All optional (alloc and free: both or neither), copied when the
-   object is made, called only by the thread that is in the call; `user` is handed back to each of them.
-   alloc returns memory aligned to `align` (a power of two, at most 64), or NULL; free gets the same `bytes` back.
-   (A vocabulary of subwords allocates while it encodes: where threads share one, its two must bear that.)
-   log gets one sentence without a newline; the default is silent. cancel is asked at least once per layer (once per
-   batch, where a GPU plays a step that it has recorded) and per decoded token (in backward only while nothing has
-   been accumulated yet); non-zero makes the running call return TRF_E_CANCELLED. A cancelled step has done nothing:
-   make it again with the same batch, or save a checkpoint, from which a resumed run begins with that batch. */
+/* What the library calls in your program. All hooks are optional; alloc and free come together or
+   not at all. An object copies them when it is created. Only a thread that is inside a call runs
+   them, and each of them receives `user`.
+
+   alloc    Returns memory aligned to `align`, a power of two up to 64, or NULL. A vocabulary of
+            subwords allocates while it encodes: if threads share it, its alloc and free must be
+            thread-safe.
+   free     Gets the same number of `bytes` as alloc.
+   log      Gets one sentence without a newline. Without this hook the library is silent.
+   cancel   Returns non-zero to stop the running call, which then returns TRF_E_CANCELLED. It is
+            called at least once per layer and per decoded token; on a GPU that replays a recorded
+            step, once per batch. A backward pass calls it only while no gradients have been
+            accumulated.
+
+   A cancelled training step has done nothing. Repeat it with the same batch, or save a checkpoint:
+   a run that resumes from it begins with that batch. */
 typedef struct trf_hooks {
     void *user;
     void *(*alloc)(void *user, size_t align, size_t bytes);
@@ -307,104 +321,130 @@ typedef struct trf_hooks {
     int (*cancel)(void *user);
 } trf_hooks;
 
-typedef enum trf_device_kind { TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1, TRF_DEVICE_COUNT } trf_device_kind;
+typedef enum trf_device_kind {
+    TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1, TRF_DEVICE_COUNT
+} trf_device_kind;
 
-/* How wide the numbers of a forward and a backward pass are. TRF_PRECISION_BF16 is for CUDA alone:
-   activations, their gradients and the weights in products have 16 bits; weights, their gradients,
-   Adam's moments and every sum keep 32. No loss scaling is needed. The blocks (>>api-blocks)
-   compute in float32 all the same. Not saved in files. */
-typedef enum trf_precision { TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_COUNT } trf_precision;
+/* Width of the numbers in forward and backward passes. Not saved in files.
+   FLOAT32   every number has 32 bits. The default
+   BF16      for CUDA only. Activations, their gradients and the weights inside matrix products have
+             16 bits. Weights, their gradients, Adam's moments and all sums keep 32. Loss scaling is
+             not needed. The blocks (>>api-blocks) compute in float32 all the same */
+typedef enum trf_precision {
+    TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_COUNT
+} trf_precision;
 
-/* Which matrix product the CPU computes with.
-   AUTO      the default: BUILT_IN where this code was compiled for vectors of eight numbers or more
-             (AVX2, AVX-512 in float), as it is as fast there as OpenBLAS or faster; else CBLAS,
+/* Which matrix product the CPU uses. Not saved in files.
+   AUTO      the default: BUILT_IN if this code was compiled for vectors of eight or more numbers
+             (AVX2, AVX-512 in float), where it is as fast as OpenBLAS or faster. Otherwise CBLAS,
              which is two to three times as fast as BUILT_IN with SSE2 (tools/bench.md)
-   CBLAS     in training for more than 16 rows; in translators and samplers, which pack their
-             weights, for more than 512; in attention never. TRF_E_BACKEND in a build without it
-   BUILT_IN  never CBLAS
-   Not saved in files. */
-typedef enum trf_products { TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2, TRF_PRODUCTS_COUNT } trf_products;
+   CBLAS     in training, products with more than 16 rows use CBLAS. In translators and samplers,
+             which pack their weights, those with more than 512 rows. Attention never does. In a
+             build without CBLAS: TRF_E_BACKEND
+   BUILT_IN  never CBLAS */
+typedef enum trf_products {
+    TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2, TRF_PRODUCTS_COUNT
+} trf_products;
 
-/* Where to compute. TRF_DEVICE_CUDA needs a copy built with it (see the first page) and a GPU, or creating an object
-   is TRF_E_BACKEND; results there equal the CPU's to rounding, dropout included, and are the same bits in every run
-   on the same card and libraries. Each object's device is its own: one program may use both.
+/* Where to compute. Each object has its own device, and one program may use several.
 
-   Threads. `threads` says on how many every object computes that uses this device: the trainers,
-   translators and samplers of a model whose config.device, or trf_load_options.device, it is, and
-   a context or an updater that is given it. An object that needs another number has `threads` of its
-   own in trf_train_options, trf_search or trf_sampling, which counts unless it is 0. Results are the
-   same bits for every number.
-   Each object has threads of its own: the one that calls, whichever that is, and `threads` - 1 more.
-   Those start when the object is created, or creation is TRF_E_NOMEM, and have ended when destroying
-   it returns. While nothing is computed they sleep. They call no hook, block all signals, and have a
-   stack of 256 KiB each. In a child of fork() the objects of the parent compute on the calling thread
-   alone; objects created there have threads. On Windows no object may be destroyed inside DllMain.
-   There is one thread, whatever `threads` says, with TRF_NO_THREADS, in WebAssembly without -pthread,
-   on systems that are neither POSIX nor Windows, and with compilers other than GCC and Clang.
+   CUDA. TRF_DEVICE_CUDA needs a GPU and a build with CUDA (>>manual, GPUS); otherwise creating an
+   object fails with TRF_E_BACKEND. Results equal those of the CPU up to rounding; dropout masks are
+   the same. Every run on the same card with the same libraries gives the same bits.
 
-   OpenBLAS. Where products go to it, it is its pthread build alone, in at most 64 threads at a time, each of which
-   needs 128 MB of address space (or creation is TRF_E_NOMEM); its thread number is 1 while an op runs and then as it
-   was. A child of fork() may use it if no thread of the parent was in a call then. */
+   Threads. `threads` is the number of threads of each object that computes on this device:
+     - trainers, translators and samplers of a model with this config.device or
+       trf_load_options.device,
+     - contexts and updaters created with this device.
+   trf_train_options, trf_search and trf_sampling have a field `threads` too. Unless that is 0, it
+   replaces this one. The number of threads does not change results: they have the same bits.
+   An object computes on the calling thread, whichever that is, and on `threads` - 1 of its own.
+   These start when the object is created; if they cannot, creating it fails with TRF_E_NOMEM. They
+   have ended when its destroy call returns. They sleep while there is nothing to compute, call no
+   hook, block all signals, and have a stack of 256 KiB each.
+     - After fork(), the parent's objects compute on the calling thread alone in the child. Objects
+       that the child creates have threads.
+     - On Windows, do not destroy an object inside DllMain.
+     - There is only the calling thread, whatever `threads` says, with TRF_NO_THREADS, in
+       WebAssembly without -pthread, on systems that are neither POSIX nor Windows, and with
+       compilers other than GCC and Clang.
+
+   OpenBLAS. Only its pthread build is used, by at most 64 threads at a time. With another build the
+   object logs a warning and uses BUILT_IN. Each thread needs 128 MB of address space; without it,
+   creating the object fails with TRF_E_NOMEM. OpenBLAS's own thread count is set to 1 during each
+   op, then restored. A child of fork() may use OpenBLAS if no thread of the parent was inside a
+   call at that moment. */
 typedef struct trf_device {
-    trf_device_kind kind;
-    int32_t threads;                /* 1..4096: of each object that computes here; see above */
-    int32_t index;                  /* which of several GPUs, from 0 */
-    trf_precision precision;
-    trf_products products;
+    trf_device_kind kind;           /* default TRF_DEVICE_CPU */
+    int32_t threads;                /* 1..4096, of each object; default: one per processor that
+                                       this process may use */
+    int32_t index;                  /* which of several GPUs, from 0; default 0 */
+    trf_precision precision;        /* default FLOAT32 */
+    trf_products products;          /* default AUTO */
 } trf_device;
 
-TRF_API trf_device trf_device_default(void);   /* the CPU, a thread for each processor this process may use */
+TRF_API trf_device trf_device_default(void);
 
-/* A named, shaped view on memory that somebody else owns; row-major, the last index runs fastest. On a device with
-   memory of its own the parameters and gradients of a model have no `data`: trf_tensor_read and _write reach them on
-   every device. */
+/* A named view of memory that somebody else owns. Row-major: the last index runs fastest. On a
+   device with its own memory, parameters and gradients have no `data`; trf_tensor_read and
+   trf_tensor_write reach them on every device. */
 enum { TRF_MAX_RANK = 4 };
 typedef struct trf_tensor {
     const char *name;               /* "encoder.layers.0.linear1.weight", or NULL */
     trf_real *data;                 /* in the host's memory, or NULL */
-    int32_t rank;
+    int32_t rank;                   /* number of dimensions, 0..4 */
     int64_t shape[TRF_MAX_RANK];    /* entries beyond rank are 1 */
-    const void *home;               /* private: the device, and the address there, of a tensor without data */
-    trf_real *there;
+    const void *home;               /* private: the device, and */
+    trf_real *there;                /* the address there, of a tensor without data */
 } trf_tensor;
 
-/* A view of rank 1, 2 or 3, without a name; n1 and n2 count only as far as the rank goes. */
+/* A view without a name, of rank 1, 2 or 3. It ignores the sizes beyond its rank. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
-TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);     /* elements; 0 if the shape makes no sense */
-/* Copies all `count` numbers of a tensor (else TRF_E_SHAPE) into the caller's memory, or back. */
-TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err);
-TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count,
-                                    trf_error *err);
+/* Number of elements; 0 if the shape is not valid. */
+TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);
+/* Copy all numbers of a tensor into the caller's memory, and back. `count` must be the number of
+   elements, otherwise TRF_E_SHAPE. */
+TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count,
+                                   trf_error *err);
+TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers,
+                                    int64_t count, trf_error *err);
 
-/* How this copy was built: version, type, vector width, whether CBLAS is there, threads, columns;
-   and "not optimised" if GCC or clang compiled it without -O. A model that computes with such code
-   logs a warning when it is created or loaded. */
+/* Describes this build: version, type of numbers, vector width, CBLAS, threads, columns. It adds
+   "not optimised" if GCC or Clang compiled it without -O; a model that computes with such code logs
+   a warning when it is created or loaded. */
 TRF_API const char *trf_build_info(void);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-config     what a model is, and the conventions in which systems differ
 //
-// The same paper is computed differently by different systems: where a norm stands, how positions are made, how
-// weights start. These points are fields of trf_config, each value names a system that does it so, and files keep
-// them all. Those of training are in trf_train_options, those of the search in trf_search.
+// Systems compute the same paper differently: where a norm stands, how positions are made, how
+// weights start. Each such point is a field of trf_config, each value names a system that uses it,
+// and model files store them all. trf_train_options has the points of training, trf_search those
+// of decoding.
 // -----------------------------------------------------------------------------------------------
 
 typedef enum trf_kind {
     TRF_ENCODER_DECODER = 0,
-    TRF_ENCODER_ONLY    = 1,    /* hidden states (trf_encode), or what its head makes of them */
-    TRF_DECODER_ONLY    = 2,    /* language model: the target side alone, next-token loss */
+    TRF_ENCODER_ONLY    = 1,    /* computes hidden states (trf_encode), or the logits of its head */
+    TRF_DECODER_ONLY    = 2,    /* language model: has only the target side, predicts next tokens */
     TRF_KIND_COUNT
 } trf_kind;
 
-/* GELU: x Phi(x) by erf, not by tanh; SILU: x sigmoid(x). */
-typedef enum trf_activation { TRF_RELU = 0, TRF_GELU = 1, TRF_SILU = 2, TRF_ACTIVATION_COUNT } trf_activation;
+/* RELU: max(x, 0). GELU: x Phi(x), computed with erf, not with tanh. SILU: x sigmoid(x). */
+typedef enum trf_activation {
+    TRF_RELU = 0, TRF_GELU = 1, TRF_SILU = 2, TRF_ACTIVATION_COUNT
+} trf_activation;
 
-/* Position p, feature pair i of d_model = d, N = d/2 (paper 3.5; definitions differ between systems). */
+/* What is added to a token at position p (paper 3.5). Feature pair i of d = d_model, N = d/2; the
+   systems' definitions differ. */
 typedef enum trf_positions {
-    TRF_POSITIONS_INTERLEAVED = 0,  /* sin, cos, sin, cos...; angle p / 10000^(2i/d): paper, PyTorch tutorials */
-    TRF_POSITIONS_HALVES_N1   = 1,  /* all sines, then cosines; p / 10000^(i/(N-1)): tensor2tensor, fairseq, Marian */
-    TRF_POSITIONS_HALVES      = 2,  /* all sines, then cosines; p / 10000^(2i/d): Hugging Face Marian */
-    TRF_POSITIONS_LEARNED     = 3,  /* for each side a parameter (max_length + position_offset, d) */
+    TRF_POSITIONS_INTERLEAVED = 0,  /* sin, cos, sin, cos...; angle p / 10000^(2i/d): paper,
+                                       PyTorch tutorials */
+    TRF_POSITIONS_HALVES_N1   = 1,  /* all sines, then all cosines; angle p / 10000^(i/(N-1)):
+                                       tensor2tensor, fairseq, Marian */
+    TRF_POSITIONS_HALVES      = 2,  /* all sines, then all cosines; angle p / 10000^(2i/d):
+                                       Hugging Face Marian */
+    TRF_POSITIONS_LEARNED     = 3,  /* a parameter (max_length + position_offset, d) per side */
     TRF_POSITIONS_NONE        = 4,
     TRF_POSITIONS_COUNT
 } trf_positions;
@@ -415,51 +455,58 @@ typedef enum trf_norm_place {
     TRF_NORM_PLACE_COUNT
 } trf_norm_place;
 
+/* All of them multiply the result by a gain. All but RMS add a bias. */
 typedef enum trf_norm_rule {
-    TRF_NORM_STANDARD  = 0, /* (x - mean) / sqrt(var + epsilon), var biased: PyTorch and nearly everybody */
-    TRF_NORM_ANNOTATED = 1, /* (x - mean) / (s + epsilon), s unbiased: The Annotated Transformer */
-    TRF_NORM_RMS       = 2, /* x / sqrt(mean of x^2 + epsilon); a gain, no bias: Zhang and Sennrich 2019,
-                               T5, Llama */
+    TRF_NORM_STANDARD  = 0, /* (x - mean) / sqrt(var + epsilon), var biased: most systems */
+    TRF_NORM_ANNOTATED = 1, /* (x - mean) / (s + epsilon), s the unbiased standard deviation: The
+                               Annotated Transformer */
+    TRF_NORM_RMS       = 2, /* x / sqrt(mean of x^2 + epsilon), without a bias: Zhang and Sennrich
+                               2019, T5, Llama */
     TRF_NORM_RULE_COUNT
 } trf_norm_rule;
 
+/* Which stacks have one more norm after their last layer. */
 typedef enum trf_final_norm {
     TRF_FINAL_NORM_NONE    = 0,
-    TRF_FINAL_NORM_BOTH    = 1,     /* of every stack that the model has */
-    TRF_FINAL_NORM_ENCODER = 2,     /* of the encoder alone */
-    TRF_FINAL_NORM_DECODER = 3,     /* of the decoder alone */
+    TRF_FINAL_NORM_BOTH    = 1,     /* every stack that the model has */
+    TRF_FINAL_NORM_ENCODER = 2,     /* the encoder alone */
+    TRF_FINAL_NORM_DECODER = 3,     /* the decoder alone */
     TRF_FINAL_NORM_COUNT
 } trf_final_norm;
 
+/* Which matrices are one parameter. A source embedding that is also the target embedding needs one
+   vocabulary for both sides. */
 typedef enum trf_tying {
     TRF_UNTIED          = 0,
     TRF_TIED_DECODER    = 1,    /* target embedding = generator weight */
-    TRF_TIED_ALL        = 2,    /* source embedding = target embedding = generator weight: one vocabulary */
-    TRF_TIED_EMBEDDINGS = 3,    /* source embedding = target embedding: one vocabulary. The generator
-                                   has a weight of its own: T5 v1.1 */
+    TRF_TIED_ALL        = 2,    /* source embedding = target embedding = generator weight */
+    TRF_TIED_EMBEDDINGS = 3,    /* source embedding = target embedding; the generator has its own
+                                   weight: T5 v1.1 */
     TRF_TYING_COUNT
 } trf_tying;
 
-/* First values of attention, feed-forward and heads. XAVIER: weights are uniform +-sqrt(6/(in+out))
-   (Glorot and Bengio 2010), biases are zero (nn.Transformer's in feed-forward are uniform
-   +-1/sqrt(in)). Norms start at gain 1, bias 0. */
+/* Initial values of attention, feed-forward and heads. in and out are a matrix's columns and rows.
+   XAVIER    weights are uniform in +-sqrt(6/(in+out)) (Glorot and Bengio 2010), biases are zero.
+             (In nn.Transformer the biases of feed-forward are uniform in +-1/sqrt(in).)
+   LINEAR    weights and biases are uniform in +-1/sqrt(in).
+   Norms start with gain 1 and bias 0. */
 typedef enum trf_init {
     TRF_INIT_XAVIER_PACKED = 0, /* q, k and v count as one (3d, d) matrix: nn.Transformer */
-    TRF_INIT_XAVIER        = 1, /* q, k and v count as three (d, d) matrices: tensor2tensor, tutorials */
-    TRF_INIT_LINEAR        = 2, /* weights and biases uniform +-1/sqrt(in): nn.Linear, and tutorials that
-                                   build a model of nn.Linear */
+    TRF_INIT_XAVIER        = 1, /* as three (d, d) matrices: tensor2tensor, tutorials */
+    TRF_INIT_LINEAR        = 2, /* nn.Linear, and tutorials that build a model from nn.Linear */
     TRF_INIT_COUNT
 } trf_init;
 
-/* First values of embeddings, learned positions, and the generator's weight where it is a matrix of
-   its own. With scale_embeddings, NORMAL_1 drowns sinusoidal positions: a token's numbers have
-   deviation sqrt(d_model), a position's have 0.7. Such a model learns the order of its tokens late
-   or never (examples/studies/reversal.c). */
+/* Initial values of embeddings, of learned positions, and of the generator's weight unless it is
+   tied. NORMAL_1 together with scale_embeddings drowns sinusoidal positions: the deviation of a
+   token's numbers is sqrt(d_model), that of a position's is 0.7. Such a model learns the order of
+   its tokens late or never (examples/studies/reversal.c). */
 typedef enum trf_embedding_init {
     TRF_EMBEDDING_NORMAL_D = 0, /* normal, deviation 1/sqrt(d_model): tensor2tensor, fairseq */
-    TRF_EMBEDDING_NORMAL_1 = 1, /* normal, 1; generator and its bias uniform +-1/sqrt(d): nn.Embedding, nn.Linear */
-    TRF_EMBEDDING_XAVIER   = 2, /* uniform +-sqrt(6/(vocab+d_model)): tutorials */
-    TRF_EMBEDDING_FAN_OUT  = 3, /* uniform +-sqrt(3/d_model): Marian */
+    TRF_EMBEDDING_NORMAL_1 = 1, /* normal, deviation 1; generator weight and bias are uniform in
+                                   +-1/sqrt(d_model): nn.Embedding, nn.Linear */
+    TRF_EMBEDDING_XAVIER   = 2, /* uniform in +-sqrt(6/(vocab+d_model)): tutorials */
+    TRF_EMBEDDING_FAN_OUT  = 3, /* uniform in +-sqrt(3/d_model): Marian */
     TRF_EMBEDDING_INIT_COUNT
 } trf_embedding_init;
 
@@ -472,482 +519,608 @@ typedef enum trf_decoder_start {
     TRF_DECODER_START_COUNT
 } trf_decoder_start;
 
-/* What an encoder-only model makes of its output, and is trained on: logits z = x W^T + b, where x is the row of a
-   token or one row for each sequence, and their cross-entropy. Labels: see trf_batch. */
+/* The last layer of an encoder-only model: logits z = x W^T + b, trained with cross-entropy. x is
+   the row of one token, or one row per sequence. trf_batch describes the labels. */
 typedef enum trf_head {
-    TRF_HEAD_NONE   = 0,    /* no logits: the model cannot be trained as a whole */
-    TRF_HEAD_MEAN   = 1,    /* one label a sequence (trf_classify): x is the mean of its rows, EOS's included */
-    TRF_HEAD_FIRST  = 2,    /* one label a sequence (trf_classify): x is its first row (BERT, less its tanh) */
-    TRF_HEAD_TOKENS = 3,    /* one label a token (trf_tag) */
-    TRF_HEAD_MASKED = 4,    /* for each token the one that belongs there (trf_logits). pad may stand in sources: it is
-                               the mask (BERT, without its layer before W). W is the source embedding, tied */
+    TRF_HEAD_NONE   = 0,    /* no logits: the model cannot be trained */
+    TRF_HEAD_MEAN   = 1,    /* one label per sequence (trf_classify); x is the mean of its rows,
+                               the row of EOS included */
+    TRF_HEAD_FIRST  = 2,    /* one label per sequence (trf_classify); x is its first row: BERT
+                               without its pooling layer */
+    TRF_HEAD_TOKENS = 3,    /* one label per token (trf_tag) */
+    TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (trf_logits).
+                               Sources may contain pad, which is the mask. W is the source
+                               embedding: BERT without the layer before W */
     TRF_HEAD_COUNT
 } trf_head;
 
-/* Options are literal: what stands in the struct is what happens. Fill it with a preset, then change
-   fields. trf_model_create names any field that makes no sense. The paper's letters in brackets. */
+/* The options of a model. Options are literal: the library uses what the struct contains and
+   replaces nothing. Fill it with a preset, then change fields. trf_model_create rejects a field
+   that is out of range and names it. The paper's letters stand in brackets. "default" is the value
+   in all three presets. */
 typedef struct trf_config {
-    trf_kind kind;
+    trf_kind kind;              /* default TRF_ENCODER_DECODER */
     int32_t d_model;            /* width of every token's vector [d_model]; 1..65536 */
     int32_t n_heads;            /* attention heads; divides d_model [h] */
     int32_t d_ff;               /* inner width of the feed-forward block [d_ff]; 1..2^20 */
-    int32_t encoder_layers;     /* [N] 1..256; 0 when kind has no encoder */
-    int32_t decoder_layers;     /* [N] 1..256; 0 when kind has no decoder */
-    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24 */
-    int32_t target_vocab;       /* the same on the target side; equal to source_vocab when all is tied */
-    int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added; 2..2^20, default 512 */
-    int32_t pad, bos, eos, unk; /* special ids, all different; default 0 1 2 3. Batches need no padding */
-    trf_activation activation;
-    trf_positions positions;
-    int32_t position_offset;    /* number of the first position; 0..2^20, default 0; fairseq 2, CTranslate2 1 */
-    trf_norm_place norm_place;
-    trf_norm_rule norm_rule;
-    double norm_epsilon;        /* 1e-30..1, default 1e-5 */
-    trf_final_norm final_norm;  /* one more norm after the last layer */
-    int32_t scale_embeddings;   /* 1: embeddings are multiplied by sqrt(d_model) (paper 3.4) */
-    trf_tying tying;            /* decoder-only: UNTIED or DECODER; encoder-only: UNTIED (TRF_HEAD_MASKED
-                                   has its own) */
-    int32_t generator_bias;     /* 1: the vocabulary projection has a bias */
-    int32_t qkv_bias;           /* 1: the projections to queries, keys and values have biases; default 1 */
+    int32_t encoder_layers;     /* [N] 1..256; 0 if kind has no encoder */
+    int32_t decoder_layers;     /* [N] 1..256; 0 if kind has no decoder */
+    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24;
+                                   default 0: set it */
+    int32_t target_vocab;       /* the same for the target side; equal to source_vocab if both sides
+                                   share an embedding; default 0: set it */
+    int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
+                                   2..2^20; default 512 */
+    int32_t pad, bos, eos, unk; /* special ids, all different; default 0, 1, 2, 3. Batches need no
+                                   padding */
+    trf_activation activation;  /* default TRF_RELU */
+    trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
+    int32_t position_offset;    /* number of the first position; 0..2^20; default 0. fairseq has 2,
+                                   CTranslate2 1 */
+    trf_norm_place norm_place;  /* default TRF_PRE_NORM */
+    trf_norm_rule norm_rule;    /* default TRF_NORM_STANDARD */
+    double norm_epsilon;        /* 1e-30..1; default 1e-5 */
+    trf_final_norm final_norm;  /* default TRF_FINAL_NORM_BOTH */
+    int32_t scale_embeddings;   /* 1: embeddings are multiplied by sqrt(d_model) (paper 3.4);
+                                   default 1 */
+    trf_tying tying;            /* decoder-only: UNTIED or TIED_DECODER. encoder-only: UNTIED
+                                   (TRF_HEAD_MASKED always uses the source
+                                   embedding). default TRF_UNTIED */
+    int32_t generator_bias;     /* 1: the output projection has a bias; default 1 */
+    int32_t qkv_bias;           /* 1: the projections to queries, keys and values have biases;
+                                   default 1 */
     int32_t out_bias;           /* 1: attention's output projection has a bias; default 1 */
     int32_t feed_forward_bias;  /* 1: both matrices of feed-forward have biases; default 1 */
-    trf_init init;
-    trf_embedding_init embedding_init;
-    int32_t source_eos;         /* 1: the library ends every source with EOS */
-    int32_t target_eos;         /* 1, the default: and every target, so n ids are n + 1 rows; 0: n ids
-                                   are n rows, the caller adds EOS, and decoding still stops at it */
-    trf_decoder_start decoder_start;
-    trf_head head;              /* of an encoder-only model; default 0, which it is in the others */
-    int32_t n_labels;           /* 2..2^24 for the heads of labels, MEAN, FIRST and TOKENS; else 0 */
-    uint64_t seed;              /* of the initial weights; every value is a seed */
-    trf_device device;          /* not stored in files */
-    trf_hooks hooks;            /* not stored in files */
+    trf_init init;              /* default TRF_INIT_XAVIER_PACKED */
+    trf_embedding_init embedding_init;      /* default TRF_EMBEDDING_NORMAL_D */
+    int32_t source_eos;         /* 1: the library adds EOS to every source; default 1 */
+    int32_t target_eos;         /* 1: and to every target, so that n ids are n + 1 rows; default 1.
+                                   0: n ids are n rows; the caller adds EOS, and decoding still
+                                   stops at it */
+    trf_decoder_start decoder_start;        /* default TRF_START_BOS */
+    trf_head head;              /* of an encoder-only model; TRF_HEAD_NONE in the others; default
+                                   TRF_HEAD_NONE */
+    int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS; else 0; default 0 */
+    uint64_t seed;              /* of the initial weights, any value; default 1 */
+    trf_device device;          /* not stored in files; default trf_device_default() */
+    trf_hooks hooks;            /* not stored in files; default none */
 } trf_config;
 
-/* Presets: layers encoder + decoder, d_model, d_ff, heads. Conventions are PyTorch's, but for two fields: pre-norm,
-   which learns at rates and without a warm-up that post-norm does not bear (Xiong et al. 2020), and embeddings that
-   start with deviation 1/sqrt(d_model), as nn.Transformer has none of its own. Vocabulary sizes are 0: the caller
-   sets them. trf_recipe_find chooses all of it from the amounts of your data. */
-TRF_API trf_config trf_config_tiny(void);   /* 4+4, 128, 256, 4 */
-TRF_API trf_config trf_config_base(void);   /* 6+6, 512, 2048, 8: the paper's base */
-TRF_API trf_config trf_config_big(void);    /* 6+6, 1024, 4096, 16: the paper's big */
+/* Presets.
+                    tiny    base    big
+   layers           4+4     6+6     6+6     encoder + decoder
+   d_model          128     512     1024
+   d_ff             256     2048    4096
+   n_heads          4       8       16
 
-/* Whose conventions: sets the fields in which systems differ, and no others.
+   base and big are the paper's sizes. Conventions are TRF_CONVENTIONS_PYTORCH except for two
+   fields. Pre-norm trains at learning rates, and without a warm-up, where post-norm diverges (Xiong
+   et al. 2020). Embeddings start with deviation 1/sqrt(d_model), since nn.Transformer has no
+   embeddings of its own. trf_recipe_find chooses all options from the size of your data. */
+TRF_API trf_config trf_config_tiny(void);
+TRF_API trf_config trf_config_base(void);
+TRF_API trf_config trf_config_big(void);
+
+/* Sets the fields in which systems differ, and no others:
 
                          PYTORCH            PAPER
        norm_epsilon      1e-5               1e-6
        final_norm        BOTH               NONE
-       tying             TRF_UNTIED         TRF_TIED_ALL: the sizes of the vocabularies must be equal
+       tying             TRF_UNTIED         TRF_TIED_ALL: needs vocabularies of equal size
        generator_bias    1                  0
        init              XAVIER_PACKED      XAVIER
        embedding_init    NORMAL_1           NORMAL_D
 
-   Both: ReLU, interleaved positions from 0, post-norm, standard norm, scaled embeddings, source EOS, start BOS.
-   PYTORCH's embeddings drown the positions (trf_embedding_init). Where order matters, set NORMAL_D. */
+   Both set ReLU, interleaved positions from 0, post-norm, standard norm, scaled embeddings, source
+   EOS and start with BOS. PYTORCH's embeddings drown the positions (trf_embedding_init): set
+   NORMAL_D if the order of tokens matters. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
-    TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; where the text is silent, tensor2tensor */
+    TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */
     TRF_CONVENTIONS_COUNT
 } trf_conventions;
-TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whose);
+TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-vocab      text to ids and back
 //
-// create, learn line by line, finish; then encode and decode. Models take copies (trf_model_set_vocabs) and files
-// carry them. Subwords of raw text: trf_vocab_from_sentencepiece; those that another program has cut are words.
+// Create a vocabulary, let it learn line by line, finish it; then encode and decode. A model takes
+// copies (trf_model_set_vocabs), and model files contain them. Subwords come from a SentencePiece
+// model (trf_vocab_from_sentencepiece). Text that another program has already cut into subwords is
+// a text of words.
 // -----------------------------------------------------------------------------------------------
 
-/* Words are what stands between blanks (space, tab, CR, LF); characters are UTF-8 code points. */
-typedef enum trf_token_kind { TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2, TRF_TOKEN_KIND_COUNT } trf_token_kind;
+/* Words stand between blanks: space, tab, CR, LF. Characters are UTF-8 code points. */
+typedef enum trf_token_kind {
+    TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2, TRF_TOKEN_KIND_COUNT
+} trf_token_kind;
 
-/* Ids 0 to 3 are pad, bos, eos and unk, which read "<pad>", "<s>", "</s>", "<unk>" and are never learned from a text;
-   learned tokens follow, the most frequent first, equal counts in byte order. BERT's [CLS] and [SEP]
-   are no special ids: your texts have them as words (examples/studies/next_sentence.c). One thread at
-   a time while learning; afterwards any number of threads may use it. TRF_E_STATE: to learn more, or
-   to use it before that. */
+/* Ids 0 to 3 are pad, bos, eos and unk, spelled "<pad>", "<s>", "</s>" and "<unk>". No text
+   can produce a special id: learning skips these spellings, encoding turns them into unk. Learned
+   tokens follow, the most frequent first, equal counts in byte order. BERT's [CLS] and [SEP] are
+   not special ids; your texts contain them as words (examples/studies/next_sentence.c).
+   A vocabulary that learns belongs to one thread at a time. A finished one may be used by any
+   number. TRF_E_STATE: it is used before trf_vocab_finish, or learns after it. */
 typedef struct trf_vocab trf_vocab;
 
-/* Of words or characters (of subwords: trf_vocab_from_sentencepiece). */
-TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err);
+/* Creates a vocabulary of words or characters. */
+TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind,
+                                    const trf_hooks *hooks, trf_error *err);
 TRF_API void trf_vocab_destroy(trf_vocab *vocab);
-/* Counts the tokens of one line: NUL-terminated UTF-8 without the newline, which a character
-   vocabulary would count. Invalid UTF-8 is TRF_E_FORMAT with its offset; a token of more than 1 MiB
-   is TRF_E_LIMIT. */
+/* Counts the tokens of one line of NUL-terminated UTF-8. Pass it without its newline, which a
+   character vocabulary would count. TRF_E_FORMAT: invalid UTF-8; `where` is its offset.
+   TRF_E_LIMIT: a token of more than 1 MiB. */
 TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err);
-/* Ends learning: keeps tokens seen at least min_count (>= 1) times, at most max_size ids in all (>= 5). */
-TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err);
-/* A finished vocabulary of the subwords of a SentencePiece model, from the bytes of its file (below
-   2 GiB, copied): of type unigram or BPE, with byte fallback or without. It normalises, segments
-   and detokenises raw text as libsentencepiece 0.2.3 does; bytes that are not UTF-8 become U+FFFD,
-   as there. Ids from 4 on are the model's pieces in their order, without unknown and control ones.
-   Hostile bytes are TRF_E_FORMAT with their offset; models of words or characters, and those that
-   change their answers (a denormaliser), TRF_E_UNSUPPORTED. */
+/* Ends learning. Keeps tokens that occurred at least min_count (>= 1) times, and at most max_size
+   (>= 5) ids, the special ones included. */
+TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count,
+                                    trf_error *err);
+/* Makes a finished vocabulary of subwords from the bytes of a SentencePiece model file, which are
+   copied: fewer than 2 GiB, unigram or BPE, with or without byte fallback.
+     - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
+       are not UTF-8 become U+FFFD, as there.
+     - Ids from 4 on are the model's pieces in their order, without unknown and control pieces.
+   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. TRF_E_UNSUPPORTED: a model of words
+   or characters, or one that changes its answers (a denormaliser). */
 TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err);
-/* The same of a file. */
-TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path, const trf_hooks *hooks,
-                                                trf_error *err);
-/* One more token behind those of a finished vocabulary of words or characters that nobody shares yet: sentinels (for
-   characters: code points that no text has, as U+E000), words of a new domain. TRF_E_INVALID_ARG: it cannot be one of
-   its tokens, or is one already; TRF_E_UNSUPPORTED: SentencePiece. Models have copies, which do not change. */
+/* The same from a file. */
+TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
+                                                const trf_hooks *hooks, trf_error *err);
+/* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
+   of a new domain. Call it before threads share the vocabulary. A sentinel of a character
+   vocabulary is a code point that no text has, such as U+E000. Models have copies, which do not
+   change. TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
+   TRF_E_UNSUPPORTED: a vocabulary of subwords. */
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
-/* A copy of a finished one, such as a model's. */
-TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err);
-TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);     /* with the special ids; 4 until it is finished */
+/* Copies a finished vocabulary, for example a model's. */
+TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks,
+                                  trf_error *err);
+/* Number of ids, the special ones included; 4 until it is finished. */
+TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
-/* NULL if out of range; lives until the next trf_vocab_add. */
+/* The token of an id, until the next trf_vocab_add. NULL: the id is out of range. */
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
-/* The unk id for an unknown token, and for the spelling of a special token: no text can contain a
-   special id. */
+/* The id of a token. Returns unk for unknown tokens and for the spellings of special ids. */
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
-/* Text to ids, without BOS and EOS; unknown tokens become unk. Bytes that are not UTF-8 are TRF_E_FORMAT with their
-   offset; for subwords they are U+FFFD. *n is the number of tokens of the whole text also when it is more than
-   capacity; then the status is TRF_E_LIMIT and the first `capacity` ids are written. */
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
-                                    int32_t *n, trf_error *err);
-/* How many tokens of a text are unknown: those that trf_vocab_encode makes unk. *n (may be NULL) is the number of all
-   its tokens. Fails as trf_vocab_encode does, but for a capacity. */
-TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text, int32_t *unknown, int32_t *n,
-                                           trf_error *err);
-/* Ids to text: words with one blank between them, characters without, subwords as SentencePiece does. *bytes (may be
-   NULL) is the length of the whole text without its NUL, also when `size` was too small (TRF_E_LIMIT, cut at a whole
-   token). Special ids are skipped, except unk. Subwords with byte fallback may write a NUL: *bytes counts it, while
-   strlen and %s would end there. */
-TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
-                                    size_t *bytes, trf_error *err);
+/* Text to ids, without BOS and EOS. Unknown tokens become unk. *n is the number of tokens of the
+   whole text, even if that is more than `capacity`; then the first `capacity` ids are written and
+   the call fails with TRF_E_LIMIT. Bytes that are not UTF-8 fail with TRF_E_FORMAT and their
+   offset; a vocabulary of subwords takes them for U+FFFD. */
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
+                                    int32_t capacity, int32_t *n, trf_error *err);
+/* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
+   is the number of all tokens. Fails as trf_vocab_encode does, except for the capacity. */
+TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
+                                           int32_t *unknown, int32_t *n, trf_error *err);
+/* Ids to text. Words get one blank between them, characters none, subwords what SentencePiece
+   writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
+   without its NUL, even if `size` is too small; then the text is cut after a whole token and the
+   call fails with TRF_E_LIMIT. Subwords with byte fallback may produce a NUL inside the text:
+   *bytes counts it, strlen and %s stop there. */
+TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
+                                    char *text, size_t size, size_t *bytes, trf_error *err);
 
-/* Offset of the first byte that is not part of valid UTF-8, or -1 if all `bytes` are valid. */
+/* Offset of the first byte that is not part of valid UTF-8; -1 if all `bytes` are valid. */
 TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
 //
-// A model is data: it computes nothing. A trainer changes its weights, translators read them.
+// A model is data; it computes nothing. A trainer changes its weights, translators and samplers
+// read them.
 // -----------------------------------------------------------------------------------------------
 
-/* After creation nobody but its trainer changes a model; any number of threads may share it.
-   Translating with a model while its trainer steps is a data race: use trf_model_copy. */
+/* Only its trainer changes a model after creation. Any number of threads may read one. Do not
+   translate with a model while its trainer makes a step, which would be a data race; translate
+   with a trf_model_copy. */
 typedef struct trf_model trf_model;
 
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
-/* Fails as trf_model_create would for this configuration, memory apart. Makes nothing. */
+/* Fails as trf_model_create would for this configuration, except for lack of memory. Makes
+   nothing. */
 TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
-TRF_API void trf_model_destroy(trf_model *model);       /* trainers and translators first; NULL is legal */
+/* Destroy the model's trainers, translators and samplers first. */
+TRF_API void trf_model_destroy(trf_model *model);
 TRF_API const trf_config *trf_model_config(const trf_model *model);
-TRF_API size_t trf_model_memory(const trf_config *config);  /* bytes that trf_model_create will take; 0 if invalid */
+/* Bytes that trf_model_create will take; 0 if the configuration is not valid. */
+TRF_API size_t trf_model_memory(const trf_config *config);
 
-/* How many weights each part of a model has. The call allocates nothing. A tied matrix counts once, in
-   the first part below that it belongs to. An invalid configuration fails as in trf_model_create. */
+/* Number of weights in each part of a model. A tied matrix counts once, in the first of these parts
+   that uses it. trf_count_weights allocates nothing; a configuration that is not valid fails as in
+   trf_model_create. */
 typedef struct trf_weight_counts {
     int64_t source_embedding, target_embedding;
-    int64_t positions;                  /* learned ones, of both sides */
+    int64_t positions;                  /* learned positions of both sides */
     int64_t encoder_attention, encoder_feed_forward;        /* of all layers */
-    int64_t encoder_norms;                                  /* with the final one */
+    int64_t encoder_norms;                                  /* with the final norm */
     int64_t decoder_attention, cross_attention, decoder_feed_forward, decoder_norms;
-    int64_t generator;                  /* the vocabulary projection or the head, with its bias */
+    int64_t generator;                  /* output projection or head, with its bias */
     int64_t total;                      /* trf_model_parameter_total of the model */
 } trf_weight_counts;
-TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts, trf_error *err);
+TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
+                                     trf_error *err);
 
-/* Floating-point operations of the matrix products of one forward pass over one pair. A multiplication
-   and an addition are two operations. source_rows and target_rows count the pair's ids, and EOS where
-   the model adds it: 0..max_length, and 0 for a side that the model does not have. Causal attention
-   counts the keys that a query sees. A backward pass takes twice as many operations, and with
-   trf_train_options.recompute about three times as many. */
+/* Floating-point operations of the matrix products in one forward pass over one pair. A
+   multiplication and an addition are two operations. source_rows and target_rows are the pair's
+   ids, plus EOS where the model adds it: 0..max_length, and 0 for a side that the model does not
+   have. Causal attention counts the keys that a query sees. A backward pass takes twice as many
+   operations, with trf_train_options.recompute about three times as many. */
 typedef struct trf_flop_counts {
-    double encoder_projections, encoder_attention, encoder_feed_forward;    /* projections: q, k, v, out */
+    double encoder_projections, encoder_attention, encoder_feed_forward;    /* projections: q, k, v
+                                                                               and the output's */
     double decoder_projections, decoder_attention, cross_projections, cross_attention;
     double decoder_feed_forward;
     double generator;
     double total;
 } trf_flop_counts;
-TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows, int64_t target_rows,
-                                   trf_flop_counts *counts, trf_error *err);
+TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows,
+                                   int64_t target_rows, trf_flop_counts *counts, trf_error *err);
 
-/* Vocabularies travel in the model file. The model keeps copies of finished ones; NULL: none on that side. Sizes must
-   fit the configuration, and its special ids be 0 1 2 3 (else TRF_E_SHAPE). Call it before sharing the model. */
-TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target,
-                                        trf_error *err);
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);    /* NULL if the model has none */
+/* Gives the model copies of finished vocabularies, which its files will contain. NULL: no
+   vocabulary on that side. Call it before threads share the model. TRF_E_SHAPE: the size of a
+   vocabulary differs from the configuration's, or the special ids are not 0, 1, 2, 3. */
+TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source,
+                                        const trf_vocab *target, trf_error *err);
+/* NULL: the model has none. */
+TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);
 TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
 
-/* Texts of your own under keys of your own, which travel with the model: into copies, into model files and
-   checkpoints (as metadata of safetensors, under the same keys), and back; those that other programs have written
-   stay too. Keys are 1 to 255 bytes; "format" and those that begin with "trf." belong to the library
-   (TRF_E_INVALID_ARG). Both are UTF-8 (else TRF_E_FORMAT with its offset). value NULL: no such text any more. All
-   keys and values together may be 1 MiB and 65,000 texts, those that a file brings 8 MiB and 120,000 (TRF_E_LIMIT).
-   To be called before the model is shared with other threads, but also while it has a trainer and translators.
-   Each call copies all texts once. */
-TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value /* or NULL */,
-                                          trf_error *err);
-/* Keys in the order of their bytes; out of range: NULL. What is returned lives until the next change. */
+/* Sets a text of your own under a key of your own; value NULL removes it. Copies of the model,
+   model files and checkpoints contain these texts (safetensors metadata, under the same keys), and
+   so do models that are loaded from them. Texts of other programs stay as well.
+     - A key has 1 to 255 bytes. "format" and keys that begin with "trf." belong to the library
+       (TRF_E_INVALID_ARG).
+     - Key and value are UTF-8 (TRF_E_FORMAT with the offset).
+     - All keys and values together have at most 1 MiB and 65,000 texts. A file may bring 8 MiB and
+       120,000 (TRF_E_LIMIT).
+   Call it before threads share the model. The model may have a trainer and translators. Each call
+   copies all texts once. */
+TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
+                                          const char *value /* or NULL */, trf_error *err);
+/* The texts, in byte order of their keys. Pointers are valid until the next change. An index out of
+   range, or a key that does not exist, gives NULL. */
 TRF_API int32_t trf_model_metadata_count(const trf_model *model);
-TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key, const char **value);
-TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);    /* NULL if there is none */
+TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
+                                   const char **value);
+TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
 
-/* Parameters by number, names and shapes as in PyTorch's nn.Transformer; a tied matrix appears
-   once. You may write through the view while the model has no trainer, translator or sampler: these
-   keep copies of its weights. Beside a trainer, write through trf_trainer_parameter's view. A wrong number gives a view without data and elements. */
+/* Parameters by number, with the names and shapes of PyTorch's nn.Transformer. A tied matrix
+   appears once. You may write through the view while the model has no trainer, translator or
+   sampler, because these keep copies of the weights. With a trainer, write through
+   trf_trainer_parameter. A number out of range gives a view without data and elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
-TRF_API int64_t trf_model_parameter_total(const trf_model *model);                /* number of weights */
+TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* number of weights */
 TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
-TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);  /* -1 if there is none */
-/* The model's weights become the mean of those of `count` models (1 or more, itself among them or not), summed in
-   double; it may have no trainer and no translator. Their configurations must be the model's, but for seed, device
-   and hooks, else TRF_E_SHAPE with the field and, in `where`, the number of the model. */
-TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err);
-/* To begin from what another model has learned: parameters of one name (a tied matrix has one name) become those of
-   `from`; where that has more rows or fewer, as with a vocabulary or max_length that has grown, the rows that both
-   have. The rest, parameters that only one of them has, and head.bias, where one is of labels, the other of tokens,
-   stay as they are. *copied (may be NULL) is the number of parameters that were written. Other columns under
-   one name: TRF_E_SHAPE, nothing was copied. The model may have no trainer and no translator; the two may differ in
-   everything else, their devices included. */
-TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied, trf_error *err);
+/* Number of the parameter with this name, or -1. */
+TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
+/* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
+   The model may be one of them. It may have no trainer and no translator. TRF_E_SHAPE: a
+   configuration differs in more than seed, device and hooks; `what` is the field and `where` the
+   number of the model. */
+TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
+                                     trf_error *err);
+/* Starts a model from the weights of another one: parameters with the same name are copied (a tied
+   matrix has one name). If their numbers of rows differ, as after a vocabulary or max_length has
+   grown, the rows that both have are copied. Everything else stays as it is:
+     - rows and parameters that only one of the two has,
+     - head.bias, if it counts labels in one model and tokens in the other.
+   *copied (may be NULL) is the number of parameters written. The models may differ in everything
+   else, also in device. `model` may have no trainer and no translator. TRF_E_SHAPE: two parameters
+   of one name differ in columns; nothing was copied. */
+TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
+                                          trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-batch      sequences without padding
 //
-// Three ways to a batch: fill the two structs, convert padded arrays, or let a corpus cut its pairs into batches.
+// There are three ways to make a batch: fill the two structs yourself, convert padded arrays, or
+// let a corpus divide its pairs into batches.
 // -----------------------------------------------------------------------------------------------
 
-/* `count` sequences, their ids one after another: sequence i has lengths[i] ids. No BOS, no EOS, no
-   padding: the library adds what the configuration asks for and shifts the target itself. Borrowed for
-   the call. A special id in a sequence is TRF_E_INVALID_ARG with its position, except unk, and EOS in targets
-   where target_eos is 0. */
+/* `count` sequences, their ids one after another: sequence i has lengths[i] ids. Borrowed for the
+   call. Sequences have no BOS, no EOS and no padding: the library adds what the configuration
+   requires, and shifts the target itself. TRF_E_INVALID_ARG, with the position: a sequence has a
+   special id. unk is allowed, and EOS in targets if target_eos is 0. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
     int32_t count;
 } trf_sequences;
 
-/* Where a batch stands in its corpus; all zeros: nowhere. A checkpoint holds the place behind the
-   last batch that its updates have seen: batches drawn but not yet applied are drawn again. All
-   parts of one batch belong to one update, which may have several batches; every rank draws from a
-   corpus of its own that is the same, and takes its part. */
+/* Position of a batch in its corpus. All zeros: the batch is from no corpus.
+   A checkpoint stores the position after the last batch that its updates have used. Batches that
+   were drawn, but not applied, are drawn again after loading. An update may use several batches.
+   All parts of one batch belong to one update. With several ranks, each rank draws from its own
+   copy of the same corpus, and takes its part of every batch. */
 typedef struct trf_place {
-    uint64_t corpus;            /* fingerprint of its pairs and of the options that decide their order */
+    uint64_t corpus;            /* fingerprint of its pairs and of the options that set their
+                                   order */
     int64_t epoch, batch;
 } trf_place;
 
-/* Pairs for training and scoring. Encoder-only models use the source, decoder-only models the target. For a head
-   (trf_head) target holds labels, 0 to n_labels - 1, or ids where masked tokens are asked for: MEAN and FIRST exactly
-   one a sequence, which may not be empty; TOKENS and MASKED exactly as many as the source has ids (EOS has none). -1:
-   nothing is asked for here, and nothing counts. All else is TRF_E_INVALID_ARG, with its place. */
+/* Pairs for training and scoring. Encoder-only models read the source, decoder-only models the
+   target. For a model with a head, target contains the labels:
+
+       head            labels per sequence             a label is
+       MEAN, FIRST     1; no sequence may be empty     0..n_labels - 1
+       TOKENS          as many as the source has ids   0..n_labels - 1
+       MASKED          as many as the source has ids   the id that belongs there
+
+   EOS has no label. Label -1 asks for nothing: the loss ignores it. Everything else fails with
+   TRF_E_INVALID_ARG and the position. */
 typedef struct trf_batch {
     trf_sequences source, target;
-    int64_t ordinal;            /* of the first pair in the step: 0, or on rank r the pairs of the ranks before. The
-                                   trainer itself counts on through the batches of a step */
-    trf_place place;            /* set by trf_corpus_next, kept in copies and parts; zeros in batches of your own */
+    int64_t ordinal;            /* number of the first pair within the update: 0, or on rank r the
+                                   number of pairs of the ranks before. Over several batches of an
+                                   update the trainer counts on by itself */
+    trf_place place;            /* trf_corpus_next sets it, copies and parts keep it; zeros in
+                                   batches of your own */
 } trf_batch;
 
-/* From and to padded (count, width) arrays: pad marks filling and may stand only at the end of a row. lengths has
-   room for count numbers, ids for *total, the number of ids without padding; a NULL `ids` only counts them. */
+/* Convert from and to padded (count, width) arrays. `pad` fills the rows and may stand only at
+   their ends. lengths has room for count numbers, ids for *total, the number of ids without
+   padding. A NULL `ids` only counts them. */
 TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
                                    int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err);
-TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
-                                 trf_error *err);
+TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
+                                 int32_t *padded, trf_error *err);
 
 #define TRF_ENDLESS INT64_MAX
 
-/* Training data in memory: pairs of id sequences, delivered shuffled, in batches of similar length.
-   Its position is part of a checkpoint. */
+/* Training data in memory: pairs of id sequences. A corpus delivers them shuffled, in batches of
+   similar length. Checkpoints contain its position. */
 typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
-    int32_t batch_tokens;       /* at most so many a side, each sequence's ids and one (BOS or EOS, even if none is
-                                   added); a longer pair is alone; default 4096 */
-    int32_t batch_sentences;    /* and at most so many pairs; default 1024 */
-    int32_t padded_budget;      /* 1: batch_tokens counts the longest side times the pairs, as padded systems do */
-    int32_t shuffle;            /* 1: new order each epoch; 0: as added; default 1 */
+    int32_t batch_tokens;       /* most tokens of a batch on each side. A sequence counts its ids
+                                   and one more (BOS or EOS, even if none is added). A longer pair
+                                   has a batch of its own. >= 1; default 4096 */
+    int32_t batch_sentences;    /* most pairs of a batch; >= 1; default 1024 */
+    int32_t padded_budget;      /* 1: batch_tokens limits pairs times the longest sequence, as in
+                                   systems with padding; default 0 */
+    int32_t shuffle;            /* 1: a new order in each epoch; 0: as added; default 1 */
     int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
-    int32_t max_length;         /* pairs with more ids on a side are refused by trf_corpus_add; default 511 */
-    int64_t epochs;             /* TRF_E_END after so many passes; default TRF_ENDLESS */
+    int32_t max_length;         /* trf_corpus_add rejects pairs with more ids on a side; >= 1;
+                                   default 511 */
+    int64_t epochs;             /* TRF_E_END after so many passes; >= 1; default TRF_ENDLESS */
     uint64_t seed;              /* of the order; default 0 */
-    trf_hooks hooks;
+    trf_hooks hooks;            /* default none */
 } trf_corpus_options;
 
 TRF_API trf_corpus_options trf_corpus_defaults(void);
-TRF_API trf_status trf_corpus_check(const trf_corpus_options *options, trf_error *err);     /* makes nothing */
-TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err);
+/* Checks options; makes nothing. */
+TRF_API trf_status trf_corpus_check(const trf_corpus_options *options, trf_error *err);
+TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
+                                     trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
-/* Copies the ids, or in the target labels. More than max_length: TRF_E_LIMIT. After trf_corpus_next: TRF_E_STATE. */
+/* Copies one pair of ids; the target may hold labels. TRF_E_LIMIT: more than max_length ids.
+   TRF_E_STATE: trf_corpus_next has been called. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
-/* The same of two texts, encoded here. A NULL vocabulary: that side is empty, its text is not read (not both). More
-   than max_length ids: TRF_E_LIMIT, with their number; text that is not UTF-8: TRF_E_FORMAT with its offset (subwords
-   take it for U+FFFD). */
-TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
-                                       const trf_vocab *target_vocab, const char *target, trf_error *err);
-/* A long text for a language model: pairs with no source and targets of `length` ids, the last one shorter. All are
-   added or none; refused as by trf_corpus_add, with the position among all n. */
-TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n, int32_t length,
-                                         trf_error *err);
-TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* pairs */
-/* The next batch, valid until the next call: a step that was cancelled can be made again with it. TRF_E_END after the
-   last epoch: a loop's normal end. An epoch's last batch is as small as what is left; a pair over the budget has a
-   batch of its own. */
+/* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
+   read; one of the two is required. TRF_E_LIMIT: more than max_length ids; the message has their
+   number. TRF_E_FORMAT: the text is not UTF-8; `where` is the offset (subwords take such bytes for
+   U+FFFD). */
+TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
+                                       const char *source, const trf_vocab *target_vocab,
+                                       const char *target, trf_error *err);
+/* Cuts a long text into pairs for a language model: no sources, and targets of `length` ids, the
+   last one shorter. Adds all of them or none. Fails as trf_corpus_add does, with the position among
+   all n ids. */
+TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
+                                         int32_t length, trf_error *err);
+TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pairs */
+/* Delivers the next batch, which is valid until the next call. A step that was cancelled can be
+   repeated with it. The last batch of an epoch has what is left. TRF_E_END: the last epoch is over,
+   which is how a loop ends. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
-/* Back to the first batch of the first epoch: the same batches again, in the same order. */
+/* Returns to the first batch of the first epoch. The same batches follow again, in the same
+   order. */
 TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 
-/* Batches to learn from, made out of the sources of plain ones. Of a sequence's n ids k = round(density * n), ties to
-   even, are noise:
+/* Makes batches for self-supervised training from the sources of plain batches. In a sequence of n
+   ids, k = round(density * n) ids are noise; ties round to even.
 
-   MASKS   at least one. Words are chosen in random order, skipping those that would exceed k (but
-           not the last, if there is none yet). Each of their ids becomes `mask` with probability
-           `masked`, any id from 4 to vocab - 1 with probability `randomised`, or stays. The target
-           has the chosen ids, and -1 elsewhere: see TRF_HEAD_MASKED.
-   SPANS   1 to n - 1 of them, in round(k / mean_span) spans, but 1 to min(k, n - k, n_sentinels). Plain and noisy
-           spans take turns up to a noisy one at the end; all ways to cut the k and the n - k ids are as likely.
-           Source: noisy span i is the id first_sentinel + i (T5 counts down); target: that, then the span's ids:
-           9 4 7 5 8 becomes 9 <0> 5 <1> and <0> 4 7 <1> 8
-   PREFIX  the source is the first 1 to n - 1 ids, all as likely, and the target what follows.
+   MASKS   At least one id is noise. Words are chosen in random order; a word that would exceed k is
+           skipped, except the last one if none has been chosen. Each id of a chosen word becomes
+           `mask` with probability `masked`, or any id from 4 to vocab - 1 with probability
+           `randomised`, or stays. The target has the ids of chosen words, and -1 elsewhere
+           (TRF_HEAD_MASKED).
+   SPANS   k is at least 1 and at most n - 1. The noise has round(k / mean_span) spans, at least 1
+           and at most min(k, n - k, n_sentinels). Plain and noisy spans alternate and end with a
+           noisy one. All ways to cut the k ids and the n - k ids are equally likely. In the source
+           noisy span i becomes the id first_sentinel + i (T5 counts down). The target has that id,
+           then the ids of the span: 9 4 7 5 8 becomes 9 <0> 5 <1> and <0> 4 7 <1> 8.
+   PREFIX  The source is the first 1 to n - 1 ids, each number equally likely. The target is the
+           rest.
 
    SPANS and PREFIX leave a sequence of one id as it is, with an empty target. */
 typedef enum trf_noise_kind {
     TRF_NOISE_MASKS  = 0,       /* Devlin et al. 2019, 3.1; BERT's create_pretraining_data.py */
     TRF_NOISE_SPANS  = 1,       /* Raffel et al. 2020, 3.1.4; T5's random_spans_noise_mask */
-    TRF_NOISE_PREFIX = 2,       /* the same, 3.2.1; T5's random_prefix_noise_mask */
+    TRF_NOISE_PREFIX = 2,       /* Raffel et al. 2020, 3.2.1; T5's random_prefix_noise_mask */
     TRF_NOISE_COUNT
 } trf_noise_kind;
 typedef struct trf_noise_options {
-    trf_noise_kind kind;
+    trf_noise_kind kind;        /* default TRF_NOISE_MASKS */
     double density;             /* 0..1; default 0.15 */
-    double masked, randomised;  /* 0..1, and their sum; default 0.8 and 0.1 */
-    int32_t whole_words;        /* MASKS: 1: words are chosen whole; default 0: every token is a word */
-    double mean_span;           /* 1..1e6; default 3 */
-    int32_t mask;               /* 0..vocab - 1; default 0: pad, which no text has */
-    int32_t vocab;              /* MASKS: number of tokens, 5..2^24; has to be set: the default is 0 */
-    int32_t first_sentinel, n_sentinels;    /* SPANS: 4..2^24, 1..2^24; no source may have them; default 0 */
-    const trf_vocab *words;     /* tells where words begin (borrowed): at a SentencePiece's blank; among characters a
-                                   blank is a word; ids beyond it are words; NULL: all are */
+    double masked, randomised;  /* each 0..1, and so is their sum; default 0.8 and 0.1 */
+    int32_t whole_words;        /* MASKS: 1: whole words are chosen; 0: every id is a word;
+                                   default 0 */
+    double mean_span;           /* SPANS: 1..1e6; default 3 */
+    int32_t mask;               /* MASKS: 0..vocab - 1; default 0: pad, which no text has */
+    int32_t vocab;              /* MASKS: number of ids, 5..2^24; default 0: set it */
+    int32_t first_sentinel, n_sentinels;    /* SPANS: 4..2^24 and 1..2^24. No source may have these
+                                               ids. default 0: set them */
+    const trf_vocab *words;     /* finds where words begin; borrowed. With subwords that is at a
+                                   SentencePiece blank. With characters a blank is a word. An id
+                                   beyond the vocabulary is a word. default NULL: every id is one */
     uint64_t seed;              /* default 0 */
-    trf_hooks hooks;
+    trf_hooks hooks;            /* default none */
 } trf_noise_options;
 
 typedef struct trf_noise trf_noise;
 TRF_API trf_noise_options trf_noise_defaults(void);
-TRF_API trf_status trf_noise_check(const trf_noise_options *options, trf_error *err);       /* makes nothing */
-TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options, trf_error *err);
+/* Checks options; makes nothing. */
+TRF_API trf_status trf_noise_check(const trf_noise_options *options, trf_error *err);
+TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options,
+                                    trf_error *err);
 TRF_API void trf_noise_destroy(trf_noise *noise);
-/* made (which may be plain) is valid until the next call, and keeps place and ordinal. What a sequence draws follows
-   from seed, place.epoch, place.batch and ordinal + its number in the batch: parts of a batch that tell ordinals draw
-   as the whole does (in batches of your own, count place.batch; a trainer wants the ordinal of the step in all of
-   them). Negative ids, those from vocab on and sentinels are TRF_E_INVALID_ARG with the position. After a failure
-   made is empty. */
-TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made, trf_error *err);
+/* Makes a noisy batch from a plain one. `made` may be `plain`. It is valid until the next call, and
+   has the same place and ordinal.
+     - The noise of a sequence depends on seed, place.epoch, place.batch, and ordinal plus the
+       sequence's number in the batch. A batch and its parts get the same noise if the parts have
+       the right ordinals.
+     - In batches of your own, increase place.batch from batch to batch. The trainer wants in all
+       batches of an update the same ordinal, that of the update.
+   TRF_E_INVALID_ARG, with the position: an id is negative, vocab or more (MASKS), or a sentinel
+   (SPANS). After a failure `made` is empty. */
+TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made,
+                                   trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
 //
+// A model file is a safetensors file: the parameters under their names, vocabularies as tensors of
+// bytes, the configuration and your own texts as metadata. >>store describes it field by field.
+//   - Weights may be F32, F64, F16 or BF16.
+//   - Names may have the prefix `transformer.`. If all names begin with `module.` or `_orig_mod.`,
+//     that prefix is removed before.
+//   - The CRC-32 of the data is checked if the file has one.
+//   - trf_model_load reads the model of a checkpoint and ignores the rest.
 // The message of an error about a file begins with its path, or with the last hundred bytes of it.
-//
-// A model file is a safetensors file: the parameters under their names, vocabularies as tensors of bytes, the
-// configuration and texts of your own as metadata (field by field at >>store). Weights may be F32, F64, F16 or BF16,
-// and may carry the prefix `transformer.`, and all of them `module.` or `_orig_mod.` before it; the CRC-32 of
-// the data is checked where the file has one. Of a checkpoint trf_model_load takes the model and leaves the rest.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
-    const trf_config *config;   /* for files without our metadata (a PyTorch state_dict); else NULL. Not its device
-                                   and hooks: those below count */
-    uint64_t max_bytes;         /* refuse larger files with TRF_E_LIMIT; default 64 GiB */
-    int32_t allow_nonfinite;    /* 1: weights may be infinite or NaN; default 0: TRF_E_NONFINITE */
-    trf_device device;
-    trf_hooks hooks;
+    const trf_config *config;   /* for files without our metadata, such as PyTorch state_dicts;
+                                   else NULL. Its device and hooks are ignored. default NULL */
+    uint64_t max_bytes;         /* larger files fail with TRF_E_LIMIT; default 64 GiB */
+    int32_t allow_nonfinite;    /* 1: weights may be infinite or NaN; 0: TRF_E_NONFINITE;
+                                   default 0 */
+    trf_device device;          /* default trf_device_default() */
+    trf_hooks hooks;            /* default none */
 } trf_load_options;
 
 TRF_API trf_load_options trf_load_defaults(void);
-TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
-                                  trf_error *err);
-/* Temporary file beside it, fsync, rename, fsync of the folder: the old file or the new one, never
-   half. A symbolic link at `path` is replaced by the file, not followed. Any number of programs may
-   save there at a time. A program that is killed here leaves a file path.tmp-... behind. The next
-   save there removes it once its lock (flock) is free; not on Windows, nor where files cannot be
-   locked, nor beyond four that save at a time. A program whose file size is limited (RLIMIT_FSIZE)
-   should ignore SIGXFSZ, which otherwise ends it: saving is then TRF_E_IO, errno EFBIG. */
+TRF_API trf_status trf_model_load(trf_model **model, const char *path,
+                                  const trf_load_options *options, trf_error *err);
+/* Saves a model. Afterwards the path has the old file or the new one, never a part: the call writes
+   a temporary file beside it, then calls fsync, renames the file, and calls fsync on the folder.
+     - A symbolic link at `path` is replaced, not followed.
+     - Any number of programs may save to one path at the same time.
+     - A program that is killed meanwhile leaves a file path.tmp-... behind. The next save there
+       removes it once its lock (flock) is free. This does not happen on Windows, on file systems
+       without locks, or when more than four programs save at the same time.
+     - A program with a limit on file sizes (RLIMIT_FSIZE) should ignore SIGXFSZ, which would end
+       it. Saving then fails with TRF_E_IO and errno EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
-/* How weights are stored. BF16 and F16 take half the bytes of F32; each weight is the nearest number there is, of two
-   as near the one whose last bit is 0. Loading widens them again, and a model that is saved as it was loaded has the
-   same bits. A weight that would become infinite (above 65,504 in F16, 3.3e38 in BF16) is TRF_E_NONFINITE with the
-   tensor's name and, in `where`, the number of the weight. */
+/* How a file stores weights. BF16 and F16 take half the bytes of F32. Each weight becomes the
+   nearest number of that format; of two equally near ones, the one whose last bit is 0. Loading
+   widens it again. A model that is saved as it was loaded gets the same bits. TRF_E_NONFINITE: a
+   weight would become infinite (above 65,504 in F16, 3.3e38 in BF16); `what` is the tensor and
+   `where` the number of the weight. */
 typedef enum trf_weights {
-    TRF_WEIGHTS_FULL = 0,       /* F32; F64 in a TRF_DOUBLE build: trf_model_save */
+    TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build. trf_model_save writes this */
     TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
     TRF_WEIGHTS_F16  = 2,       /* 11 significant bits, down to 6e-8 */
     TRF_WEIGHTS_COUNT
 } trf_weights;
-TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights, trf_error *err);
+TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
+                                     trf_error *err);
 
-/* The same bytes in the caller's memory. Saving: *bytes (may be NULL) is their number also when `size` is too small
-   (TRF_E_LIMIT, nothing is written); buffer may be NULL where size is 0. Loading makes the checks that it makes of
-   files, and copies what it needs; messages begin with "memory". */
-TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer, size_t size,
-                                         size_t *bytes, trf_error *err);
+/* The same bytes in the caller's memory.
+   Saving   *bytes (may be NULL) is their number, even if `size` is too small; then nothing is
+            written and the call fails with TRF_E_LIMIT. buffer may be NULL if size is 0.
+   Loading  makes the same checks as for files, and copies what it needs. Messages begin with
+            "memory". */
+TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer,
+                                         size_t size, size_t *bytes, trf_error *err);
 TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, size_t n,
                                          const trf_load_options *options, trf_error *err);
 
-/* The container alone, of any safetensors file. Header and extents are proven before anything is returned; the file
-   stays open. Names and texts live until trf_file_close. dtype: "F32", "BF16", ... One thread at a time. */
+/* The container alone, of any safetensors file. Opening checks the header and the extents of all
+   tensors before it returns; the file stays open. Names and texts are valid until trf_file_close.
+   One thread at a time. */
 typedef struct trf_file trf_file;
 typedef struct trf_file_entry {
-    const char *name, *dtype;
+    const char *name, *dtype;   /* dtype: "F32", "BF16", ... */
     int32_t rank;
     int64_t shape[8];
-    uint64_t begin, bytes;      /* of the data, counted from the start of the file */
+    uint64_t begin, bytes;      /* of the data; begin counts from the start of the file */
 } trf_file_entry;
-TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options, trf_error *err);
-/* One that is in memory, which is borrowed until trf_file_close and may not change. */
+TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
+                                 trf_error *err);
+/* Opens a file that is in memory. The memory is borrowed until trf_file_close and must not
+   change. */
 TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
                                         const trf_load_options *options, trf_error *err);
 TRF_API void trf_file_close(trf_file *file);
-TRF_API int32_t trf_file_count(const trf_file *file);
+TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors */
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
-/* Numbers first .. first + count - 1 of tensor `index`, counted as they lie in the file: F32, F64, F16 or BF16, else
-   TRF_E_UNSUPPORTED; beyond its end: TRF_E_SHAPE. Infinite ones and NaN are TRF_E_NONFINITE, unless the load options
-   allow them; so is an F64 that is too large for a float. On failure `values` may be half written. */
-TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
-                                 trf_error *err);
-/* The same for the bytes of a tensor of any dtype, as they stand in the file. */
-TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes, size_t count,
-                                       trf_error *err);
-TRF_API int32_t trf_file_find(const trf_file *file, const char *name);      /* index of a tensor, or -1 */
+/* Reads the numbers first .. first + count - 1 of tensor `index`, in the order of the file. The
+   tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
+   numbers go beyond its end. TRF_E_NONFINITE: a number is infinite or NaN and the load options do
+   not allow it, or an F64 is too large for a float. After a failure `values` may be partly
+   written. */
+TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values,
+                                 int64_t count, trf_error *err);
+/* Reads bytes of a tensor of any type, as the file has them. */
+TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
+                                       size_t count, trf_error *err);
+/* Index of the tensor with this name, or -1. */
+TRF_API int32_t trf_file_find(const trf_file *file, const char *name);
 TRF_API int32_t trf_file_metadata_count(const trf_file *file);
-TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key, const char **value);
-TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);   /* NULL if there is none */
-/* Writes a file of `n` named tensors of rank 0 to 4 (F32; F64 in a TRF_DOUBLE build), from any device, as they are,
-   infinite numbers and NaN included; as trf_model_save does, the whole file or nothing. Names are 1 to 255 bytes,
-   without control characters, all different, and none is "__metadata__". metadata: NULL, or key, value, key, value,
-   ..., NULL: texts under keys that differ and do not begin with "trf.". All is UTF-8. At most 65,536 tensors, 65,000
-   texts, and 16 MiB of names and texts. Else TRF_E_LIMIT, TRF_E_FORMAT (of two with one name `where` is the number
-   of the second), TRF_E_SHAPE (sizes below 0, or too many numbers), or TRF_E_INVALID_ARG with the tensor's or text's
-   number in `where`. */
+TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
+                                  const char **value);
+/* The text of a key, or NULL. */
+TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);
+/* Writes a file of `n` named tensors of rank 0 to 4, from any device: F32, or F64 in a TRF_DOUBLE
+   build. Infinite numbers and NaN are written as they are. The path gets the whole file or nothing,
+   as with trf_model_save.
+   metadata: NULL, or key, value, key, value, ..., NULL. Keys differ and do not begin with "trf.".
+   Names, keys and values are UTF-8. Names differ, have 1 to 255 bytes and no control characters,
+   and none is "__metadata__". There are at most 65,536 tensors.
+
+       TRF_E_LIMIT         a name of more than 255 bytes, more than 65,000 texts, or more than
+                           16 MiB of names and texts
+       TRF_E_FORMAT        an empty name, a control character, text that is not UTF-8, or a name or
+                           key that occurs twice; then `where` is the number of the second
+       TRF_E_SHAPE         a size below 0, or too many numbers
+       TRF_E_INVALID_ARG   anything else; `where` is the number of the tensor or text */
 TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
-                                 const char *const *metadata, const trf_hooks *hooks, trf_error *err);
+                                 const char *const *metadata, const trf_hooks *hooks,
+                                 trf_error *err);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-train      gradients, Adam, schedules, checkpoints
 //
-// One step is trf_train_step; its halves are public too, for accumulation, for looking at gradients, and for an
-// optimizer of your own. A step whose numbers are not finite is no error: it is skipped, and the report says why.
+// trf_train_step makes one update. Its two halves are public too: use them to accumulate gradients,
+// to look at gradients, or to write your own optimizer. A step with numbers that are not finite is
+// skipped. That is not an error; the report says why.
 // -----------------------------------------------------------------------------------------------
 
-/* Label smoothing: V tokens, smoothing e, how the wanted distribution is spread (paper 5.4). */
+/* Label smoothing (paper 5.4): how the wanted distribution over V tokens spreads the smoothing e.
+                            target       other tokens   pad       minus its entropy
+       UNIFORM              1-e+e/V      e/V            e/V       no
+       OTHERS               1-e          e/(V-1)        e/(V-1)   no
+       OTHERS_KL            1-e          e/(V-1)        e/(V-1)   yes
+       NO_PAD_KL            1-e          e/(V-2)        0         yes */
 typedef enum trf_smoothing {
-    TRF_SMOOTH_UNIFORM   = 0,   /* 1-e+e/V on the target, e/V elsewhere: PyTorch, Marian */
-    TRF_SMOOTH_OTHERS    = 1,   /* 1-e on the target, e/(V-1) elsewhere: fairseq */
-    TRF_SMOOTH_OTHERS_KL = 2,   /* the same, less its entropy: tensor2tensor */
-    TRF_SMOOTH_NO_PAD_KL = 3,   /* 1-e, e/(V-2) elsewhere, 0 on pad, less entropy: Annotated Transformer, JoeyNMT */
+    TRF_SMOOTH_UNIFORM   = 0,   /* PyTorch, Marian */
+    TRF_SMOOTH_OTHERS    = 1,   /* fairseq */
+    TRF_SMOOTH_OTHERS_KL = 2,   /* tensor2tensor */
+    TRF_SMOOTH_NO_PAD_KL = 3,   /* The Annotated Transformer, JoeyNMT */
     TRF_SMOOTHING_COUNT
 } trf_smoothing;
 
 typedef enum trf_optimizer { TRF_ADAM = 0, TRF_ADAMW = 1, TRF_OPTIMIZER_COUNT } trf_optimizer;
 
-/* Where epsilon stands. m', v': bias-corrected moments; m, v: raw; c1 = 1-beta1^t, c2 = 1-beta2^t. t counts the
-   updates that the moments have had: a skipped step is none, though schedule and dropout move on, as in PyTorch. */
+/* Where Adam adds epsilon. m and v are the moments, m' and v' the bias-corrected ones; c1 is
+   1-beta1^t and c2 is 1-beta2^t. t counts the updates that the moments have had. As in PyTorch, a
+   skipped step does not count, although schedule and dropout advance. */
 typedef enum trf_adam_epsilon {
     TRF_EPSILON_OUTSIDE = 0,    /* m' / (sqrt(v') + epsilon): PyTorch, Marian, Kingma and Ba */
     TRF_EPSILON_FAIRSEQ = 1,    /* sqrt(c2)/c1 * m / (sqrt(v) + epsilon): fairseq, tensor2tensor */
@@ -955,11 +1128,13 @@ typedef enum trf_adam_epsilon {
     TRF_ADAM_EPSILON_COUNT
 } trf_adam_epsilon;
 
-/* Learning rate of update s = 1, 2, ..., w = warmup. */
+/* Learning rate of update s = 1, 2, ...; w is warmup. */
 typedef enum trf_schedule {
     TRF_NOAM         = 0,   /* learning_rate * d_model^-0.5 * min(s^-0.5, s * w^-1.5): paper 5.3 */
-    TRF_INVERSE_SQRT = 1,   /* linear from initial_rate to learning_rate in w updates, then * sqrt(w/s): fairseq */
-    TRF_COSINE       = 2,   /* the same warm-up, then half a cosine down to final_rate at total_steps */
+    TRF_INVERSE_SQRT = 1,   /* linear from initial_rate to learning_rate in w updates, then
+                               learning_rate * sqrt(w/s): fairseq */
+    TRF_COSINE       = 2,   /* the same warm-up, then half a cosine down to final_rate at
+                               total_steps */
     TRF_CONSTANT     = 3,   /* the same warm-up, then learning_rate */
     TRF_SCHEDULE_COUNT
 } trf_schedule;
@@ -967,52 +1142,60 @@ typedef enum trf_schedule {
 #define TRF_NO_CLIPPING 1e300   /* a clip_norm that no gradient reaches */
 
 typedef struct trf_train_options {
-    trf_optimizer optimizer;
-    double beta1, beta2, epsilon;       /* betas 0..1 - 1e-12, epsilon 1e-30..1; paper 5.3: 0.9, 0.98, 1e-9 */
-    trf_adam_epsilon epsilon_rule;
-    double weight_decay;                /* 0..1e6; ADAMW: decoupled; ADAM: L2, added to the gradient; default 0 */
-    int32_t decay_all;                  /* 1: also biases, norms, embeddings (tied ones too); default 0 */
+    trf_optimizer optimizer;            /* default TRF_ADAM */
+    double beta1, beta2, epsilon;       /* betas 0..1 - 1e-12, epsilon 1e-30..1; default 0.9, 0.98,
+                                           1e-9, as in paper 5.3 */
+    trf_adam_epsilon epsilon_rule;      /* default TRF_EPSILON_OUTSIDE */
+    double weight_decay;                /* 0..1e6. ADAMW: decoupled. ADAM: L2, added to the
+                                           gradient. default 0 */
+    int32_t decay_all;                  /* 1: also decays biases, norms and embeddings, tied ones
+                                           too; default 0 */
     trf_schedule schedule;              /* default TRF_INVERSE_SQRT */
-    double learning_rate;               /* 1e-30..1e6; the peak, default 1e-3; but for TRF_NOAM a factor, about 1 */
+    double learning_rate;               /* 1e-30..1e6; the peak. With TRF_NOAM a factor, about 1.
+                                           default 1e-3 */
     double initial_rate, final_rate;    /* 0..1e6; default 0 */
-    int64_t warmup;                     /* updates; >= 1; default 100 */
-    int64_t total_steps;                /* TRF_COSINE only; > warmup */
-    double label_smoothing;             /* 0 <= e < 1; default 0; paper 5.4: 0.1, for answers */
-    trf_smoothing smoothing_rule;       /* with a head not NO_PAD_KL: labels have no pad */
-    double dropout;                     /* on the sum of embedding and position, 0 <= p < 1 (of all four, the nearest
-                                           multiple of 1/65536 below 1); default 0 */
+    int64_t warmup;                     /* number of updates, >= 1; default 100 */
+    int64_t total_steps;                /* TRF_COSINE: > warmup. default 0 */
+    double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation */
+    trf_smoothing smoothing_rule;       /* default UNIFORM. NO_PAD_KL is not for a head, whose
+                                           labels have no pad */
+    double dropout;                     /* on the sum of embedding and position; default 0 */
     double attention_dropout;           /* on attention weights; default 0 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0 */
-    double residual_dropout;            /* on the output of every sublayer; default 0 */
-    double clip_norm;                   /* gradients times min(1, clip_norm / (norm + 1e-6)), as PyTorch; >= 1e-12 */
+    double residual_dropout;            /* on the output of every sublayer; default 0. All four:
+                                           0 <= p < 1, rounded to a multiple of 1/65536 below 1 */
+    double clip_norm;                   /* gradients are multiplied by min(1, clip_norm / (norm +
+                                           1e-6)), as in PyTorch; >= 1e-12; default 1 */
     uint64_t seed;                      /* of dropout; default 1 */
-    int32_t recompute;                  /* 1: of each layer only the output stays, backward computes
-                                           the rest again (Chen et al. 2016): less memory, more
-                                           time, the same bits. A stack of one layer does not
-                                           change. Default 0 */
+    int32_t recompute;                  /* 1: only the output of each layer is stored; backward
+                                           computes the rest again (Chen et al. 2016). Less memory,
+                                           more time, the same bits. No effect on a stack of one
+                                           layer. default 0 */
 
-    /* Limits of one batch, a sequence counting its ids and one (BOS or EOS), planned when the trainer is made. A
-       larger batch grows the plan, or fails with TRF_E_NOMEM before anything has changed. Tokens and sequences up to
-       2^24, longest 2..2^20; defaults 4096, 4096, 256 sequences, the longest 128. With a head target_tokens says
-       nothing: its rows are sequences or source tokens. */
-    int32_t source_tokens, target_tokens, sequences, longest;
-    int32_t threads;                    /* 1..4096; default 0: as many as the device's */
-    int32_t rank, n_ranks;              /* this trainer's number among several (for the caller); default 0 of 1 */
+    /* Limits of one batch, for which the trainer allocates its memory when it is created. A
+       sequence counts its ids and one more (BOS or EOS). A larger batch makes the trainer grow, or
+       fails with TRF_E_NOMEM before anything has changed. With a head target_tokens has no effect,
+       since its rows are sequences or source tokens. Ranges: tokens and sequences 1..2^24, longest
+       2..2^20. */
+    int32_t source_tokens, target_tokens, sequences, longest;   /* default 4096, 4096, 256, 128 */
+    int32_t threads;                    /* 1..4096; 0: config.device.threads; default 0 */
+    int32_t rank, n_ranks;              /* which of several trainers this is, for the caller;
+                                           default 0 of 1 */
 
-    /* Sums `count` numbers over all ranks, in place, where they are: in the memory of the model's device; called by
-       the optimizer step with slices in a fixed order, last layer first. Non-zero is an error (TRF_E_BACKEND,
-       gradients discarded). stream: on a GPU, the cudaStream_t in which it is to happen (it need not wait); NULL on
-       the CPU. examples/ranks.c does it with threads and with NCCL. */
+    /* Sums `count` numbers over all ranks, in place, in the memory of the model's device. The
+       optimizer step calls it with slices in a fixed order, last layer first. Return non-zero to
+       fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU the cudaStream_t for
+       the work, which need not be waited for; on the CPU NULL. examples/ranks.c has one for threads
+       and one for NCCL. default NULL, which n_ranks > 1 does not allow */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
-    void *user;                         /* all_reduce's first argument; that of the hooks is hooks.user */
-    trf_hooks hooks;
+    void *user;                         /* all_reduce's first argument (hooks.user is the hooks') */
+    trf_hooks hooks;                    /* default none */
 } trf_train_options;
 
-/* What small tasks bear: Adam(0.9, 0.98, 1e-9) with TRF_EPSILON_OUTSIDE; the rate rises to 1e-3 in 100 updates and
-   falls with the square root of their number; no dropout, no smoothing (with some, it is TRF_SMOOTH_UNIFORM); and
-   clip_norm 1. Large data sets and large models want more of each: trf_recipe_find chooses it. */
+/* Defaults for small tasks. Large data sets and large models need more warm-up, dropout and
+   smoothing: trf_recipe_find chooses them. */
 TRF_API trf_train_options trf_train_defaults(void);
-/* Whose conventions: sets the fields in which systems differ, and no others.
+/* Sets the fields in which systems differ, and no others:
 
                            PYTORCH                  PAPER
        optimizer, betas    Adam, 0.9, 0.999         Adam, 0.9, 0.98
@@ -1021,130 +1204,169 @@ TRF_API trf_train_options trf_train_defaults(void);
        learning_rate       1e-3                     1: a factor
        warmup              1                        4000
        label_smoothing     0, UNIFORM               0.1, OTHERS_KL
-       dropouts            0.1: all four            0.1: embedding and residual; attention and activation 0
+       dropouts            0.1: all four            0.1: embedding and residual; attention and
+                                                    activation 0
 
-   PyTorch's are those of torch.optim.Adam, nn.CrossEntropyLoss and nn.Transformer. */
-TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions whose);
-TRF_API void trf_train_set_dropout(trf_train_options *options, double p);       /* all four places */
-TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);      /* s = step */
+   PYTORCH: torch.optim.Adam, nn.CrossEntropyLoss and nn.Transformer. */
+TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions);
+TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* sets all four */
+/* Learning rate of update `step`. */
+TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
 
-/* What a call has to say; any report pointer may be NULL: then nothing waits for the device. Fields that a call does
-   not know are 0. The target tokens of a head are its labels without those of -1. */
+/* What a step did. Every report pointer may be NULL; then the call does not wait for the device.
+   Fields that a call does not know are 0. With a head, target tokens are its labels without those
+   that are -1. */
 typedef struct trf_step_report {
-    int64_t step;               /* number of the update: 1 for the first; trf_evaluate: updates so far */
-    double loss;                /* mean smoothed loss per target token (EOS counted), in nats */
-    double nll;                 /* mean negative log-likelihood per target token, without smoothing */
-    double accuracy;            /* share of target tokens that were the most likely one, teacher-forced */
-    int64_t source_tokens, target_tokens;       /* ends and beginnings counted, as the model reads them */
-    double gradient_norm;       /* global, of the mean loss, before clipping */
+    int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
+                                   far */
+    double loss;                /* mean smoothed loss per target token, EOS included, in nats */
+    double nll;                 /* mean negative log-likelihood per target token, unsmoothed */
+    double accuracy;            /* share of target tokens that the model found most likely,
+                                   teacher-forced */
+    int64_t source_tokens, target_tokens;       /* as the model reads them, BOS and EOS included */
+    double gradient_norm;       /* global norm for the mean loss, before clipping */
     double learning_rate;
-    int32_t skipped;            /* 1: loss or gradient was not finite, or the gradient's norm, clipped, beyond what
-                                   squares hold (1e18; 1e150 in double); every parameter and Adam's moments are
-                                   as they were. A weight alone that would become infinite stays as it was */
-    char tensor[64];            /* then: the first tensor whose gradient was not finite, "loss" or "gradient_norm" */
+    int32_t skipped;            /* 1: parameters and Adam's moments are unchanged, because the loss
+                                   or a gradient was not finite, or because the gradient's norm
+                                   after clipping was too large to square (1e18; in double 1e150).
+                                   A single weight that would become infinite keeps its value; this
+                                   does not skip the step */
+    char tensor[64];            /* if skipped: the first tensor whose gradient was not finite,
+                                   "loss" or "gradient_norm" */
 } trf_step_report;
 
 #if !defined(TRF_NO_TRAIN)
 typedef struct trf_trainer trf_trainer;
 
-/* Gradients, moments, activations, random numbers. The model must outlive it. NULL options: the defaults. An
-   encoder-only model without a head is TRF_E_UNSUPPORTED. */
-TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
-                                      trf_error *err);
+/* Makes a trainer: gradients, Adam's moments, activations, random numbers. The model must outlive
+   it. NULL options: the defaults. TRF_E_UNSUPPORTED: an encoder-only model without a head. */
+TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
+                                      const trf_train_options *options, trf_error *err);
 TRF_API void trf_trainer_destroy(trf_trainer *trainer);
-/* Fails as trf_trainer_create would for these options, memory apart. Makes nothing. A NULL config leaves out what
-   depends on the model's kind and head. */
-TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_config *config, trf_error *err);
-/* Bytes that trf_trainer_create will take, exactly, on host and device. Steps within the limits
+/* Fails as trf_trainer_create would for these options, except for lack of memory. Makes nothing. A
+   NULL config leaves out the checks that depend on the model's kind and head. */
+TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_config *config,
+                                   trf_error *err);
+/* Bytes that trf_trainer_create takes, exactly, host and device together. Steps within the limits
    take no more. 0: the configuration or an option is not valid. */
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
 
-/* One update: trf_forward_backward, then trf_optimizer_step. */
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
-                                  trf_error *err);
-/* Adds the gradients of one micro-batch. Sums over tokens: the mean is taken in the optimizer step, so a split of a
-   batch gives the same update (but for rounding). The report speaks of this micro-batch alone. */
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
-                                        trf_error *err);
-/* What trf_optimizer_step would have reported of the last update. TRF_E_STATE if there was none yet. */
-TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report, trf_error *err);
-/* Divides by the tokens, clips, updates. The report speaks of the whole step. TRF_E_STATE without gradients, or when
-   no rank has a target token: then, as after a failing all_reduce, the gradients are discarded. */
-TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err);
-/* As if nothing had been accumulated since the last step: the next trf_forward_backward begins from zero, and in a
-   checkpoint the batches are still to come, but for those that earlier steps have trained on. */
-TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer);
-/* Ends a step whose update you have made yourself, instead of trf_optimizer_step: the gradients are discarded, and
-   the number of the step, which the schedule and the dropout masks follow, moves on. Adam's moments have no part. */
-TRF_API void trf_trainer_end_step(trf_trainer *trainer);
-/* Loss without dropout and without gradients. Parameters, moments and the step counter stay as they are. */
-TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
-                                trf_error *err);
-
-TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);           /* updates so far, skipped ones included */
-TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
-/* Changes options from the next step on: the same bits as saving a checkpoint and loading it with
-   the new options. All may change but the threads and the hooks' alloc and free (with `user`, where
-   there are these): TRF_E_INVALID_ARG. Larger limits grow the plan, or TRF_E_NOMEM; smaller ones
-   give no memory back. TRF_E_STATE in the middle of an accumulation. */
-TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err);
-/* Freezes (1) the parameters whose whole name, as trf_model_parameter has it, fits the pattern, where '*' stands for any
-   characters: "encoder.*", "*.bias", "tgt_embed.weight"; or lets them learn again (0). A frozen parameter and its
-   moments stay as they are, weight decay included, and updates meanwhile are none of theirs (t in trf_adam_epsilon);
-   its gradient is computed, but has no part in the norm, in clipping or in the decision to skip. Checkpoints keep
-   what is frozen; all ranks must freeze the same. *matched (may be NULL): how many parameters fit; none:
-   TRF_E_INVALID_ARG. Between steps only, else TRF_E_STATE. */
-TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen, int32_t *matched,
+/* Makes one update: trf_forward_backward, then trf_optimizer_step. */
+TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
+                                  trf_step_report *report, trf_error *err);
+/* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
+   mean. So a batch in parts gives the same update as the whole, except for rounding. The report is
+   about this micro-batch alone. */
+TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
+                                        trf_step_report *report, trf_error *err);
+/* Reports the last update again, as trf_optimizer_step would have. TRF_E_STATE: there was none. */
+TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
-/* 1: the parameter is frozen; 0: it learns, or there is none of this number. */
+/* Divides the gradients by the number of tokens, clips them, and updates the weights. The report is
+   about the whole update. TRF_E_STATE: there are no gradients, or no rank has a target token. In
+   the second case, and if all_reduce fails, the gradients are discarded. */
+TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report,
+                                      trf_error *err);
+/* Forgets what has been accumulated since the last update: the next trf_forward_backward starts
+   from zero. For checkpoints, the discarded batches have not been used. */
+TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer);
+/* Ends an update that you have made yourself, instead of trf_optimizer_step. Discards the gradients
+   and increases the step number, which schedule and dropout masks follow. Adam's moments do not
+   change. */
+TRF_API void trf_trainer_end_step(trf_trainer *trainer);
+/* Computes the loss without dropout and without gradients. Changes neither parameters nor moments
+   nor the step number. */
+TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
+                                trf_step_report *report, trf_error *err);
+
+/* Number of updates so far, skipped ones included. */
+TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);
+TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
+/* Changes options from the next step on. Bit-identical to saving a checkpoint and loading it with
+   the new options. Larger limits take more memory, smaller ones give none back. TRF_E_INVALID_ARG:
+   the threads would change, or the hooks alloc and free (with them `user`). TRF_E_NOMEM: no memory
+   for the new limits. TRF_E_STATE: gradients have been accumulated. */
+TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
+                                           trf_error *err);
+/* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match the whole
+   name of trf_model_parameter; '*' matches any characters: "encoder.*", "*.bias",
+   "tgt_embed.weight".
+     - A frozen parameter and its moments do not change, not even by weight decay. Updates meanwhile
+       do not count for its moments (t in trf_adam_epsilon).
+     - Its gradient is computed, but ignored by the norm, by clipping and by the test for skipping.
+     - Checkpoints store what is frozen. All ranks must freeze the same.
+   *matched (may be NULL) is the number of parameters that match. TRF_E_INVALID_ARG: none matches.
+   TRF_E_STATE: gradients have been accumulated. */
+TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
+                                      int32_t *matched, trf_error *err);
+/* 1: the parameter is frozen. 0: it learns, or the index is out of range. */
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
-/* Views, numbered as trf_model_parameter. Weights: may be written between steps. Gradients: sums over the tokens of the
-   step's micro-batches, from trf_forward_backward until trf_optimizer_step; may be changed before it. */
+/* Views with the numbers of trf_model_parameter. You may write weights between steps. Gradients are
+   sums over the tokens of the micro-batches so far; they are valid from trf_forward_backward until
+   trf_optimizer_step, and you may change them before it. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 
-/* Weights, Adam, schedule, random numbers, and the place in the corpus (may be NULL): the first batch after the last
-   complete step. In the middle of an accumulation: TRF_E_STATE. Loading makes a model and a trainer that go on with
-   the same bits, and moves the corpus, if there is one, as trf_corpus_resume does. NULL training: the stored options,
-   with the default limits where theirs are larger, the hooks and the device of the load options, and without ranks
-   and all_reduce. */
-TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
-                                       trf_error *err);
-TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
-                                       const trf_train_options *training, const trf_load_options *options,
-                                       trf_error *err);
-/* The same in the caller's memory: see trf_model_save_memory. */
-TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus, void *buffer,
-                                              size_t size, size_t *bytes, trf_error *err);
-TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
-                                              const void *bytes, size_t n, const trf_train_options *training,
+/* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
+   corpus (may be NULL): the first batch after the last complete update. TRF_E_STATE: gradients have
+   been accumulated. */
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
+                                       const char *path, trf_error *err);
+/* Makes a model and a trainer that continue with the same bits. A corpus (may be NULL) is moved as
+   trf_corpus_resume does. NULL training: the stored options, with these exceptions:
+     - limits are at least the defaults,
+     - hooks and device are those of the load options,
+     - there are no ranks and no all_reduce. */
+TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+                                       const char *path, const trf_train_options *training,
+                                       const trf_load_options *options, trf_error *err);
+/* The same in the caller's memory; see trf_model_save_memory. */
+TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus,
+                                              void *buffer, size_t size, size_t *bytes,
+                                              trf_error *err);
+TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer,
+                                              trf_corpus *corpus, const void *bytes, size_t n,
+                                              const trf_train_options *training,
                                               const trf_load_options *options, trf_error *err);
-/* The options that an open checkpoint stores; ranks, all_reduce and hooks are those of trf_train_defaults. */
-TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options, trf_error *err);
-/* Moves a corpus to the place where the trainer's next step begins: one made after loading, or, with the gradients
-   discarded, one that is ahead. TRF_E_STATE if pairs or options differ (epochs and max_length may), or without a
-   place. */
-TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err);
+/* Reads the options that an open checkpoint stores. Ranks, all_reduce and hooks are those of
+   trf_train_defaults. */
+TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options,
+                                     trf_error *err);
+/* Moves a corpus to the position of the trainer's next step. Use it for a corpus that was made
+   after loading, or, once the gradients are discarded, for one that is ahead. TRF_E_STATE: pairs or
+   options differ (epochs and max_length may), or the trainer has no position. */
+TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer,
+                                     trf_error *err);
 
-/* The optimizer alone, for architectures of your own (>>api-blocks): what trf_optimizer_step does with the model's
-   weights it does with `n` tensors, by the same code. All are in the host's memory and have as many numbers at every
-   call (else TRF_E_SHAPE); copies of weights and gradients go to the device and back. d_model (1..65536) is for
-   TRF_NOAM alone. Of the options those of optimizer, decay (of what has two dimensions or more, or all), schedule,
-   clipping, threads, ranks and hooks count; NULL device: trf_device_default(). */
+/* The optimizer alone, for architectures of your own (>>api-blocks). It updates `n` tensors by the
+   code that updates a model's weights. The tensors are in the host's memory; copies of weights and
+   gradients go to the device and back. Every call must bring tensors of the same sizes, otherwise
+   TRF_E_SHAPE.
+   d_model (1..65536) is for TRF_NOAM alone. The options that count are those of optimizer, decay
+   (of tensors with two dimensions or more, or of all), schedule, clipping, threads, ranks and
+   hooks. NULL device: trf_device_default(). */
 typedef struct trf_updater trf_updater;
-TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
-                                      const trf_train_options *options, const trf_device *device, trf_error *err);
+TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
+                                      int32_t d_model, const trf_train_options *options,
+                                      const trf_device *device, trf_error *err);
 TRF_API void trf_updater_destroy(trf_updater *updater);
-/* One update: the gradients, divided by `divisor` (their tokens, say: 1e-30..1e12, or 0 where another rank has some;
-   summed over the ranks as they are, and then above 0, or TRF_E_STATE), are clipped and move the weights. The report
-   has no losses. */
-TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights, const trf_tensor *gradients,
-                                    double divisor, trf_step_report *report, trf_error *err);
-/* For checkpoints: Adam's first (0) or second (1) moments of tensor `index`, a vector to be read and written; the
-   number of steps, which the schedule follows, and of those not skipped, the updates that the moments have had. */
+/* Makes one update: divides the gradients by `divisor` (their number of tokens, for example), clips
+   them and updates the weights. divisor is 1e-30..1e12, or 0 if another rank has some; ranks sum
+   their gradients and divisors before the division. The report has no losses. TRF_E_STATE: the sum
+   of the divisors is not above 0. */
+TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
+                                    const trf_tensor *gradients, double divisor,
+                                    trf_step_report *report, trf_error *err);
+/* State for checkpoints, to read and to write.
+   trf_updater_moment   Adam's first (second 0) or second (second 1) moments of tensor `index`, as a
+                        vector
+   step                 number of steps, which the schedule follows
+   updates              number of steps that were not skipped: updates of the moments */
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second);
-TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates, trf_error *err);
-TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates, trf_error *err);
+TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
+                                     trf_error *err);
+TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
+                                         trf_error *err);
 #endif
 
 // -----------------------------------------------------------------------------------------------
