@@ -91,6 +91,7 @@ mkdir "$work/translate"
 # What README runs: make demo, whole, among others. Without it a part of that.
 if [ -n "$builds" ]; then job test_readme.sh count "exec sh tests/test_readme.sh '$build/trf'"
 else job "example translate" status "cd '$work/translate' && '$build/translate' --quick --no-prompt"; fi
+job "mutate.sh --check" count "exec sh tests/mutate.sh --check"
 job "example ranks" status "exec '$build/ranks' 3"
 job "example classify" status "exec '$build/classify'"
 [ -z "$builds" ] || job "example fill" status "exec '$build/fill'"
