@@ -24,7 +24,6 @@ COMPILE  = $(CC) $(CFLAGS) -I. $(CPPFLAGS)
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 STUDIES  = $(patsubst examples/studies/%.c,$(BUILD)/studies/%,$(wildcard examples/studies/*.c))
 RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
-TOOLS    = $(patsubst tools/%.c,$(BUILD)/%,$(wildcard tools/*.c))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater look)
 CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks generate search targets heads updater look)
@@ -106,7 +105,7 @@ help:
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
 	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'
 	@echo 'make check-defaults DATA=...  what trf train makes of ten tasks without an option: hours'
-	@echo 'make registers  of each CUDA kernel; sh tools/gpu.sh: tests and speed of a real GPU'
+	@echo 'make registers  of each CUDA kernel; sh tools/bench/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
 	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
 	@echo 'make install    header, trf with man page and completion for bash and zsh, files for pkg-config and CMake,'
@@ -120,17 +119,17 @@ bench: $(BUILD)/bench
 	$(BUILD)/bench
 
 bench-peers: $(BUILD)/bench
-	$(PYTHON) tools/bench_peers.py $(BUILD)/bench
+	$(PYTHON) tools/bench/bench_peers.py $(BUILD)/bench
 
 mutate:
 	sh tests/mutate.sh
 
-# What trf train makes of ten tasks without an option; hours. DATA: see tools/check_defaults.sh.
+# What trf train makes of ten tasks without an option; hours. DATA: see tools/data/check_defaults.sh.
 DATA     =
 check-defaults: $(BUILD)/trf $(BUILD)/tasks
-	sh tools/check_defaults.sh $(BUILD) $(DATA)
+	sh tools/data/check_defaults.sh $(BUILD) $(DATA)
 
-$(BUILD)/test_picture: tools/picture.h
+$(BUILD)/test_picture: tools/trf/picture.h
 $(BUILD)/test_metrics: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h
 $(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/train.h tools/trf/trf.h
 $(BUILD)/test_options: tools/trf/options.c tools/trf/trf.h tools/trf/metrics.h
@@ -171,7 +170,7 @@ $(BUILD)/studies/transformer.o: transformer.h $(BUILD)/flags
 	printf '#define TRF_IMPLEMENTATION\n#include "transformer.h"\n' >$(@D)/transformer.c
 	$(COMPILE) -c $(@D)/transformer.c -o $@
 
-$(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) tools/picture.h $(BUILD)/studies/transformer.o
+$(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) tools/trf/picture.h $(BUILD)/studies/transformer.o
 	$(COMPILE) -DSTUDY_LINKED $< $(BUILD)/studies/transformer.o -o $@ -pthread $(LINK)
 
 $(BUILD)/%: examples/%.c $(HEADERS)
@@ -184,7 +183,7 @@ TRF      = $(wildcard tools/trf/*.c)
 LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS)) \
            $(filter Darwin,$(shell uname))
 TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(LDLIBS)) -ldl)
-$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/spm.o) $(wildcard tools/trf/*.h) tools/picture.h transformer.h $(BUILD)/flags
+$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/spm.o) $(wildcard tools/trf/*.h) transformer.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
 	$(COMPILE) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/spm.o) $(TRF) -o $@ \
 	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(TRFLINK)
@@ -193,9 +192,19 @@ $(BUILD)/spm.o: tools/trf/spm.cc tools/trf/spm.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
 	$(CXX) -O2 $(CXXFLAGS) $(CPPFLAGS) -c $< -o $@
 
-$(BUILD)/%: tools/%.c $(HEADERS)
-	@mkdir -p $(BUILD)
-	$(COMPILE) $< -o $@ $(LINK)
+# The other tools: build/bench; build/parity and build/pieces; build/tasks and build/first.
+define TOOL
+@mkdir -p $(BUILD)
+$(COMPILE) $< -o $@ $(LINK)
+endef
+$(BUILD)/%: tools/bench/%.c $(HEADERS)
+	$(TOOL)
+
+$(BUILD)/%: tools/parity/%.c $(HEADERS)
+	$(TOOL)
+
+$(BUILD)/%: tools/data/%.c $(HEADERS)
+	$(TOOL)
 
 TO       = $(DESTDIR)$(PREFIX)
 PACKAGE  = $(TO)/lib/cmake/transformer

@@ -337,7 +337,7 @@ typedef enum trf_precision {
 /* Which matrix product the CPU uses. Not saved in files.
    AUTO      the default: BUILT_IN if this code was compiled for vectors of eight or more numbers
              (AVX2, AVX-512 in float), where it is as fast as OpenBLAS or faster. Otherwise CBLAS,
-             which is two to three times as fast as BUILT_IN with SSE2 (tools/bench.md)
+             which is two to three times as fast as BUILT_IN with SSE2 (tools/bench/bench.md)
    CBLAS     in training, products with more than 16 rows use CBLAS. In translators and samplers,
              which pack their weights, those with more than 512 rows. Attention never does. In a
              build without CBLAS: TRF_E_BACKEND
@@ -1445,7 +1445,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);  
    RAW           RAW     0      1      1        1       1         0       FINISHED    FALL_BACK  0       0
    HUGGING_FACE  POWER   1      1      1        2       1         0       HEURISTIC   KEEP_LIVE  0       0
 
-   tools/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, PAPER, FAIRSEQ and MARIAN with
+   tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, PAPER, FAIRSEQ and MARIAN with
    their formulas; what is left between them and us stands at >>search. Of a decoder-only model Hugging Face counts
    the beginning neither in S nor in L: none of these does. */
 typedef enum trf_search_rule {
@@ -1828,7 +1828,7 @@ typedef struct trf_recipe {
     char reasons[1024];                     /* what was chosen and why, a line each */
 } trf_recipe;
 
-/* The rules come from measurements: tools/defaults.md. TRF_E_INVALID_ARG: a field is out of its
+/* The rules come from measurements: tools/data/defaults.md. TRF_E_INVALID_ARG: a field is out of its
    range; `what` names it. */
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err);
 
@@ -4231,7 +4231,7 @@ TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
 // sixteen rows of w transposed. A translator packs its weights once; a trainer packs them into a room that all
 // threads read, as they are met; what has its columns side by side is copied into a worker's scratch as it goes.
 // Which product: see trf_products. Where vectors hold eight numbers or more ours is the faster one, or as fast where
-// both wait for memory (tools/bench.md); the large ones go to CBLAS elsewhere.
+// both wait for memory (tools/bench/bench.md); the large ones go to CBLAS elsewhere.
 // CBLAS calls are single-threaded: the threads are ours (>>tiles).
 
 #if TRF__GNU
@@ -17175,7 +17175,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // -----------------------------------------------------------------------------------------------
 // >>learn          from texts to a trained model
 //
-// The numbers of this chapter are measured: tools/defaults.md says on what. `trf train` decides
+// The numbers of this chapter are measured: tools/data/defaults.md says on what. `trf train` decides
 // nothing by itself: it calls what stands here, and lets options of the command line win over it.
 // -----------------------------------------------------------------------------------------------
 

@@ -196,7 +196,7 @@ for file in "$root"/examples/studies/*.c; do
     for compiler in $c_compilers; do clean "$compiler" '-std=c99 -DSTUDY_LINKED' "$file" -fsyntax-only; done
 done
 clean "$gcc_like" -std=c99 "$root/examples/studies/schedules.c" -fsyntax-only
-for file in "$root"/tools/*.c "$root"/tools/trf/*.c; do clean "$gcc_like" -std=gnu99 "$file" -fsyntax-only; done
+for file in "$root"/tools/*/*.c; do clean "$gcc_like" -std=gnu99 "$file" -fsyntax-only; done
 if [ -e /usr/include/sentencepiece_trainer.h ]; then
     subwords_in_cxx() { clean "$compiler" -std=c++17 "$root/tools/trf/spm.cc" -fsyntax-only; }
     for_cxx subwords_in_cxx

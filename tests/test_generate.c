@@ -351,7 +351,7 @@ static void test_filters(void **state)
     }
 }
 
-/* Numbers of Hugging Face's processors (tools/sampling.py). */
+/* Numbers of Hugging Face's processors (tools/parity/sampling.py). */
 static void test_golden(void **state)
 {
     trf_config c = kit_config();

@@ -1,5 +1,5 @@
 /* The whole model against PyTorch: same weights file, same batch; encoder states, logits, loss, every gradient and
-   ten updates, for the configurations of tests/golden (made by tools/make_goldens.py). And the other way round: a
+   ten updates, for the configurations of tests/golden (made by tools/parity/make_goldens.py). And the other way round: a
    convention that is set wrongly must be seen by these comparisons. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -153,7 +153,7 @@ static void options_of(int index, trf_config *config, trf_train_options *trainin
 {
     *config = trf_config_tiny();
     *training = trf_train_defaults();
-    config->norm_place = TRF_POST_NORM;     /* what the cases begin with: tools/make_goldens.py */
+    config->norm_place = TRF_POST_NORM;     /* what the cases begin with: tools/parity/make_goldens.py */
     training->schedule = TRF_NOAM;
     training->learning_rate = 1;
     training->warmup = 4000;

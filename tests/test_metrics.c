@@ -1,5 +1,5 @@
 /* The figures of trf eval: beside sacreBLEU's and jiwer's (written down), beside plain loops, on hostile bytes; every
-   allocation failing once. With arguments it prints its figures for tools/metrics.py. */
+   allocation failing once. With arguments it prints its figures for tools/parity/metrics.py. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -428,7 +428,7 @@ static void stamps(void **state)
     metrics_destroy(m);
 }
 
-/* ---- for tools/metrics.py ---- */
+/* ---- for tools/parity/metrics.py ---- */
 
 /* Lines in turn hypothesis and reference: the figures of each pair and, behind a tab, the words of the hypothesis. */
 static int print_pairs(const char *tokens, const char *letters)

@@ -180,7 +180,7 @@ enum { TEXTS = sizeof texts / sizeof *texts };
 
 /* ---- beside libsentencepiece ---- */
 
-/* For each of all_options and texts: the ids and, behind a bar, the text they give. Made by tools/pieces.py golden. */
+/* For each of all_options and texts: the ids and, behind a bar, the text they give. Made by tools/parity/pieces.py golden. */
 static const char *const golden[OPTIONS][TEXTS] = {
 #include "golden/pieces.h"
 };

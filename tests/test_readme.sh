@@ -19,16 +19,17 @@ check "at most 1,000 words before the reference, not $words" [ "$words" -le 1000
 check "the reference is there" grep -q '^# Reference$' "$page"
 
 # Files that a page names, but not those that its reader makes.
-cat "$page" "$source"/tools/*.md "$source"/tests/README.md | sed 's/https:[^)]*//g' |
+cat "$page" "$source"/tools/*.md "$source"/tools/*/*.md "$source"/tests/README.md |
+    sed 's/https:[^)]*//g' |
     grep -o -e '\(tools\|tests\|examples\)/[A-Za-z0-9_./-]*[A-Za-z0-9]' | sort -u >named
 while read -r file; do check "$file, which a page names, is there" [ -e "$source/$file" ]; done <named
 check "pages name files" [ -s named ]
 grep -o '`[a-z_]*\.\(c\|sh\|h\)`' "$source/tests/README.md" | tr -d '`' | sort -u >named
 while read -r file; do check "tests/$file, which tests/README.md names, is there" [ -e "$source/tests/$file" ]; done <named
 
-# Options that pages name, and targets of make.
+# Options that pages name (tools/api-changes.md has old ones), and targets of make.
 for command in train translate generate classify tag score eval inspect attention average plot report; do "$trf" $command --help; done >help
-cat "$page" "$source"/tools/*.md | grep -v -e pkg-config -e nvcc | grep -o -e '--[a-z][a-z-]*[a-z]' |
+cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc | grep -o -e '--[a-z][a-z-]*[a-z]' |
     grep -v -x -e --help | sort -u >named
 while read -r option; do check "trf has $option, which a page names" grep -q -e "^  $option" help; done <named
 check "pages name options" [ -s named ]
@@ -66,12 +67,12 @@ cut -f 1 more.tsv >copy/much.txt
 awk '{ print $0 "\t" (NF > 2 ? "long" : "short") }' train.digits >copy/labelled.tsv
 cp test.digits copy/new.txt
 
-# The part of a program in tools/pytorch.md compiles.
+# The part of a program in tools/parity/pytorch.md compiles.
 { echo '#include "transformer.h"'
   echo 'int part(void); int part(void) { trf_error err; trf_model *model = NULL;'
-  sed -n '/^```c$/,/^```$/p' "$source/tools/pytorch.md" | sed 1d | sed '$d'
+  sed -n '/^```c$/,/^```$/p' "$source/tools/parity/pytorch.md" | sed 1d | sed '$d'
   echo 'done: trf_model_destroy(model); return 0; }'; } >part.c
-check "the part of a program in tools/pytorch.md compiles" cc -Wall -Wextra -Werror -I"$source" -fsyntax-only part.c
+check "the part of a program in tools/parity/pytorch.md compiles" cc -Wall -Wextra -Werror -I"$source" -fsyntax-only part.c
 
 blas=
 echo 'int main(void) { return 0; }' >empty.c
@@ -114,12 +115,12 @@ check "the commands print what the page shows" awk '
 # The picture is that of the demo's model: the same words, and a square for each two of them.
 (cd copy && build/trf attention translate.safetensors --source 'i know that the dog helps the old king .' --head mean \
     --output picture.svg >table)
-for picture in copy/picture.svg "$source/tools/attention.svg"; do
+for picture in copy/picture.svg "$source/tools/trf/attention.svg"; do
     sed -n 's/.*<text[^>]*>\(.*[^0-9.].*\)<\/text>.*/\1/p' "$picture"
     grep -c '<title>' "$picture"
 done >words
 half=$(($(wc -l <words) / 2))
-check "tools/attention.svg has the words of the demo's answer" eval '[ $half -gt 20 ] &&
+check "tools/trf/attention.svg has the words of the demo's answer" eval '[ $half -gt 20 ] &&
     head -n $half words >one && tail -n $half words | cmp - one'
 
 # The program that the page calls small is as small as it says.

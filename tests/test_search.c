@@ -533,7 +533,7 @@ static void test_goldens_of_the_rules(void **state)
 }
 
 /* What CTranslate2 4.8.5 itself has answered: a model of one-hot embeddings whose logits are those of the toy
-   (python3 tools/parity.py toy prints this table). */
+   (python3 tools/parity/parity.py toy prints this table). */
 static void test_goldens_of_ctranslate2(void **state)
 {
     static const struct {

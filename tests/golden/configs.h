@@ -1,4 +1,4 @@
-/* Made by tools/make_goldens.py: the configurations, options and batches of the golden files. */
+/* Made by tools/parity/make_goldens.py: the configurations, options and batches of the golden files. */
 #ifndef GOLDEN_CONFIGS_H
 #define GOLDEN_CONFIGS_H
 

@@ -1,4 +1,4 @@
-/* Made by tools/metrics.py golden: sentences of ours, figures of sacreBLEU and jiwer. */
+/* Made by tools/parity/metrics.py golden: sentences of ours, figures of sacreBLEU and jiwer. */
 
 enum { MOST_TEXTS = 4 };
 

@@ -1,4 +1,4 @@
-/* Made by tools/sampling.py with transformers 5.23.0: logits, ids before them, and the probabilities of its rules. */
+/* Made by tools/parity/sampling.py with transformers 5.23.0: logits, ids before them, and the probabilities of its rules. */
 enum { GOLDEN_SAMPLING_VOCAB = 23, GOLDEN_SAMPLING_IDS = 3 };
 typedef struct golden_sampling_case {
     double temperature, top_p, min_p, repetition_penalty;

@@ -6,7 +6,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include "tools/picture.h" /* first: its names and those of trf.h do not meet */
+#include "picture.h" /* first: its names and those of trf.h do not meet */
 
 #include "trf.h"
 

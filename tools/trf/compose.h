@@ -1,4 +1,4 @@
-/* Made by tools/compose.py, from Unicode 14.0.0. */
+/* Made by tools/parity/compose.py, from Unicode 14.0.0. */
 
 /* A character, and a longer way to write it. */
 static const uint32_t composed[][5] = {

@@ -1,4 +1,4 @@
-/* Made by tools/metrics.py lower, from the Unicode of its Python. */
+/* Made by tools/parity/metrics.py lower, from the Unicode of its Python. */
 
 static const uint32_t capitals[][2] = {
     {0x41, 0x5a}, {0xc0, 0xd6}, {0xd8, 0xde}, {0x100, 0x12e}, {0x132, 0x136}, {0x139, 0x147}, {0x14a, 0x176},

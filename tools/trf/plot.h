@@ -6,12 +6,12 @@
 
 #include "trf.h"
 
-#include "tools/picture.h"
+#include "picture.h"
 
 /* Panels to --output, or to the terminal; plot.c. */
 int draw_curves(const struct settings *s, const struct panel *list, int n, int across);
 int deliver(const struct settings *s, FILE *drawn);     /* a picture in a temporary file */
-void say_undrawn(const char *message);                  /* of tools/picture.h */
+void say_undrawn(const char *message);                  /* of tools/trf/picture.h */
 void print_csv_text(FILE *file, const char *text);      /* between quotation marks */
 
 /* Pictures that need no log; diagrams.c. */

@@ -7,7 +7,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* as in trf.h, whose 'rows' picture.h would hide if it came second */
 #endif
-#include "tools/picture.h"
+#include "picture.h"
 #include "report.h"
 
 enum { ROWS = 60 }; /* of a table of numbers */

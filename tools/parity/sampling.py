@@ -1,6 +1,6 @@
 """Makes tests/golden/sampling.h: what Hugging Face's processors, in the order of its generate(), make of logits.
 
-    python3 tools/sampling.py            needs torch and transformers; seconds
+    python3 tools/parity/sampling.py            needs torch and transformers; seconds
 """
 import inspect, pathlib, torch, transformers
 from transformers import GenerationConfig, GPT2Config, GPT2LMHeadModel
@@ -31,7 +31,7 @@ for case in CASES:
         rules["temperature"], rules["top_p"], rules["min_p"], rules["repetition_penalty"], rules["top_k"],
         ", ".join(map(str, ids)), numbers(z[0].tolist()), numbers(p.tolist())))
     print([type(x).__name__ for x in processors], rules)
-text = """/* Made by tools/sampling.py with transformers %s: logits, ids before them, and the probabilities of its rules. */
+text = """/* Made by tools/parity/sampling.py with transformers %s: logits, ids before them, and the probabilities of its rules. */
 enum { GOLDEN_SAMPLING_VOCAB = %d, GOLDEN_SAMPLING_IDS = 3 };
 typedef struct golden_sampling_case {
     double temperature, top_p, min_p, repetition_penalty;
@@ -42,4 +42,4 @@ static const golden_sampling_case golden_sampling[] = {
 %s
 };
 """ % (transformers.__version__, VOCAB, ",\n".join(lines))
-(pathlib.Path(__file__).resolve().parent.parent / "tests/golden/sampling.h").write_text(text)
+(pathlib.Path(__file__).resolve().parents[2] / "tests/golden/sampling.h").write_text(text)

@@ -1,8 +1,8 @@
-/* The C side of tools/parity.py, which compares this library with nn.Transformer and its searches with the programs
+/* The C side of tools/parity/parity.py, which compares this library with nn.Transformer and its searches with the programs
    they are named after. Public calls only.
 
-   cc -O2 -march=native -I. tools/parity.c -o build/parity -lopenblas -lm
-   python3 tools/parity.py FOLDER|search  prints a table and a verdict
+   cc -O2 -march=native -I. tools/parity/parity.c -o build/parity -lopenblas -lm
+   python3 tools/parity/parity.py FOLDER|search  prints a table and a verdict
 
    parity create CONFIG MODEL             makes a model and saves it
    parity logits CONFIG MODEL BATCHES     loads a state_dict, prints the teacher-forced logits of the first batch
@@ -40,7 +40,7 @@ static int read_settings(settings *s, const char *path)
     double value;
     s->config = trf_config_tiny();
     s->training = trf_train_defaults();
-    s->config.norm_place = TRF_POST_NORM;       /* what tools/parity.py leaves out is as in nn.Transformer, */
+    s->config.norm_place = TRF_POST_NORM;       /* what tools/parity/parity.py leaves out is as in nn.Transformer, */
     s->training.schedule = TRF_NOAM;            /* and in the paper's section 5 */
     s->training.learning_rate = 1;
     s->training.warmup = 4000;

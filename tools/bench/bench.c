@@ -755,6 +755,6 @@ int main(int argc, char **argv)
         for (i = 0; i < 3; i++) bench_translating("tiny", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO);
         bench_generating(1, 256);
         for (i = 0; i < 3; i++) bench_translating("base", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO);
-    } else die("see the top of tools/bench.c for its arguments");
+    } else die("see the top of tools/bench/bench.c for its arguments");
     return 0;
 }

@@ -1,6 +1,6 @@
 """Makes tools/trf/compose.h: what Unicode's composition (NFC) does to single characters and to letters with marks.
 
-python3 tools/compose.py >tools/trf/compose.h
+python3 tools/parity/compose.py >tools/trf/compose.h
 
 The Unicode is that of Python's unicodedata. Composition never changes for what a version of Unicode has.
 """
@@ -50,7 +50,7 @@ def main():
             composed.update(character + spelling for spelling in spellings(character))
         else:
             alone.append(character + nfc(character))
-    print("/* Made by tools/compose.py, from Unicode " + unicodedata.unidata_version + ". */")
+    print("/* Made by tools/parity/compose.py, from Unicode " + unicodedata.unidata_version + ". */")
     table("composed", sorted(composed), "A character, and a longer way to write it.")
     table("replaced", sorted(alone), "A character, and what it is written as.")
 

@@ -1,11 +1,11 @@
 """Is transformer.h nn.Transformer? Weights, logits and losses against PyTorch, both ways. Are its searches those of
 the programs they are named after?
 
-    cc -O2 -march=native -I. tools/parity.c -o build/parity -lopenblas -lm
-    python3 tools/parity.py FOLDER [build/parity]       needs torch and safetensors; a few minutes on one core
-    python3 tools/parity.py search [build/parity]       and ctranslate2 and transformers; a few minutes on one core
-    python3 tools/parity.py heads [build/parity]        needs torch and safetensors; a minute
-    python3 tools/parity.py toy                         the table of CTranslate2's answers in tests/test_search.c
+    cc -O2 -march=native -I. tools/parity/parity.c -o build/parity -lopenblas -lm
+    python3 tools/parity/parity.py FOLDER [build/parity]       needs torch and safetensors; a few minutes on one core
+    python3 tools/parity/parity.py search [build/parity]       and ctranslate2 and transformers; a few minutes on one core
+    python3 tools/parity/parity.py heads [build/parity]        needs torch and safetensors; a minute
+    python3 tools/parity/parity.py toy                         the table of CTranslate2's answers in tests/test_search.c
 
 1. Ten random models (width, heads, depth, norm, activation, tying). PyTorch's state_dict, saved by safetensors, is
    loaded in C: the logits agree to 1e-5 of the largest one. A model made and saved in C is loaded by PyTorch: the

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Multi30k, English and German, trained and measured: sh tools/multi30k.sh TRF DATA WORK WHAT...
+# Multi30k, English and German, trained and measured: sh tools/data/multi30k.sh TRF DATA WORK WHAT...
 #
 # DATA is a folder with train, valid, test.2016, test.2017 and test.coco, each as .en and .de: lower-cased, tokenised, cut into
 # joint subwords ("@@ " joins them). WORK keeps models and answers; what is there is not made again, and a training that was

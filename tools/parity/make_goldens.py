@@ -1,6 +1,6 @@
 """Makes tests/golden: small models run through PyTorch, for tests/test_golden.c.
 
-    python3 tools/make_goldens.py            needs torch and safetensors; seconds on one core
+    python3 tools/parity/make_goldens.py            needs torch and safetensors; seconds on one core
 
 For every configuration in CASES:
     NAME.weights.safetensors    the state_dict, float32, without any metadata of ours
@@ -22,7 +22,7 @@ import torch, torch.nn as nn, torch.nn.functional as F
 from safetensors.torch import save_file
 
 torch.set_num_threads(1)
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests/golden"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/golden"
 STRIDE, STEPS = 5, 10
 PAIRS = [([5, 9, 7, 4, 10], [6, 4, 9, 5]), ([8], [7, 10, 4, 4, 8, 6, 5]), ([10, 6, 6, 4, 3, 7, 9], [9]),
          ([4, 8, 5], [5, 3, 10])]
@@ -333,7 +333,7 @@ def c_value(v):
 
 
 def c_header(cases):
-    out = ["/* Made by tools/make_goldens.py: the configurations, options and batches of the golden files. */",
+    out = ["/* Made by tools/parity/make_goldens.py: the configurations, options and batches of the golden files. */",
            "#ifndef GOLDEN_CONFIGS_H", "#define GOLDEN_CONFIGS_H", "",
            f"enum {{ GOLDEN_COUNT = {len(cases)}, GOLDEN_STEPS = {STEPS}, GOLDEN_STRIDE = {STRIDE} }};", "",
            "static const char *const golden_names[GOLDEN_COUNT] = {",

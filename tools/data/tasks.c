@@ -1,6 +1,6 @@
 /* tasks.c - pairs of lines to try trf on: source, tab, target.
 
-   build   cc -O2 -I. -Iexamples tools/tasks.c -o build/tasks
+   build   cc -O2 -I. -Iexamples tools/data/tasks.c -o build/tasks
    run     build/tasks dates 20000 1 >train.tsv        a date in one of eight forms, and as 2024-03-05
            build/tasks reversal 20000 1 >train.tsv     up to twelve letters, and the same from behind
            build/tasks grammar 20000 1 >train.tsv      English sentences of examples/grammar.h, and their German
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../examples/grammar.h"
+#include "../../examples/grammar.h"
 
 /* splitmix64 */
 static uint32_t below(uint64_t *state, uint32_t n)

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Everything there is to know of one GPU, in ten minutes: sh tools/gpu.sh [FOLDER]
+# Everything there is to know of one GPU, in ten minutes: sh tools/bench/gpu.sh [FOLDER]
 #
 # First whether it is right: the tests of the CUDA column on the real card, then compute-sanitizer. Then how fast, beside
 # PyTorch and CTranslate2 as far as they are here. What was said goes to FOLDER (default: build/gpu) too. Needs nvcc, a C
 # compiler and a driver; cmocka for the tests. CUDA= and ARCH= as for make. Exits with 1 if a test failed.
 
-cd "$(dirname "$0")/.." || exit 1
+cd "$(dirname "$0")/../.." || exit 1
 out=${1:-build/gpu}
 mkdir -p "$out" || exit 1
 CUDA=${CUDA:-/usr/local/cuda} ARCH=${ARCH:-sm_90} CC=${CC:-cc}
@@ -21,7 +21,7 @@ limit() { timeout "$@"; }
 say "== $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi'), $(nvcc --version | tail -n 1)"
 printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >"$out/cuda.c"
 nvcc -O2 -arch="$ARCH" -I. -x cu -c "$out/cuda.c" -o "$out/cuda.o" || exit 1
-$CC $plain -DGPU_RUNTIME -I"$CUDA/include" tools/gpu.c "$out/cuda.o" -o "$out/gpu" $libraries || exit 1
+$CC $plain -DGPU_RUNTIME -I"$CUDA/include" tools/bench/gpu.c "$out/cuda.o" -o "$out/gpu" $libraries || exit 1
 
 say "== tests on the card"
 for t in test_cuda_ops test_cuda; do
@@ -43,7 +43,7 @@ tee -a "$out/said" <"$out/same.log"
 
 say "== speed"
 run() { limit 60 "$out/gpu" "$@" 2>&1 | tee -a "$out/said"; }
-peer() { limit 100 python3 tools/gpu_peers.py "$@" 2>&1 | tail -n 3 | tee -a "$out/said"; }
+peer() { limit 100 python3 tools/bench/gpu_peers.py "$@" 2>&1 | tail -n 3 | tee -a "$out/said"; }
 run card
 run attention
 for work in 'tiny 2048' 'base 8192' 'big 8192' 'big 25000'; do

@@ -1,8 +1,8 @@
 #!/bin/sh
-# What trf train gives without a single option: sh tools/check_defaults.sh BUILD [DATA [TASK...]]
+# What trf train gives without a single option: sh tools/data/check_defaults.sh BUILD [DATA [TASK...]]
 #
 # Ten tasks; each is trained with nothing but its data, measured on pairs that it has not seen, and compared with the
-# best that any settings have reached (the column "best": see tools/defaults.md; where nothing is left to gain, with 100). It fails
+# best that any settings have reached (the column "best": see tools/data/defaults.md; where nothing is left to gain, with 100). It fails
 # where the defaults are more than two points behind. DATA is a folder with cmudict/train.tsv, cmudict/dev.tsv (word, tab, phones) and
 # multi30k/train.en, train.de, test.2016.en, test.2016.de; without it the two tasks that need it are left out.
 # Hours on two cores, most of them for the phones.

@@ -1,6 +1,6 @@
 /* pieces.c - ids and texts of a SentencePiece model, for pieces.py.
 
-   build   cc -O2 -march=native -I. tools/pieces.c -o build/pieces -lopenblas -lm
+   build   cc -O2 -march=native -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
    run     build/pieces MODEL <LINES           prints the ids of each line and, behind a tab, the text they give
            build/pieces MODEL times <LINES     prints the seconds that cutting all lines takes, the least of five */
 #define _POSIX_C_SOURCE 200809L

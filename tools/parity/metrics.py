@@ -1,9 +1,9 @@
 """Are the figures of trf eval those of sacreBLEU and jiwer? Needs both (measured with sacrebleu 2.6.0, jiwer 4.0.0).
 
-    python3 tools/metrics.py compare build/trf HYPOTHESES REFERENCES...
-    python3 tools/metrics.py hostile build/test_metrics [N]
-    python3 tools/metrics.py golden >tests/golden/metrics.h
-    python3 tools/metrics.py lower >tools/trf/lower.h
+    python3 tools/parity/metrics.py compare build/trf HYPOTHESES REFERENCES...
+    python3 tools/parity/metrics.py hostile build/test_metrics [N]
+    python3 tools/parity/metrics.py golden >tests/golden/metrics.h
+    python3 tools/parity/metrics.py lower >tools/trf/lower.h
 
 compare: all figures of files of lines, theirs and ours, for each tokenizer, as written and in lower case.
 hostile: N random pairs (2,000) of odd characters, broken UTF-8 and odd blanks: the words of BLEU, and all figures
@@ -211,7 +211,7 @@ def text_of(text):
 
 def golden():
     most = max(map(len, SENTENCES))
-    print("/* Made by tools/metrics.py golden: sentences of ours, figures of sacreBLEU and jiwer. */\n")
+    print("/* Made by tools/parity/metrics.py golden: sentences of ours, figures of sacreBLEU and jiwer. */\n")
     print(f"enum {{ MOST_TEXTS = {most} }};\n\n/* A hypothesis, then its references. */")
     print("static const char *const sentences[][MOST_TEXTS] = {")
     for texts in SENTENCES: print("    {" + ",\n     ".join(map(text_of, texts)) + "},")
@@ -267,7 +267,7 @@ def put_table(name, rows):
 
 
 def lower():
-    print("/* Made by tools/metrics.py lower, from the Unicode of its Python. */")
+    print("/* Made by tools/parity/metrics.py lower, from the Unicode of its Python. */")
     rows = []
     for c in CHARACTERS:
         if len(c.lower()) != 1 or c.lower() == c: continue

@@ -1,7 +1,7 @@
 /* gpu.c - what a GPU does with transformer.h: speeds as ratios of what the same card does in the same run.
 
    build   nvcc -O2 -arch=sm_90 -x cu -c cuda.c     (cuda.c: #define TRF_COLUMN cuda, #include "transformer.h")
-           cc -O2 -DTRF_WITH_CUDA -DTRF_NO_CBLAS -I. tools/gpu.c cuda.o -o gpu -lcublasLt -lcudart -lstdc++ -lm
+           cc -O2 -DTRF_WITH_CUDA -DTRF_NO_CBLAS -I. tools/bench/gpu.c cuda.o -o gpu -lcublasLt -lcudart -lstdc++ -lm
            (-DGPU_RUNTIME -I/usr/local/cuda/include: the memory that a trainer takes is measured too)
    run     gpu card                          bytes a second of a copy, FLOP/s of a large product, and the shares of norm,
                                              Adam and loss in the first

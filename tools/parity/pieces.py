@@ -1,9 +1,9 @@
 """Are the subwords of transformer.h those of libsentencepiece? Needs sentencepiece (measured with 0.2.3).
 
-    cc -O2 -march=native -I. tools/pieces.c -o build/pieces -lopenblas -lm
-    python3 tools/pieces.py compare build/pieces TEXT [MODEL...]
-    python3 tools/pieces.py random build/pieces MODELS [SEED]
-    python3 tools/pieces.py golden build/test_pieces >tests/golden/pieces.h
+    cc -O2 -march=native -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
+    python3 tools/parity/pieces.py compare build/pieces TEXT [MODEL...]
+    python3 tools/parity/pieces.py random build/pieces MODELS [SEED]
+    python3 tools/parity/pieces.py golden build/test_pieces >tests/golden/pieces.h
 
 compare: models of both types and several sizes, with byte fallback and without, are trained on TEXT; with them and with every
 MODEL all lines of TEXT and 100,000 random and hostile ones are cut and put together again. Nothing may differ. Prints the
