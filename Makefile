@@ -32,7 +32,7 @@ APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks generate search store
 FULL     = $(patsubst %,$(BUILD)/%,test_ops test_learn double_test_model double_test_golden)
 BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same test_usage double_test_ops apart_test_usage)
 LINK     = $(LDFLAGS) $(LDLIBS)
-HEADERS  = transformer.h $(wildcard examples/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
+HEADERS  = transformer.h $(wildcard tools/data/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
 
 all: $(EXAMPLES) $(BUILD)/trf
 
@@ -133,7 +133,7 @@ $(BUILD)/test_picture: tools/trf/picture.h
 $(BUILD)/test_metrics: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h
 $(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/train.h tools/trf/trf.h
 $(BUILD)/test_options: tools/trf/options.c tools/trf/trf.h tools/trf/metrics.h
-$(BUILD)/studies/beams: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h examples/grammar.h
+$(BUILD)/studies/beams: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h tools/data/grammar.h
 
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)

@@ -5,7 +5,7 @@
            1000 sentences with new combinations of words got the right label; exits with 1 if fewer than 98 % did. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
-#include "grammar.h"
+#include "tools/data/grammar.h"
 
 enum { SENTENCES = 4000, TESTS = 1000, KINDS = GRAMMAR_FRAMES };
 

@@ -5,7 +5,7 @@
            article that stood there (in some gaps two are right); exits with 1 if fewer than 85 % did. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
-#include "grammar.h"
+#include "tools/data/grammar.h"
 
 enum { BATCH = 64, STEPS = 1500, TESTS = 1000, MOST = BATCH * GRAMMAR_TEXT / 2, VOCAB = 1000 };
 

@@ -22,7 +22,7 @@
 #endif
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
-#include "grammar.h"
+#include "tools/data/grammar.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,14 +3,14 @@
    A tutorial compares beams of 1, 3, 5, 10 and 20 and expects 5 to 10 to balance quality and
    speed. Its search ranks answers by the sum of log-probabilities, which favours short answers.
 
-   Small models learn to translate the sentences of ../grammar.h into German. They are judged
+   Small models learn to translate the sentences of tools/data/grammar.h into German. They are judged
    twice, while they make many mistakes and when they make fewer. Test sentences have combinations
    of words that training has not. For each beam and three scores (the sum; the sum over the
    length; the paper's, with alpha 0.6): BLEU of words as sacreBLEU counts it, exact answers, the
    log-probability that the model gives its answers, their length, and the time for all. Beam 1 is
    greedy search. Gains are differences of one model. */
 #include "study.h"
-#include "../grammar.h"
+#include "tools/data/grammar.h"
 #include "../../tools/trf/metrics.c"
 
 enum { PAIRS = 6000, TESTS = 200, BEAMS = 5, SCORES = 3, SUM = 0, MEAN = 1, PAPER = 2 };

@@ -3,7 +3,7 @@
    Tutorial 004 (section 7) quotes Kaplan et al. (2020): L(N) = (Nc / N)^0.076, N the weights
    without embeddings, where neither data nor training are short.
 
-   Measured: language models of two layers that read German sentences of examples/grammar.h letter
+   Measured: language models of two layers that read German sentences of tools/data/grammar.h letter
    by letter, every sentence once; widths from 8 to 96, equally many updates, the embedding tied to
    the generator. The loss of a letter is that on sentences not read before: some with combinations
    of words that training may have, others with new ones. The power law is a straight line in
@@ -11,7 +11,7 @@
    law with a floor is fitted too, L = E + (Nc / N)^a: E is the one of a thousand that fits best.
    scaling.svg: loss over size and the power law, both in logarithms. */
 #include "law.h"
-#include "../grammar.h"
+#include "tools/data/grammar.h"
 
 enum { SIZES = 8, LETTERS = 64, BATCH = 32, TESTS = 300, LAYERS = 2 };
 enum { SEEDS = 100 };                   /* the most that --seeds takes */

@@ -3,7 +3,7 @@
    Tutorials 000 (section 2.6) and 004 (section 6) say that label smoothing prevents overconfidence
    and improves generalization. The paper (5.4) adds that it hurts perplexity and helps BLEU.
 
-   Measured: English to German by examples/grammar.h, 2,000 sentences of at most 14 words to learn
+   Measured: English to German by tools/data/grammar.h, 2,000 sentences of at most 14 words to learn
    from; the 400 to test with have combinations of words that no learned sentence has. d_model 48,
    two layers a side. Once as it is, once with one learned target word in seven made a random
    one. Answers by greedy search: exact, and edits for 100 words (word error rate).
@@ -11,7 +11,7 @@
    and the calibration error, |confidence - share right| in the mean over ten bins of equal width
    (Guo et al. 2017). */
 #include "pairs.h"
-#include "../grammar.h"
+#include "tools/data/grammar.h"
 
 enum { LEVELS = 3, NOISES = 2, WORDS = 14, BINS = 10, END = 2 };
 

@@ -1,9 +1,9 @@
 /* tasks.c - pairs of lines to try trf on: source, tab, target.
 
-   build   cc -O2 -I. -Iexamples tools/data/tasks.c -o build/tasks
+   build   cc -O2 tools/data/tasks.c -o build/tasks
    run     build/tasks dates 20000 1 >train.tsv        a date in one of eight forms, and as 2024-03-05
            build/tasks reversal 20000 1 >train.tsv     up to twelve letters, and the same from behind
-           build/tasks grammar 20000 1 >train.tsv      English sentences of examples/grammar.h, and their German
+           build/tasks grammar 20000 1 >train.tsv      English sentences of tools/data/grammar.h, and their German
            build/tasks unsegmented 3000 1 >train.tsv   numbered words, and Chinese without blanks
            build/tasks glossary 3000 1 >train.tsv      two words, and two words the other way round
            build/tasks marks 3000 1 >train.tsv         words, and signs that normalising would change: m², 12½, ZWNJ
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../../examples/grammar.h"
+#include "grammar.h"
 
 /* splitmix64 */
 static uint32_t below(uint64_t *state, uint32_t n)
