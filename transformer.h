@@ -1372,12 +1372,13 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // -----------------------------------------------------------------------------------------------
 // >>api-translate  from ids to ids, from text to text
 //
-// A translator is a search (beam or greedy) over one model. It also looks inside: scores, hidden states, logits,
-// attention.
+// A translator is a search, beam or greedy, over one model. It also shows what a model computes:
+// scores, labels, hidden states, logits, attention.
 // -----------------------------------------------------------------------------------------------
 
-/* How a finished hypothesis is compared: S is the sum of log-probabilities, L its length in target tokens. A forced
-   prefix, or a decoder-only model's beginning, counts in L, and with score_prefix in S. */
+/* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
+   target tokens. A forced prefix, or the beginning in a decoder-only model, counts in L, and in S
+   if score_prefix is 1. */
 typedef enum trf_length_rule {
     TRF_LENGTH_RAW   = 0,       /* S */
     TRF_LENGTH_POWER = 1,       /* S / L^alpha: fairseq, CTranslate2, Marian, Hugging Face */
@@ -1385,276 +1386,348 @@ typedef enum trf_length_rule {
     TRF_LENGTH_RULE_COUNT
 } trf_length_rule;
 
+/* When the search for one sentence stops. */
 typedef enum trf_beam_stop {
-    TRF_STOP_BOUND    = 0,      /* when no live hypothesis can beat the best finished ones any more: tensor2tensor */
-    TRF_STOP_FINISHED = 1,      /* when `beam` hypotheses have finished: fairseq, CTranslate2 */
-    TRF_STOP_NONE_ALIVE = 2,    /* when none is alive or the limit is reached: Marian */
-    TRF_STOP_HEURISTIC = 3,     /* when the best `beam` finished ones are all better than the best live one as it is:
-                                   Hugging Face; its early_stopping="never" is BOUND, its True is FINISHED */
+    TRF_STOP_BOUND    = 0,      /* no live hypothesis can beat the best finished ones any more:
+                                   tensor2tensor; Hugging Face's early_stopping="never" */
+    TRF_STOP_FINISHED = 1,      /* `beam` hypotheses have finished: fairseq, CTranslate2; Hugging
+                                   Face's early_stopping=True */
+    TRF_STOP_NONE_ALIVE = 2,    /* no hypothesis is alive, or the length limit is reached: Marian */
+    TRF_STOP_HEURISTIC = 3,     /* the best `beam` finished hypotheses are all better than the best
+                                   live one is now: Hugging Face's default */
     TRF_BEAM_STOP_COUNT
 } trf_beam_stop;
 
+/* What happens to live hypotheses at the length limit. */
 typedef enum trf_at_limit {
-    TRF_LIMIT_KEEP_LIVE    = 0, /* live ones count as they are, without EOS: CTranslate2, Marian, Hugging Face */
-    TRF_LIMIT_FALL_BACK    = 1, /* live ones count only if none has finished: tensor2tensor */
-    TRF_LIMIT_FORCE_EOS    = 2, /* one more step in which only EOS is allowed: fairseq */
+    TRF_LIMIT_KEEP_LIVE    = 0, /* they count as they are, without EOS: CTranslate2, Marian, Hugging
+                                   Face */
+    TRF_LIMIT_FALL_BACK    = 1, /* they count only if no hypothesis has finished: tensor2tensor */
+    TRF_LIMIT_FORCE_EOS    = 2, /* one more step, in which only EOS is allowed: fairseq */
     TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
-/* Options of a translator. trf_search_defaults: the paper's beam 4, GNMT rule with alpha 0.6. */
+/* Options of a translator. The fields from length_rule to renormalize_logits follow a system:
+   trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. */
 typedef struct trf_search {
-    int32_t beam;               /* hypotheses kept alive, 1..1024; 1 is greedy search, whatever the rules below */
-    int32_t n_best;             /* hypotheses returned per sentence, 1..beam */
-    trf_length_rule length_rule;
-    double alpha;               /* length penalty exponent, 0..10 */
-    int32_t count_eos;          /* 1: EOS counts in L */
-    int32_t score_prefix;       /* 1: a prefix counts in S; 0: it is free (tensor2tensor, CTranslate2) */
-    double word_penalty;        /* this times L is subtracted from S before the rule (Marian); -1e6..1e6, default 0 */
-    int32_t candidates;         /* best continuations looked at, times beam: 1 (Marian) or 2 (others); at most 16 */
-    int32_t eos_in_top_beam;    /* 1: an EOS counts only among the best `beam` continuations (fairseq, CTranslate2) */
-    int32_t shrink;             /* 1: a finished hypothesis takes its place in the beam with it (Marian) */
-    trf_beam_stop stop;
-    trf_at_limit at_limit;
-    int32_t min_length;         /* target tokens before EOS is allowed; decoder-only: beyond the beginning */
-    int32_t renormalize_logits;        /* 1: EOS is masked before the softmax until then (CTranslate2); 0: it keeps its
-                                   share */
-    int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its share of the softmax; a prefix may
-                                   have it; default 0 */
-    double max_length_a;        /* 0..1e6; at most a * source + b target tokens without EOS, and never more than */
-    int32_t max_length_b;       /* config.max_length - 1; defaults 2.0 and 20 (b >= 1 where a is 0); decoder-only:
-                                   beyond the beginning */
-    int32_t max_sentences;      /* sentences searched at a time, fewer where `beam` times the tokens of their answers
-                                   would pass 2^31; the longest come first, and the place of one that is done goes to
-                                   the next (memory: trf_translator_memory); default 32 */
-    int32_t max_tokens;         /* and their source tokens, all counted as long as the longest's; default 4096 */
-    int32_t threads;            /* 1..4096; default 0: as many as config.device.threads of the model */
-    trf_hooks hooks;
+    int32_t beam;               /* number of live hypotheses, 1..1024. 1 is greedy search, whatever
+                                   the rules below. default 4 */
+    int32_t n_best;             /* hypotheses returned per sentence, 1..beam; default 1 */
+    trf_length_rule length_rule;        /* default TRF_LENGTH_GNMT */
+    double alpha;               /* exponent of the length rule, 0..10; default 0.6 */
+    int32_t count_eos;          /* 1: EOS counts in L; default 1 */
+    int32_t score_prefix;       /* 1: a prefix counts in S; 0: it does not (tensor2tensor,
+                                   CTranslate2); default 0 */
+    double word_penalty;        /* subtracts word_penalty * L from S before the length rule
+                                   (Marian); -1e6..1e6; default 0 */
+    int32_t candidates;         /* how many continuations compete in each step, as a multiple of
+                                   beam: 1 (Marian) or 2 (others); 1..16; default 2 */
+    int32_t eos_in_top_beam;    /* 1: EOS counts only if it is among the best `beam` continuations
+                                   (fairseq, CTranslate2); default 0 */
+    int32_t shrink;             /* 1: each finished hypothesis makes the beam smaller by one
+                                   (Marian); default 0 */
+    trf_beam_stop stop;         /* default TRF_STOP_BOUND */
+    trf_at_limit at_limit;      /* default TRF_LIMIT_FALL_BACK */
+    int32_t min_length;         /* EOS is allowed after so many target tokens, in a decoder-only
+                                   model after so many beyond the beginning; >= 0; default 0 */
+    int32_t renormalize_logits; /* until then, 1: EOS is masked before the softmax (CTranslate2); 0:
+                                   it is never chosen, but keeps its share; default 0 */
+    int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its share of the
+                                   softmax. A prefix may contain it. default 0 */
+    double max_length_a;        /* a: 0..1e6; default 2 */
+    int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0; default 20. An answer has at most
+                                   a * (source ids) + b target tokens, without EOS, and never more
+                                   than config.max_length - 1. In a decoder-only model the
+                                   beginning is the source, and the limit is beyond it */
+    int32_t max_sentences;      /* sentences searched together, longest first. When one is done, the
+                                   next takes its slot. Fewer if beam times the tokens of their
+                                   answers would pass 2^31. Memory: trf_translator_memory. >= 1;
+                                   default 32 */
+    int32_t max_tokens;         /* most source tokens of sentences searched together, each counted
+                                   as long as the longest; >= 1; default 4096 */
+    int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
+    trf_hooks hooks;            /* default none */
 } trf_search;
 
 TRF_API trf_search trf_search_defaults(void);
-TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);      /* makes nothing */
+/* Checks options; makes nothing. */
+TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
 
-/* Whose search: sets every field from length_rule to renormalize_logits (word_penalty is 0 in all).
+/* Sets these fields, and no others:
 
-                 length         count  score    candi-  eos_in_                                  min_    renor-
-                 _rule   alpha  _eos   _prefix  dates   top_beam  shrink  stop        at_limit   length  malise
-   PAPER         GNMT    0.6    1      0        2       0         0       BOUND       FALL_BACK  0       0
-   FAIRSEQ       POWER   1      1      1        2       1         0       FINISHED    FORCE_EOS  1       0
-   CTRANSLATE2   POWER   1      1      0        2       1         0       FINISHED    KEEP_LIVE  1       1
-   MARIAN        POWER   1      1      1        1       1         1       NONE_ALIVE  KEEP_LIVE  0       0
-   RAW           RAW     0      1      1        1       1         0       FINISHED    FALL_BACK  0       0
-   HUGGING_FACE  POWER   1      1      1        2       1         0       HEURISTIC   KEEP_LIVE  0       0
+                       PAPER      FAIRSEQ    CTRANSLATE2  MARIAN      RAW        HUGGING_FACE
+   length_rule         GNMT       POWER      POWER        POWER       RAW        POWER
+   alpha               0.6        1          1            1           0          1
+   count_eos           1          1          1            1           1          1
+   score_prefix        0          1          0            1           1          1
+   word_penalty        0          0          0            0           0          0
+   candidates          2          2          2            1           1          2
+   eos_in_top_beam     0          1          1            1           1          1
+   shrink              0          0          0            1           0          0
+   stop                BOUND      FINISHED   FINISHED     NONE_ALIVE  FINISHED   HEURISTIC
+   at_limit            FALL_BACK  FORCE_EOS  KEEP_LIVE    KEEP_LIVE   FALL_BACK  KEEP_LIVE
+   min_length          0          1          1            0           0          0
+   renormalize_logits  0          0          1            0           0          0
 
-   tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, PAPER, FAIRSEQ and MARIAN with
-   their formulas; what is left between them and us stands at >>search. Of a decoder-only model Hugging Face counts
-   the beginning neither in S nor in L: none of these does. */
+   tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
+   PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. In
+   decoder-only models Hugging Face counts the beginning neither in S nor in L; no rule here does
+   that. */
 typedef enum trf_search_rule {
-    TRF_SEARCH_PAPER       = 0, /* tensor2tensor, the bound computed for each sentence by itself */
+    TRF_SEARCH_PAPER       = 0, /* tensor2tensor, but each sentence has its own bound */
     TRF_SEARCH_FAIRSEQ     = 1,
     TRF_SEARCH_CTRANSLATE2 = 2,
     TRF_SEARCH_MARIAN      = 3, /* with --normalize */
-    TRF_SEARCH_RAW         = 4, /* sum of log-probabilities: tutorials, no program's; favours short answers */
+    TRF_SEARCH_RAW         = 4, /* sum of log-probabilities, which favours short answers: tutorials;
+                                   no program's rule */
     TRF_SEARCH_HUGGING_FACE = 5,
     TRF_SEARCH_RULE_COUNT
 } trf_search_rule;
-TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose);
+TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule);
 
-/* NOT_YET: only a sampler's sequences (>>api-sampling). */
-typedef enum trf_ended { TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2 } trf_ended;
+/* How an answer ended. NOT_YET: only in a sampler's sequences (>>api-sampling). */
+typedef enum trf_ended {
+    TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2
+} trf_ended;
 
 typedef struct trf_hypothesis {
-    const int32_t *ids;         /* without BOS, EOS and a decoder-only model's beginning; with the forced prefix */
+    const int32_t *ids;         /* with a forced prefix; without BOS, EOS, and a decoder-only
+                                   model's beginning */
     int32_t n;
-    double log_probability;     /* raw sum in nats, EOS included where there is one, forced tokens in any case */
-    const double *log_probabilities;    /* of each of the n ids, in nats, and behind them EOS's where it has
-                                           ended them.
-                                   beginning + the first + the second + ..., added in this order, is log_probability
-                                   to the last bit. NULL in a session that transformer.h 0.2.0 has saved */
-    double beginning;           /* of a decoder-only model's beginning, where a translator has scored it; else 0 */
-    double score;               /* after the length rule; what the ranking uses */
+    double log_probability;     /* raw sum in nats, with forced tokens, and EOS if there is one */
+    const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
+                                           it ended them. beginning + first + second + ..., added
+                                           in this order, is log_probability to the last bit. NULL
+                                           in a session that transformer.h 0.2.0 has saved */
+    double beginning;           /* log-probability of a decoder-only model's beginning, if a
+                                   translator has scored it; else 0 */
+    double score;               /* after the length rule; ranks are in its order */
     trf_ended ended;
     int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
 } trf_hypothesis;
 
-/* Caches, beams, scratch, all of which grow to what the calls bring; one thread at a time. The
-   model must outlive it. It takes a snapshot of the weights: create a new one after more training.
-   NULL search: the defaults. */
+/* A search with its caches, beams and scratch memory, which grow as calls need it. One thread at a
+   time. The model must outlive it. It takes a snapshot of the weights: create a new one after more
+   training. NULL search: the defaults. */
 typedef struct trf_translator trf_translator;
 
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err);
 TRF_API void trf_translator_destroy(trf_translator *translator);
-/* Bytes that a new translator holds at most until the end of a first call with `sentences` sources (or beginnings) of
-   `source_tokens` ids each, if answers are as long as they may be. Sources of mixed lengths take no more than their
-   longest does with max_tokens = INT32_MAX. 0: there can be no such call. NULL search: the defaults. Prefixes longer
-   than an answer may be take more. */
-TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search, int32_t sentences,
-                                     int32_t source_tokens);
+/* Most bytes that a new translator holds until the end of its first call, if that has `sentences`
+   sources (or beginnings) of `source_tokens` ids each and answers of any length. Sources of mixed
+   lengths take no more than their longest does with max_tokens = INT32_MAX. Prefixes longer than
+   the length limit may take more. 0: no such call is possible. NULL search: the defaults. */
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
+                                     int32_t sentences, int32_t source_tokens);
 
-/* One sequence, the best answer. *n is its length also when capacity is too small (TRF_E_LIMIT, the first `capacity`
-   ids are written). For a decoder-only model `source` is the beginning, and the answer is what follows it. */
-TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source, int32_t n_source,
-                                 int32_t *target, int32_t capacity, int32_t *n, trf_error *err);
-/* Text, through the model's vocabularies (TRF_E_STATE if it has none); `answer` may be `text`. `size` bytes too
-   small: TRF_E_LIMIT with err->what "size", cut at a whole token; trf_hypothesis_text(translator, 0, 0, ...) then has
-   the length and the whole, at no further cost, and with its length where a NUL may be in it. A text longer
-   than max_length is TRF_E_LIMIT, too, with no answer. An empty text is translated as an empty sequence is.
-   Bytes that are not UTF-8: see trf_vocab_encode. */
-TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
-                                      trf_error *err);
-/* Many; the results stay in the translator until its next call. */
-TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources, trf_error *err);
-/* Many, each answer beginning with prefixes' sequence of the same number (empty ones are free); only for
-   encoder-decoder models. */
+/* Translates one sequence; returns the best answer. *n is its length, even if `capacity` is too
+   small; then the first `capacity` ids are written and the call fails with TRF_E_LIMIT. With a
+   decoder-only model `source` is the beginning, and the answer is what follows it. */
+TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source,
+                                 int32_t n_source, int32_t *target, int32_t capacity, int32_t *n,
+                                 trf_error *err);
+/* Translates text with the model's vocabularies. `answer` may be `text`. An empty text is
+   translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
+     TRF_E_LIMIT, err->what is "size"    the answer is longer than `size` bytes, and cut after a
+                                         whole token. trf_hypothesis_text(translator, 0, 0, ...)
+                                         returns all of it and its length without computing again,
+                                         also where it contains a NUL
+     TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
+     TRF_E_STATE                         the model has no vocabularies */
+TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
+                                      size_t size, trf_error *err);
+/* Translates many sequences. The results stay in the translator until its next call. */
+TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
+                                       trf_error *err);
+/* Translates many sequences with forced beginnings: answer i begins with sequence i of `prefixes`,
+   which may be empty. For encoder-decoder models only. */
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err);
-/* Results of the last call: at most n_best for each sentence, rank 0 is the best; 0 and NULL if out of range. */
+/* Results of the last call: at most n_best for each sentence, rank 0 is the best. Out of range: 0
+   and NULL. */
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
-TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank);
-/* One of them as text, as trf_vocab_decode writes it: *bytes (may be NULL) is the length of the whole without its
-   NUL, also when `size` was too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is none of these numbers; TRF_E_STATE:
-   the model has no target vocabulary. */
-TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
-                                       size_t size, size_t *bytes, trf_error *err);
+TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
+                                                int32_t rank);
+/* Writes one result as text, as trf_vocab_decode does. *bytes (may be NULL) is the length of all of
+   it without its NUL, even if `size` is too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is no
+   such result. TRF_E_STATE: the model has no target vocabulary. */
+TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
+                                       int32_t rank, char *text, size_t size, size_t *bytes,
+                                       trf_error *err);
 
-/* Log-probability of each pair, EOS included if target_eos, in nats, into log_probabilities[count]. */
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
-                             trf_error *err);
-/* Teacher-forced looks inside; `out` is the caller's, its shape is checked. Rows run over the tokens of the batch as
-   the library sees them: the ids, and EOS on the sides that it ends with it; row t of a target predicts its token t.
-   They forget the results of the last translation.
+/* Computes the log-probability of each pair's target in nats, with EOS if target_eos is 1.
+   log_probabilities has room for one number per pair. This call, and those below, forget the
+   results of the last translation. */
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
+                             double *log_probabilities, trf_error *err);
+/* Compute what a model computes on the way, teacher-forced. `out` is the caller's tensor and must
+   have this shape:
 
        trf_encode   the encoder's output           (source rows, d_model)
        trf_logits   before the softmax             (target rows, target_vocab)
+                    with head MEAN or FIRST        (sequences, n_labels)
+                    with head TOKENS               (source rows, n_labels)
+                    with head MASKED               (source rows, source_vocab)
 
-   Of a model with a head trf_logits reads the sources alone: (sequences, n_labels) for MEAN and FIRST, (source rows,
-   n_labels) for TOKENS, (source rows, source_vocab) for MASKED. */
-TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out,
+   Rows are all tokens of the batch as the model reads them: the ids, and EOS if the library adds
+   it. Row t of a target predicts token t. With a head trf_logits reads the sources alone. */
+TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
+                              trf_tensor *out, trf_error *err);
+TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
                               trf_error *err);
-TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err);
-/* The softmax of a head's logits, into the caller's tensor: for sequences, heads MEAN and FIRST, (sequences,
-   n_labels); for their ids, EOS left out, head TOKENS, (ids, n_labels). TRF_E_STATE: the model has another head. */
-TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
-                                trf_error *err);
-TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
-                           trf_error *err);
+/* The probabilities of labels: softmax of a head's logits, in the caller's tensor. TRF_E_STATE: the
+   model has another head.
+
+       trf_classify   heads MEAN and FIRST         (sequences, n_labels)
+       trf_tag        head TOKENS                  (ids, n_labels); there is no row for EOS */
+TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
+                                trf_tensor *probabilities, trf_error *err);
+TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
+                           trf_tensor *probabilities, trf_error *err);
 typedef enum trf_attention_kind {
     TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2,
     TRF_ATTENTION_KIND_COUNT
 } trf_attention_kind;
-/* Attention weights of one layer and head, both counted from 0, for a batch of one pair: (queries, keys).
-   Each call is a whole forward pass. For more than one head use trf_look_inside. */
-TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
-                                         int32_t layer, int32_t head, trf_tensor *out, trf_error *err);
+/* Attention weights of one layer and one head, for a batch of one pair: (queries, keys). Layers and
+   heads count from 0. Each call is a whole forward pass: use trf_look_inside for several heads. */
+TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch,
+                                         trf_attention_kind kind, int32_t layer, int32_t head,
+                                         trf_tensor *out, trf_error *err);
 
-/* What one forward pass computes on its way. The tensors are the caller's; NULL: not wanted.
+/* Which intermediate results trf_look_inside writes. The tensors are the caller's; NULL: not
+   wanted.
 
-   Attention: each sequence of the batch has a block (layers, heads, queries, keys), and the blocks
-   follow one another. The tensor has rank 1 and trf_attention_count elements; for a batch of one
-   sequence it may have rank 4 and the block's shape. A query's weights sum to 1. Keys that causal
-   attention hides have weight 0.
-   States: (layers + 1, rows, d_model), as Hugging Face's hidden_states. State 0 is what the first layer
-   reads: embedding plus position. State i is the output of layer i. The last state has passed the final
-   norm, if there is one; it equals the result of trf_encode or trf_decode.
-   Logits: as trf_logits writes them. */
+   Attention   Each sequence of the batch has a block (layers, heads, queries, keys); the blocks
+               follow one another. The tensor has rank 1 and trf_attention_count elements. For a
+               batch of one sequence it may have rank 4 and the block's shape. A query's weights sum
+               to 1. Keys that causal attention hides have weight 0.
+   States      (layers + 1, rows, d_model), like Hugging Face's hidden_states. State 0 is the input
+               of the first layer: embedding plus position. State i is the output of layer i. The
+               last state has passed the final norm, if there is one; it equals the result of
+               trf_encode or trf_decode.
+   Logits      as trf_logits writes them. */
 typedef struct trf_views {
     trf_tensor *encoder_self, *decoder_self, *cross;    /* attention of each trf_attention_kind */
     trf_tensor *encoder_states, *decoder_states;
     trf_tensor *logits;
 } trf_views;
-/* One forward pass over a batch, teacher-forced. Views of the encoder alone need no target: batch->target
-   is not read. A view of a stack that the model does not have is TRF_E_INVALID_ARG, a tensor of another
-   shape is TRF_E_SHAPE, both with the view's name. After a failure the contents of the tensors are
-   unspecified. */
-TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch, const trf_views *views,
-                                   trf_error *err);
-/* How many numbers the attention of one kind has for a batch; 0 if the model has no such attention. */
-TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch, trf_attention_kind kind);
-/* The block (layers, heads, queries, keys) of one sequence, as a view on the tensor `all` that
-   trf_look_inside has filled. The view has no data if there is no such sequence, or if `all` has not
-   trf_attention_count elements. */
-TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
-                                    const trf_tensor *all, int32_t sequence);
+/* Makes one forward pass over a batch, teacher-forced, and writes the views. If all views are the
+   encoder's, batch->target is not read. After a failure the contents of the tensors are
+   unspecified. TRF_E_INVALID_ARG: a view of a stack that the model does not have. TRF_E_SHAPE: a
+   tensor of another shape. Both name the view. */
+TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch,
+                                   const trf_views *views, trf_error *err);
+/* Number of elements that the attention of one kind has for a batch; 0 if the model has no such
+   attention. */
+TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch,
+                                    trf_attention_kind kind);
+/* The block (layers, heads, queries, keys) of one sequence, as a view of the tensor `all` that
+   trf_look_inside has written. The view has no data if there is no such sequence, or if `all` does
+   not have trf_attention_count elements. */
+TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch,
+                                    trf_attention_kind kind, const trf_tensor *all,
+                                    int32_t sequence);
 
-/* The decoder of an encoder-decoder model alone, teacher-forced. memory: (sum of memory_lengths, d_model),
-   what cross-attention reads; trf_encode's output, or rows of your own. Sequence i has memory_lengths[i]
-   rows in it, 1..max_length. out: (target rows, d_model), after the final norm. trf_project turns it into
-   logits. */
-TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory, const int32_t *memory_lengths,
-                              const trf_sequences *targets, trf_tensor *out, trf_error *err);
-/* The projection of the generator or of the head alone: states (rows, d_model) to logits (rows,
-   target_vocab, or the columns of trf_logits). TRF_E_STATE: the model has neither. */
-TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states, trf_tensor *logits,
-                               trf_error *err);
-/* Rows that `sequences` become on each side; 0 if a length is negative. */
+/* Runs the decoder of an encoder-decoder model alone, teacher-forced. memory is what
+   cross-attention reads, (sum of memory_lengths, d_model): the output of trf_encode, or rows of
+   your own. Sequence i has memory_lengths[i] of its rows, 1..max_length. out is (target rows,
+   d_model), after the final norm; trf_project turns it into logits. */
+TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory,
+                              const int32_t *memory_lengths, const trf_sequences *targets,
+                              trf_tensor *out, trf_error *err);
+/* Computes the output projection, or the head, alone: states (rows, d_model) to logits (rows,
+   target_vocab), or with a head as many columns as in trf_logits. TRF_E_STATE: the model has
+   neither. */
+TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states,
+                               trf_tensor *logits, trf_error *err);
+/* Number of rows that `sequences` have on each side, EOS included; 0 if a length is negative. */
 TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources);
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-sampling   sampling, token by token
 //
-// A sampler goes on with sequences by drawing one token after another: begin, step as often as you like, look. The
-// same seed gives the same answers, on the CPU to the last bit: for any threads and budgets, across saving and
-// loading, and for any batch that a sequence is in (with sources: where no product is CBLAS's, see trf_products).
+// A sampler continues sequences by drawing one token after another: begin, step as often as you
+// like, look at the answers. The same seed gives the same answers. On the CPU they have the same
+// bits for all numbers of threads, for all budgets, after saving and loading, and in whatever batch
+// a sequence is. (With sources the last holds only if no product uses CBLAS: trf_products.)
 // -----------------------------------------------------------------------------------------------
 
-/* How a token is drawn from its logits, in this order, which is Hugging Face's: the penalty, min_tokens, temperature,
-   top_k, top_p, min_p. pad and bos are never drawn, unk only with allow_unk. Computed in double on the host. */
+/* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
+   repetition_penalty, min_tokens, temperature, top_k, top_p, min_p. pad and bos are never drawn,
+   unk only with allow_unk. The host computes the rules, in double. */
 typedef struct trf_sampling {
-    double temperature;         /* logits are divided by it; 0..1e6, default 1; 0: the most likely, of equals the
-                                   lowest id (as beam 1) */
-    int32_t top_k;              /* the k most likely stay, and equals of the last (Fan et al. 2018); default 0: all */
-    double top_p;               /* as few of the most likely as have this probability together (Holtzman et al. 2020);
-                                   0..1, default 1: all */
-    double min_p;               /* those are left that have this much of the largest probability (Nguyen et al. 2024);
-                                   0..1, default 0: all */
-    double repetition_penalty;  /* logits of ids in the beginning or the answer are divided by it, negative ones
-                                   multiplied (Keskar et al. 2019); 1e-6..1e6, default 1: none */
-    int32_t max_tokens;         /* of an answer, EOS not counted; 1..INT32_MAX, default 256. Beginning and
-                                   answer of an encoder-decoder have config.max_length - 1 ids at most */
-    int32_t window;             /* decoder-only: so many ids are read at a time, but never more than
-                                   config.max_length - 1 (W); default INT32_MAX. Once there are more, the older half
-                                   goes, and the other (W + 1) / 2 ids are read again as if they were the beginning:
-                                   about one row more for each token. 0: all ends with config.max_length - 1 ids */
-    int32_t min_tokens;         /* before EOS may be drawn; default 0 */
-    int32_t allow_unk;          /* 1: unk may be drawn; default 0: as no probable text has one */
-    uint64_t seed;              /* token t of sequence i is drawn with number (seed, i, t); default 0 */
-    int32_t threads;            /* 1..4096; default 0: as many as config.device.threads of the model */
-    /* Called for every token in its order, EOS included, or NULL. text: the `bytes` that the answer's text
-       grows by, in whole characters, and a NUL behind them; "" without a target vocabulary. Bytes that may
-       begin a character wait for its rest, or for the end; others are U+FFFD at once. A NUL among the bytes:
-       see trf_vocab_decode. */
+    double temperature;         /* divides the logits; 0..1e6. 0 takes the most likely token, of
+                                   equal ones the lowest id, like beam 1. default 1 */
+    int32_t top_k;              /* keeps the k most likely tokens, and those as likely as the last
+                                   of them (Fan et al. 2018); 0: all; default 0 */
+    double top_p;               /* keeps the fewest of the most likely tokens that have this
+                                   probability together (Holtzman et al. 2020); 0..1; 1: all;
+                                   default 1 */
+    double min_p;               /* keeps tokens with at least this part of the largest probability
+                                   (Nguyen et al. 2024); 0..1; 0: all; default 0 */
+    double repetition_penalty;  /* for ids in the beginning or in the answer: divides positive
+                                   logits and multiplies negative ones (Keskar et al. 2019);
+                                   1e-6..1e6; 1: no effect; default 1 */
+    int32_t max_tokens;         /* most tokens of an answer, without EOS; >= 1; default 256. In an
+                                   encoder-decoder, beginning and answer together have at most
+                                   config.max_length - 1 ids */
+    int32_t window;             /* decoder-only: W, the most ids that the model reads at a time,
+                                   never more than config.max_length - 1. When there are more, the
+                                   older half is dropped and the remaining (W + 1) / 2 ids are read
+                                   again as a new beginning: about one more row per token. 0: all
+                                   ends at config.max_length - 1 ids. default INT32_MAX */
+    int32_t min_tokens;         /* EOS is drawn only after so many tokens; >= 0; default 0 */
+    int32_t allow_unk;          /* 1: unk may be drawn; default 0 */
+    uint64_t seed;              /* token t of sequence i uses random number (seed, i, t);
+                                   default 0 */
+    int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
+    /* Called for every token in order, EOS included; default NULL: not called. text: the `bytes` by
+       which the answer's text grows, whole characters followed by a NUL; "" if the model has no
+       target vocabulary. Bytes that may begin a character wait for the rest of it, or for the end.
+       Other bytes that are not UTF-8 become U+FFFD at once. trf_vocab_decode tells when a NUL may
+       be among the bytes. */
     void (*token)(void *user, int32_t sequence, int32_t id, const char *text, size_t bytes);
-    void *user;
-    trf_hooks hooks;
+    void *user;                 /* token's first argument */
+    trf_hooks hooks;            /* default none */
 } trf_sampling;
 
 TRF_API trf_sampling trf_sampling_defaults(void);
-TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, trf_error *err);    /* makes nothing */
+/* Checks options; makes nothing. */
+TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, trf_error *err);
 
-/* The model must outlive it; weights are prepared as a translator's. NULL: defaults. Encoder-only: TRF_E_STATE. */
+/* The model must outlive the sampler, which takes a snapshot of the weights as a translator does.
+   NULL sampling: the defaults. TRF_E_STATE: an encoder-only model. */
 typedef struct trf_sampler trf_sampler;
 
 TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
-                                        const trf_sampling *sampling, trf_error *err);
+                                      const trf_sampling *sampling, trf_error *err);
 TRF_API void trf_sampler_destroy(trf_sampler *sampler);
-/* Takes up the sequences that beginnings.target begins, possibly with nothing: lengths of 0. Of encoder-decoder
-   models it encodes beginnings.source, and without any target each begins with nothing. The beginnings are read in
-   one pass; of one that is longer than the window its end. The i of random numbers counts from
-   beginnings.ordinal. What was there before is forgotten, also on failure. */
-TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings, trf_error *err);
-/* Draws up to `budget` tokens for every sequence that has not ended; *live (may be NULL) is how many have not.
-   Whenever it fails (TRF_E_CANCELLED; TRF_E_NONFINITE: logits without a finite maximum), what has been drawn stays,
-   and the next call goes on from there. TRF_E_STATE before a beginning. */
-TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live, trf_error *err);
-/* The answer so far, or NULL if out of range; lives until the next begin, load or destroy; what it says and where its
-   arrays are changes with each step. log_probability is that under the model itself, before all rules; score is
-   the same. */
+/* Starts new sequences and forgets the old ones, also if it fails.
+     - beginnings.target has what each sequence begins with; lengths may be 0. The model reads it
+       in one pass, and only the end of a beginning that is longer than the window.
+     - An encoder-decoder also encodes beginnings.source. Without any target its answers begin with
+       nothing.
+     - beginnings.ordinal is the number i of the first sequence, for its random numbers. */
+TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
+                                     trf_error *err);
+/* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
+   number of sequences that have not ended afterwards. After any failure, TRF_E_CANCELLED included,
+   the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: the logits have no
+   finite maximum. TRF_E_STATE: nothing has begun. */
+TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
+                                    trf_error *err);
+/* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
+   begin, load or destroy. Its contents and arrays change with each step. log_probability is that of
+   the model itself, before the rules above; score is the same number. */
 TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
-/* A session as a safetensors file, written as trf_model_save does: ids, log-probabilities and the rules. Loading is
-   for a sampler of the same model (other weights: TRF_E_STATE) and sets its sequences and its rules, not threads,
-   callback and hooks; keys and values are made again from the ids. A file that is refused changes nothing, but for
-   ids that do not fit the model, memory and cancelling: then the sampler has no sequences. */
+/* Save a session as a safetensors file, with the guarantees of trf_model_save: ids,
+   log-probabilities and rules. Loading sets the sequences and the rules of a sampler of the same
+   model, but not its threads, callback and hooks. It computes keys and values from the ids again.
+   TRF_E_STATE: the model has other weights. A file that is rejected changes nothing, with three
+   exceptions after which the sampler has no sequences: ids that do not fit the model, lack of
+   memory, and TRF_E_CANCELLED. */
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
@@ -1662,7 +1735,8 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // -----------------------------------------------------------------------------------------------
 // >>api-learn      from texts to a trained model: a data set, the recipe, training by itself
 //
-// The whole path, in the order of a program. `trf train` takes it too and gets the same bits:
+// The whole way from texts to a model, in the order of a program. `trf train` makes the same calls
+// and gets the same bits:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
@@ -1674,63 +1748,70 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 //               &report, &err);
 //     trf_model_save(model, "model", &err);
 //
-// Each part works alone: the recipe for data of your own (trf_recipe_find), the kind of tokens
-// (trf_tokens_choose), the pairs to hold out (trf_hold_out), and trf_learn for any trainer and
-// corpus. A loop of your own calls trf_train_step; trf_ema and trf_early_stopping serve it as they
-// serve trf_learn. The calls stand below in the order in which C declares them: begin with
-// trf_dataset, at the end.
+// Each part also works alone:
+//     trf_recipe_find      the recipe for your own data
+//     trf_tokens_choose    what a token is
+//     trf_hold_out         which pairs to validate on
+//     trf_learn            training with any trainer and corpus
+//     trf_ema, trf_early_stopping      for your own loop around trf_train_step
+//
+// C declares a type before its use, so the first calls of a program come last: begin to read at
+// trf_data_kind.
 // -----------------------------------------------------------------------------------------------
 
-/* The score of a model on pairs that it does not learn from. */
+/* How a model is scored on pairs that it does not learn from. */
 typedef enum trf_metric {
-    TRF_METRIC_LOSS       = 0,  /* mean loss of a target token: the smaller, the better */
-    TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate: the smaller, the better; 0 is perfect, and 100 or
-                                   more is as good as no answer */
-    TRF_METRIC_ACCURACY   = 2,  /* percent of the target tokens, or labels, that are right */
-    TRF_METRIC_CUSTOM     = 3,  /* `custom`. Of both: the larger, the better; 100 is perfect, and 0
-                                   or less is as good as no answer */
+    TRF_METRIC_LOSS       = 0,  /* mean loss per target token; smaller is better */
+    TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate; smaller is better. 0 is perfect; 100 or more is
+                                   no better than empty answers */
+    TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right. Larger
+                                   is better, 100 is perfect, 0 or less is worth nothing */
+    TRF_METRIC_CUSTOM     = 3,  /* the score of `custom`, read like ACCURACY */
     TRF_METRIC_COUNT
 } trf_metric;
 
-/* The state of early stopping. It begins with validated = -1 and all else 0. Plain numbers, which a
-   checkpoint of your own can keep. */
+/* The state of early stopping: plain numbers, which a checkpoint of your own can store. Start with
+   validated = -1 and everything else 0. */
 typedef struct trf_early_stopping {
-    int64_t validated;          /* update of the last validation; -1: there was none */
-    int64_t best_update;        /* of the best one; 0: there was none */
-    double best, best_loss;     /* its score, and its loss, which decides between equal scores */
+    int64_t validated;          /* update of the last validation; -1: none */
+    int64_t best_update;        /* update of the best validation; 0: none */
+    double best, best_loss;     /* its score; its loss, which decides between equal scores */
     int32_t wait;               /* validations since the score improved */
 } trf_early_stopping;
 
 typedef struct trf_learn_progress {
-    const trf_step_report *update;      /* of the last one; before the first its step alone */
-    double epoch;                       /* passes over the corpus, in this call */
-    int32_t validated;                  /* 1: called for a validation; 0: for an update */
-    int32_t is_best;                    /* 1: a validation, and the best so far */
-    double loss, nll, accuracy, score;  /* of a validation; score: of `metric` */
+    const trf_step_report *update;      /* of the last update; before the first, only `step` is
+                                           set */
+    double epoch;                       /* passes over the corpus in this call */
+    int32_t validated;                  /* 1: called after a validation; 0: after an update */
+    int32_t is_best;                    /* 1: after the best validation so far */
+    double loss, nll, accuracy, score;  /* of a validation; score: by `metric` */
     const trf_early_stopping *stopping;
 } trf_learn_progress;
 
 typedef struct trf_learn_options {
-    int64_t updates;            /* end at this update of the trainer; default TRF_ENDLESS */
-    double seconds;             /* end after this time; default 0: never */
-    int64_t valid_every;        /* updates between two validations, >= 1; default 1000 */
-    int32_t patience;           /* end after so many validations without a better score (3, once it
-                                   is perfect); 0: never; default 10 */
-    double ema;                 /* share of trf_ema, 0..0.5; 0: no average; default 0.002 */
+    int64_t updates;            /* ends at this update of the trainer; default TRF_ENDLESS */
+    double seconds;             /* ends after this time; 0: never; default 0 */
+    int64_t valid_every;        /* updates between two validations; >= 1; default 1000 */
+    int32_t patience;           /* ends after so many validations without a better score, or after
+                                   3 once the score is perfect; 0: never; default 10 */
+    double ema;                 /* share of the moving average (trf_ema), 0..0.5; 0: no average;
+                                   default 0.002 */
     trf_metric metric;          /* default TRF_METRIC_LOSS */
-    int32_t accumulate;         /* batches per update, >= 1; default 1 */
-    trf_noise *noise, *held_out_noise;  /* of each batch, and of held-out ones; or NULL */
-    trf_search search;          /* of TRF_METRIC_ERROR_RATE; default: beam 1 */
-    /* TRF_METRIC_CUSTOM: scores `model`, which is valid in this call only. Return non-zero to fail
-       with TRF_E_CANCELLED. */
+    int32_t accumulate;         /* batches per update; >= 1; default 1 */
+    trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
+    trf_search search;          /* for TRF_METRIC_ERROR_RATE; default trf_search_defaults with
+                                   beam 1 */
+    /* Computes the score for TRF_METRIC_CUSTOM. `model` is valid during this call only. Return
+       non-zero to end with TRF_E_CANCELLED. default NULL */
     int (*custom)(void *user, const trf_model *model, double *score);
-    /* Called after each update and each validation, or NULL. Return non-zero to end training here,
-       as at the last update. */
+    /* Called after each update and each validation. Return non-zero to end training here, as after
+       the last update. default NULL: not called */
     int (*progress)(void *user, const trf_learn_progress *progress);
-    void *user;
+    void *user;                 /* first argument of custom and progress */
 } trf_learn_options;
 
-/* Why trf_learn has ended. */
+/* Why trf_learn ended. */
 typedef enum trf_learn_end {
     TRF_END_UPDATES = 0, TRF_END_PATIENCE = 1, TRF_END_SECONDS = 2, TRF_END_EPOCHS = 3,
     TRF_END_PROGRESS = 4
@@ -1738,98 +1819,103 @@ typedef enum trf_learn_end {
 
 typedef struct trf_learn_report {
     trf_learn_end end;
-    int64_t updates;            /* of this call, with those that were skipped */
-    int64_t skipped;            /* those whose gradient was not finite */
+    int64_t updates;            /* of this call, skipped ones included */
+    int64_t skipped;            /* updates whose gradient was not finite */
     trf_early_stopping stopping;
     trf_step_report last;       /* of the last update */
 } trf_learn_report;
 
 TRF_API trf_learn_options trf_learn_defaults(void);
-/* Trains until one of the ends, then leaves the best weights in the model: those of the best
-   validation, or the last ones if held_out is NULL or empty. With `ema` it validates and keeps the
-   moving average. It validates at every multiple of valid_every and at the end. held_out may have
-   any size: it is cut to the trainer's limits. TRF_E_INVALID_ARG: nothing says when to end
-   (updates, seconds, patience with held-out pairs, progress, the corpus's epochs).
-   TRF_E_NONFINITE: a hundred updates in a row were skipped. After any failure, TRF_E_CANCELLED
-   too, the model has the best validated weights, if there are some, and the report (may be NULL)
-   is filled. Another call goes on from the best weights, with Adam's last moments. */
+/* Trains until an end is reached, then leaves the best weights in the model: those of the best
+   validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
+   valid_every and at the end. With `ema` it validates and keeps the moving average. held_out may
+   have any size: it is cut to fit the trainer's limits. The report may be NULL. Another call
+   continues from the best weights with Adam's last moments.
+     TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
+                         or the epochs of the corpus
+     TRF_E_NONFINITE     a hundred updates in a row were skipped
+   After any failure, TRF_E_CANCELLED included, the report is filled, and the model has the best
+   validated weights if there are any. */
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err);
 
-/* Adds a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss, else
-   0. While the score is no better than that of no answer, a smaller loss counts as a better
+/* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
+   else 0. While the score is no better than that of no answer, a smaller loss counts as a better
    score. */
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
-/* How many more validations without a better score end training; 0: it ends now. patience 0:
-   INT32_MAX. Once the best score is perfect, three will do. */
+/* Number of further validations without a better score until training ends; 0: now. patience 0:
+   INT32_MAX. Once the best score is perfect, it counts down from three. */
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience);
-/* Whether score a with loss a_loss is better than b with b_loss; any number is better than NAN. */
+/* 1: score a with loss a_loss is better than score b with loss b_loss. Any number is better than
+   NAN. */
 TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss);
-/* Whether no score can be better: 1 or 0. */
+/* 1: no score can be better. */
 TRF_API int trf_is_perfect(trf_metric metric, double score);
 
-/* An exponential moving average of the weights: after every update e += share * (w - e), where the
-   share is 1 - decay. While 9 / (10 + update) is larger, that is the share, so that the random
-   first weights fade soon (TensorFlow's rule for num_updates; Polyak and Juditsky 1992 is the
-   uniform mean). */
+/* An exponential moving average e of the weights w. After each update e += share * (w - e); the
+   share is 1 - decay. As long as 9 / (10 + update) is larger, that is the share, so that the random
+   initial weights fade soon. This is TensorFlow's rule for num_updates; Polyak and Juditsky 1992
+   take the uniform mean. */
 typedef struct trf_ema trf_ema;
 /* share: above 0, at most 0.5. */
 TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share,
                                   trf_error *err);
 TRF_API void trf_ema_destroy(trf_ema *ema);
 TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err);        /* after each update */
-/* apply puts the average in the place of the trainer's weights, to validate or save it. restore
+/* apply replaces the trainer's weights by the average, so that you can validate or save it. restore
    brings the weights back, to the bit. Make no update between the two. A second call in a row
    changes nothing. */
 TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err);
 TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err);
-/* All numbers of the average in the host's memory, in the order of trf_model_parameter; they may be
-   written. */
+/* All numbers of the average in the host's memory, in the order of trf_model_parameter. You may
+   write them. */
 TRF_API trf_real *trf_ema_weights(trf_ema *ema);
 
-/* trf_evaluate of a batch of any size, cut into batches within the trainer's limits. noise may be
+/* trf_evaluate for any number of pairs, cut into batches within the trainer's limits. noise may be
    NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
-/* Lowers max_sentences to what a model of this configuration computes in about half a second, so
-   that a cancel hook, which is called between two matrix products, ends a long translation soon. */
+/* Lowers max_sentences to what a model of this configuration computes in about half a second. The
+   cancel hook, which is called between two matrix products, then ends a long translation soon. */
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
-/* Translates the sources, and counts the edits (insertions, deletions, substitutions: Levenshtein
-   1966) from each answer to its target, per 100 target ids. unk never matches. A repeated source
-   is translated once, and compared with its nearest target. Of words this is WER, of characters
-   CER. An empty source has an empty answer. */
+/* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
+   insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
+   CER.
+     - unk never matches.
+     - A repeated source is translated once, and compared with its nearest target.
+     - An empty source has an empty answer. */
 TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
                                   double *percent, trf_error *err);
 
 /* What the recipe needs to know about the data. */
 typedef struct trf_data_stats {
-    trf_kind kind;                          /* of the model; default TRF_ENCODER_DECODER */
+    trf_kind kind;                          /* of the model; 0 is TRF_ENCODER_DECODER */
     trf_head head;                          /* of an encoder-only model, not NONE; else NONE */
     int32_t n_labels;                       /* as in trf_config */
-    int64_t pairs;                          /* to learn from, >= 1 */
-    int64_t source_tokens, target_tokens;   /* of all pairs; a sequence counts its ids, plus one */
-    int32_t longest;                        /* ids of the longest sequence, 0..2^20 - 1 */
-    int32_t source_vocab, target_vocab;     /* sizes, 5..2^24; 0 where the model has no such side */
+    int64_t pairs;                          /* number of pairs to learn from; >= 1 */
+    int64_t source_tokens, target_tokens;   /* of all pairs; a sequence counts its ids plus one */
+    int32_t longest;                        /* ids of the longest sequence; 0..2^20 - 1 */
+    int32_t source_vocab, target_vocab;     /* sizes, 5..2^24; 0 for a side that is not there */
     int32_t one_vocabulary;                 /* 1: both sides share one */
-    int32_t d_model;                        /* 0: chosen; else the model's width, 1..65536 */
+    int32_t d_model;                        /* width of the model, 1..65536; 0: chosen */
     int64_t updates_per_epoch;              /* 0: estimated */
-    int64_t updates;                        /* planned; 0: until nothing improves */
+    int64_t updates;                        /* how long to train; 0: until nothing improves */
 } trf_data_stats;
 
-/* All options that follow from the data. Change what you know better before you use it. */
+/* All options that follow from the data. You may change them before use. */
 typedef struct trf_recipe {
     trf_config config;
     trf_train_options training;
     trf_corpus_options corpus;
     trf_learn_options learning;
-    char reasons[1024];                     /* what was chosen and why, a line each */
+    char reasons[1024];                     /* what was chosen and why, one line each */
 } trf_recipe;
 
-/* The rules come from measurements: tools/data/defaults.md. TRF_E_INVALID_ARG: a field is out of its
-   range; `what` names it. */
+/* Finds the recipe for data. The rules come from measurements: tools/data/defaults.md.
+   TRF_E_INVALID_ARG: a field is out of range; `what` is its name. */
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err);
 
 /* What a token is. AUTO: chosen from the text. */
@@ -1839,63 +1925,66 @@ typedef enum trf_tokens {
 } trf_tokens;
 
 typedef struct trf_token_choice {
-    trf_tokens tokens[2];       /* of source and target: AUTO is chosen, another one stays */
-    int32_t vocab_size[2];      /* ids at most; 0 becomes 32000, or for subwords 500 to 8000, more
-                                   for a longer text */
-    int32_t vocabularies;       /* 1: shared, 2: one per side; 0 becomes 1 or 2 */
-    int32_t no_subwords;        /* 1: subwords are not available; words are chosen instead */
-    double unknown[2];          /* out: percent of the words in a tenth of the lines that are absent
-                                   from the rest; NAN: too few lines */
-    int32_t would_be_subwords[2];       /* out: 1: subwords, but for no_subwords */
+    trf_tokens tokens[2];       /* in and out, of source and target: AUTO is replaced */
+    int32_t vocab_size[2];      /* in and out, most ids. 0 becomes 32000, or for subwords 500 to
+                                   8000, growing with the text */
+    int32_t vocabularies;       /* in and out. 1: shared; 2: one per side; 0 becomes 1 or 2 */
+    int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
+    double unknown[2];          /* out: percentage of the words in a tenth of the lines that do not
+                                   occur in the rest; NAN: too few lines */
+    int32_t would_be_subwords[2];       /* out. 1: subwords would have been chosen */
 } trf_token_choice;
-/* Draws a tenth of the lines at random, and chooses for each side
-       words       if at most 2 % of its words are absent from the other lines,
-       characters  else, if lines have fewer than two words, or 24 characters, on average: names,
-                   dates, glossaries,
-       subwords    else.
-   If one side has subwords, a side with more than 1,000 distinct words has them too. The vocabulary
-   is shared if both sides have subwords, or if a quarter of the target's words are words of the
-   source. Lines are UTF-8. source or target may be NULL: there is no such side. NULL hooks:
+/* Draws a tenth of the lines at random, and chooses for each side:
+       words       if at most 2 % of its words do not occur in the other lines
+       characters  else, if lines have on average fewer than two words or 24 characters: names,
+                   dates, glossaries
+       subwords    else
+   If one side has subwords, a side with more than 1,000 different words has them too. The
+   vocabulary is shared if both sides have subwords, or if a quarter of the target's words are words
+   of the source. Lines are UTF-8. source or target may be NULL: that side is not there. NULL hooks:
    none. */
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err);
 
-/* Which pairs are held out. */
+/* Which pairs are held out for validation. */
 typedef enum trf_hold_out_rule {
-    TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index, the same in every run */
-    TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as version 0.2 held them out */
+    TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index; the same in every run */
+    TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as in version 0.2 */
     TRF_HOLD_OUT_RULE_COUNT
 } trf_hold_out_rule;
-/* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. Pairs with the same
-   source are held out together if there are four or fewer: a dictionary has several lines for a
-   word. Of more, each is held out by itself. size 0: a twentieth, at most 1,000. *count: how many;
-   it is n where no pair would be left, and then nothing can be learned. */
+/* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. size 0: a twentieth,
+   at most 1,000. *count is the number of ones. It is n if no pair would be left; then nothing can
+   be learned.
+   Two to four pairs with the same source are held out together, since a dictionary has several
+   lines for a word. If more pairs have one source, each is held out by itself. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
 
 typedef enum trf_data_kind {
-    TRF_DATA_PAIRS    = 0,      /* a source and a target: an encoder-decoder model */
-    TRF_DATA_TEXTS    = 1,      /* texts alone: a language model. EOS ends each */
-    TRF_DATA_LABELLED = 2,      /* a text and its label: an encoder-only model, for trf_classify */
-    TRF_DATA_TAGGED   = 3,      /* words, and a label for each of them: the same, for trf_tag */
+    TRF_DATA_PAIRS    = 0,      /* a source and a target, for an encoder-decoder */
+    TRF_DATA_TEXTS    = 1,      /* texts alone, for a language model; EOS ends each */
+    TRF_DATA_LABELLED = 2,      /* a text and its label, for an encoder with trf_classify */
+    TRF_DATA_TAGGED   = 3,      /* words and a label for each, for an encoder with trf_tag */
     TRF_DATA_KIND_COUNT
 } trf_data_kind;
 
 typedef struct trf_dataset_options {
-    trf_data_kind kind;
-    trf_tokens source_tokens, target_tokens;    /* WORDS or CHARACTERS; default AUTO. Texts alone
-                                                   are targets, texts with labels sources */
-    const trf_vocab *source_vocab, *target_vocab;   /* finished ones, not learned ones:
-                                                   subwords (trf_vocab_load_sentencepiece); borrowed
-                                                   until trf_dataset_finish */
-    int32_t max_vocab;          /* ids of a learned vocabulary, 5..2^24; default 32000 */
-    int64_t min_count;          /* tokens seen less often are unknown; >= 1; default 1 */
-    int64_t held_out;           /* about so many; default 0: a twentieth, at most 1,000; -1: none */
+    trf_data_kind kind;         /* default TRF_DATA_PAIRS */
+    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO; default AUTO. Texts
+                                                   alone are targets, texts with labels sources */
+    const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
+                                                   learned ones, as for subwords
+                                                   (trf_vocab_load_sentencepiece). Borrowed until
+                                                   trf_dataset_finish. default NULL */
+    int32_t max_vocab;          /* most ids of a learned vocabulary, 5..2^24; default 32000 */
+    int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
+    int64_t held_out;           /* about so many pairs; 0: a twentieth, at most 1,000; -1: none;
+                                   default 0 */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
-    int64_t updates;            /* as in trf_data_stats */
-    trf_hooks hooks;
+    int64_t updates;            /* as in trf_data_stats; default 0 */
+    trf_hooks hooks;            /* default none */
 } trf_dataset_options;
 
 typedef struct trf_dataset trf_dataset;
@@ -1903,37 +1992,48 @@ TRF_API trf_dataset_options trf_dataset_defaults(void);
 TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options,
                                       trf_error *err);
 TRF_API void trf_dataset_destroy(trf_dataset *data);
-/* Copies one pair or, of texts alone, one target (source NULL). A label is a target; blanks around
-   it are no part of it. The labels of words stand between blanks. Text that is not UTF-8:
-   TRF_E_FORMAT. */
+/* Copies one pair. For texts alone, source is NULL. A label is the target; blanks around it are
+   removed. The labels of words are separated by blanks. TRF_E_FORMAT: text that is not UTF-8. */
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err);
-/* All lines of a file; LF or CR LF ends one. Pairs: line n of the two files, or, with target NULL,
-   lines of source, tab, target in one. Texts: target is NULL. TRF_E_FORMAT, with the number of the
-   line in `where`: it is not UTF-8, has a NUL, has not exactly one tab, or one file has more lines.
-   Nothing is added then; `trf` skips such lines. */
+/* Adds all lines of a file; LF or CR LF ends a line.
+       pairs and labels    line n of source and line n of target; or, with target NULL, lines of
+                           source, tab, target in one file
+       texts alone         target is NULL
+   TRF_E_FORMAT, with the number of the line in `where`: a line is not UTF-8, has a NUL, or does not
+   have exactly one tab; or one file has more lines than the other. Then nothing is added. (`trf`
+   skips such lines.) */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err);
-/* Builds the vocabularies, picks the held-out pairs and finds the recipe. A pair that is empty on
-   a side, or longer than 511 ids, is left out (the reasons say how many); so are a label of more
-   than 1,000 bytes, and words with more or fewer labels. A label that no other pair has is not
-   held out. TRF_E_STATE: nothing is left to learn from, or fewer than two labels; or it is
-   finished already. TRF_E_LIMIT: more than 65,536 labels. */
+/* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out
+     - pairs with an empty side or more than 511 ids on a side; recipe.reasons has their number,
+     - pairs with a label of more than 1,000 bytes,
+     - texts of words with more or fewer labels than words.
+   A label that only one pair has is not held out. TRF_E_STATE: nothing is left to learn from, or
+   there are fewer than two labels, or the data set is finished already. TRF_E_LIMIT: more than
+   65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
-/* All three belong to the data set, and are NULL before trf_dataset_finish. Changes of the recipe
-   count if they come before the call that reads them: `config` before trf_dataset_create_model,
-   `training` before trf_trainer_create, `learning` before trf_learn. `corpus` has been read. */
+/* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
+   recipe before the call that reads it:
+       config      trf_dataset_create_model
+       training    trf_trainer_create
+       learning    trf_learn
+       corpus      has been read by trf_dataset_finish */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
-TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);     /* NULL: none */
-/* Makes a model, which is the caller's, from the recipe's configuration and copies of the
-   vocabularies. Its metadata say what it was trained on: "trained.longest", ids of the longest
-   sequence; "target.unknown", target ids that are unk; "labels", in the order of their bytes, a
-   line each: line i is column i of trf_classify and trf_tag. */
+/* NULL: no pairs are held out. */
+TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
+/* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
+   caller. Its metadata describe the data:
+       "trained.longest"   ids of the longest sequence
+       "target.unknown"    target ids that are unk
+       "labels"            the labels in byte order, one per line; line i is column i of
+                           trf_classify and trf_tag */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
-/* Line i of a model's "labels", cut to size - 1 bytes, at least 1; *bytes (may be NULL) is the
-   length of all of it. TRF_E_STATE: the model has no such line. */
+/* Writes label i, which is line i of the model's "labels". The text is cut to size - 1 bytes; size
+   is at least 1. *bytes (may be NULL) is the length of the whole label. TRF_E_STATE: there is no
+   such line. */
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err);
 
@@ -1941,33 +2041,40 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 
 // -----------------------------------------------------------------------------------------------
 // >>api-blocks     the parts alone, for other architectures
+//
+// Rules of all blocks:
+//   - x and y are input and output; dx and dy are the gradients of the loss with respect to them.
+//   - Shapes are (rows, features). Rows are the tokens of all sequences, one after another. There
+//     may be zero rows, but not zero features or outputs (TRF_E_SHAPE), nor 2^31 of anything
+//     (TRF_E_LIMIT).
+//   - Backward sets gradients of activations (=) and adds to gradients of parameters (+=). A
+//     TRF_NO_TRAIN build has no backward.
+//   - Outputs must not overlap inputs.
+//   - `saved` is a tensor of rank 1 that forward writes and backward reads. trf_..._saved returns
+//     its length, which may change between versions. NULL: no backward follows.
+//   - All tensors are in the host's memory. For a device with its own memory, every call copies
+//     them there and back.
 // -----------------------------------------------------------------------------------------------
 
-/* Where blocks run: device, threads, scratch. One thread at a time. */
+/* Where blocks run: device, threads, scratch memory. One thread at a time. NULL device:
+   trf_device_default(). NULL hooks: none. */
 typedef struct trf_context trf_context;
 
-TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
-                                      trf_error *err);
+TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device,
+                                      const trf_hooks *hooks, trf_error *err);
 TRF_API void trf_context_destroy(trf_context *context);
 
-/* Every block comes with its backward (not in a TRF_NO_TRAIN build). x, y: input, output; dx, dy: gradients of the
-   loss. Activation gradients are set (=), parameter gradients are added to (+=). Outputs must not overlap inputs.
-   `saved` is a tensor of rank 1 that forward fills and backward reads; trf_..._saved returns its length, which may
-   change between versions. It may be NULL where no backward follows. All tensors are in the host's memory:
-   where the context's device has another, they are copied there and back at every call.
-   Shapes are (rows, features): rows are the tokens of all sequences, one after another. Zero rows
-   are allowed, zero features are not, a weight's outputs included (TRF_E_SHAPE), nor 2^31 of either (TRF_E_LIMIT). */
-
-/* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d), to be trained of 2^24 rows at most
-   (TRF_E_LIMIT). Positions restart in every sequence. options may not be NULL. */
+/* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d); for backward at most 2^24
+   rows (TRF_E_LIMIT). Positions start again in every sequence. options may not be NULL. */
 typedef struct trf_embedding_options {
-    trf_positions positions;    /* TRF_POSITIONS_LEARNED: rows offset + p of `learned` */
+    trf_positions positions;    /* LEARNED: position p is row position_offset + p of `learned` */
     int32_t position_offset;    /* 0..2^20 */
     double scale;
-    const trf_tensor *learned;  /* (longest sequence + offset or more, d), with TRF_POSITIONS_LEARNED only */
+    const trf_tensor *learned;  /* LEARNED only: (longest sequence + position_offset or more, d) */
 } trf_embedding_options;
 TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
-                                 const trf_tensor *weight, const trf_embedding_options *options, trf_error *err);
+                                 const trf_tensor *weight, const trf_embedding_options *options,
+                                 trf_error *err);
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight,
                                           trf_tensor *dlearned /* or NULL */, const trf_tensor *dy,
@@ -1975,33 +2082,37 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
                                           const trf_embedding_options *options, trf_error *err);
 #endif
 
-/* Positions as numbers: row p of out (rows, d) is what the rule adds to a token at position first + p.
-   rule: neither LEARNED nor NONE; first: 0..2^20; at most 2^24 rows. */
-TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out, trf_error *err);
+/* Positions as numbers: row p of out (rows, d) is what the rule adds to a token at position
+   first + p. rule: neither LEARNED nor NONE. first: 0..2^20. At most 2^24 rows. */
+TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out,
+                                      trf_error *err);
 
-/* y = x weight^T + bias. weight: (out, in) as in PyTorch; bias: (out) or NULL. */
-TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
-                              const trf_tensor *bias, trf_error *err);
+/* y = x weight^T + bias. weight: (out, in), as in PyTorch. bias: (out) or NULL. */
+TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                              const trf_tensor *weight, const trf_tensor *bias, trf_error *err);
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* or NULL */, trf_tensor *dweight,
-                                       trf_tensor *dbias /* or NULL */, const trf_tensor *dy, const trf_tensor *x,
+TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* or NULL */,
+                                       trf_tensor *dweight, trf_tensor *dbias /* or NULL */,
+                                       const trf_tensor *dy, const trf_tensor *x,
                                        const trf_tensor *weight, trf_error *err);
 #endif
 
 /* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). */
 TRF_API int64_t trf_layer_norm_saved(int64_t rows);
-TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
-                                  const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err);
+TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                  const trf_tensor *gain, const trf_tensor *bias, double epsilon,
+                                  trf_tensor *saved, trf_error *err);
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
-                                           const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
+TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
+                                           trf_tensor *dbias, const trf_tensor *dy,
+                                           const trf_tensor *x, const trf_tensor *gain,
                                            double epsilon, const trf_tensor *saved, trf_error *err);
 #endif
 
-/* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q, out: (query rows, d); k, v: (key
-   rows, d); d = n_heads * d_head. Sequence i of `count` has query_lengths[i] queries and key_lengths[i] keys;
-   TRF_CAUSAL: query i sees the keys up to its own number, and there must be as many of them. No keys: zero.
-   Backward also wants forward's `out`. */
+/* out = softmax(q k^T / sqrt(d_head)) v, per sequence and head (paper 3.2). q, out: (query rows,
+   d). k, v: (key rows, d). d = n_heads * d_head. Sequence i of `count` has query_lengths[i]
+   queries and key_lengths[i] keys. A sequence without keys gets zeros. Backward also reads
+   forward's `out`. CAUSAL: query i sees the keys 0..i; both lengths must be equal. */
 typedef enum trf_mask { TRF_FULL = 0, TRF_CAUSAL = 1, TRF_MASK_COUNT } trf_mask;
 typedef struct trf_attention_shape {
     const int32_t *query_lengths, *key_lengths;
@@ -2009,85 +2120,104 @@ typedef struct trf_attention_shape {
     trf_mask mask;
 } trf_attention_shape;
 TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads);
-TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
-                                 const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
+TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q,
+                                 const trf_tensor *k, const trf_tensor *v,
+                                 const trf_attention_shape *shape, trf_tensor *saved,
                                  trf_error *err);
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
-                                          const trf_tensor *dout, const trf_tensor *out, const trf_tensor *q,
+TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk,
+                                          trf_tensor *dv, const trf_tensor *dout,
+                                          const trf_tensor *out, const trf_tensor *q,
                                           const trf_tensor *k, const trf_tensor *v,
-                                          const trf_attention_shape *shape, const trf_tensor *saved,
-                                          trf_error *err);
+                                          const trf_attention_shape *shape,
+                                          const trf_tensor *saved, trf_error *err);
 #endif
 
-/* The softmax alone, which attention multiplies by v. Each sequence has a block (heads, queries, keys),
-   and the blocks follow one another. out has rank 1 and n_heads times the sum of queries * keys
-   elements; for one sequence it may have rank 3 and the block's shape. */
-TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out, const trf_tensor *q,
-                                               const trf_tensor *k, const trf_attention_shape *shape,
-                                               trf_error *err);
+/* The softmax alone, which attention multiplies by v. Each sequence has a block (heads, queries,
+   keys); the blocks follow one another. out has rank 1 and n_heads times the sum of queries * keys
+   elements. For one sequence it may have rank 3 and the block's shape. */
+TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out,
+                                               const trf_tensor *q, const trf_tensor *k,
+                                               const trf_attention_shape *shape, trf_error *err);
 
-/* Attention with its four projections, parameters as in nn.MultiheadAttention: in_weight (3d, d) = q, k, v below one
-   another, in_bias (3d), out_weight (d, d), out_bias (d). x, y: (query rows, d), memory: (key rows, d).
-   Self-attention: memory = x or NULL. The same struct holds weights or their gradients. */
-typedef struct trf_attention_params { trf_tensor in_weight, in_bias, out_weight, out_bias; } trf_attention_params;
-TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model,
-                                               int32_t n_heads);
-TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                            const trf_tensor *memory, const trf_attention_params *params,
-                                            const trf_attention_shape *shape, trf_tensor *saved, trf_error *err);
-/* The weights of multi-head attention, as trf_attention_probabilities writes them. They are the second
-   result of nn.MultiheadAttention with average_attn_weights=False. */
+/* Attention with its four projections. Parameters are those of nn.MultiheadAttention: in_weight
+   (3d, d) has the rows of q, then k, then v; in_bias (3d); out_weight (d, d); out_bias (d). The
+   same struct holds weights or their gradients. x, y: (query rows, d). memory: (key rows, d); for
+   self-attention it is x or NULL. */
+typedef struct trf_attention_params {
+    trf_tensor in_weight, in_bias, out_weight, out_bias;
+} trf_attention_params;
+TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows,
+                                               int64_t d_model, int32_t n_heads);
+TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
+                                            const trf_tensor *x, const trf_tensor *memory,
+                                            const trf_attention_params *params,
+                                            const trf_attention_shape *shape, trf_tensor *saved,
+                                            trf_error *err);
+/* The weights of multi-head attention, in the layout of trf_attention_probabilities. They are the
+   second result of nn.MultiheadAttention with average_attn_weights=False. */
 TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
-                                                          const trf_tensor *x, const trf_tensor *memory,
+                                                          const trf_tensor *x,
+                                                          const trf_tensor *memory,
                                                           const trf_attention_params *params,
-                                                          const trf_attention_shape *shape, trf_error *err);
-/* dmemory is set; for self-attention pass NULL: everything is in dx. */
+                                                          const trf_attention_shape *shape,
+                                                          trf_error *err);
+/* Sets dmemory. For self-attention dmemory is NULL, and dx has the whole gradient. */
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
-                                                     trf_attention_params *dparams, const trf_tensor *dy,
-                                                     const trf_tensor *x, const trf_tensor *memory,
+TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
+                                                     trf_tensor *dmemory,
+                                                     trf_attention_params *dparams,
+                                                     const trf_tensor *dy, const trf_tensor *x,
+                                                     const trf_tensor *memory,
                                                      const trf_attention_params *params,
-                                                     const trf_attention_shape *shape, const trf_tensor *saved,
-                                                     trf_error *err);
+                                                     const trf_attention_shape *shape,
+                                                     const trf_tensor *saved, trf_error *err);
 #endif
 
-/* y = act(x w1^T + b1) w2^T + b2 (paper 3.3). w1: (d_ff, d), b1: (d_ff), w2: (d, d_ff), b2: (d); x, y: (rows, d). */
+/* y = act(x w1^T + b1) w2^T + b2 (paper 3.3). w1: (d_ff, d), b1: (d_ff), w2: (d, d_ff), b2: (d).
+   x, y: (rows, d). */
 typedef struct trf_feed_forward_params { trf_tensor w1, b1, w2, b2; } trf_feed_forward_params;
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff);
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                    const trf_feed_forward_params *params, trf_activation activation,
-                                    trf_tensor *saved, trf_error *err);
+                                    const trf_feed_forward_params *params,
+                                    trf_activation activation, trf_tensor *saved, trf_error *err);
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
+TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx,
+                                             trf_feed_forward_params *dparams,
                                              const trf_tensor *dy, const trf_tensor *x,
-                                             const trf_feed_forward_params *params, trf_activation activation,
-                                             const trf_tensor *saved, trf_error *err);
+                                             const trf_feed_forward_params *params,
+                                             trf_activation activation, const trf_tensor *saved,
+                                             trf_error *err);
 #endif
 
-/* y = x + dropout(sub): with probability p an element of sub is zero, the others are scaled by 1/(1-p). 0 <= p < 1;
-   what counts is the nearest multiple of 1/65536, 65535/65536 at most. The mask follows from (seed, step, site), of
-   step the lower 32 bits: backward makes it again from the same three. NULL dropout: none. All (rows, d). */
+/* y = x + dropout(sub), all of shape (rows, d). With probability p an element of sub becomes zero;
+   the others are multiplied by 1/(1-p). 0 <= p < 1, rounded to a multiple of 1/65536, at most
+   65535/65536. The mask depends on seed, the lower 32 bits of step, and site; backward computes it
+   again from these three. NULL dropout: none. */
 typedef struct trf_dropout { double p; uint64_t seed; int64_t step; int32_t site; } trf_dropout;
-TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
-                                const trf_dropout *dropout, trf_error *err);
+TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                const trf_tensor *sub, const trf_dropout *dropout, trf_error *err);
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
-                                         const trf_dropout *dropout, trf_error *err);
+TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub,
+                                         const trf_tensor *dy, const trf_dropout *dropout,
+                                         trf_error *err);
 #endif
 
 typedef struct trf_cross_entropy_options {
     double label_smoothing;     /* 0 <= e < 1 */
     trf_smoothing rule;
-    int32_t smoothing_pad;      /* NO_PAD_KL: the token that gets no share, 0..V-1. Other rules ignore it */
+    int32_t smoothing_pad;      /* NO_PAD_KL: the token that gets no share, 0..V-1. Other rules
+                                   ignore it */
 } trf_cross_entropy_options;
-/* Loss of logits = x weight^T + bias against targets[rows], summed over rows into *loss; the logits of all
-   rows are never stored. x: (rows, d), weight: (V, d) with V 2..2^24 (NO_PAD_KL: from 3), bias: (V) or NULL; targets
-   0..V-1, or -1: the row counts nothing, as in trf_batch. With dx also the gradients of that sum: dx, and
-   dweight and dbias if not NULL (in a TRF_NO_TRAIN build TRF_E_UNSUPPORTED). */
-TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
-                                     trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
-                                     const trf_tensor *bias, const int32_t *targets,
+/* The loss of logits = x weight^T + bias against targets[rows], summed over rows into *loss. The
+   logits of all rows are never stored. x: (rows, d). weight: (V, d), V 2..2^24, with NO_PAD_KL from
+   3. bias: (V) or NULL. targets: 0..V-1, or -1, which the loss ignores as in trf_batch.
+   If dx is not NULL, computes the gradients of that sum too: dx, and dweight and dbias unless they
+   are NULL. In a TRF_NO_TRAIN build that is TRF_E_UNSUPPORTED. */
+TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx,
+                                     trf_tensor *dweight, trf_tensor *dbias, const trf_tensor *x,
+                                     const trf_tensor *weight, const trf_tensor *bias,
+                                     const int32_t *targets,
                                      const trf_cross_entropy_options *options, trf_error *err);
 
 #if defined(__cplusplus)
