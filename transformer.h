@@ -123,11 +123,11 @@
 //                     >>layer-jobs >>loss-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>beam-answers >>beam-step >>line-up
+//                     >>beam-answers >>beam-step >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
 //                     >>tiles >>gemm >>panels >>product-tiles >>verbs >>dropout >>embed >>linear
 //                     >>activate >>attention >>attention-rows >>attention-gradient >>add_norm
-//                     >>pool >>cross_entropy >>clip >>adam >>top >>ancestors >>advance >>state
+//                     >>pool >>cross_entropy >>clip >>adam >>top >>backpointers >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>threads          the threads of an object that computes
 //                     >>os-threads >>team
@@ -157,7 +157,7 @@
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>hypotheses >>decode >>rounds >>round-steps >>search-calls >>answers
 //   >>sampling         one token at a time, drawn on the host
-//                     >>draw >>spoken >>window >>sampler
+//                     >>draw >>new-text >>window >>sampler
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
 //                     >>views >>view-calls
 //   >>system           the operating system: files
@@ -185,7 +185,7 @@
 //                     >>launches >>products >>cuda-verbs >>cuda-dropout >>cuda-embed
 //                     >>cuda-linear >>cuda-activate >>cuda-attention >>cuda-mma
 //                     >>cuda-attention-gradient >>cuda-mma-gradient >>cuda-norm >>cuda-pool
-//                     >>cuda-loss >>cuda-adam >>cuda-top >>cuda-advance >>cuda-state
+//                     >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder >>cuda-state
 //
 // NOTATION
 //   d       d_model, width of a token's vector          f       d_ff, inner width of feed-forward
@@ -2940,7 +2940,7 @@ TRF__OVER_LANES(trf__max_lane, trf__both_max, if (x[i] < x[i + half]) x[i] = x[i
 // >>lane-moves     transposing, masks
 
 /* to[c][r] = from[r][c]: four rows of four. */
-TRF__INLINE void trf__turn4(trf_real *to, int64_t ldt, const trf_real *const from[4])
+TRF__INLINE void trf__transpose4(trf_real *to, int64_t ldt, const trf_real *const from[4])
 {
 #if TRF__SHUFFLES
     trf__quad a = trf__quad_at(from[0]), b = trf__quad_at(from[1]);
@@ -3211,7 +3211,7 @@ TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
 
 /* A weight matrix (out, in) from row `row` on, and the backend's own copy of it, or NULL: packed panels (see >>gemm),
    or 16 bits. Both pointers are those of row 0. Where there is a copy the bias is of the same arena. */
-typedef struct trf__mat { const trf_real *plain; const void *copy; int64_t row; } trf__mat;
+typedef struct trf__mat { const trf_real *plain; const void *packed; int64_t row; } trf__mat;
 
 /* Where the rows of a matrix come from: the number of their sentence in the whole step and the position in it. With
    the site they number every random decision, whatever the split into batches. NULL: sentence 0, position = row. */
@@ -3303,7 +3303,7 @@ typedef struct trf__attention_in {
     const trf__act *q, *k, *v;
     int64_t ldq, ldk;                   /* ldk is that of k and v */
     const trf__span *spans;
-    int64_t n_spans, most_queries, most_keys;   /* most: of any span */
+    int64_t n_spans, max_queries, max_keys;   /* most: of any span */
     const int32_t *key_rows;            /* or NULL */
     int64_t key_stride, area;
     int heads, d_head, causal;
@@ -3369,8 +3369,8 @@ typedef struct trf__sums { double loss, nll, correct, tokens; } trf__sums;
 typedef struct trf__loss {
     double *row_loss, *row_nll;         /* per row; rows with a negative target are 0 everywhere */
     trf__sums *sums;                    /* of these rows (=), or NULL */
-    trf_real *slots;                    /* the same sums are added to the TRF__SLOTS behind the gradients; or NULL */
-    void *room;                         /* loss_room bytes */
+    trf_real *slots;                    /* the same sums are added to the TRF__TALLIES behind the gradients; or NULL */
+    void *room;                         /* loss_scratch bytes */
     trf__act *dx;
     trf_real *dw, *db;                  /* gradients of the sum of row_loss; dx NULL: none; dw, db NULL: not those */
     const trf__act *x;
@@ -3386,21 +3386,21 @@ typedef struct trf__loss {
 /* Five sums of a step travel behind the gradients, so that one all-reduce carries everything: two numbers each, what
    a float holds of it and the rest. */
 enum {
-    TRF__SLOT_LOSS = 0, TRF__SLOT_NLL = 2, TRF__SLOT_CORRECT = 4, TRF__SLOT_TOKENS = 6, TRF__SLOT_SOURCE = 8,
-    TRF__SLOTS = 16
+    TRF__TALLY_LOSS = 0, TRF__TALLY_NLL = 2, TRF__TALLY_CORRECT = 4, TRF__TALLY_TOKENS = 6, TRF__TALLY_SOURCE = 8,
+    TRF__TALLIES = 16
 };
 
-#define TRF__MOST_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
+#define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
 
 /* What `clip` finds out about a step, and decides: Adam obeys it, a report is made of it. */
-typedef struct trf__verdict {
+typedef struct trf__clip_result {
     trf__sums sums;
     double source_tokens, norm, scale;  /* norm: of the mean gradient, before clipping; scale: clipping / tokens,
-                                           with which a gradient stays below TRF__MOST_GRADIENT */
+                                           with which a gradient stays below TRF__MAX_GRADIENT */
     int64_t bad_tile;                   /* the first one with a number that is not finite; -1: none */
     int64_t updates;                    /* made so far: skipped steps do not count */
     int32_t skipped;
-} trf__verdict;
+} trf__clip_result;
 
 /* A piece of one parameter. */
 typedef struct trf__tile {
@@ -3409,7 +3409,7 @@ typedef struct trf__tile {
 } trf__tile;
 
 typedef struct trf__clip {
-    trf__verdict *verdict;
+    trf__clip_result *clip_result;
     double *partial;                    /* (n_tiles): room for sums of squares */
     const trf_real *gradients, *slots;
     const trf__tile *tiles;
@@ -3419,11 +3419,11 @@ typedef struct trf__clip {
 
 typedef struct trf__adam {
     trf_real *p, *m, *v;
-    void *copy;                         /* the backend's own copy of the weights, made on the way; or NULL */
+    void *packed;                         /* the backend's own packed of the weights, made on the way; or NULL */
     const trf_real *g;
     const trf__tile *tiles;
     int64_t n_tiles;
-    const trf__verdict *verdict;
+    const trf__clip_result *clip_result;
     double beta1, beta2, epsilon, weight_decay;
     int optimizer, epsilon_rule;        /* a trf_optimizer, a trf_adam_epsilon */
 } trf__adam;
@@ -3432,7 +3432,7 @@ enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* instead of a forced id */
 typedef struct trf__top {
     double *log_probabilities;          /* (rows, n) best first */
     int32_t *ids;                       /* (rows, n) equal ones by lowest id; -1: no more */
-    void *room;                         /* top_room bytes */
+    void *room;                         /* top_scratch bytes */
     const trf__act *x;                  /* (rows, d) */
     trf__mat w;
     const trf_real *bias;               /* or NULL */
@@ -3443,21 +3443,21 @@ typedef struct trf__top {
 } trf__top;
 
 /* to[r] = from[parents[r]], position[r] numbers, then the slot of the token that row r reads now. */
-typedef struct trf__ancestors {
+typedef struct trf__backpointers {
     int32_t *to;
     const int32_t *from, *parents, *position, *slots;   /* (rows, stride), and three times (rows) */
     int64_t rows, stride;
-} trf__ancestors;
+} trf__backpointers;
 
 /* cache[slots[r]] = fresh[r], of `width` numbers each, keys and values; slot -1: row r is nobody's. area: 0, or a
    multiple of 16; what is remembered for many tokens comes in areas of so many slots, and within one the backend may
    store it as its attention will read it. */
-typedef struct trf__remember {
+typedef struct trf__append_kv {
     trf__act *cache;
     const trf__act *fresh;
     const int32_t *slots;
     int64_t rows, width, area;
-} trf__remember;
+} trf__append_kv;
 
 /* Where a round of searches is: rows and sentences that live, the column of the cache that their token goes into, and
    candidates they want. */
@@ -3465,7 +3465,7 @@ typedef struct trf__progress { int32_t rows, n_live, at, wanted; } trf__progress
 
 /* Every live sentence chooses among its rows' candidates (>>beam), and the rows of the next token are lined up, first
    those that live, then empty ones up to `rows`. Or `begin` sentences that arrive begin, behind those that live. */
-typedef struct trf__advance {
+typedef struct trf__reorder {
     struct trf__beam *beams;            /* per place */
     trf__span *sources;                 /* per place: rows of the encoder */
     int32_t *live, *starts;             /* per live sentence: its place, and its first row */
@@ -3478,19 +3478,19 @@ typedef struct trf__advance {
     int64_t wanted, rows, n_cross;      /* n_cross: how many there are in cross */
     int64_t n_rows, columns;            /* of the cache: slots of a token; tokens, whose oldest one is replaced */
     int32_t start, begin;               /* start: the id that is read first */
-} trf__advance;
+} trf__reorder;
 
 /* Makes the copy of the parameter (out, in) at `offset` of an arena of weights, if it wants one of such; the copies
    lie in the same layout. matrix 0: products add it, or nobody copies it. */
-typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset, out, in; int matrix; } trf__pack;
+typedef struct trf__pack { void *packed; const trf_real *weights; int64_t offset, out, in; int matrix; } trf__pack;
 
 // >>op-table       the list of ops, and what a backend is
 
 #define TRF__OPS_FORWARD(X) \
     X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) X(attention, trf__attention) \
     X(attention_weights, trf__attention_weights) X(add_norm, trf__norm) X(pool, trf__pool) \
-    X(cross_entropy, trf__loss) X(top, trf__top) X(ancestors, trf__ancestors) X(remember, trf__remember) \
-    X(advance, trf__advance) X(pack, trf__pack)
+    X(cross_entropy, trf__loss) X(top, trf__top) X(backpointers, trf__backpointers) X(append_kv, trf__append_kv) \
+    X(reorder, trf__reorder) X(pack, trf__pack)
 
 #define TRF__OPS_TRAINING(X) \
     X(embed_gradient, trf__embed_gradient) X(linear_dx, trf__linear_dx) \
@@ -3518,7 +3518,7 @@ typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset
    asked        ends a list of ops; whole 0: it is only a part. Returns 0 if all of it is to be issued once more
    element      bytes of an activation
    ..._room     bytes of scratch for an op
-   copy_bytes   of the packed copies of an arena of weights, in proportion to its size; 0 if it wants none */
+   packed_bytes   of the packed copies of an arena of weights, in proportion to its size; 0 if it wants none */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
     X(trf_status, open, (trf__run *run, trf_error *err)) \
@@ -3537,19 +3537,19 @@ typedef struct trf__pack { void *copies; const trf_real *weights; int64_t offset
     X(void, feed, (const trf__run *run, trf__act *to, const trf_real *from, int64_t n)) \
     X(trf_status, sync, (const trf__run *run, trf_error *err)) \
     X(void *, stream, (const trf__run *run)) \
-    X(int64_t, fill, (const trf__run *run, int64_t n)) \
+    X(int64_t, padded, (const trf__run *run, int64_t n)) \
     X(int, replay, (const trf__run *run, const trf__shape *shape)) \
-    X(int, asked, (const trf__run *run, int whole)) \
+    X(int, end_list, (const trf__run *run, int whole)) \
     X(size_t, element, (const trf_device *device)) \
-    X(size_t, loss_room, (const trf_device *device, int64_t rows, int64_t vocab, int64_t d, \
+    X(size_t, loss_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t d, \
        int copied)) \
-    X(size_t, top_room, (const trf_device *device, int64_t rows, int64_t vocab, int64_t n)) \
-    X(size_t, copy_bytes, (const trf_device *device, int64_t n_weights, int training))
+    X(size_t, top_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t n)) \
+    X(size_t, packed_bytes, (const trf_device *device, int64_t n_weights, int training))
 
 typedef struct trf__backend {
     const char *name;                   /* "avx512", "128-bit": what these functions were compiled for */
     int on_host;                        /* 1: its memory is the host's; callers' tensors are used where they are */
-    int ahead;                          /* so many tokens of a search are issued before the host looks */
+    int lookahead;                          /* so many tokens of a search are issued before the host looks */
 #define TRF__X(result, name, arguments) result (*name) arguments;
     TRF__VERBS(TRF__X)
 #undef TRF__X
@@ -3557,11 +3557,11 @@ typedef struct trf__backend {
     TRF__OPS(TRF__X)
 #undef TRF__X
 #if !defined(TRF_NO_TRAIN)
-    void (*linear_dw)(const trf__run *run, const trf__linear_dw *products, int n);     /* n <= TRF__DW_MOST */
+    void (*linear_dw)(const trf__run *run, const trf__linear_dw *products, int n);     /* n <= TRF__MAX_DW */
 #endif
 } trf__backend;
 
-enum { TRF__DW_MOST = 3 };      /* weight gradients in one call */
+enum { TRF__MAX_DW = 3 };      /* weight gradients in one call */
 
 /* The shape of a list of ops over an arena that was cut by these limits; block: where the numbers that change lie. */
 TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, const void *block, int64_t variant)
@@ -3585,7 +3585,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
     trf_status status = trf__cancel_status(&run->hooks, err);
     while (status == TRF_OK && !run->backend->replay(run, shape)) {
         status = issue(job, err);
-        if (run->backend->asked(run, status == TRF_OK)) break;
+        if (run->backend->end_list(run, status == TRF_OK)) break;
     }
     return status;
 }
@@ -3682,30 +3682,30 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
 #if !defined(TRF_NO_TRAIN)
 
 /* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
-TRF__BOTH void trf__slot_add(trf_real *slots, int slot, double x)
+TRF__BOTH void trf__tally_add(trf_real *slots, int slot, double x)
 {
     double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
     slots[slot] = (trf_real)sum;
     slots[slot + 1] = (trf_real)(sum - (double)slots[slot]);
 }
 
-TRF__BOTH double trf__slot(const trf_real *slots, int slot) { return (double)slots[slot] + (double)slots[slot + 1]; }
+TRF__BOTH double trf__tally(const trf_real *slots, int slot) { return (double)slots[slot] + (double)slots[slot + 1]; }
 
 #endif
 
 /* The sums go where they are wanted. */
-TRF__BOTH void trf__loss_told(const trf__loss *l, const trf__now *now, const trf__sums *sums)
+TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, const trf__sums *sums)
 {
     (void)now;
     if (l->sums) *l->sums = *sums;
 #if !defined(TRF_NO_TRAIN)
     if (!l->slots) return;
-    if (l->first) memset(l->slots, 0, TRF__SLOTS * sizeof *l->slots);
-    trf__slot_add(l->slots, TRF__SLOT_LOSS, sums->loss);
-    trf__slot_add(l->slots, TRF__SLOT_NLL, sums->nll);
-    trf__slot_add(l->slots, TRF__SLOT_CORRECT, sums->correct);
-    trf__slot_add(l->slots, TRF__SLOT_TOKENS, sums->tokens);
-    trf__slot_add(l->slots, TRF__SLOT_SOURCE, now ? now->source_tokens : 0);
+    if (l->first) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
+    trf__tally_add(l->slots, TRF__TALLY_LOSS, sums->loss);
+    trf__tally_add(l->slots, TRF__TALLY_NLL, sums->nll);
+    trf__tally_add(l->slots, TRF__TALLY_CORRECT, sums->correct);
+    trf__tally_add(l->slots, TRF__TALLY_TOKENS, sums->tokens);
+    trf__tally_add(l->slots, TRF__TALLY_SOURCE, now ? now->source_tokens : 0);
 #endif
 }
 
@@ -3714,26 +3714,26 @@ TRF__BOTH void trf__loss_told(const trf__loss *l, const trf__now *now, const trf
 /* ---- clipping, Adam (Kingma and Ba 2015): see >>clip and >>adam ---- */
 
 /* What follows from the sum of all squares. */
-TRF__BOTH void trf__judge(const trf__clip *j, double sum, int64_t bad_tile)
+TRF__BOTH void trf__decide_clipping(const trf__clip *j, double sum, int64_t bad_tile)
 {
-    trf__verdict *v = j->verdict;
-    v->sums.loss = trf__slot(j->slots, TRF__SLOT_LOSS);
-    v->sums.nll = trf__slot(j->slots, TRF__SLOT_NLL);
-    v->sums.correct = trf__slot(j->slots, TRF__SLOT_CORRECT);
-    v->sums.tokens = trf__slot(j->slots, TRF__SLOT_TOKENS);
-    v->source_tokens = trf__slot(j->slots, TRF__SLOT_SOURCE);
+    trf__clip_result *v = j->clip_result;
+    v->sums.loss = trf__tally(j->slots, TRF__TALLY_LOSS);
+    v->sums.nll = trf__tally(j->slots, TRF__TALLY_NLL);
+    v->sums.correct = trf__tally(j->slots, TRF__TALLY_CORRECT);
+    v->sums.tokens = trf__tally(j->slots, TRF__TALLY_TOKENS);
+    v->source_tokens = trf__tally(j->slots, TRF__TALLY_SOURCE);
     v->bad_tile = bad_tile;
     v->norm = sqrt(sum) / v->sums.tokens;
     v->scale = j->clip_norm / (v->norm + 1e-6);
     if (!(v->scale < 1)) v->scale = 1;
-    v->skipped = !(v->norm * v->scale < TRF__MOST_GRADIENT) || !trf__is_finite(v->sums.loss);
+    v->skipped = !(v->norm * v->scale < TRF__MAX_GRADIENT) || !trf__is_finite(v->sums.loss);
     v->scale /= v->sums.tokens;
     if (!v->skipped) v->updates++;
 }
 
 typedef struct trf__adam_job {
     double rate, v_scale, epsilon_in, epsilon_out, least_root, l2, shrink;      /* as above */
-    double scale1, scale2;      /* the verdict's scale in two factors: in float one may be 0 */
+    double scale1, scale2;      /* the clip_result's scale in two factors: in float one may be 0 */
 } trf__adam_job;
 
 /* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as
@@ -3741,8 +3741,8 @@ typedef struct trf__adam_job {
    alone. (The root is compared, not v: with a number that small an addition takes a processor hundreds of cycles.) */
 TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, double learning_rate)
 {
-    double n = (double)(a->verdict->updates - missed), c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
-    double scale = a->verdict->scale, first = scale < 1e-20 ? 1e-20 : 1;
+    double n = (double)(a->clip_result->updates - missed), c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
+    double scale = a->clip_result->scale, first = scale < 1e-20 ? 1e-20 : 1;
     trf__adam_job j;
     TRF__ZERO(j);
     j.scale1 = first;
@@ -4175,13 +4175,13 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
     return beam->n_kept;
 }
 
-// >>line-up        what each row reads next, after every sentence has chosen: see >>translate
+// >>next-rows        what each row reads next, after every sentence has chosen: see >>translate
 
 /* A sentence that begins, and the place it takes. */
 typedef struct trf__arrival { trf__beam beam; trf__span source; int32_t place; } trf__arrival;
 
 /* Sentence number k of the live ones chooses, or begins. Returns its place. */
-TRF__BOTH int32_t trf__advance_sentence(const trf__advance *a, int32_t k)
+TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
 {
     const trf__arrival *arrival = a->begin ? &a->arrivals[k - a->progress->n_live] : NULL;
     int32_t place = arrival ? arrival->place : a->live[k];
@@ -4199,7 +4199,7 @@ TRF__BOTH int32_t trf__advance_sentence(const trf__advance *a, int32_t k)
 
 /* The sentence of this place is live sentence number k from now on, and its rows are `row` ..; they were `before` ...
    Their token goes into column `at` of the cache. */
-TRF__BOTH void trf__advance_rows(const trf__advance *a, int32_t place, int32_t k, int32_t row, int32_t before,
+TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k, int32_t row, int32_t before,
                                  int32_t at)
 {
     const trf__beam *beam = &a->beams[place];
@@ -4223,7 +4223,7 @@ TRF__BOTH void trf__advance_rows(const trf__advance *a, int32_t place, int32_t k
 }
 
 /* How it stands before a token is chosen, or sentences begin: none is lined up, or all that live. */
-TRF__BOTH trf__progress trf__advance_from(const trf__advance *a)
+TRF__BOTH trf__progress trf__reorder_from(const trf__reorder *a)
 {
     trf__progress now = *a->progress;
     if (a->begin) return now;
@@ -4234,7 +4234,7 @@ TRF__BOTH trf__progress trf__advance_from(const trf__advance *a)
 }
 
 /* Row r is nobody's: it reads nothing, sees nothing and is not kept. */
-TRF__BOTH void trf__advance_nobody(const trf__advance *a, int64_t r)
+TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
 {
     trf__span span = { (int32_t)r, 1, 0, 0, 0 };
     a->self[r] = span;
@@ -4512,7 +4512,7 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
         for (j = 0; j < 16; j += 4) {
             const trf_real *at = b.at + t + j * b.column;
             const trf_real *from[4] = { at, at + b.column, at + 2 * b.column, at + 3 * b.column };
-            trf__turn4(panel + 16 * t + j, 16, from);
+            trf__transpose4(panel + 16 * t + j, 16, from);
         }
     for (; t < deep; t++) {
         const trf_real *from = b.at + t * b.row;
@@ -4534,7 +4534,7 @@ enum { TRF__STRIPS = (TRF__TALL + TRF__STRIP - 1) / TRF__STRIP,
        TRF__GEMM_SCRATCH = TRF__DEEP * (32 + TRF__STRIPS * TRF__STRIP) + 16 * TRF__STRIPS };
 
 /* Whether neighbouring rows of A stand side by side: they are packed, TRF__TALL at most. */
-TRF__FN int trf__turned(const trf__product *p) { return p->a.row == 1 && p->a.column != 1; }
+TRF__FN int trf__transposed(const trf__product *p) { return p->a.row == 1 && p->a.column != 1; }
 
 /* Rows of A that stand side by side into strips: TRF__STRIP numbers of each of `deep` columns, one after another.
    What is read and written beyond a strip is overwritten by its next column. last: behind these columns A ends. */
@@ -4559,14 +4559,14 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
         int64_t deep = trf__min64(TRF__DEEP, p->k - t);
         trf__view a = trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column);
         trf__view b = trf__view_of(p->b.at + t * p->b.row, p->b.row, p->b.column);
-        if (trf__turned(p)) {
+        if (trf__transposed(p)) {
             trf__pack_strips(tall, p, a, deep, t + deep == p->k);
             a = trf__view_of(tall, 1, TRF__STRIP);
         }
         for (j = 0; j < p->n; j += columns) {
             trf__product part = trf__product_of(p->c + j, p->ldc, p->m, wide, deep, a, b, p->add || t > 0);
             part.n = columns = trf__min64(wide, p->n - j);
-            part.strip = trf__turned(p) ? TRF__STRIP * deep + 16 : 0;
+            part.strip = trf__transposed(p) ? TRF__STRIP * deep + 16 : 0;
             part.bias = p->bias ? p->bias + j : NULL;
             if (!in_panels) {
                 for (q = 0; q < columns; q += 16, b.at += 16 * b.column)
@@ -4621,7 +4621,7 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
 #endif
     (void)blas;
     if (packed) p.b = trf__view_of(packed, 16, 16 * p.k);
-    if (packed && !trf__turned(&p)) trf__mm(p);
+    if (packed && !trf__transposed(&p)) trf__mm(p);
     else trf__mm_packing(trf__scratch(run, worker), &p, packed != NULL);
 }
 
@@ -4630,7 +4630,7 @@ TRF__FN trf__mat trf__mat_from(trf__mat w, int64_t r, int64_t in)
 {
     r += w.row;
     w.plain += r * in;
-    w.copy = w.copy && r % 16 == 0 ? (const trf_real *)w.copy + r * in : NULL;     /* where panels begin */
+    w.packed = w.packed && r % 16 == 0 ? (const trf_real *)w.packed + r * in : NULL;     /* where panels begin */
     w.row = 0;
     return w;
 }
@@ -4656,7 +4656,7 @@ TRF__FN void trf__product_cut(trf__product_job *j, int threads)
     int64_t tiles = trf__ceil_div(j->p.m, TRF__TALL);
     j->rows = trf__rows_each(j->p.m, j->blas ? 1 : threads);
     j->columns = j->p.m <= TRF__SKINNY ? 128 : j->p.m <= 256 ? 512 : trf__round_up(trf__max64(1, j->p.n), 16);
-    if (!trf__turned(&j->p)) return;
+    if (!trf__transposed(&j->p)) return;
     j->rows = j->columns = trf__ceil_div(j->p.n, TRF__TALL) * tiles < 8 ? TRF__TALL / 2 : TRF__TALL;
     if (j->blas) return;
     j->rows = trf__round_up(trf__max64(1, trf__ceil_div(j->p.m, trf__round_up(tiles, 2 * threads))), TRF__STRIP);
@@ -4781,9 +4781,9 @@ TRF__FN trf_status trf__cpu_sync(const trf__run *run, trf_error *err)
 TRF__FN void *trf__cpu_stream(const trf__run *run) { (void)run; return NULL; }
 
 /* To ask costs nothing: no list is kept. */
-TRF__FN int64_t trf__cpu_fill(const trf__run *run, int64_t n) { (void)run; return n; }
+TRF__FN int64_t trf__cpu_padded(const trf__run *run, int64_t n) { (void)run; return n; }
 TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape) { (void)run; (void)shape; return 0; }
-TRF__FN int trf__cpu_asked(const trf__run *run, int whole) { (void)run; (void)whole; return 1; }
+TRF__FN int trf__cpu_end_list(const trf__run *run, int whole) { (void)run; (void)whole; return 1; }
 
 TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
 
@@ -4799,7 +4799,7 @@ TRF__FN int trf__cpu_prefers_own(const trf_device *device)
 }
 
 /* Packed panels pay where a few rows meet the same weights again and again: in translating. */
-TRF__FN size_t trf__cpu_copy_bytes(const trf_device *device, int64_t n_weights, int training)
+TRF__FN size_t trf__cpu_packed_bytes(const trf_device *device, int64_t n_weights, int training)
 {
     (void)device;
     return training ? 0 : trf__bytes(n_weights, sizeof(trf_real));
@@ -4810,7 +4810,7 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__pack *j = (const trf__pack *)job;
     int64_t row = tile * 256, at = j->offset + row * j->in;
     (void)run; (void)worker;
-    trf__pack_weight((trf_real *)j->copies + at, j->weights + at, trf__min64(256, j->out - row), j->in);
+    trf__pack_weight((trf_real *)j->packed + at, j->weights + at, trf__min64(256, j->out - row), j->in);
 }
 
 TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
@@ -4979,9 +4979,9 @@ TRF__FN void trf__cpu_linear(const trf__run *run, const trf__linear *j)
     trf__mat w = trf__mat_from(j->w, 0, j->in);
     trf__product p = trf__product_of(trf__to(j->y), j->out, j->rows, j->out, j->in,
                                      trf__view_of(trf__from(j->x), j->in, 1), trf__view_of(w.plain, 1, j->in), 0);
-    int blas = trf__use_blas(run, j->rows) && !(w.copy && j->rows <= TRF__PACKED_ROWS);
+    int blas = trf__use_blas(run, j->rows) && !(w.packed && j->rows <= TRF__PACKED_ROWS);
     p.bias = j->b;
-    trf__product_all(run, blas, (const trf_real *)w.copy, &p);
+    trf__product_all(run, blas, (const trf_real *)w.packed, &p);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -5152,17 +5152,17 @@ TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate
 
 enum { TRF__QUERIES = 32 };
 
-typedef struct trf__attention_room {
+typedef struct trf__attention_scratch {
     trf_real *kt, *vt;      /* (d_head, m16): k and v transposed */
     trf_real *k, *v;        /* (m, d16): k and v with padded rows, where those are no whole panels */
     trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
     trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
     uint16_t *bits;         /* (TRF__QUERIES, m16) what decides over dropout */
     int64_t m16, d16;
-} trf__attention_room;
+} trf__attention_scratch;
 
 /* Cuts a worker's scratch for attention over m keys, and returns the bytes that takes. */
-TRF__FN size_t trf__attention_cut(trf__attention_room *room, void *scratch, int64_t m, int64_t d_head)
+TRF__FN size_t trf__attention_cut(trf__attention_scratch *room, void *scratch, int64_t m, int64_t d_head)
 {
     trf__cursor cursor = trf__cursor_at(scratch);
     room->m16 = trf__round_up(m, 16);
@@ -5182,7 +5182,7 @@ TRF__FN size_t trf__attention_cut(trf__attention_room *room, void *scratch, int6
 /* Scratch of one worker: for attention, or for a product that packs as it goes. */
 TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head)
 {
-    trf__attention_room room;
+    trf__attention_scratch room;
     size_t bytes = trf__attention_cut(&room, NULL, longest, d_head);
     return bytes > TRF__GEMM_SCRATCH * sizeof(trf_real) ? bytes : TRF__GEMM_SCRATCH * sizeof(trf_real);
 }
@@ -5197,7 +5197,7 @@ TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const tr
             from[k] = trf__from(x) + trf__key_row(h, i + k) * h->in->ldk + h->first;
         for (c = 0; k == 4 && c + 4 <= d; c += 4) {
             const trf_real *at[4] = { from[0] + c, from[1] + c, from[2] + c, from[3] + c };
-            trf__turn4(to + c * m16 + i, m16, at);
+            trf__transpose4(to + c * m16 + i, m16, at);
         }
         for (; c < d; c++) for (k = 0; k < 4; k++) to[c * m16 + i + k] = from[k] ? from[k][c] : 0;
     }
@@ -5240,7 +5240,7 @@ TRF__FN void trf__zero_rows(trf_real *x, int64_t ld, int64_t n, int64_t d)
     for (i = 0; i < n; i++) memset(x + i * ld, 0, (size_t)d * sizeof *x);
 }
 
-TRF__FN trf_real trf__most_of(const trf_real *z, int64_t n)
+TRF__FN trf_real trf__max_of(const trf_real *z, int64_t n)
 {
     trf__v16 top = trf__set(-(trf_real)FLT_MAX);
     trf_real most;
@@ -5259,7 +5259,7 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
     trf__v16 sum = trf__set(0), maximum, factor;
     int64_t c;
     for (c = seen; c < m16; c++) s[c] = -(trf_real)FLT_MAX;
-    stats[0] = known ? known[0] : trf__most_of(s, m16);
+    stats[0] = known ? known[0] : trf__max_of(s, m16);
     maximum = trf__set(stats[0]);
     factor = trf__set(scale);
     for (c = 0; c < m16; c += 16) {
@@ -5274,7 +5274,7 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
 
 /* Rows i0 .. i0 + n - 1 of P into room->s; keys: turned. known, kept: the op's statistics, to follow or to fill; or
    NULL. */
-TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_room *room, trf__view keys,
+TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *room, trf__view keys,
                                  const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
 {
     int64_t i, query = h->span->query + i0;
@@ -5355,7 +5355,7 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     int64_t i0, i, d = a->in.d_head, ldo = a->in.heads * d;
     trf_real *out = trf__to(a->out) + h.span->query * ldo + h.first;
     const trf_real *stored = trf__from(a->in.k) + h.span->key * a->in.ldk;
-    trf__attention_room room;
+    trf__attention_scratch room;
     trf__view keys, values;
     trf__attention_cut(&room, trf__scratch(run, worker), h.span->n_key, d);
     if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
@@ -5394,7 +5394,7 @@ TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, i
     const trf__attention_weights *a = (const trf__attention_weights *)job;
     trf__head h = trf__head_of(&a->in, a->head);
     int64_t i0 = tile * TRF__QUERIES, i, m = h.span->n_key, n = trf__min64(TRF__QUERIES, h.span->n_query - i0);
-    trf__attention_room room;
+    trf__attention_scratch room;
     trf__attention_cut(&room, trf__scratch(run, worker), m, a->in.d_head);
     trf__attention_rows(&h, &room, trf__keys_transposed(room.kt, a->in.k, &h, room.m16), NULL, NULL, i0, n);
     for (i = 0; i < n; i++)
@@ -5422,7 +5422,7 @@ TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_
 
 /* Queries i0 .. i0 + n - 1: room->ds becomes dS, room->s becomes D. */
 TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attention_gradient *a, const trf__head *h,
-                                          const trf__attention_room *room, int64_t i0, int64_t n)
+                                          const trf__attention_scratch *room, int64_t i0, int64_t n)
 {
     const trf__drop *drop = &a->in.drop;
     int dropping = trf__dropping(run, drop);
@@ -5449,7 +5449,7 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
     int64_t i0, d = a->in.d_head, ldq = a->in.ldq, ldk = a->in.ldk, ldo = a->in.heads * d;
     trf_real *dq = trf__to(a->dq) + span->query * ldq + h.first;
     trf_real *dk = trf__to(a->dk) + span->key * ldk + h.first, *dv = trf__to(a->dv) + span->key * ldk + h.first;
-    trf__attention_room room;
+    trf__attention_scratch room;
     trf__view keys;
     trf__attention_cut(&room, trf__scratch(run, worker), span->n_key, d);
     trf__zero_rows(dk, ldk, span->n_key, d);
@@ -5720,7 +5720,7 @@ TRF__FN size_t trf__loss_cut(void *room, const trf_device *device, int64_t rows,
     return cursor.used;
 }
 
-TRF__FN size_t trf__cpu_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied)
+TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied)
 {
     trf_real *logits, *panels;
     int32_t *hit;
@@ -5752,7 +5752,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
         memset(z, 0, (size_t)n * sizeof *z);
         return;
     }
-    maximum = trf__most_of(z, n);
+    maximum = trf__max_of(z, n);
     at_target = z[target];
     m = trf__set(maximum);
     factor = trf__set((trf_real)TRF__SMALL);
@@ -5789,7 +5789,7 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
                                      trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
                                      trf__view_of(j->w.plain, 1, l->d), 0);
     p.bias = l->bias;
-    trf__multiply(run, worker, j->blas, (const trf_real *)j->w.copy, p);
+    trf__multiply(run, worker, j->blas, (const trf_real *)j->w.packed, p);
     for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     if (l->dx)
@@ -5811,7 +5811,7 @@ TRF__FN void trf__loss_sums(const trf__loss *l, const trf__now *now, const int32
         sums.correct += hit[i];
         sums.tokens += l->targets[i] >= 0;
     }
-    trf__loss_told(l, now, &sums);
+    trf__store_loss(l, now, &sums);
 }
 
 TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
@@ -5824,11 +5824,11 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.blas = trf__use_blas(run, l->rows);
     /* a quarter of a group; of ours a share for each thread, as no bit depends on it */
     job.each = trf__max64(32, TRF__LOSS_GROUP / (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
-    trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.copy != NULL, &job.logits, &job.hit, &panels);
-    if (!job.blas && !job.w.copy && panels) {
+    trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits, &job.hit, &panels);
+    if (!job.blas && !job.w.packed && panels) {
         trf__pack pack = { panels, job.w.plain, 0, l->vocab, l->d, 1 };
         trf__cpu_pack(run, &pack);
-        job.w.copy = panels;
+        job.w.packed = panels;
     }
     /* once without rows too: `first` sets the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
@@ -5884,7 +5884,7 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
     int64_t i;
     trf__tiles(run, j->n_tiles, trf__clip_tile, j);
     for (i = 0; i < j->n_tiles; i++) sum += j->partial[i];
-    trf__judge(j, sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j));
+    trf__decide_clipping(j, sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j));
 }
 
 // >>adam           Kingma and Ba 2015; where epsilon stands: trf_adam_epsilon
@@ -5911,7 +5911,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
     int decay = a->tiles[tile].decay;
     trf__v16 scale1 = trf__set((trf_real)j->scale1), scale2 = trf__set((trf_real)j->scale2);
     trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate), v_scale = trf__set((trf_real)j->v_scale);
-    trf__v16 most = trf__set((trf_real)TRF__MOST_GRADIENT), least = trf__set((trf_real)-TRF__MOST_GRADIENT);
+    trf__v16 most = trf__set((trf_real)TRF__MAX_GRADIENT), least = trf__set((trf_real)-TRF__MAX_GRADIENT);
     trf__v16 square = trf__mul(most, most);
     trf__v16 inside = trf__set((trf_real)j->epsilon_in), outside = trf__set((trf_real)j->epsilon_out);
     trf__v16 least_root = trf__set((trf_real)j->least_root);
@@ -5935,7 +5935,7 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
 
 TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 {
-    if (!a->verdict->skipped) trf__tiles(run, a->n_tiles, trf__adam_tile, a);
+    if (!a->clip_result->skipped) trf__tiles(run, a->n_tiles, trf__adam_tile, a);
 }
 
 #endif
@@ -5975,7 +5975,7 @@ TRF__FN size_t trf__top_cut(void *room, const trf_device *device, int64_t rows, 
     return cursor.used;
 }
 
-TRF__FN size_t trf__cpu_top_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
+TRF__FN size_t trf__cpu_top_scratch(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
 {
     trf__top_job job;
     return trf__top_cut(NULL, device, rows, vocab, n, &job);
@@ -6018,8 +6018,8 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
     trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_FEW];
     if (without >= column && without < column + columns) z[without - column] = -(trf_real)FLT_MAX;
     for (c = 0; c < columns; c += TRF__TOP_FEW)
-        most[c / TRF__TOP_FEW] = trf__most_of(z + c, trf__min64(columns - c, TRF__TOP_FEW));
-    j->sums[2 * at] = trf__most_of(most, trf__ceil_div(columns, TRF__TOP_FEW));
+        most[c / TRF__TOP_FEW] = trf__max_of(z + c, trf__min64(columns - c, TRF__TOP_FEW));
+    j->sums[2 * at] = trf__max_of(most, trf__ceil_div(columns, TRF__TOP_FEW));
     j->sums[2 * at + 1] = trf__exp_sum(z, columns, j->sums[2 * at]);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
@@ -6049,7 +6049,7 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
                                      trf__view_of(trf__from(t->x) + row * t->d, t->d, 1),
                                      trf__view_of(w.plain, 1, t->d), 0);
     p.bias = t->bias ? t->bias + column : NULL;
-    trf__multiply(run, worker, j->blas, (const trf_real *)w.copy, p);
+    trf__multiply(run, worker, j->blas, (const trf_real *)w.packed, p);
     for (r = 0; r < p.m; r++)
         trf__top_slice(j, row + r, z + r * j->columns, column, columns, &j->floor[worker * t->rows + row + r]);
 }
@@ -6089,15 +6089,15 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
     trf__top_cut(t->room, &run->device, t->rows, t->vocab, t->n, &job);
     job.t = t;
     for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
-    job.blas = trf__use_blas(run, t->rows) && !(t->w.copy && t->rows <= TRF__PACKED_ROWS);
+    job.blas = trf__use_blas(run, t->rows) && !(t->w.packed && t->rows <= TRF__PACKED_ROWS);
     if (t->rows == 0) return;
     trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices, trf__top_slice_tile, &job);
     trf__tiles(run, t->rows, trf__top_tile, &job);
 }
 
-// >>ancestors
+// >>backpointers
 
-TRF__FN void trf__cpu_ancestors(const trf__run *run, const trf__ancestors *j)
+TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers *j)
 {
     int64_t r;
     (void)run;
@@ -6110,7 +6110,7 @@ TRF__FN void trf__cpu_ancestors(const trf__run *run, const trf__ancestors *j)
 
 /* In an area keys are turned, as attention multiplies by them, and values follow: (width / 2, area), then
    (area, width / 2). */
-TRF__FN void trf__cpu_remember(const trf__run *run, const trf__remember *j)
+TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
 {
     int64_t r, c, half = j->width / 2;
     (void)run;
@@ -6126,23 +6126,23 @@ TRF__FN void trf__cpu_remember(const trf__run *run, const trf__remember *j)
     }
 }
 
-// >>advance
+// >>reorder
 
-TRF__FN void trf__cpu_advance(const trf__run *run, const trf__advance *a)
+TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
 {
-    trf__progress now = trf__advance_from(a);
+    trf__progress now = trf__reorder_from(a);
     int32_t k = now.n_live, end = a->progress->n_live + a->begin;
     int64_t r;
     (void)run;
     for (; k < end; k++) {
-        int32_t before = a->begin ? 0 : a->starts[k], place = trf__advance_sentence(a, k);
+        int32_t before = a->begin ? 0 : a->starts[k], place = trf__reorder_sentence(a, k);
         const trf__beam *beam = &a->beams[place];
         if (beam->live == 0) continue;
         now.wanted = (int32_t)trf__max64(now.wanted, trf__beam_wanted(beam).count);
-        trf__advance_rows(a, place, now.n_live++, now.rows, before, now.at);
+        trf__reorder_rows(a, place, now.n_live++, now.rows, before, now.at);
         now.rows += beam->live;
     }
-    for (r = now.rows; r < a->rows; r++) trf__advance_nobody(a, r);
+    for (r = now.rows; r < a->rows; r++) trf__reorder_nobody(a, r);
     for (r = now.n_live; r < a->n_cross; r++) a->cross[r].n_query = 0;
     *a->progress = now;
 }
@@ -7414,16 +7414,16 @@ typedef struct trf__part {
     trf__scaling norm;                  /* in front of it (pre-norm) or behind it */
     int heads, d_head, causal;          /* of attention */
     int activation;                     /* of feed-forward */
-    int64_t wide, inner, memory;        /* how many numbers it keeps of a row and, memory, of a row of its
+    int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of a row of its
                                            memory: see >>sublayers */
 } trf__part;
 
-typedef struct trf__whole {
+typedef struct trf__outer {
 #define TRF__X(field, condition, name, rows, columns, start) int64_t field;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
     trf__scaling final_norm[2];         /* of the encoder and of the decoder */
-} trf__whole;
+} trf__outer;
 
 typedef struct trf__param {
     char name[64];
@@ -7439,7 +7439,7 @@ TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->s
 typedef struct trf__layout {
     trf__param *params;
     trf__part *parts;           /* the encoder's sublayers, then the decoder's */
-    trf__whole whole;
+    trf__outer outer;
     int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
@@ -7489,10 +7489,10 @@ TRF__FN trf__part trf__part_of(const trf_config *c, int decoder, int i)
     part.kind = part.number == 0 ? TRF__SELF : part.number == per - 1 ? TRF__FEED_FORWARD : TRF__CROSS;
     part.in.in = part.out.out = d;
     part.in.out = part.kind == TRF__FEED_FORWARD ? c->d_ff : 3 * d;
-    part.out.in = part.inner = part.kind == TRF__FEED_FORWARD ? c->d_ff : d;
+    part.out.in = part.hidden = part.kind == TRF__FEED_FORWARD ? c->d_ff : d;
     part.in.biased = part.kind == TRF__FEED_FORWARD ? c->feed_forward_bias : c->qkv_bias;
     part.out.biased = part.kind == TRF__FEED_FORWARD ? c->feed_forward_bias : c->out_bias;
-    part.wide = part.kind == TRF__CROSS ? d : part.in.out;
+    part.projected = part.kind == TRF__CROSS ? d : part.in.out;
     part.in.w = part.in.b = part.out.w = part.out.b = part.norm.gain = part.norm.bias = -1;
     part.activation = (int)c->activation;
     if (part.kind == TRF__FEED_FORWARD) return part;
@@ -7569,17 +7569,17 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     layout->n_params = layout->n_parts = 0;
     layout->n_weights = layout->n_tiles = 0;
 #define TRF__X(field, condition, name, rows, columns, start) \
-    layout->whole.field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
+    layout->outer.field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    if (target && trf__shares_embedding(c)) layout->whole.tgt_embed = layout->whole.src_embed;
-    if (target && layout->whole.generator_w < 0) layout->whole.generator_w = layout->whole.tgt_embed;
+    if (target && trf__shares_embedding(c)) layout->outer.tgt_embed = layout->outer.src_embed;
+    if (target && layout->outer.generator_w < 0) layout->outer.generator_w = layout->outer.tgt_embed;
     if (c->head) {          /* the generator of such a model */
-        layout->whole.generator_w = trf__has_labels(c) ? layout->whole.head_w : layout->whole.src_embed;
-        layout->whole.generator_b = layout->whole.head_b;
+        layout->outer.generator_w = trf__has_labels(c) ? layout->outer.head_w : layout->outer.src_embed;
+        layout->outer.generator_b = layout->outer.head_b;
     }
     for (stack = 0; stack < 2; stack++) {
-        trf__scaling *norm = &layout->whole.final_norm[stack];
+        trf__scaling *norm = &layout->outer.final_norm[stack];
         norm->gain = norm->bias = -1;
         if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
             trf__add_scaling(layout, c, norm, NULL, 0, norms[stack]);
@@ -7691,7 +7691,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
 {
     const trf_config *c = config;
     trf__layout layout;
-    const trf__whole *at = &layout.whole;
+    const trf__outer *at = &layout.outer;
     trf_weight_counts n;
     int64_t d, vocab, own, norm;
     int stack, i;
@@ -7778,7 +7778,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 
 /* A model without weights: configuration, names and places. */
 TRF__COLD
-TRF__FN trf_status trf__model_frame(trf_model **out, const trf_config *config, trf_error *err)
+TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config, trf_error *err)
 {
     trf_model *model;
     trf__layout count;
@@ -7826,7 +7826,7 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf_error *err)
 {
     trf_status status;
-    TRF__TRY(trf__model_frame(out, config, err));
+    TRF__TRY(trf__model_without_weights(out, config, err));
     status = trf__model_weights(*out, err);
     if (status != TRF_OK) { trf_model_destroy(*out); *out = NULL; }
     return status;
@@ -8116,7 +8116,7 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
             const trf__param *p = &model->layout.params[i], *q;
             int64_t at, n, size;
             if ((k = trf_model_parameter_index(from, p->name)) < 0) continue;
-            if (p->offset == model->layout.whole.head_b &&      /* a token's is no label's */
+            if (p->offset == model->layout.outer.head_b &&      /* a token's is no label's */
                 trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
             q = &from->layout.params[k];
             if (q->shape[1] != p->shape[1])
@@ -8158,19 +8158,19 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 
 // >>sublayers      attention and feed-forward with their projections (paper 3.2.2, 3.3)
 //
-//   self-attention    wide = x in_w^T + in_b = [q k v]      inner = attention(q, k, v)     y = inner out_w^T + out_b
-//   cross-attention   in_w = [W_q; W_k; W_v]: wide = x W_q^T + b_q = q, memory = m [W_k; W_v]^T + [b_k b_v] = [k v]
-//   feed-forward      wide = x w1^T + b1                    inner = drop(act(wide))          y = inner w2^T + b2
+//   self-attention    projected = x in_w^T + in_b = [q k v]      hidden = attention(q, k, v)     y = hidden out_w^T + out_b
+//   cross-attention   in_w = [W_q; W_k; W_v]: projected = x W_q^T + b_q = q, memory = m [W_k; W_v]^T + [b_k b_v] = [k v]
+//   feed-forward      projected = x w1^T + b1                    hidden = drop(act(projected))          y = hidden w2^T + b2
 //
-//   x, y: (N, d)   m: (M, d)   wide: (N, 3d), (N, d) or (N, f)   memory: (M, 2d)   inner: (N, d) or (N, f)
+//   x, y: (N, d)   m: (M, d)   projected: (N, 3d), (N, d) or (N, f)   memory: (M, 2d)   hidden: (N, d) or (N, f)
 //
 // These are used by the model's passes and by the public blocks alike. What backward needs is what forward left in
-// wide, memory, inner and stats. Keys and values are computed into `fresh`, which mostly is `memory` itself. Decoding
+// projected, memory, hidden and stats. Keys and values are computed into `fresh`, which mostly is `memory` itself. Decoding
 // token by token is the second line in both cases: `memory` is a cache, where self-attention puts those of the new
 // token, made in `fresh`, into `slots`; cross-attention has nothing new.
 
 /* One sublayer at work. */
-typedef struct trf__work {
+typedef struct trf__operands {
     int64_t rows, memory_rows, d, f;    /* N, M, d_model, d_ff */
     trf__rows at;                       /* of the N rows */
     trf__mat in_w, out_w;
@@ -8178,14 +8178,14 @@ typedef struct trf__work {
     int activation;
     trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and v are */
     trf__drop drop;                     /* on the attention weights, or behind the activation */
-    trf__act *wide, *memory, *fresh, *inner;    /* memory NULL: keys and values are in `wide`, the first line above */
+    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in `projected`, the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
     trf_real *stats;
-    /* backward: gradients of the parameters, and room for those of wide, memory and inner */
+    /* backward: gradients of the parameters, and room for those of projected, memory and hidden */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
     int first;                          /* 1: the parameters' gradients are set, not added to */
-    trf__act *dwide, *dmemory, *dinner;
-} trf__work;
+    trf__act *dprojected, *dmemory, *dhidden;
+} trf__operands;
 
 /* y (rows, out) = x w^T + b */
 TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w, const trf_real *b,
@@ -8197,7 +8197,7 @@ TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, t
 }
 
 /* The rows of in_w that make keys and values. */
-TRF__FN trf__mat trf__keys_weight(const trf__work *sub)
+TRF__FN trf__mat trf__keys_weight(const trf__operands *sub)
 {
     trf__mat w = sub->in_w;
     w.row += sub->d;
@@ -8205,19 +8205,19 @@ TRF__FN trf__mat trf__keys_weight(const trf__work *sub)
 }
 
 /* Keys and values of m (M, d). */
-TRF__FN void trf__project_memory(const trf__run *run, const trf__work *sub, const trf__act *m)
+TRF__FN void trf__project_memory(const trf__run *run, const trf__operands *sub, const trf__act *m)
 {
     trf__project(run, sub->fresh, m, trf__keys_weight(sub), sub->in_b ? sub->in_b + sub->d : NULL, sub->memory_rows,
                  2 * sub->d, sub->d);
 }
 
-TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__work *sub)
+TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__operands *sub)
 {
     trf__attention_in a = sub->attention;
     int64_t d = sub->d;
-    a.q = sub->wide;
-    a.k = sub->memory ? sub->memory : trf__act_at(run, sub->wide, d);
-    a.v = trf__act_at(run, sub->memory ? sub->memory : sub->wide, sub->memory ? d : 2 * d);
+    a.q = sub->projected;
+    a.k = sub->memory ? sub->memory : trf__act_at(run, sub->projected, d);
+    a.v = trf__act_at(run, sub->memory ? sub->memory : sub->projected, sub->memory ? d : 2 * d);
     a.ldq = sub->memory ? d : 3 * d;
     a.ldk = sub->memory ? 2 * d : 3 * d;
     a.d_head = (int)(d / a.heads);
@@ -8234,7 +8234,7 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
     a.in = *in;
     a.in.spans += s;
     a.in.n_spans = 1;
-    a.in.most_queries = span->n_query;
+    a.in.max_queries = span->n_query;
     a.weights = maps;
     for (h = head < 0 ? 0 : head; h < end && span->n_query > 0 && span->n_key > 0; h++) {
         a.head = h;
@@ -8244,40 +8244,40 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
 }
 
 /* Queries, keys and values. */
-TRF__FN void trf__attention_project(const trf__run *run, const trf__work *sub, const trf__act *x, const trf__act *m)
+TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *sub, const trf__act *x, const trf__act *m)
 {
-    trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? sub->d : 3 * sub->d, sub->d);
+    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? sub->d : 3 * sub->d, sub->d);
     if (sub->memory) trf__project_memory(run, sub, m);
 }
 
-TRF__FN void trf__attention_forward(const trf__run *run, const trf__work *sub, trf__act *y, const trf__act *x,
+TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *sub, trf__act *y, const trf__act *x,
                                     const trf__act *m)
 {
     trf__attention a;
     int64_t d = sub->d;
     a.in = trf__attention_of(run, sub);
-    a.out = sub->inner;
+    a.out = sub->hidden;
     a.stats = sub->stats;
     trf__attention_project(run, sub, x, m);
     if (sub->slots) {
-        trf__remember r;
+        trf__append_kv r;
         r.cache = sub->memory; r.fresh = sub->fresh; r.slots = sub->slots;
         r.rows = sub->memory_rows; r.width = 2 * d; r.area = sub->attention.area;
-        run->backend->remember(run, &r);
+        run->backend->append_kv(run, &r);
     }
     run->backend->attention(run, &a);
-    trf__project(run, y, sub->inner, sub->out_w, sub->out_b, sub->rows, d, d);
+    trf__project(run, y, sub->hidden, sub->out_w, sub->out_b, sub->rows, d, d);
 }
 
 /* y NULL: only what backward needs. */
-TRF__FN void trf__feed_forward(const trf__run *run, const trf__work *sub, trf__act *y, const trf__act *x)
+TRF__FN void trf__feed_forward(const trf__run *run, const trf__operands *sub, trf__act *y, const trf__act *x)
 {
     trf__activate a;
-    a.a = sub->inner; a.h = sub->wide; a.rows = sub->rows; a.width = sub->f; a.kind = sub->activation;
+    a.a = sub->hidden; a.h = sub->projected; a.rows = sub->rows; a.width = sub->f; a.kind = sub->activation;
     a.at = sub->at; a.drop = sub->drop;
-    trf__project(run, sub->wide, x, sub->in_w, sub->in_b, sub->rows, sub->f, sub->d);
+    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows, sub->f, sub->d);
     run->backend->activate(run, &a);
-    if (y) trf__project(run, y, sub->inner, sub->out_w, sub->out_b, sub->rows, sub->d, sub->f);
+    if (y) trf__project(run, y, sub->hidden, sub->out_w, sub->out_b, sub->rows, sub->d, sub->f);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -8301,44 +8301,44 @@ TRF__FN trf__linear_dw trf__dw_of(trf_real *dw, trf_real *db, const trf__act *dy
 }
 
 /* dx is set; dm is set, or added to if add_memory. */
-TRF__FN void trf__attention_backward(const trf__run *run, const trf__work *sub, trf__act *dx, trf__act *dm,
+TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *sub, trf__act *dx, trf__act *dm,
                                      int add_memory, const trf__act *dy, const trf__act *x, const trf__act *m)
 {
     trf__attention_gradient a;
     trf__linear_dw dw[3];
     int64_t d = sub->d, n = sub->rows, wide = sub->memory ? d : 3 * d;
     a.in = trf__attention_of(run, sub);
-    a.dq = sub->dwide;
-    a.dk = sub->memory ? sub->dmemory : trf__act_at(run, sub->dwide, d);
+    a.dq = sub->dprojected;
+    a.dk = sub->memory ? sub->dmemory : trf__act_at(run, sub->dprojected, d);
     a.dv = trf__act_at(run, a.dk, d);
-    a.dout = sub->dinner; a.out = sub->inner; a.stats = sub->stats;
-    dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->inner, n, d, d, sub->first);
-    dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dwide, x, n, wide, d, sub->first);
+    a.dout = sub->dhidden; a.out = sub->hidden; a.stats = sub->stats;
+    dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->hidden, n, d, d, sub->first);
+    dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dprojected, x, n, wide, d, sub->first);
     if (sub->memory)
         dw[2] = trf__dw_of(sub->d_in_w + d * d, sub->d_in_b ? sub->d_in_b + d : NULL, sub->dmemory, m,
                            sub->memory_rows, 2 * d, d, sub->first);
-    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, d, 0);
+    trf__project_dx(run, sub->dhidden, dy, sub->out_w, n, d, d, 0);
     run->backend->attention_gradient(run, &a);
     run->backend->linear_dw(run, dw, sub->memory ? 3 : 2);
-    trf__project_dx(run, dx, sub->dwide, sub->in_w, n, wide, d, 0);
+    trf__project_dx(run, dx, sub->dprojected, sub->in_w, n, wide, d, 0);
     if (sub->memory)
         trf__project_dx(run, dm, sub->dmemory, trf__keys_weight(sub), sub->memory_rows, 2 * d, d, add_memory);
 }
 
-TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__work *sub, trf__act *dx, const trf__act *dy,
+TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands *sub, trf__act *dx, const trf__act *dy,
                                         const trf__act *x)
 {
     trf__activate_gradient a;
     trf__linear_dw dw[2];
     int64_t d = sub->d, f = sub->f, n = sub->rows;
-    a.dh = sub->dwide; a.da = sub->dinner; a.h = sub->wide; a.rows = n; a.width = f; a.kind = sub->activation;
+    a.dh = sub->dprojected; a.da = sub->dhidden; a.h = sub->projected; a.rows = n; a.width = f; a.kind = sub->activation;
     a.at = sub->at; a.drop = sub->drop;
-    dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->inner, n, d, f, sub->first);
-    dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dwide, x, n, f, d, sub->first);
-    trf__project_dx(run, sub->dinner, dy, sub->out_w, n, d, f, 0);
+    dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->hidden, n, d, f, sub->first);
+    dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dprojected, x, n, f, d, sub->first);
+    trf__project_dx(run, sub->dhidden, dy, sub->out_w, n, d, f, 0);
     run->backend->activate_gradient(run, &a);
     run->backend->linear_dw(run, dw, 2);
-    trf__project_dx(run, dx, sub->dwide, sub->in_w, n, f, d, 0);
+    trf__project_dx(run, dx, sub->dprojected, sub->in_w, n, f, d, 0);
 }
 
 #endif
@@ -8350,8 +8350,8 @@ enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a bat
 typedef struct trf__sublayer {
     trf__part is;
     trf__scaling next_norm;             /* the norm that follows: its own, or with pre-norm the next one's */
-    trf__drop inner_drop, residual_drop;
-    trf__act *wide, *memory, *inner;    /* see >>sublayers */
+    trf__drop hidden_drop, residual_drop;
+    trf__act *projected, *memory, *hidden;    /* see >>sublayers */
     trf_real *stats;
     trf__act *s, *y;
     trf_real *norm_stats;
@@ -8376,7 +8376,7 @@ typedef struct trf__stack {
     trf__drop drop;                     /* on the embedding */
     /* the batch */
     int64_t rows, n_self, n_cross, n_groups;
-    int64_t most_queries, most_keys, most_memory;       /* of any span; keys, self and cross */
+    int64_t max_queries, max_keys, max_memory;       /* of any span; keys, self and cross */
     trf__lists host, device;
     /* activations */
     trf__act *embedded, *first_y, *final_y;
@@ -8388,7 +8388,7 @@ typedef struct trf__stack {
 typedef struct trf__cache {
     trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer numbers on */
     int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: in cross; in self, or 0 */
-    const int32_t *ancestors;           /* (rows, stride) which slots a row's own tokens are in; NULL: its area */
+    const int32_t *backpointers;           /* (rows, stride) which slots a row's own tokens are in; NULL: its area */
     int64_t stride;
 } trf__cache;
 
@@ -8405,7 +8405,7 @@ typedef struct trf__pass {
     const trf_config *config;
     const trf__layout *layout;
     const trf_real *weights;
-    void *copies; size_t copy_bytes;    /* the backend's own of the weights, or NULL; 0: they are the trainer's */
+    void *packed; size_t packed_bytes;    /* the backend's own of the weights, or NULL; 0: they are the trainer's */
     trf_real *gradients;                /* backward: the arena; */
     int first;                          /* and whether it holds nothing yet */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
@@ -8422,8 +8422,8 @@ typedef struct trf__pass {
     char *arena; size_t arena_bytes;
     trf_real *table;                    /* (longest, d_model): sinusoidal positions, or NULL */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
-    trf__act *ds, *dsub, *din, *dencoded, *dwide, *dmemory, *dinner;
-    void *loss_room;
+    trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
+    void *loss_scratch;
     double *row_loss, *row_nll;
     trf__sums *sums;
 } trf__pass;
@@ -8435,11 +8435,11 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder) { return decoder
 //
 // One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then to cut.
 //
-//   per stack     embedded (rows, d); per sublayer wide, memory, inner, stats (see >>sublayers); s, y (rows, d); mean
+//   per stack     embedded (rows, d); per sublayer projected, memory, hidden, stats (see >>sublayers); s, y (rows, d); mean
 //                 and factor of its norm (rows, 2); without training one set for all, and none of the statistics;
 //                 recomputing one set a layer for all layers, and per layer the last sublayer's s and statistics
 //   once          position table (longest, d), proj (rows, d), room for logits, losses (target rows)
-//   to train      ds, dsub, din, dencoded (rows, d) and gradients of wide, memory, inner: one set for all sublayers
+//   to train      ds, dsub, din, dencoded (rows, d) and gradients of projected, memory, hidden: one set for all sublayers
 
 TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int64_t rows, int64_t columns)
 {
@@ -8453,8 +8453,8 @@ TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf_
 {
     sub->s = trf__take_acts(cursor, pass, rows, is->out.out);
     sub->y = trf__take_acts(cursor, pass, rows, is->out.out);
-    sub->wide = trf__take_acts(cursor, pass, rows, is->wide);
-    sub->inner = trf__take_acts(cursor, pass, rows, is->inner);
+    sub->projected = trf__take_acts(cursor, pass, rows, is->projected);
+    sub->hidden = trf__take_acts(cursor, pass, rows, is->hidden);
     sub->memory = is->memory ? trf__take_acts(cursor, pass, memory_rows, is->memory) : NULL;
     sub->stats = pass->training && is->heads ? trf__take_reals(cursor, rows, 2 * is->heads) : NULL;
     sub->norm_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
@@ -8503,12 +8503,12 @@ TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < trf__n_sublayers(pass->config, stack); i++) {
             trf__part is = trf__part_of(pass->config, stack, i);
-            wide = trf__max64(wide, is.wide);
-            inner = trf__max64(inner, is.inner);
+            wide = trf__max64(wide, is.projected);
+            inner = trf__max64(inner, is.hidden);
             memory = trf__max64(memory, is.memory);
         }
-    pass->dwide = trf__take_acts(cursor, pass, rows, wide);
-    pass->dinner = trf__take_acts(cursor, pass, rows, inner);
+    pass->dprojected = trf__take_acts(cursor, pass, rows, wide);
+    pass->dhidden = trf__take_acts(cursor, pass, rows, inner);
     pass->dmemory = trf__take_acts(cursor, pass, pass->limits.source_rows, memory);
 }
 
@@ -8528,9 +8528,9 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     pass->row_loss = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
-    pass->loss_room = NULL;
+    pass->loss_scratch = NULL;
     if (trf__has_target(c) || (c->head && pass->training))
-        pass->loss_room = trf__take(&cursor, 1, pass->run.backend->loss_room(&pass->run.device, l->target_rows,
+        pass->loss_scratch = trf__take(&cursor, 1, pass->run.backend->loss_scratch(&pass->run.device, l->target_rows,
                                                                              trf__n_logits(c), d, !pass->training));
     if (pass->training) {
         pass->ds = trf__take_acts(&cursor, pass, rows, d);
@@ -8589,7 +8589,7 @@ TRF__FN void trf__pass_close(trf__pass *pass)
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
     if (!run->backend) return;
     run->backend->release(run, pass->arena, pass->arena_bytes);
-    if (pass->copy_bytes) run->backend->release(run, pass->copies, pass->copy_bytes);
+    if (pass->packed_bytes) run->backend->release(run, pass->packed, pass->packed_bytes);
     run->backend->release(run, pass->device_block, pass->block_bytes);
     trf__free(&run->hooks, pass->host_block, pass->block_bytes);
     trf__free(&run->hooks, pass->sublayers, trf__bytes(n, sizeof(trf__sublayer)));
@@ -8616,7 +8616,7 @@ TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
         uint32_t site = (uint32_t)(16 + 4 * (i + 4096 * stack->decoder));
-        sub->inner_drop = sub->is.kind == TRF__FEED_FORWARD ? trf__drop_of(o->activation_dropout, site + 1)
+        sub->hidden_drop = sub->is.kind == TRF__FEED_FORWARD ? trf__drop_of(o->activation_dropout, site + 1)
                                                          : trf__drop_of(o->attention_dropout, site);
         sub->residual_drop = trf__drop_of(o->residual_dropout, site + 2);
     }
@@ -8648,9 +8648,9 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     stack.n_sublayers = trf__n_sublayers(c, decoder);
     stack.first_norm.gain = stack.first_norm.bias = -1;
     if (layout) {
-        stack.embed = decoder ? layout->whole.tgt_embed : layout->whole.src_embed;
-        stack.positions = decoder ? layout->whole.tgt_positions : layout->whole.src_positions;
-        stack.final_norm = layout->whole.final_norm[decoder];
+        stack.embed = decoder ? layout->outer.tgt_embed : layout->outer.src_embed;
+        stack.positions = decoder ? layout->outer.tgt_positions : layout->outer.src_positions;
+        stack.final_norm = layout->outer.final_norm[decoder];
     }
     return stack;
 }
@@ -8785,26 +8785,26 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     const trf__layout *layout = pass->layout;
     trf__pack pack;
     int32_t i;
-    pack.copies = pass->copies;
+    pack.packed = pass->packed;
     pack.weights = pass->weights;
-    for (i = 0; pass->copies && i < layout->n_params; i++) {
+    for (i = 0; pass->packed && i < layout->n_params; i++) {
         const trf__param *p = &layout->params[i];
         pack.matrix = p->start == TRF__START_MATRIX || p->start == TRF__START_QKV ||
-                      p->offset == layout->whole.generator_w;
+                      p->offset == layout->outer.generator_w;
         pack.offset = p->offset; pack.out = p->shape[0]; pack.in = p->rank == 1 ? 1 : p->shape[1];
         pass->run.backend->pack(&pass->run, &pack);
     }
 }
 
 /* Makes them for a pass that only looks forward, if the backend wants any. */
-TRF__FN trf_status trf__pass_copies(trf__pass *pass, trf_error *err)
+TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
 {
     const trf__run *run = &pass->run;
-    size_t bytes = run->backend->copy_bytes(&run->device, pass->layout->n_weights, 0);
+    size_t bytes = run->backend->packed_bytes(&run->device, pass->layout->n_weights, 0);
     if (bytes == 0) return TRF_OK;
-    pass->copies = run->backend->alloc(run, bytes);
-    if (!pass->copies) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
-    pass->copy_bytes = bytes;
+    pass->packed = run->backend->alloc(run, bytes);
+    if (!pass->packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
+    pass->packed_bytes = bytes;
     trf__pack_weights(pass);
     return TRF_OK;
 }
@@ -8842,7 +8842,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
         if (o) { trf__stack_drops(&pass->encoder, o); trf__stack_drops(&pass->decoder, o); }
         status = trf__pass_resize(pass, limits, err);
     }
-    if (status == TRF_OK && !o) status = trf__pass_copies(pass, err);
+    if (status == TRF_OK && !o) status = trf__pass_pack(pass, err);
     if (status != TRF_OK) trf__pass_close(pass);
     return status;
 }
@@ -8925,7 +8925,7 @@ TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *id
 
 /* What a batch is filled up with: sequences that read nothing and are asked for nothing, none longer than `longest`.
    Their gradients are zeros, so that no weight and no sum knows of them. */
-TRF__FN void trf__fill_up(const trf__pass *pass, trf__stack *stack, int64_t row, int32_t sequence, int64_t longest)
+TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row, int32_t sequence, int64_t longest)
 {
     const trf__lists *l = &stack->host;
     int64_t rows = row, most, k;
@@ -8934,7 +8934,7 @@ TRF__FN void trf__fill_up(const trf__pass *pass, trf__stack *stack, int64_t row,
         TRF__ZERO(*span);
         span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = (int32_t)trf__min64(longest, stack->rows - row);
-        stack->most_keys = trf__max64(stack->most_keys, span->n_key);
+        stack->max_keys = trf__max64(stack->max_keys, span->n_key);
         for (k = 0; k < span->n_query; k++, row++) {
             l->ids[row] = l->targets[row] = -1;
             l->position[row] = (int32_t)k;
@@ -8942,8 +8942,8 @@ TRF__FN void trf__fill_up(const trf__pass *pass, trf__stack *stack, int64_t row,
         }
     }
     if (!pass->training || rows == row) return;
-    for (most = 8; most < stack->most_keys; most *= 2) {}
-    stack->most_queries = stack->most_keys = most;      /* a power of two: few shapes to record */
+    for (most = 8; most < stack->max_keys; most *= 2) {}
+    stack->max_queries = stack->max_keys = most;      /* a power of two: few shapes to record */
     for (k = stack->n_groups + 1; k <= stack->rows; k++) l->group_first[k] = l->group_first[stack->n_groups];
     stack->n_groups = stack->rows;
 }
@@ -8957,14 +8957,14 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     const trf__lists *l = &stack->host;
     int64_t row = 0, at = 0;
     int32_t i, k, extra = stack->decoder ? c->target_eos : c->source_eos;
-    stack->most_keys = 0;
+    stack->max_keys = 0;
     for (i = 0; i < x->count; i++) {
         int32_t n = x->lengths[i] + extra;
         trf__span *span = &l->self[i];
         span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = n;
         span->sentence = (int32_t)(ordinal + i);
-        stack->most_queries = stack->most_keys = trf__max64(stack->most_keys, n);
+        stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
         for (k = 0; k < n; k++, row++) {
             l->ids[row] = stack->decoder ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1])
                                          : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
@@ -8975,7 +8975,7 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         at += x->lengths[i];
     }
     if (pass->training) stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, row);
-    trf__fill_up(pass, stack, row, x->count, longest);
+    trf__pad_rows(pass, stack, row, x->count, longest);
 }
 
 /* What each row of a head is asked for: its labels, and -1 for EOS and rows that fill up. */
@@ -9032,10 +9032,10 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     trf__limits full = *need;
     int64_t more;
     if (!pass->training || need->sentences == 0) return full;
-    full.source_rows = run->backend->fill(run, need->source_rows);
-    full.target_rows = run->backend->fill(run, need->target_rows);
+    full.source_rows = run->backend->padded(run, need->source_rows);
+    full.target_rows = run->backend->padded(run, need->target_rows);
     more = trf__max64(full.source_rows - need->source_rows, full.target_rows - need->target_rows);
-    full.sentences = run->backend->fill(run, need->sentences + trf__ceil_div(more, trf__max64(1, need->longest)));
+    full.sentences = run->backend->padded(run, need->sentences + trf__ceil_div(more, trf__max64(1, need->longest)));
     if (trf__pools(pass->config)) full.target_rows = full.sentences;
     return full;
 }
@@ -9087,7 +9087,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
         span->key = pass->encoder.host.self[i].query;
         span->n_key = pass->encoder.host.self[i].n_query;
     }
-    pass->decoder.most_memory = pass->encoder.most_keys;
+    pass->decoder.max_memory = pass->encoder.max_keys;
     trf__block_upload(pass, trf__block_cut(pass, pass->device_block, 1));
     return TRF_OK;
 }
@@ -9095,13 +9095,13 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
 // >>forward        embed, then the list of sublayers, for the encoder and for the decoder
 //
 // Training, evaluating, looking inside and decoding token by token all come through here; they differ in dropout
-// (run.now), in what is kept, and in where keys and values come from (trf__work_of).
+// (run.now), in what is kept, and in where keys and values come from (trf__operands_of).
 
 TRF__FN trf__mat trf__weight(const trf__pass *pass, int64_t offset)
 {
     trf__mat w;
     w.plain = pass->weights + offset;
-    w.copy = pass->copies ? (char *)pass->copies + pass->run.backend->copy_bytes(&pass->run.device, offset,
+    w.packed = pass->packed ? (char *)pass->packed + pass->run.backend->packed_bytes(&pass->run.device, offset,
                                                                                   pass->training) : NULL;
     w.row = 0;
     return w;
@@ -9124,17 +9124,17 @@ TRF__FN trf__rows trf__stack_rows(const trf__stack *stack)
 
 /* Everything that a sublayer works with. What it stores is in the arena; while decoding, keys and values are in the
    cache, and nothing of the encoder is new. */
-TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer)
+TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer)
 {
     const trf_config *c = pass->config;
     const trf__cache *cache = stack->decoder ? pass->cache : NULL;
     const trf__part *is = &layer->is;
     int cross = is->kind == TRF__CROSS, self = is->kind == TRF__SELF;
-    trf__work sub;
+    trf__operands sub;
     TRF__ZERO(sub);
     sub.rows = stack->rows;
     sub.memory_rows = !cross ? stack->rows : cache ? 0 : pass->encoder.rows;
-    sub.d = c->d_model; sub.f = is->inner;
+    sub.d = c->d_model; sub.f = is->hidden;
     sub.at = trf__stack_rows(stack);
     sub.in_w = trf__weight(pass, is->in.w); sub.out_w = trf__weight(pass, is->out.w);
     sub.in_b = trf__plain(pass, is->in.b); sub.out_b = trf__plain(pass, is->out.b);
@@ -9143,10 +9143,10 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
     sub.attention.causal = is->causal;
     sub.attention.spans = cross ? stack->device.cross : stack->device.self;
     sub.attention.n_spans = cross ? stack->n_cross : stack->n_self;
-    sub.attention.most_queries = stack->most_queries;
-    sub.attention.most_keys = cross ? stack->most_memory : stack->most_keys;
-    sub.drop = layer->inner_drop;
-    sub.wide = layer->wide; sub.inner = layer->inner; sub.stats = layer->stats;
+    sub.attention.max_queries = stack->max_queries;
+    sub.attention.max_keys = cross ? stack->max_memory : stack->max_keys;
+    sub.drop = layer->hidden_drop;
+    sub.projected = layer->projected; sub.hidden = layer->hidden; sub.stats = layer->stats;
     sub.memory = sub.fresh = layer->memory;
     if (cache && cross) {
         sub.memory = trf__act_at(&pass->run, cache->cross, is->layer * cache->cross_layer);
@@ -9154,9 +9154,9 @@ TRF__FN trf__work trf__work_of(const trf__pass *pass, const trf__stack *stack, c
     }
     if (cache && self) {
         sub.memory = trf__act_at(&pass->run, cache->self, is->layer * cache->self_layer);
-        sub.fresh = trf__act_at(&pass->run, sub.wide, stack->rows * c->d_model);    /* behind the queries */
+        sub.fresh = trf__act_at(&pass->run, sub.projected, stack->rows * c->d_model);    /* behind the queries */
         sub.slots = stack->device.slots;
-        sub.attention.key_rows = cache->ancestors;
+        sub.attention.key_rows = cache->backpointers;
         sub.attention.key_stride = cache->stride;
         sub.attention.area = cache->self_area;
     }
@@ -9190,7 +9190,7 @@ TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf
 
 /* The attention weights of a sublayer go to the host, if its views want them. */
 TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
-                                 const trf__work *sub)
+                                 const trf__operands *sub)
 {
     const trf__views *views = pass->views;
     int cross = layer->is.kind == TRF__CROSS;
@@ -9236,7 +9236,7 @@ TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stac
 {
     const trf__sublayer *layer = &stack->sublayers[i];
     const trf__act *in = trf__stream_in(stack, i);
-    trf__work sub = trf__work_of(pass, stack, layer);
+    trf__operands sub = trf__operands_of(pass, stack, layer);
     trf__norm n = trf__norm_of(pass, stack, layer->next_norm);
     if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
     else {
@@ -9343,13 +9343,13 @@ TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_
 
 TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
 {
-    return trf__plain(pass, pass->layout->whole.generator_b);
+    return trf__plain(pass, pass->layout->outer.generator_b);
 }
 
 /* y (rows, logits): the projection of the generator or of the head. */
 TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, const trf__act *x, int64_t rows)
 {
-    trf__project(&pass->run, y, x, trf__weight(pass, pass->layout->whole.generator_w),
+    trf__project(&pass->run, y, x, trf__weight(pass, pass->layout->outer.generator_w),
                  trf__generator_bias(pass), rows, trf__n_logits(pass->config), pass->config->d_model);
 }
 
@@ -9363,9 +9363,9 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.row_loss = pass->row_loss;
     l.row_nll = pass->row_nll;
     l.sums = pass->sums;
-    l.room = pass->loss_room;
+    l.room = pass->loss_scratch;
     l.x = pass->decoder.out;
-    l.w = trf__weight(pass, pass->layout->whole.generator_w);
+    l.w = trf__weight(pass, pass->layout->outer.generator_w);
     l.bias = trf__generator_bias(pass);
     l.targets = pass->decoder.device.targets;
     l.rows = pass->decoder.rows;
@@ -9392,12 +9392,12 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
 TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
                                     const trf__act *in, int add_memory)
 {
-    trf__work sub = trf__work_of(pass, stack, layer);
+    trf__operands sub = trf__operands_of(pass, stack, layer);
     trf_real *g = pass->gradients;
     sub.d_in_w = g + layer->is.in.w; sub.d_in_b = trf__at(g, layer->is.in.b);
     sub.d_out_w = g + layer->is.out.w; sub.d_out_b = trf__at(g, layer->is.out.b);
     sub.first = pass->first;
-    sub.dwide = pass->dwide; sub.dmemory = pass->dmemory; sub.dinner = pass->dinner;
+    sub.dprojected = pass->dprojected; sub.dmemory = pass->dmemory; sub.dhidden = pass->dhidden;
     if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward_backward(&pass->run, &sub, pass->din, pass->dsub, in);
     else trf__attention_backward(&pass->run, &sub, pass->din, pass->dencoded, add_memory, pass->dsub, in,
                                  pass->encoder.out);
@@ -9462,7 +9462,7 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
    statistics of the norm behind it are still there, so the last product is not wanted. */
 TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack, int last)
 {
-    trf__work sub = trf__work_of(pass, stack, &stack->sublayers[last]);
+    trf__operands sub = trf__operands_of(pass, stack, &stack->sublayers[last]);
     int i = last + 1 - stack->per_layer;
     const trf__sublayer *below = &stack->sublayers[i > 0 ? i - 1 : 0];
     if (i > 0) trf__norm_alone(pass, stack, below->y, NULL, below->s, below->next_norm);
@@ -9525,8 +9525,8 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     loss.slots = pass->gradients + pass->layout->n_weights;
     loss.dx = pass->din;
-    loss.dw = pass->gradients + pass->layout->whole.generator_w;
-    loss.db = trf__at(pass->gradients, pass->layout->whole.generator_b);
+    loss.dw = pass->gradients + pass->layout->outer.generator_w;
+    loss.db = trf__at(pass->gradients, pass->layout->outer.generator_b);
     loss.first = pass->first;
     pass->run.backend->cross_entropy(&pass->run, &loss);
     if (pass->sides & TRF__HEAD)
@@ -9555,11 +9555,11 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
     shape.encoder_rows = from->rows;
     shape.encoder_spans = from->n_self;
     shape.encoder_groups = from->n_groups;
-    shape.encoder_longest = from->most_queries;
+    shape.encoder_longest = from->max_queries;
     shape.decoder_rows = pass->decoder.rows;
     shape.decoder_spans = pass->decoder.n_self;
     shape.decoder_groups = pass->decoder.n_groups;
-    shape.decoder_longest = pass->decoder.most_queries;
+    shape.decoder_longest = pass->decoder.max_queries;
     return trf__run_list(&pass->run, &shape, trf__issue_training, &job, err);
 }
 
@@ -9697,11 +9697,11 @@ struct trf_trainer {
     trf_train_options options;
     trf__pass pass;
     char *arena; size_t arena_bytes;    /* on the device: all of these */
-    trf_real *gradients;            /* n_weights, then TRF__SLOTS */
+    trf_real *gradients;            /* n_weights, then TRF__TALLIES */
     trf_real *m, *v;                /* Adam's moments */
     trf__tile *tiles;
     double *partial;                /* per tile: sum of squares */
-    trf__verdict *verdict;          /* of the last update */
+    trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
     char *frozen;                   /* on the host, per parameter: '0', or '1' and its tiles are empty; */
     int64_t *missed;                /* updates that its moments have not had, less all there were when it froze */
@@ -9743,11 +9743,11 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c, 
 {
     trf__limits limits;
     int64_t tokens = trf__min64(4096, trf__max64(o->source_tokens, o->target_tokens));
-    int64_t fillers = run->backend->fill(run, tokens + 1) - tokens - 1;         /* at most, of one row each */
-    int64_t sources = run->backend->fill(run, o->source_tokens);
-    int64_t sequences = run->backend->fill(run, o->sequences + fillers);
+    int64_t fillers = run->backend->padded(run, tokens + 1) - tokens - 1;         /* at most, of one row each */
+    int64_t sources = run->backend->padded(run, o->source_tokens);
+    int64_t sequences = run->backend->padded(run, o->sequences + fillers);
     limits.source_rows = trf__has_source(c) ? sources : 0;
-    limits.target_rows = trf__has_target(c) ? run->backend->fill(run, o->target_tokens)
+    limits.target_rows = trf__has_target(c) ? run->backend->padded(run, o->target_tokens)
                        : trf__pools(c) ? sequences : sources;
     limits.sentences = sequences;
     limits.longest = trf__min64(o->longest, c->max_length);
@@ -9760,14 +9760,14 @@ TRF__COLD
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, int64_t n_weights, char *base)
 {
     trf__cursor cursor = trf__cursor_at(base);
-    size_t copies = run->backend->copy_bytes(&run->device, n_weights, 1);
-    t->gradients = trf__take_reals(&cursor, n_weights + TRF__SLOTS, 1);
+    size_t copies = run->backend->packed_bytes(&run->device, n_weights, 1);
+    t->gradients = trf__take_reals(&cursor, n_weights + TRF__TALLIES, 1);
     t->m = trf__take_reals(&cursor, n_weights, 1);
     t->v = trf__take_reals(&cursor, n_weights, 1);
     t->tiles = (trf__tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__tile));
     t->partial = (double *)trf__take(&cursor, t->n_tiles, sizeof(double));
-    t->verdict = (trf__verdict *)trf__take(&cursor, 1, sizeof(trf__verdict));
-    if (copies > 0) t->pass.copies = trf__take(&cursor, 1, copies);
+    t->clip_result = (trf__clip_result *)trf__take(&cursor, 1, sizeof(trf__clip_result));
+    if (copies > 0) t->pass.packed = trf__take(&cursor, 1, copies);
     return cursor.used;
 }
 
@@ -9949,9 +9949,9 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
 }
 
 /* What the device has decided over the last update. */
-TRF__FN trf_status trf__verdict_of(const trf_trainer *t, trf__verdict *verdict, trf_error *err)
+TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *clip_result, trf_error *err)
 {
-    t->pass.run.backend->download(&t->pass.run, verdict, t->verdict, sizeof *verdict);
+    t->pass.run.backend->download(&t->pass.run, clip_result, t->clip_result, sizeof *clip_result);
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
@@ -9973,7 +9973,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
                                       trf_error *err)
 {
     const trf__layout *layout;
-    trf__verdict verdict;
+    trf__clip_result clip_result;
     int32_t i, n = 0;
     if (matched) *matched = 0;
     TRF__TRY(trf__begin(trainer, "trainer", err));
@@ -9981,11 +9981,11 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
     if (!pattern) return trf__fail_null(err, "pattern");
     TRF__TRY(trf__check_range("frozen", frozen, 0, 1, err));
     TRF__TRY(trf__no_gradients(trainer, err));
-    TRF__TRY(trf__verdict_of(trainer, &verdict, err));
+    TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
     for (i = 0; i < layout->n_params; i++)
         if (trf__fits(pattern, layout->params[i].name)) {
-            if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= verdict.updates;
-            if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += verdict.updates;
+            if (frozen && trainer->frozen[i] == '0') trainer->missed[i] -= clip_result.updates;
+            if (!frozen && trainer->frozen[i] == '1') trainer->missed[i] += clip_result.updates;
             trainer->frozen[i] = frozen ? '1' : '0';
             n++;
         }
@@ -10119,9 +10119,9 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
 {
     const trf__layout *layout = &t->model->layout;
     const trf__run *run = &t->pass.run;
-    int64_t end = layout->n_weights + TRF__SLOTS, begin;
+    int64_t end = layout->n_weights + TRF__TALLIES, begin;
     int32_t i = layout->n_parts;
-    trf_real slots[TRF__SLOTS];
+    trf_real slots[TRF__TALLIES];
     trf_status status;
     *tokens = (double)t->target_rows;
     if (!t->options.all_reduce) return TRF_OK;
@@ -10138,7 +10138,7 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
     run->backend->download(run, slots, t->gradients + layout->n_weights, sizeof slots);
     status = run->backend->sync(run, err);
     if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; }
-    *tokens = trf__slot(slots, TRF__SLOT_TOKENS);
+    *tokens = trf__tally(slots, TRF__TALLY_TOKENS);
     return TRF_OK;
 }
 
@@ -10150,16 +10150,16 @@ TRF__FN void trf__update(const trf_trainer *t)
     trf__clip clip;
     trf__adam adam;
     run.now = (const trf__now *)(const void *)t->pass.device_block;
-    clip.verdict = t->verdict;
+    clip.clip_result = t->clip_result;
     clip.partial = t->partial;
     clip.gradients = t->gradients;
     clip.slots = t->gradients + t->model->layout.n_weights;
     clip.tiles = t->tiles; clip.n_tiles = t->n_tiles;
     clip.clip_norm = o->clip_norm;
     adam.p = t->model->weights; adam.m = t->m; adam.v = t->v; adam.g = t->gradients;
-    adam.copy = t->pass.copies;
+    adam.packed = t->pass.packed;
     adam.tiles = t->tiles; adam.n_tiles = t->n_tiles;
-    adam.verdict = t->verdict;
+    adam.clip_result = t->clip_result;
     adam.beta1 = o->beta1; adam.beta2 = o->beta2; adam.epsilon = o->epsilon; adam.weight_decay = o->weight_decay;
     adam.optimizer = (int)o->optimizer; adam.epsilon_rule = (int)o->epsilon_rule;
     run.backend->clip(&run, &clip);
@@ -10199,13 +10199,13 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
 TRF__COLD
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report, trf_error *err)
 {
-    trf__verdict v;
+    trf__clip_result v;
     const char *blame;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!report) return trf__fail_null(err, "report");
     if (!trainer->updated) return trf__fail(err, TRF_E_STATE, trainer->step, "report", "there was no update yet");
-    TRF__TRY(trf__verdict_of(trainer, &v, err));
+    TRF__TRY(trf__clip_result_of(trainer, &v, err));
     trf__report_means(report, &v.sums, v.source_tokens);
     report->step = trainer->updated;
     report->gradient_norm = v.norm;
@@ -10244,16 +10244,16 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
 /* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
 TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t updates, trf_error *err)
 {
-    trf__verdict verdict;
+    trf__clip_result clip_result;
     if (step < 0 || step > INT64_MAX / 2)
         return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step makes no sense: %lld", (long long)step);
     if (updates < 0 || updates > step)
         return trf__fail(err, TRF_E_STATE, updates, "trf.updates", "expected 0 to %lld updates, got %lld",
                          (long long)step, (long long)updates);
-    TRF__ZERO(verdict);
-    verdict.updates = updates;
+    TRF__ZERO(clip_result);
+    clip_result.updates = updates;
     t->step = step;
-    t->pass.run.backend->upload(&t->pass.run, t->verdict, &verdict, sizeof verdict);
+    t->pass.run.backend->upload(&t->pass.run, t->clip_result, &clip_result, sizeof clip_result);
     return TRF_OK;
 }
 
@@ -10357,7 +10357,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights, const trf_tensor *gradients,
                                     double divisor, trf_step_report *report, trf_error *err)
 {
-    trf_real slots[TRF__SLOTS] = {0};
+    trf_real slots[TRF__TALLIES] = {0};
     const trf__param *p, *end;
     const trf__run *run;
     trf_trainer *t;
@@ -10379,7 +10379,7 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
         run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
         run->backend->upload(run, t->gradients + p[i].offset, gradients[i].data, bytes);
     }
-    trf__slot_add(slots, TRF__SLOT_TOKENS, divisor);
+    trf__tally_add(slots, TRF__TALLY_TOKENS, divisor);
     run->backend->upload(run, t->gradients + updater->model.layout.n_weights, slots, sizeof slots);
     t->pass.now.learning_rate = trf_learning_rate(&t->options, updater->model.config.d_model, t->step + 1);
     run->backend->upload(run, t->pass.device_block, &t->pass.now, sizeof t->pass.now);
@@ -10401,13 +10401,13 @@ TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32
 
 TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates, trf_error *err)
 {
-    trf__verdict verdict;
+    trf__clip_result clip_result;
     if (step) *step = 0;
     if (updates) *updates = 0;
     TRF__TRY(trf__begin(updater, "updater", err));
-    TRF__TRY(trf__verdict_of(&updater->trainer, &verdict, err));
+    TRF__TRY(trf__clip_result_of(&updater->trainer, &clip_result, err));
     if (step) *step = updater->trainer.step;
-    if (updates) *updates = verdict.updates;
+    if (updates) *updates = clip_result.updates;
     return TRF_OK;
 }
 
@@ -12595,7 +12595,7 @@ TRF_API trf_search trf_search_defaults(void)
 //              that a sentence may take, made once and shared by all its hypotheses
 //
 // A token is the decoder's half of >>forward over the live rows, one new token each, with this cache; then every
-// sentence's beam chooses (>>beam) and the rows are lined up again (>>line-up). All of it is the device's: the host
+// sentence's beam chooses (>>beam) and the rows are lined up again (>>next-rows). All of it is the device's: the host
 // asks for tokens, and looks from time to time which sentences still live. One that is done leaves: its beam comes to
 // the host, which reads the answers out of it, and its place goes to one that waits. Memory grows to what the calls
 // bring.
@@ -12622,9 +12622,9 @@ typedef struct trf__hypotheses {
     size_t bytes, device_bytes;
     /* on the device */
     trf__cache cache;                           /* (layers, length * n_rows, 2d), (layers, n_places * area, 2d) */
-    int32_t *ancestors[2];                      /* (n_rows, length), this token's and the next one's */
+    int32_t *backpointers[2];                      /* (n_rows, length), this token's and the next one's */
     trf__lists lists;                           /* (n_rows) what is read next */
-    void *top_room;
+    void *top_scratch;
     char *found;                                /* log-probabilities, then ids, of the candidates of all rows */
     trf__searches there;
     trf__beam *beams;                           /* per place, as are their memory and sources */
@@ -12665,7 +12665,7 @@ struct trf_translator {
 TRF__FN int64_t trf__choices(const trf_search *s, int64_t vocab) { return vocab - 2 - s->ban_unk; }
 
 /* Candidates of a row, at most. */
-TRF__FN int64_t trf__most_candidates(const trf_search *s, int64_t vocab)
+TRF__FN int64_t trf__max_candidates(const trf_search *s, int64_t vocab)
 {
     return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(s, vocab)));
 }
@@ -12685,10 +12685,10 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
 TRF__COLD
 TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s, const trf__run *run)
 {
-    int64_t n = run->backend->fill(run, h->n_places) * s->beam, width = 2 * (int64_t)c->d_model;
-    int64_t length = run->backend->fill(run, h->length);
+    int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * (int64_t)c->d_model;
+    int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__most_candidates(s, c->target_vocab), sizeof(double) + sizeof(int32_t));
+    size_t found = trf__bytes(trf__max_candidates(s, c->target_vocab), sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
     int i, on_host = run->backend->on_host;
@@ -12703,7 +12703,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers, trf__bytes(h->cache.self_layer, run->element));
     h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers,
                                            trf__bytes(h->cache.cross_layer, run->element));
-    for (i = 0; i < 2; i++) h->ancestors[i] = (int32_t *)trf__take(&device, n * h->length, sizeof(int32_t));
+    for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length, sizeof(int32_t));
     l->ids = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->position = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->only = (int32_t *)trf__take(&device, n, sizeof(int32_t));
@@ -12711,8 +12711,8 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
     l->cross = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
-    h->top_room = trf__take(&device, 1, run->backend->top_room(&run->device, n, c->target_vocab,
-                                                               trf__most_candidates(s, c->target_vocab)));
+    h->top_scratch = trf__take(&device, 1, run->backend->top_scratch(&run->device, n, c->target_vocab,
+                                                               trf__max_candidates(s, c->target_vocab)));
     h->found = (char *)trf__take(&device, n, found);
     h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
@@ -12841,11 +12841,11 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 // source.
 
 /* The op that lets all sentences choose, or `begin` of them begin. */
-TRF__FN trf__advance trf__advance_of(const trf_translator *t, int64_t wanted, int32_t begin)
+TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, int32_t begin)
 {
     const trf__hypotheses *h = &t->hypotheses;
     const trf__stack *stack = &t->pass.decoder;
-    trf__advance a;
+    trf__reorder a;
     a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
     a.progress = h->there.progress; a.arrivals = h->there.arrivals;
     a.log_probabilities = (const double *)(const void *)h->found;
@@ -12871,27 +12871,27 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     const trf_config *c = &t->model->config;
     const trf__run *run = &t->pass.run;
     const trf__stack *stack = &t->pass.decoder;
-    trf__advance next = trf__advance_of(t, wanted, 0);
-    trf__ancestors a;
+    trf__reorder next = trf__reorder_of(t, wanted, 0);
+    trf__backpointers a;
     trf__top top;
-    a.to = h->ancestors[at & 1]; a.from = h->ancestors[~at & 1];
+    a.to = h->backpointers[at & 1]; a.from = h->backpointers[~at & 1];
     a.parents = h->lists.parents; a.position = h->lists.position; a.slots = h->lists.slots;
     a.rows = stack->rows; a.stride = h->length;
-    run->backend->ancestors(run, &a);
-    h->cache.ancestors = a.to;
+    run->backend->backpointers(run, &a);
+    h->cache.backpointers = a.to;
     h->cache.stride = h->length;
     TRF__TRY(trf__stack_forward(&t->pass, &t->pass.decoder, err));
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
     top.ids = (int32_t *)(uintptr_t)next.found;
-    top.room = h->top_room;
+    top.room = h->top_scratch;
     top.x = stack->out;
-    top.w = trf__weight(&t->pass, t->pass.layout->whole.generator_w);
-    top.bias = trf__plain(&t->pass, t->pass.layout->whole.generator_b);
+    top.w = trf__weight(&t->pass, t->pass.layout->outer.generator_w);
+    top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     top.banned[0] = c->pad; top.banned[1] = c->bos; top.banned[2] = t->search.ban_unk ? c->unk : -1;
     top.only = h->lists.only; top.eos = c->eos;
     run->backend->top(run, &top);
-    run->backend->advance(run, &next);
+    run->backend->reorder(run, &next);
     return TRF_OK;
 }
 
@@ -13006,15 +13006,15 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
     TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     for (i = 0; i < pass->decoder.n_sublayers; i++) {
         const trf__sublayer *layer = &pass->decoder.sublayers[i];
-        trf__work sub;
-        trf__remember r;
+        trf__operands sub;
+        trf__append_kv r;
         if (layer->is.kind != TRF__CROSS) continue;
-        sub = trf__work_of(pass, &pass->decoder, layer);
+        sub = trf__operands_of(pass, &pass->decoder, layer);
         trf__project_memory(&pass->run, &sub, pass->encoder.out);
         r.cache = trf__act_at(&pass->run, cache->cross, layer->is.layer * cache->cross_layer);
         r.fresh = sub.fresh; r.slots = slots;
         r.rows = sub.memory_rows; r.width = layer->is.memory; r.area = cache->area;
-        pass->run.backend->remember(&pass->run, &r);
+        pass->run.backend->append_kv(&pass->run, &r);
     }
     return TRF_OK;
 }
@@ -13037,7 +13037,7 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals, *end = (char *)(void *)x->prefixes;
     int32_t n = 0, place;
     int64_t rows = 0;
-    trf__advance begin;
+    trf__reorder begin;
     for (place = 0; place < round->n && round->next < round->end; place++)
         if (h->sentence[place] < 0)
             rows = trf__round_arrival(t, round, (const trf__pending *)t->order[round->next++], place, n++, rows);
@@ -13051,12 +13051,12 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     t->pass.cache = &h->cache;
     stack->rows = trf__round_places(t);
     stack->n_cross = round->sources ? h->n_places : 0;
-    stack->most_queries = t->search.beam;
-    stack->most_keys = h->length;
-    stack->most_memory = round->longest_source;
+    stack->max_queries = t->search.beam;
+    stack->max_keys = h->length;
+    stack->max_memory = round->longest_source;
     stack->device = h->lists;
-    begin = trf__advance_of(t, 1, n);
-    run->backend->advance(run, &begin);
+    begin = trf__reorder_of(t, 1, n);
+    run->backend->reorder(run, &begin);
     return TRF_OK;
 }
 
@@ -13117,10 +13117,10 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
     stack->rows = now->rows;
     n_cross = now->n_live;
     *wanted = now->wanted;
-    if (run->backend->ahead > 1) {
-        stack->rows = trf__min64(run->backend->fill(run, n_cross * t->search.beam), trf__round_places(t));
-        n_cross = trf__min64(run->backend->fill(run, n_cross), h->n_places);
-        *wanted = trf__most_candidates(&t->search, t->model->config.target_vocab);
+    if (run->backend->lookahead > 1) {
+        stack->rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam), trf__round_places(t));
+        n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
+        *wanted = trf__max_candidates(&t->search, t->model->config.target_vocab);
     }
     stack->n_self = stack->rows;
     stack->n_cross = round->sources ? n_cross : 0;
@@ -13139,7 +13139,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
     trf_status status = TRF_OK;
     int64_t at, wanted = 1;
     for (at = 0; status == TRF_OK; at++) {
-        int look = at % run->backend->ahead == 0;
+        int look = at % run->backend->lookahead == 0;
         while (look && status == TRF_OK) {
             if (trf__round_admits(round)) status = trf__round_admit(t, round, err);
             if (status == TRF_OK) status = trf__round_look(t, round, &wanted, err);
@@ -13200,7 +13200,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
 
 /* How many sentences of so many source tokens and answers of up to `longest` tokens are searched together: no more
    than their slots and areas have numbers for. */
-TRF__FN int32_t trf__together(const trf_search *s, int64_t tokens, int64_t longest)
+TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t longest)
 {
     int64_t wanted = trf__min64(s->max_sentences, s->max_tokens / (tokens + 1));
     int64_t most = trf__min64(INT32_MAX / (s->beam * (longest + 1)), INT32_MAX / (tokens + 16));
@@ -13220,8 +13220,8 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         int32_t n_source = trf__length_of(round->sources, w->sentence);
         int32_t n_prefix = trf__length_of(round->prefixes, w->sentence), n;
         int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source, n_prefix));
-        n = trf__together(&t->search, tokens, longest);
-        if (round->end > round->first && trf__together(&t->search, w->length, longest) / 2 >= n) break;
+        n = trf__round_fits(&t->search, tokens, longest);
+        if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n) break;
         round->longest = longest;
         round->n = n;
     }
@@ -13320,7 +13320,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     TRF__ZERO(round);
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
                                                     trf__has_source(config) ? 0 : source_tokens));
-    round.n = (int32_t)trf__min64(sentences, trf__together(search, source_tokens, round.longest));
+    round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + eos : 0;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
@@ -13341,7 +13341,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     answers = (int64_t)sentences * search->n_best;
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)), sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
-    fixed = trf__add_size(sizeof(trf_translator), run.backend->copy_bytes(&device, layout.n_weights, 0));
+    fixed = trf__add_size(sizeof(trf_translator), run.backend->packed_bytes(&device, layout.n_weights, 0));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences), sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
@@ -13467,7 +13467,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits at a time */
 
 /* A sequence: beginning, then answer, `limit` ids at most. */
-typedef struct trf__story {
+typedef struct trf__sampled {
     trf_hypothesis answer;
     int32_t *ids;
     double *each;                               /* of the answer's ids and EOS: log-probabilities */
@@ -13475,8 +13475,8 @@ typedef struct trf__story {
     int32_t first;                              /* the first id that is read */
     int32_t read;                               /* rows whose keys and values are in the cache */
     int32_t told;               /* so many ids of the answer have had their text told to the callback */
-    int32_t from;               /* to tell more, decoding begins at this one (>>spoken) */
-} trf__story;
+    int32_t from;               /* to tell more, decoding begins at this one (>>new-text) */
+} trf__sampled;
 
 struct trf_sampler {
     const trf_model *model;
@@ -13487,17 +13487,17 @@ struct trf_sampler {
     int64_t ordinal;                            /* of the batch */
     int64_t n_source;                           /* ids of all sources */
     int64_t rows;                               /* the length of the lists */
-    int64_t together;                           /* sequences that are drawn at a time, at most */
+    int64_t rows_per_step;                           /* sequences that are drawn at a time, at most */
     char *arena, *device_arena, *text;
     int64_t text_capacity;
     trf__lists there, here;
     trf__cache cache;                           /* on the device */
-    trf__act *scores;                           /* (together, vocab) */
-    trf__story *stories;                        /* on the host */
+    trf__act *scores;                           /* (rows_per_step, vocab) */
+    trf__sampled *sampled;                        /* on the host */
     int32_t *sources, *source_lengths;          /* as they came */
     int32_t *ids; double *each;                 /* (count, room), (count, room + 1), outside the arenas: they grow */
     int64_t room;
-    trf_real *logits;                           /* (together, vocab) */
+    trf_real *logits;                           /* (rows_per_step, vocab) */
     double *weights; int32_t *order;            /* (vocab) of one draw */
 };
 
@@ -13575,12 +13575,12 @@ TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t voca
 }
 
 /* The id that is drawn and its log-probability under z alone; -1: z or what may be drawn has no finite maximum. */
-TRF__FN int32_t trf__draw(trf_sampler *g, const trf__story *s, const trf_real *z, double *log_probability)
+TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real *z, double *log_probability)
 {
     const trf_config *c = &g->model->config;
     const trf_sampling *o = &g->sampling;
     int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab;
-    uint64_t number = (uint64_t)g->ordinal + (uint64_t)(s - g->stories);
+    uint64_t number = (uint64_t)g->ordinal + (uint64_t)(s - g->sampled);
     double *w = g->weights, most = -HUGE_VAL, best = -HUGE_VAL, sum = 0, mass = 0, u;
     int32_t id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
     for (i = 0; i < vocab; i++) {
@@ -13612,7 +13612,7 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__story *s, const trf_real *z
     return id;
 }
 
-// >>spoken         the text of an answer that grows
+// >>new-text         the text of an answer that grows
 //
 // A token's text depends on what stands before it: words are joined by a blank, subwords lose theirs where an answer
 // begins. So a few ids before what is new, from `from` on, are decoded with it and without; what the longer text has
@@ -13642,7 +13642,7 @@ TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t t
 }
 
 /* What the text of the answer grows by; all of it, if it has ended. On failure nothing has changed. */
-TRF__FN trf_status trf__spoken(trf_sampler *g, trf__story *s, int ended, const char **text, size_t *bytes,
+TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, const char **text, size_t *bytes,
                                trf_error *err)
 {
     const trf_vocab *v = g->model->target;
@@ -13681,7 +13681,7 @@ TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
 }
 
 /* Room for `room` ids of each sequence. On failure nothing has changed. */
-TRF__FN trf_status trf__stories_room(trf_sampler *g, int64_t room, trf_error *err)
+TRF__FN trf_status trf__sampled_room(trf_sampler *g, int64_t room, trf_error *err)
 {
     const trf_hooks *hooks = &g->sampling.hooks;
     size_t n_ids = trf__bytes(g->count, trf__bytes(room, sizeof *g->ids));
@@ -13695,7 +13695,7 @@ TRF__FN trf_status trf__stories_room(trf_sampler *g, int64_t room, trf_error *er
                          (long long)room, (int)g->count);
     }
     for (i = 0; i < g->count; i++) {
-        trf__story *s = &g->stories[i];
+        trf__sampled *s = &g->sampled[i];
         if (s->n > 0) memcpy(ids + i * room, s->ids, (size_t)s->n * sizeof *ids);
         if (s->each) memcpy(each + i * (room + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
         s->ids = ids + i * room;
@@ -13712,39 +13712,39 @@ TRF__FN trf_status trf__stories_room(trf_sampler *g, int64_t room, trf_error *er
 }
 
 /* The sequence goes on with an id, or ends; the callback is told. On failure nothing has changed. */
-TRF__FN trf_status trf__go_on(trf_sampler *g, trf__story *s, int32_t id, double log_probability, trf_error *err)
+TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id, double log_probability, trf_error *err)
 {
     int eos = id == g->model->config.eos;
     const char *text = "";
     size_t bytes = 0;
     trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH : TRF_ENDED_NOT_YET;
     trf_status status = TRF_OK;
-    if (s->n >= g->room) TRF__TRY(trf__stories_room(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
+    if (s->n >= g->room) TRF__TRY(trf__sampled_room(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
     if (!eos) s->ids[s->n++] = id;
-    if (g->sampling.token) status = trf__spoken(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes, err);
+    if (g->sampling.token) status = trf__new_text(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes, err);
     if (status != TRF_OK) { s->n -= !eos; return status; }
     s->each[s->answer.n] = log_probability;
     s->answer.n = s->n - s->n_begin;
     s->answer.ended = ended;
     s->answer.score = s->answer.log_probability += log_probability;
     s->first = trf__window_first(s->n, trf__window(g));
-    if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->stories), id, text, bytes);
+    if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->sampled), id, text, bytes);
     return TRF_OK;
 }
 
 /* Rows that are read together: so few that no product is CBLAS's. */
-TRF__FN int64_t trf__rows_together(const trf_config *c) { return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS; }
+TRF__FN int64_t trf__rows_per_pass(const trf_config *c) { return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS; }
 
 /* Lines up rows that have not been read of sequences that live, from number *next on: up to `most`, and with `last`
    the last ones too. Returns the number of sequences; a span notes which. */
-TRF__FN int64_t trf__line_stories(trf_sampler *g, int32_t *next, int last, int64_t most)
+TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
     trf__stack *stack = &g->pass.decoder;
     int64_t rows = 0, n = 0, k, todo = 0;
-    stack->most_queries = 1;
+    stack->max_queries = 1;
     for (; *next < g->count && rows < most; ++*next) {
-        const trf__story *s = &g->stories[*next];
+        const trf__sampled *s = &g->sampled[*next];
         trf__span *span = &l->self[n], *cross = &l->cross[n];
         if (s->answer.ended != TRF_ENDED_NOT_YET || (todo = s->n - s->first + last - s->read) <= 0) continue;
         span->sentence = *next;
@@ -13760,15 +13760,15 @@ TRF__FN int64_t trf__line_stories(trf_sampler *g, int32_t *next, int last, int64
         *cross = *span;
         cross->key = (int32_t)(*next * g->cache.area);
         cross->n_key = s->n_source;
-        stack->most_queries = trf__max64(stack->most_queries, span->n_query);
+        stack->max_queries = trf__max64(stack->max_queries, span->n_query);
         n++;
         if (span->n_query < todo) break;                /* the rest of it comes next */
     }
     stack->rows = rows;
     stack->n_self = n;
     stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
-    stack->most_keys = g->cache.self_area;
-    stack->most_memory = g->cache.area;
+    stack->max_keys = g->cache.self_area;
+    stack->max_memory = g->cache.area;
     stack->device = g->there;
     return n;
 }
@@ -13787,21 +13787,21 @@ TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
     trf__shape shape = trf__shape_of(g->pass.arena, &g->pass.limits, g->device_arena, g->count);
     shape.decoder_rows = g->pass.decoder.rows;
     shape.cache_rows = g->rows;
-    shape.cache_length = g->together;
+    shape.cache_length = g->rows_per_step;
     shape.cache_area = g->cache.area;
     shape.cache_self_area = g->cache.self_area;
     return trf__run_list(&g->pass.run, &shape, trf__issue_logits, g, err);
 }
 
 /* Reads what sequences that live have not read yet, but for their last rows; or, with `last`, those, and draws. */
-TRF__FN trf_status trf__read_stories(trf_sampler *g, int last, trf_error *err)
+TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
 {
     trf__pass *pass = &g->pass;
     const trf__run *run = &pass->run;
     trf__stack *stack = &pass->decoder;
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
-    while ((n = trf__line_stories(g, &next, last, last ? g->together : trf__rows_together(pass->config))) > 0) {
+    while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step : trf__rows_per_pass(pass->config))) > 0) {
         trf_status status;
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) - (char *)(void *)g->here.ids));
@@ -13813,14 +13813,14 @@ TRF__FN trf_status trf__read_stories(trf_sampler *g, int last, trf_error *err)
         if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
         TRF__TRY(run->backend->sync(run, err));
         for (i = 0; i < n; i++) {
-            trf__story *s = &g->stories[g->here.self[i].sentence];
+            trf__sampled *s = &g->sampled[g->here.self[i].sentence];
             double log_probability = 0;
             int32_t first = s->first, id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
             if (id < 0)
-                return trf__fail(err, TRF_E_NONFINITE, s - g->stories, "logits", "sequence %lld, token %d of the "
+                return trf__fail(err, TRF_E_NONFINITE, s - g->sampled, "logits", "sequence %lld, token %d of the "
                                  "answer: a logit is infinite or not a number, or no token may be drawn",
-                                 (long long)(s - g->stories), (int)s->answer.n);
-            if (last) TRF__TRY(trf__go_on(g, s, id, log_probability, err));
+                                 (long long)(s - g->sampled), (int)s->answer.n);
+            if (last) TRF__TRY(trf__append_drawn(g, s, id, log_probability, err));
             s->read = s->first == first ? g->here.self[i].n_key : 0;    /* else all positions have moved */
         }
     }
@@ -13858,11 +13858,11 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     g->cache.cross_layer = g->count * g->cache.area * width;
     g->cache.self = trf__take_acts(&device, pass, layers, g->cache.self_layer);
     g->cache.cross = trf__take_acts(&device, pass, layers, g->cache.cross_layer);
-    g->scores = trf__take_acts(&device, pass, g->together, vocab);
-    g->stories = (trf__story *)trf__take(&host, g->count, sizeof(trf__story));
+    g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    g->sampled = (trf__sampled *)trf__take(&host, g->count, sizeof(trf__sampled));
     g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
     g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
-    g->logits = trf__take_reals(&host, g->together, vocab);
+    g->logits = trf__take_reals(&host, g->rows_per_step, vocab);
     g->weights = (double *)trf__take(&host, vocab, sizeof(double));
     g->order = (int32_t *)trf__take(&host, vocab, sizeof(int32_t));
     g->bytes = host.used;
@@ -13914,7 +13914,7 @@ TRF__FN int32_t trf__story_limit(const trf_sampler *g, int32_t n)
 /* Checks the targets, and what they need: rows that are read together, ids, and places for keys and values.
    begins: how many ids of each are its beginning; NULL: all. */
 TRF__COLD
-TRF__FN trf_status trf__stories_check(trf_sampler *g, const trf_sequences *target, const int32_t *begins, int32_t n,
+TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target, const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *room, trf_error *err)
 {
     trf_config c = g->model->config;
@@ -13935,18 +13935,18 @@ TRF__FN trf_status trf__stories_check(trf_sampler *g, const trf_sequences *targe
         most = window + 1;
     }
     g->cache.self_area = trf__round_up(most, 16);
-    need->target_rows = trf__min64(rows, trf__rows_together(&c));
+    need->target_rows = trf__min64(rows, trf__rows_per_pass(&c));
     need->longest = trf__max64(need->longest, most);
     return TRF_OK;
 }
 
 /* Checks a batch and makes room for it. */
 TRF__COLD
-TRF__FN trf_status trf__stories_reserve(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
+TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->model->config;
-    int64_t most, room = 0, together = trf__rows_together(c);
+    int64_t most, room = 0, together = trf__rows_per_pass(c);
     int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
@@ -13954,13 +13954,13 @@ TRF__FN trf_status trf__stories_reserve(trf_sampler *g, const trf_sequences *sou
         TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source", &need.source_rows,
                                  &need.longest, err));
     g->cache.area = trf__round_up(need.longest, 16);
-    TRF__TRY(trf__stories_check(g, target, begins, n, &need, &room, err));
+    TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &room, err));
     most = trf__max64(g->cache.self_area, g->cache.area);
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings", "%d sequences of up to %lld tokens are too many", (int)n,
                          (long long)most);
-    g->together = trf__min64(trf__min64(n, together), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
-    need.target_rows = trf__max64(g->together, need.target_rows);
+    g->rows_per_step = trf__min64(trf__min64(n, together), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
+    need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
     need.sentences = n;
     TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
@@ -13974,19 +13974,19 @@ TRF__FN trf_status trf__stories_reserve(trf_sampler *g, const trf_sequences *sou
                          "no memory for the %llu bytes that %d sequences of %lld tokens need",
                          (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n, (long long)most);
     trf__sampler_layout(g);
-    if (n > 0) memset(g->stories, 0, (size_t)n * sizeof *g->stories);
-    return trf__stories_room(g, room, err);
+    if (n > 0) memset(g->sampled, 0, (size_t)n * sizeof *g->sampled);
+    return trf__sampled_room(g, room, err);
 }
 
 /* Writes the batch down. Returns the rows of the sources, whose slots are lined up. */
-TRF__FN int64_t trf__stories_write(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
+TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
                                    const int32_t *begins)
 {
     const trf_config *c = &g->model->config;
     int64_t row = 0, at = 0, k;
     int32_t i;
     for (i = 0; i < g->count; at += trf__length_of(target, i++)) {
-        trf__story *s = &g->stories[i];
+        trf__sampled *s = &g->sampled[i];
         TRF__ZERO(*s);
         s->n = trf__length_of(target, i);
         s->n_begin = begins ? begins[i] : s->n;
@@ -14017,15 +14017,15 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
     trf_status status;
     trf__sampler_free(g);
     g->ordinal = batch->ordinal;
-    status = trf__stories_reserve(g, source, &batch->target, begins, err);
+    status = trf__sampled_reserve(g, source, &batch->target, begins, err);
     if (status == TRF_OK) {
-        int64_t rows = trf__stories_write(g, source, &batch->target, begins);
+        int64_t rows = trf__sampled_write(g, source, &batch->target, begins);
         g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots, (size_t)rows * sizeof(int32_t));
     }
     if (status == TRF_OK && source)
         status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources, g->source_lengths, g->count, err);
     g->pass.encoder.rows = g->pass.encoder.n_self = 0;
-    if (status == TRF_OK) status = trf__read_stories(g, 0, err);
+    if (status == TRF_OK) status = trf__read_sampled(g, 0, err);
     if (status != TRF_OK) trf__sampler_free(g);
     return status;
 }
@@ -14050,10 +14050,10 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
     TRF__TRY(trf__has_begun(sampler, err));
     for (;; budget--) {
-        for (i = n = 0; i < sampler->count; i++) n += sampler->stories[i].answer.ended == TRF_ENDED_NOT_YET;
+        for (i = n = 0; i < sampler->count; i++) n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
         if (budget == 0 || n == 0) break;
-        TRF__TRY(trf__read_stories(sampler, 0, err));     /* of those whose window has moved */
-        TRF__TRY(trf__read_stories(sampler, 1, err));
+        TRF__TRY(trf__read_sampled(sampler, 0, err));     /* of those whose window has moved */
+        TRF__TRY(trf__read_sampled(sampler, 1, err));
     }
     if (live) *live = n;
     return TRF_OK;
@@ -14061,7 +14061,7 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
 
 TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence)
 {
-    return sampler && sequence >= 0 && sequence < sampler->count ? &sampler->stories[sequence].answer : NULL;
+    return sampler && sequence >= 0 && sequence < sampler->count ? &sampler->sampled[sequence].answer : NULL;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -14536,7 +14536,7 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
-    if (pass->layout->whole.generator_w < 0)
+    if (pass->layout->outer.generator_w < 0)
         return trf__fail(err, TRF_E_STATE, -1, "kind", "this model has neither a generator nor a head");
     rows = states ? states->shape[0] : 0;
     TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
@@ -14730,7 +14730,7 @@ TRF__FN int trf_os_hold(const char *path, int fd) { (void)path; (void)fd; return
 
 // >>regular-files  whole reads and writes
 
-enum { TRF__IO_MOST = 1 << 30 };        /* bytes in one call: some systems refuse 2^31 */
+enum { TRF__MAX_IO = 1 << 30 };        /* bytes in one call: some systems refuse 2^31 */
 
 /* errno of a call that failed; a call that forgot to set it still counts as failed. */
 TRF__FN int trf__errno(void) { return errno ? errno : EIO; }
@@ -14749,7 +14749,7 @@ TRF__FN int trf__read_all(int fd, void *to, size_t bytes, size_t *got)
 {
     *got = 0;
     while (*got < bytes) {
-        size_t part = bytes - *got < TRF__IO_MOST ? bytes - *got : (size_t)TRF__IO_MOST;
+        size_t part = bytes - *got < TRF__MAX_IO ? bytes - *got : (size_t)TRF__MAX_IO;
         int64_t n;
         errno = 0;
         n = TRF_OS(read)(fd, (char *)to + *got, part);
@@ -14765,7 +14765,7 @@ TRF__FN int trf__write_all(int fd, const void *from, size_t bytes)
 {
     size_t done = 0;
     while (done < bytes) {
-        size_t part = bytes - done < TRF__IO_MOST ? bytes - done : (size_t)TRF__IO_MOST;
+        size_t part = bytes - done < TRF__MAX_IO ? bytes - done : (size_t)TRF__MAX_IO;
         int64_t n;
         errno = 0;
         n = TRF_OS(write)(fd, (const char *)from + done, part);
@@ -15829,10 +15829,10 @@ TRF__FN trf__out trf__out_of(const char *prefix, const char *name, const char *d
     return out;
 }
 
-/* Writes notes, each with trf__note, the same ones at each call. */
+/* Writes notes, each with trf__add_metadata, the same ones at each call. */
 typedef void (*trf__notes)(trf__text *text, const void *of);
 
-TRF__FN void trf__note(trf__text *text, const char *key, const char *value)
+TRF__FN void trf__add_metadata(trf__text *text, const char *key, const char *value)
 {
     trf__put(text, ",");
     trf__put_string(text, key);
@@ -16039,10 +16039,10 @@ TRF__FN trf__destination trf__to_path(const char *path)
 }
 
 /* Texts of the caller's: `of` is the list key, value, ..., NULL. */
-TRF__FN void trf__note_texts(trf__text *notes, const void *of)
+TRF__FN void trf__metadata_texts(trf__text *notes, const void *of)
 {
     const char *const *texts = (const char *const *)of;
-    for (; texts && *texts; texts += 2) trf__note(notes, texts[0], texts[1]);
+    for (; texts && *texts; texts += 2) trf__add_metadata(notes, texts[0], texts[1]);
 }
 
 TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_error *err)
@@ -16112,7 +16112,7 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
         items[i] = &tensors[i];
     }
     if (!status) status = trf__file_unique(NULL, items, n, "tensor", tensors, sizeof *tensors, err);
-    if (!status) status = trf__file_write(hooks, &to, out, n, trf__note_texts, metadata, err);
+    if (!status) status = trf__file_write(hooks, &to, out, n, trf__metadata_texts, metadata, err);
     trf__free(hooks, (void *)items, room);
     trf__free(hooks, out, bytes);
     return status;
@@ -16261,18 +16261,18 @@ enum { TRF__FORMAT = 4, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 static const char *const trf__kind_names[3] = {"words", "characters", "sentencepiece"};
 
-TRF__FN void trf__note_int(trf__text *notes, const char *key, int64_t value)
+TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
 {
     char text[TRF__NOTE_SIZE];
     snprintf(text, sizeof text, "%lld", (long long)value);
-    trf__note(notes, key, text);
+    trf__add_metadata(notes, key, text);
 }
 
-TRF__FN void trf__note_real(trf__text *notes, const char *key, double value)
+TRF__FN void trf__metadata_real(trf__text *notes, const char *key, double value)
 {
     char text[TRF__NOTE_SIZE];
     trf__print_real(text, sizeof text, value, 17);
-    trf__note(notes, key, text);
+    trf__add_metadata(notes, key, text);
 }
 
 /* Number `key` of the metadata, real or whole and of so many bytes: missing or malformed is an error. */
@@ -16297,8 +16297,8 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
 /* A field of a table as a note, and back into its own type. Half of one is 0 in every type but double. */
 #define TRF__IS_REAL(type) ((type)0.5 != 0)
 #define TRF__NOTE_FIELD(prefix, object, type, field, stored) \
-    if ((stored) && TRF__IS_REAL(type)) trf__note_real(notes, prefix #field, (double)(object)->field); \
-    else if (stored) trf__note_int(notes, prefix #field, (int64_t)(object)->field);
+    if ((stored) && TRF__IS_REAL(type)) trf__metadata_real(notes, prefix #field, (double)(object)->field); \
+    else if (stored) trf__metadata_int(notes, prefix #field, (int64_t)(object)->field);
 #define TRF__READ_FIELD(prefix, object, type, field, stored) \
     if ((stored) && (stored) <= format) { \
         double real = 0; \
@@ -16627,7 +16627,7 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     trf_model *model;
     trf_status status;
     TRF__TRY(trf__read_config(file, options, &config, err));
-    TRF__TRY(trf__model_frame(&model, &config, err));
+    TRF__TRY(trf__model_without_weights(&model, &config, err));
     trf__find_wrapper(file);
     status = trf__match_tensors(file, model, trf__is_checkpoint(file), err);
     if (status == TRF_OK) status = trf__model_weights(model, err);
@@ -16733,25 +16733,25 @@ TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t siz
 }
 
 TRF__COLD
-TRF__FN void trf__note_content(trf__text *notes, const trf_model *model, const char *content)
+TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content)
 {
     const trf_config *c = &model->config;
     int32_t i;
-    trf__note(notes, "format", "pt");
-    trf__note_int(notes, "trf.format", TRF__FORMAT);
-    trf__note(notes, "trf.version", TRF_VERSION);
-    trf__note(notes, "trf.content", content);
-    if (model->source) trf__note(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
-    if (model->target) trf__note(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
+    trf__add_metadata(notes, "format", "pt");
+    trf__metadata_int(notes, "trf.format", TRF__FORMAT);
+    trf__add_metadata(notes, "trf.version", TRF_VERSION);
+    trf__add_metadata(notes, "trf.content", content);
+    if (model->source) trf__add_metadata(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
+    if (model->target) trf__add_metadata(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
 #define TRF__X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
     TRF__CONFIG_FIELDS(TRF__X)
 #undef TRF__X
-    for (i = 0; i < model->n_metadata; i++) trf__note(notes, model->metadata[i].key, model->metadata[i].value);
+    for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key, model->metadata[i].value);
 }
 
-TRF__FN void trf__note_model(trf__text *notes, const void *model)
+TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
 {
-    trf__note_content(notes, (const trf_model *)model, "model");
+    trf__metadata_content(notes, (const trf_model *)model, "model");
 }
 
 TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
@@ -16765,7 +16765,7 @@ TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, t
     trf__clear(err);
     if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
     TRF__TRY(trf__check_weights(weights, err));
-    return trf__write_model(model, NULL, NULL, trf__note_model, model, &to, weights, err);
+    return trf__write_model(model, NULL, NULL, trf__metadata_model, model, &to, weights, err);
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
@@ -16782,7 +16782,7 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__check_weights(weights, err));
     TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
-    return trf__write_model(model, NULL, NULL, trf__note_model, model, &to, weights, err);
+    return trf__write_model(model, NULL, NULL, trf__metadata_model, model, &to, weights, err);
 }
 
 // >>checkpoint     a model, and everything needed to go on with the same bits
@@ -16816,27 +16816,27 @@ TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
 typedef struct trf__resume { const trf_trainer *trainer; const trf_corpus *corpus; int64_t updates; } trf__resume;
 
 TRF__COLD
-TRF__FN void trf__note_checkpoint(trf__text *notes, const void *of)
+TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
 {
     const trf__resume *resume = (const trf__resume *)of;
     const trf_trainer *trainer = resume->trainer;
     const trf__layout *layout = &trainer->model->layout;
     char key[TRF__KEY_SIZE];
     int32_t i;
-    trf__note_content(notes, trainer->model, "checkpoint");
-    trf__note_int(notes, "trf.step", trainer->step);
-    trf__note_int(notes, "trf.updates", resume->updates);
-    if (strchr(trainer->frozen, '1')) trf__note(notes, "trf.frozen", trainer->frozen);
+    trf__metadata_content(notes, trainer->model, "checkpoint");
+    trf__metadata_int(notes, "trf.step", trainer->step);
+    trf__metadata_int(notes, "trf.updates", resume->updates);
+    if (strchr(trainer->frozen, '1')) trf__add_metadata(notes, "trf.frozen", trainer->frozen);
     for (i = 0; i < layout->n_params; i++)
         if (trainer->missed[i] != 0 || trainer->frozen[i] == '1') {
             trf__missed_key(key, sizeof key, &layout->params[i]);
-            trf__note_int(notes, key, trainer->missed[i]);
+            trf__metadata_int(notes, key, trainer->missed[i]);
         }
     if (resume->corpus) {
         trf_place place = trf__resume_place(trainer, resume->corpus);
-        trf__note_int(notes, "trf.corpus.fingerprint", (int64_t)place.corpus);
-        trf__note_int(notes, "trf.corpus.epoch", place.epoch);
-        trf__note_int(notes, "trf.corpus.batch", place.batch);
+        trf__metadata_int(notes, "trf.corpus.fingerprint", (int64_t)place.corpus);
+        trf__metadata_int(notes, "trf.corpus.epoch", place.epoch);
+        trf__metadata_int(notes, "trf.corpus.batch", place.batch);
     }
 #define TRF__X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
     TRF__TRAIN_FIELDS(TRF__X)
@@ -16847,13 +16847,13 @@ TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_c
                                          const trf__destination *to, trf_error *err)
 {
     trf__resume of;
-    trf__verdict verdict;
+    trf__clip_result clip_result;
     TRF__TRY(trf__no_gradients(trainer, err));
-    TRF__TRY(trf__verdict_of(trainer, &verdict, err));
+    TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
     of.trainer = trainer;
     of.corpus = corpus;
-    of.updates = verdict.updates;
-    return trf__write_model(trainer->model, trainer->m, trainer->v, trf__note_checkpoint, &of, to, TRF_WEIGHTS_FULL,
+    of.updates = clip_result.updates;
+    return trf__write_model(trainer->model, trainer->m, trainer->v, trf__metadata_checkpoint, &of, to, TRF_WEIGHTS_FULL,
                             err);
 }
 
@@ -17112,14 +17112,14 @@ TRF__FN double trf__get_double(const int32_t *words)
 typedef struct trf__session { const trf_sampler *g; int64_t sum, format; } trf__session;
 
 TRF__COLD
-TRF__FN void trf__note_session(trf__text *notes, const void *of)
+TRF__FN void trf__metadata_session(trf__text *notes, const void *of)
 {
     const trf__session *session = (const trf__session *)of;
-    trf__note(notes, "trf.content", "generator");
-    trf__note_int(notes, "trf.generator", session->format);
-    trf__note(notes, "trf.version", TRF_VERSION);
-    trf__note_int(notes, "trf.ordinal", session->g->ordinal);
-    trf__note_int(notes, "trf.weights", session->sum);
+    trf__add_metadata(notes, "trf.content", "generator");
+    trf__metadata_int(notes, "trf.generator", session->format);
+    trf__add_metadata(notes, "trf.version", TRF_VERSION);
+    trf__metadata_int(notes, "trf.ordinal", session->g->ordinal);
+    trf__metadata_int(notes, "trf.weights", session->sum);
 #define TRF__X(type, field, low, high, stored) \
     TRF__NOTE_FIELD("trf.sampling.", &session->g->sampling, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)
@@ -17142,7 +17142,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *g, const char *path, trf_
     hooks = &g->sampling.hooks;
     count = g->count;
     for (n = 1 + 6 * count + g->n_source, i = 0; i < count; i++)
-        n += g->stories[i].n + 2 * trf__scored(&g->stories[i].answer);
+        n += g->sampled[i].n + 2 * trf__scored(&g->sampled[i].answer);
     words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
     if (!words)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session"),
@@ -17150,8 +17150,8 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *g, const char *path, trf_
     words[0] = (int32_t)count;
     ids = words + 1 + 6 * count;
     if (g->n_source > 0) memcpy(ids, g->sources, (size_t)g->n_source * sizeof *ids);
-    for (ids += g->n_source, i = 0; i < count; ids += g->stories[i++].n) {
-        const trf__story *s = &g->stories[i];
+    for (ids += g->n_source, i = 0; i < count; ids += g->sampled[i++].n) {
+        const trf__sampled *s = &g->sampled[i];
         words[1 + i] = g->source_lengths[i];
         words[1 + count + i] = s->n;
         words[1 + 2 * count + i] = s->n_begin;
@@ -17160,15 +17160,15 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *g, const char *path, trf_
         memcpy(ids, s->ids, (size_t)s->n * sizeof *ids);
     }
     for (i = 0; i < count; i++) {
-        const trf_hypothesis *answer = &g->stories[i].answer;
+        const trf_hypothesis *answer = &g->sampled[i].answer;
         int64_t k, scored = trf__scored(answer);
         for (k = 0; k < scored; k++, ids += 2) trf__put_double(ids, answer->log_probabilities[k]);
     }
     out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
     session.g = g;
-    session.format = count > 0 && !g->stories[0].answer.log_probabilities ? 1 : (int)TRF__SESSION;  /* as it came */
+    session.format = count > 0 && !g->sampled[0].answer.log_probabilities ? 1 : (int)TRF__SESSION;  /* as it came */
     status = trf__weights_sum(g->model, &session.sum, err);
-    if (status == TRF_OK) status = trf__file_write(hooks, &to, &out, 1, trf__note_session, &session, err);
+    if (status == TRF_OK) status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session, &session, err);
     trf__free(hooks, words, (size_t)out.bytes);
     return trf__name_file(status, path, err);
 }
@@ -17237,7 +17237,7 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     status = trf__sampler_start(g, &batch, lengths + 2 * count, err);
     if (status != TRF_OK) g->sampling = before;
     for (scores = batch.target.ids + ids[1], i = 0; i < g->count; i++) {
-        trf__story *s = &g->stories[i];
+        trf__sampled *s = &g->sampled[i];
         s->answer.score = s->answer.log_probability = trf__get_double(words + 1 + 4 * count + 2 * i);
         if (lengths[3 * count + i]) s->answer.ended = TRF_ENDED_EOS;
         if (format < 2) { s->answer.log_probabilities = NULL; continue; }
@@ -19250,13 +19250,13 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 // >>blocks         the ops as public functions on the caller's tensors
 //
 // Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
-// fail. Then it brings its tensors to the device (trf__guest) and, when the op is done, takes the outputs back; where
+// fail. Then it brings its tensors to the device (trf__staged) and, when the op is done, takes the outputs back; where
 // the device's memory is the host's, both do nothing. The context keeps what an op needs besides: spans, positions
 // and room, which grow and are used again. Forward and backward share their checks.
 // -----------------------------------------------------------------------------------------------
 
 /* Memory of the host, and its copy on the device; `back`: the copy returns after the op. */
-typedef struct trf__guest { void *host, *device; size_t bytes; int back; } trf__guest;
+typedef struct trf__staged { void *host, *device; size_t bytes; int back; } trf__staged;
 enum {
     TRF__GUESTS = 18,                   /* more than any block brings: backward of multi-head attention 15 */
     TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
@@ -19264,7 +19264,7 @@ enum {
 
 struct trf_context {
     trf__run run;
-    trf__guest guests[TRF__GUESTS];
+    trf__staged guests[TRF__GUESTS];
     int n_guests, no_room;                  /* no_room: one found no memory */
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, and their groups */
@@ -19316,7 +19316,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
 TRF__FN void *trf__bring(trf_context *c, void *host, size_t bytes, char use)
 {
     const trf__run *run = &c->run;
-    trf__guest *guest = &c->guests[c->n_guests];
+    trf__staged *guest = &c->guests[c->n_guests];
     if (!host || run->backend->on_host) return host;
     if (c->n_guests == TRF__GUESTS) { c->no_room = 1; return NULL; }
     guest->host = host;
@@ -19335,13 +19335,13 @@ TRF__FN trf_real *trf__guest_of(trf_context *c, const trf_tensor *tensor, char u
     return (trf_real *)trf__bring(c, tensor ? tensor->data : NULL, bytes, use);
 }
 
-TRF__FN trf__act *trf__act_guest(trf_context *c, const trf_tensor *tensor, char use)
+TRF__FN trf__act *trf__act_staged(trf_context *c, const trf_tensor *tensor, char use)
 {
     return (trf__act *)(void *)trf__guest_of(c, tensor, use);
 }
 
 /* The caller's ids, lengths and targets are const. */
-TRF__FN const int32_t *trf__list_guest(trf_context *c, const int32_t *list, int64_t n)
+TRF__FN const int32_t *trf__list_staged(trf_context *c, const int32_t *list, int64_t n)
 {
     return (const int32_t *)trf__bring(c, (void *)(uintptr_t)list, trf__bytes(n, sizeof *list), 'i');
 }
@@ -19454,10 +19454,10 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
             trf__position_row(context->table + p * d, p + options->position_offset, d, (int)options->positions);
         e.table = (trf_real *)trf__bring(context, context->table, trf__bytes(longest * d, sizeof(trf_real)), 'i');
     }
-    e.y = trf__act_guest(context, y, 'o');
+    e.y = trf__act_staged(context, y, 'o');
     e.weight = trf__guest_of(context, weight, 'i');
-    e.ids = trf__list_guest(context, x->ids, rows);
-    e.at.position = trf__list_guest(context, context->ints, rows);
+    e.ids = trf__list_staged(context, x->ids, rows);
+    e.at.position = trf__list_staged(context, context->ints, rows);
     e.rows = rows; e.d = d; e.scale = (trf_real)options->scale;
     TRF__TRY(trf__guests_ready(context, err));
     if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * d;
@@ -19490,13 +19490,13 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
     TRF__ZERO(e);
     e.groups.n = trf__group_rows(context->ints + rows, context->ints + 2 * rows, x->ids, rows);
-    e.groups.rows = trf__list_guest(context, context->ints + rows, rows);
-    e.groups.first = trf__list_guest(context, context->ints + 2 * rows, rows + 1);
+    e.groups.rows = trf__list_staged(context, context->ints + rows, rows);
+    e.groups.first = trf__list_staged(context, context->ints + 2 * rows, rows + 1);
     e.dweight = trf__guest_of(context, dweight, 'a');
     e.dtable = trf__guest_of(context, dlearned, 'a');
-    e.dy = trf__act_guest(context, dy, 'i');
-    e.ids = trf__list_guest(context, x->ids, rows);
-    e.at.position = trf__list_guest(context, context->ints, rows);
+    e.dy = trf__act_staged(context, dy, 'i');
+    e.ids = trf__list_staged(context, x->ids, rows);
+    e.at.position = trf__list_staged(context, context->ints, rows);
     e.rows = rows; e.d = d; e.vocab = dweight->shape[0]; e.scale = (trf_real)options->scale;
     TRF__TRY(trf__guests_ready(context, err));
     if (dlearned) {
@@ -19527,7 +19527,7 @@ TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
 {
     trf__mat m;
     m.plain = trf__guest_of(c, w, 'i');
-    m.copy = NULL;
+    m.packed = NULL;
     m.row = 0;
     return m;
 }
@@ -19542,8 +19542,8 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
     TRF__TRY(trf__weight_check(weight, "weight", &out, in, err));
     TRF__TRY(trf__shape_check(y, "y", x->shape[0], out, err));
     if (bias) TRF__TRY(trf__shape_check(bias, "bias", out, -1, err));
-    l.y = trf__act_guest(context, y, 'o');
-    l.x = trf__act_guest(context, x, 'i');
+    l.y = trf__act_staged(context, y, 'o');
+    l.x = trf__act_staged(context, x, 'i');
     l.w = trf__mat_of(context, weight);
     l.b = trf__guest_of(context, bias, 'i');
     l.rows = x->shape[0]; l.out = out; l.in = in;
@@ -19568,12 +19568,12 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
     TRF__TRY(trf__shape_check(dweight, "dweight", out, in, err));
     if (dx) TRF__TRY(trf__shape_check(dx, "dx", rows, in, err));
     if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, -1, err));
-    l.dx = trf__act_guest(context, dx, 'o');
-    l.dy = trf__act_guest(context, dy, 'i');
+    l.dx = trf__act_staged(context, dx, 'o');
+    l.dy = trf__act_staged(context, dy, 'i');
     l.w = trf__mat_of(context, weight);
     l.rows = rows; l.out = out; l.in = in; l.add = 0;
     dw = trf__dw_of(trf__guest_of(context, dweight, 'a'), trf__guest_of(context, dbias, 'a'), l.dy,
-                    trf__act_guest(context, x, 'i'), rows, out, in, 0);
+                    trf__act_staged(context, x, 'i'), rows, out, in, 0);
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->linear_dw(&context->run, &dw, 1);
     if (dx) context->run.backend->linear_dx(&context->run, &l);
@@ -19599,7 +19599,7 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
     TRF__TRY(trf__shape_check(bias, "bias", n.d, -1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
     if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
-    n.x = trf__act_guest(context, x, 'i'); n.y = trf__act_guest(context, y, 'o');
+    n.x = trf__act_staged(context, x, 'i'); n.y = trf__act_staged(context, y, 'o');
     n.gain = trf__guest_of(context, gain, 'i'); n.bias = trf__guest_of(context, bias, 'i');
     n.stats = trf__guest_of(context, saved, 'o');
     n.epsilon = epsilon;
@@ -19625,9 +19625,9 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
     TRF__TRY(trf__shape_check(dgain, "dgain", n.d, -1, err));
     TRF__TRY(trf__shape_check(dbias, "dbias", n.d, -1, err));
     TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
-    n.s = trf__act_guest(context, x, 'i'); n.stats = trf__guest_of(context, saved, 'i');
+    n.s = trf__act_staged(context, x, 'i'); n.stats = trf__guest_of(context, saved, 'i');
     n.gain = trf__guest_of(context, gain, 'i'); n.epsilon = epsilon;
-    n.dy = trf__act_guest(context, dy, 'i'); n.ds = trf__act_guest(context, dx, 'o');
+    n.dy = trf__act_staged(context, dy, 'i'); n.ds = trf__act_staged(context, dx, 'o');
     n.dgain = trf__guest_of(context, dgain, 'a'); n.dbias = trf__guest_of(context, dbias, 'a');
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->norm_gradient(&context->run, &n);
@@ -19674,15 +19674,15 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         span->sentence = i;
         *queries += n_query;
         *keys += n_key;
-        a->most_queries = trf__max64(a->most_queries, n_query);
-        a->most_keys = trf__max64(a->most_keys, n_key);
+        a->max_queries = trf__max64(a->max_queries, n_query);
+        a->max_keys = trf__max64(a->max_keys, n_key);
     }
     a->n_spans = shape->count;
     a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads); a->causal = shape->mask == TRF_CAUSAL;
     return TRF_OK;
 }
 
-TRF__FN const trf__span *trf__spans_guest(trf_context *c, int64_t n)
+TRF__FN const trf__span *trf__spans_staged(trf_context *c, int64_t n)
 {
     return (const trf__span *)trf__bring(c, c->spans, trf__bytes(n, sizeof *c->spans), 'i');
 }
@@ -19699,7 +19699,7 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *
     TRF__TRY(trf__shape_check(v, "v", keys, d, err));
     a->ldq = a->ldk = d;
     if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1, err));
-    return context->run.backend->reserve(&context->run, a->most_keys, a->d_head, 0, err);
+    return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, err);
 }
 
 /* `saved` of a forward pass may be NULL: then what would be saved goes into the context's room. */
@@ -19710,18 +19710,18 @@ TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *save
     return trf__room_for(&context->run, &context->room,
                          trf__add_size(trf__bytes(numbers, sizeof(trf_real)), 64), err);
 }
-TRF__FN trf_real *trf__saved_guest(trf_context *context, const trf_tensor *saved, char use)
+TRF__FN trf_real *trf__saved_staged(trf_context *context, const trf_tensor *saved, char use)
 {
     return saved ? trf__guest_of(context, saved, use) : (trf_real *)context->room.memory;
 }
 
-TRF__FN void trf__attention_guests(trf_context *c, trf__attention_in *a, const trf_tensor *q, const trf_tensor *k,
+TRF__FN void trf__attention_staged(trf_context *c, trf__attention_in *a, const trf_tensor *q, const trf_tensor *k,
                                    const trf_tensor *v)
 {
-    a->q = trf__act_guest(c, q, 'i');
-    a->k = trf__act_guest(c, k, 'i');
-    a->v = trf__act_guest(c, v, 'i');
-    a->spans = trf__spans_guest(c, a->n_spans);
+    a->q = trf__act_staged(c, q, 'i');
+    a->k = trf__act_staged(c, k, 'i');
+    a->v = trf__act_staged(c, v, 'i');
+    a->spans = trf__spans_staged(c, a->n_spans);
 }
 
 TRF__COLD
@@ -19733,8 +19733,8 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
     TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
     TRF__TRY(trf__shape_check(out, "out", q->shape[0], q->shape[1], err));
-    trf__attention_guests(context, &a.in, q, k, v);
-    a.out = trf__act_guest(context, out, 'o');
+    trf__attention_staged(context, &a.in, q, k, v);
+    a.out = trf__act_staged(context, out, 'o');
     a.stats = trf__guest_of(context, saved, 'o');
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->attention(&context->run, &a);
@@ -19774,7 +19774,7 @@ TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor 
     TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__attention_args(context, &in, q, k, k, shape, NULL, err));
     TRF__TRY(trf__probabilities_check(context, &in, out, err));
-    trf__attention_guests(context, &in, q, k, k);
+    trf__attention_staged(context, &in, q, k, k);
     maps = trf__guest_of(context, out, 'o');
     TRF__TRY(trf__guests_ready(context, err));
     trf__probabilities_of(context, &in, maps);
@@ -19799,12 +19799,12 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     TRF__TRY(trf__shape_check(dv, "dv", keys, d, err));
     TRF__TRY(trf__shape_check(dout, "dout", queries, d, err));
     TRF__TRY(trf__shape_check(out, "out", queries, d, err));
-    trf__attention_guests(context, &a.in, q, k, v);
-    a.dq = trf__act_guest(context, dq, 'o');
-    a.dk = trf__act_guest(context, dk, 'o');
-    a.dv = trf__act_guest(context, dv, 'o');
-    a.dout = trf__act_guest(context, dout, 'i');
-    a.out = trf__act_guest(context, out, 'i');
+    trf__attention_staged(context, &a.in, q, k, v);
+    a.dq = trf__act_staged(context, dq, 'o');
+    a.dk = trf__act_staged(context, dk, 'o');
+    a.dv = trf__act_staged(context, dv, 'o');
+    a.dout = trf__act_staged(context, dout, 'i');
+    a.out = trf__act_staged(context, out, 'i');
     a.stats = trf__guest_of(context, saved, 'i');
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->attention_gradient(&context->run, &a);
@@ -19814,8 +19814,8 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 
 // >>blocks-multi-head attention with its four projections
 
-/* saved of multi-head attention: wide, inner, stats, memory, in this order (see >>sublayers). There is always room
-   for 3d columns of `wide` and for `memory`, though no attention needs both: one formula for all. */
+/* saved of multi-head attention: projected, hidden, stats, memory, in this order (see >>sublayers). There is always
+   room for 3d columns of `projected` and for `memory`, though no attention needs both: one formula for all. */
 TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
 {
     int64_t queries = trf__times(trf__times(4, query_rows), d_model);
@@ -19833,7 +19833,7 @@ TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, t
 }
 
 /* Checks everything the two directions share. */
-TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, const trf_tensor *x,
+TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *sub, const trf_tensor *x,
                                          const trf_tensor *memory, const trf_attention_params *params,
                                          const trf_attention_shape *shape, const trf_tensor *saved, int forward,
                                          trf_error *err)
@@ -19848,25 +19848,25 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__work *sub, c
     sub->d = d;
     saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
     TRF__TRY(trf__saved_check(context, saved, saved_numbers, forward, err));
-    return context->run.backend->reserve(&context->run, sub->attention.most_keys, sub->attention.d_head, 0, err);
+    return context->run.backend->reserve(&context->run, sub->attention.max_keys, sub->attention.d_head, 0, err);
 }
 
 /* Brings weights and spans, and lays `saved` out. */
 TRF__COLD
-TRF__FN void trf__multi_head_guests(trf_context *context, trf__work *sub, int self,
+TRF__FN void trf__multi_head_staged(trf_context *context, trf__operands *sub, int self,
                                     const trf_attention_params *params, const trf_tensor *saved, char use)
 {
     int64_t numbers = sub->rows * sub->d;
-    trf_real *kept = trf__saved_guest(context, saved, use);
+    trf_real *kept = trf__saved_staged(context, saved, use);
     sub->in_w = trf__mat_of(context, &params->in_weight);
     sub->out_w = trf__mat_of(context, &params->out_weight);
     sub->in_b = trf__guest_of(context, &params->in_bias, 'i');
     sub->out_b = trf__guest_of(context, &params->out_bias, 'i');
-    sub->attention.spans = trf__spans_guest(context, sub->attention.n_spans);
+    sub->attention.spans = trf__spans_staged(context, sub->attention.n_spans);
     if (!kept) return;
     sub->stats = kept + 4 * numbers;
-    sub->wide = (trf__act *)(void *)kept;
-    sub->inner = (trf__act *)(void *)(kept + 3 * numbers);
+    sub->projected = (trf__act *)(void *)kept;
+    sub->hidden = (trf__act *)(void *)(kept + 3 * numbers);
     if (!self)
         sub->memory = (trf__act *)(void *)(sub->stats + trf_attention_saved(sub->rows, sub->attention.heads));
     sub->fresh = sub->memory;
@@ -19883,17 +19883,17 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
                                             const trf_tensor *memory, const trf_attention_params *params,
                                             const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
 {
-    trf__work sub;
+    trf__operands sub;
     trf__act *out;
     const trf__act *in, *m;
     TRF__TRY(trf__begin(context, "context", err));
     memory = trf__other_memory(x, memory);
     TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, 1, err));
     TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
-    trf__multi_head_guests(context, &sub, !memory, params, saved, 'o');
-    out = trf__act_guest(context, y, 'o');
-    in = trf__act_guest(context, x, 'i');
-    m = trf__act_guest(context, memory, 'i');
+    trf__multi_head_staged(context, &sub, !memory, params, saved, 'o');
+    out = trf__act_staged(context, y, 'o');
+    in = trf__act_staged(context, x, 'i');
+    m = trf__act_staged(context, memory, 'i');
     TRF__TRY(trf__guests_ready(context, err));
     trf__attention_forward(&context->run, &sub, out, in, m);
     return trf__guests_leave(context, TRF_OK, err);
@@ -19905,7 +19905,7 @@ TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, 
                                                           const trf_attention_params *params,
                                                           const trf_attention_shape *shape, trf_error *err)
 {
-    trf__work sub;
+    trf__operands sub;
     trf__attention_in attention;
     const trf__act *in, *m;
     trf_real *maps;
@@ -19913,9 +19913,9 @@ TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, 
     memory = trf__other_memory(x, memory);
     TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, NULL, 1, err));
     TRF__TRY(trf__probabilities_check(context, &sub.attention, out, err));
-    trf__multi_head_guests(context, &sub, !memory, params, NULL, 'o');
-    in = trf__act_guest(context, x, 'i');
-    m = trf__act_guest(context, memory, 'i');
+    trf__multi_head_staged(context, &sub, !memory, params, NULL, 'o');
+    in = trf__act_staged(context, x, 'i');
+    m = trf__act_staged(context, memory, 'i');
     maps = trf__guest_of(context, out, 'o');
     TRF__TRY(trf__guests_ready(context, err));
     trf__attention_project(&context->run, &sub, in, m);
@@ -19925,15 +19925,15 @@ TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, 
 }
 
 #if !defined(TRF_NO_TRAIN)
-/* Room for the gradients of wide, inner and memory. */
-TRF__FN trf_status trf__work_room(trf_context *context, trf__work *sub, int64_t wide, int64_t inner, int64_t memory,
+/* Scratch for the gradients of projected, hidden and memory. */
+TRF__FN trf_status trf__take_gradients(trf_context *context, trf__operands *sub, int64_t wide, int64_t inner, int64_t memory,
                                  trf_error *err)
 {
     TRF__TRY(trf__room_for(&context->run, &context->room,
                            trf__bytes(wide + inner + memory, context->run.element), err));
-    sub->dwide = (trf__act *)context->room.memory;
-    sub->dinner = trf__act_at(&context->run, sub->dwide, wide);
-    sub->dmemory = trf__act_at(&context->run, sub->dinner, inner);
+    sub->dprojected = (trf__act *)context->room.memory;
+    sub->dhidden = trf__act_at(&context->run, sub->dprojected, wide);
+    sub->dmemory = trf__act_at(&context->run, sub->dhidden, inner);
     return TRF_OK;
 }
 
@@ -19945,7 +19945,7 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
                                                      const trf_attention_shape *shape, const trf_tensor *saved,
                                                      trf_error *err)
 {
-    trf__work sub;
+    trf__operands sub;
     trf__act *out, *dm;
     const trf__act *in, *m, *dout;
     TRF__TRY(trf__begin(context, "context", err));
@@ -19956,18 +19956,18 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
     TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
     if (memory && (dmemory || sub.memory_rows > 0))
         TRF__TRY(trf__shape_check(dmemory, "dmemory", sub.memory_rows, sub.d, err));
-    TRF__TRY(trf__work_room(context, &sub, 3 * sub.rows * sub.d, sub.rows * sub.d,
+    TRF__TRY(trf__take_gradients(context, &sub, 3 * sub.rows * sub.d, sub.rows * sub.d,
                            memory ? 2 * sub.memory_rows * sub.d : 0, err));
-    trf__multi_head_guests(context, &sub, !memory, params, saved, 'i');
+    trf__multi_head_staged(context, &sub, !memory, params, saved, 'i');
     sub.d_in_w = trf__guest_of(context, &dparams->in_weight, 'a');
     sub.d_in_b = trf__guest_of(context, &dparams->in_bias, 'a');
     sub.d_out_w = trf__guest_of(context, &dparams->out_weight, 'a');
     sub.d_out_b = trf__guest_of(context, &dparams->out_bias, 'a');
-    out = trf__act_guest(context, dx, 'o');
-    dm = trf__act_guest(context, memory ? dmemory : NULL, 'o');
-    dout = trf__act_guest(context, dy, 'i');
-    in = trf__act_guest(context, x, 'i');
-    m = trf__act_guest(context, memory, 'i');
+    out = trf__act_staged(context, dx, 'o');
+    dm = trf__act_staged(context, memory ? dmemory : NULL, 'o');
+    dout = trf__act_staged(context, dy, 'i');
+    in = trf__act_staged(context, x, 'i');
+    m = trf__act_staged(context, memory, 'i');
     TRF__TRY(trf__guests_ready(context, err));
     trf__attention_backward(&context->run, &sub, out, dm, 0, dout, in, m);
     return trf__guests_leave(context, TRF_OK, err);
@@ -19976,11 +19976,11 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 
 // >>blocks-feed-forward
 
-/* saved: wide, then inner. */
+/* saved: projected, then hidden. */
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return trf__times(trf__times(2, rows), d_ff); }
 
 TRF__COLD
-TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__work *sub, const trf_tensor *x,
+TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__operands *sub, const trf_tensor *x,
                                            const trf_feed_forward_params *p, trf_activation activation,
                                            const trf_tensor *saved, int forward, trf_error *err)
 {
@@ -19997,11 +19997,11 @@ TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__work *sub,
     return trf__saved_check(context, saved, trf_feed_forward_saved(sub->rows, sub->f), forward, err);
 }
 
-TRF__FN void trf__feed_forward_guests(trf_context *context, trf__work *sub, const trf_feed_forward_params *p,
+TRF__FN void trf__feed_forward_staged(trf_context *context, trf__operands *sub, const trf_feed_forward_params *p,
                                       const trf_tensor *saved, char use)
 {
-    sub->wide = (trf__act *)(void *)trf__saved_guest(context, saved, use);
-    sub->inner = trf__act_at(&context->run, sub->wide, sub->rows * sub->f);
+    sub->projected = (trf__act *)(void *)trf__saved_staged(context, saved, use);
+    sub->hidden = trf__act_at(&context->run, sub->projected, sub->rows * sub->f);
     sub->in_w = trf__mat_of(context, &p->w1); sub->in_b = trf__guest_of(context, &p->b1, 'i');
     sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__guest_of(context, &p->b2, 'i');
 }
@@ -20011,15 +20011,15 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
                                     const trf_feed_forward_params *params, trf_activation activation,
                                     trf_tensor *saved, trf_error *err)
 {
-    trf__work sub;
+    trf__operands sub;
     trf__act *out;
     const trf__act *in;
     TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 1, err));
     TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
-    trf__feed_forward_guests(context, &sub, params, saved, 'o');
-    out = trf__act_guest(context, y, 'o');
-    in = trf__act_guest(context, x, 'i');
+    trf__feed_forward_staged(context, &sub, params, saved, 'o');
+    out = trf__act_staged(context, y, 'o');
+    in = trf__act_staged(context, x, 'i');
     TRF__TRY(trf__guests_ready(context, err));
     trf__feed_forward(&context->run, &sub, out, in);
     return trf__guests_leave(context, TRF_OK, err);
@@ -20032,7 +20032,7 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
                                              const trf_feed_forward_params *params, trf_activation activation,
                                              const trf_tensor *saved, trf_error *err)
 {
-    trf__work sub, same;
+    trf__operands sub, same;
     trf__act *out;
     const trf__act *in, *dout;
     TRF__TRY(trf__begin(context, "context", err));
@@ -20041,13 +20041,13 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
     TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
     /* gradients have those shapes */
     TRF__TRY(trf__feed_forward_check(context, &same, x, dparams, activation, saved, 0, err));
-    TRF__TRY(trf__work_room(context, &sub, sub.rows * sub.f, sub.rows * sub.f, 0, err));
-    trf__feed_forward_guests(context, &sub, params, saved, 'i');
+    TRF__TRY(trf__take_gradients(context, &sub, sub.rows * sub.f, sub.rows * sub.f, 0, err));
+    trf__feed_forward_staged(context, &sub, params, saved, 'i');
     sub.d_in_w = trf__guest_of(context, &dparams->w1, 'a'); sub.d_in_b = trf__guest_of(context, &dparams->b1, 'a');
     sub.d_out_w = trf__guest_of(context, &dparams->w2, 'a'); sub.d_out_b = trf__guest_of(context, &dparams->b2, 'a');
-    out = trf__act_guest(context, dx, 'o');
-    dout = trf__act_guest(context, dy, 'i');
-    in = trf__act_guest(context, x, 'i');
+    out = trf__act_staged(context, dx, 'o');
+    dout = trf__act_staged(context, dy, 'i');
+    in = trf__act_staged(context, x, 'i');
     TRF__TRY(trf__guests_ready(context, err));
     trf__feed_forward_backward(&context->run, &sub, out, dout, in);
     return trf__guests_leave(context, TRF_OK, err);
@@ -20062,7 +20062,7 @@ TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err
 }
 
 /* The dropout of one op; `now` is the caller's, until the guests leave. */
-TRF__FN trf__drop trf__dropout_guest(trf_context *c, const trf_dropout *dropout, trf__now *now)
+TRF__FN trf__drop trf__dropout_staged(trf_context *c, const trf_dropout *dropout, trf__now *now)
 {
     TRF__ZERO(*now);
     if (!dropout) return trf__drop_of(0, 0);
@@ -20086,10 +20086,10 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
     n.rows = x->shape[0];
     TRF__TRY(trf__shape_check(sub, "sub", n.rows, n.d, err));
     TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
-    n.s = trf__act_guest(context, y, 'o');
-    n.x = trf__act_guest(context, x, 'i');
-    n.sub = trf__act_guest(context, sub, 'i');
-    n.drop = trf__dropout_guest(context, dropout, &now);
+    n.s = trf__act_staged(context, y, 'o');
+    n.x = trf__act_staged(context, x, 'i');
+    n.sub = trf__act_staged(context, sub, 'i');
+    n.drop = trf__dropout_staged(context, dropout, &now);
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->add_norm(&context->run, &n);
     return trf__guests_leave(context, TRF_OK, err);
@@ -20109,10 +20109,10 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
     n.rows = dy->shape[0];
     TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
     TRF__TRY(trf__shape_check(dsub, "dsub", n.rows, n.d, err));
-    n.ds = trf__act_guest(context, dx, 'o');
-    n.dsub = trf__act_guest(context, dsub, 'o');
-    n.dy = trf__act_guest(context, dy, 'i');
-    n.drop = trf__dropout_guest(context, dropout, &now);
+    n.ds = trf__act_staged(context, dx, 'o');
+    n.dsub = trf__act_staged(context, dsub, 'o');
+    n.dy = trf__act_staged(context, dy, 'i');
+    n.drop = trf__dropout_staged(context, dropout, &now);
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->norm_gradient(&context->run, &n);
     return trf__guests_leave(context, TRF_OK, err);
@@ -20140,7 +20140,7 @@ TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
     l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
-    l->room = trf__take(&cursor, 1, c->run.backend->loss_room(&c->run.device, l->rows, l->vocab, l->d, 0));
+    l->room = trf__take(&cursor, 1, c->run.backend->loss_scratch(&c->run.device, l->rows, l->vocab, l->d, 0));
     return cursor.used;
 }
 
@@ -20182,10 +20182,10 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->smoothing_pad);
     TRF__TRY(trf__room_for(&context->run, &context->room, trf__loss_layout(context, &l, 0), err));
     trf__loss_layout(context, &l, 1);
-    l.targets = trf__list_guest(context, targets, l.rows);
-    l.dx = trf__act_guest(context, dx, 'o');
+    l.targets = trf__list_staged(context, targets, l.rows);
+    l.dx = trf__act_staged(context, dx, 'o');
     l.dw = trf__guest_of(context, dweight, 'a'); l.db = trf__guest_of(context, dbias, 'a');
-    l.x = trf__act_guest(context, x, 'i');
+    l.x = trf__act_staged(context, x, 'i');
     l.w = trf__mat_of(context, weight); l.bias = trf__guest_of(context, bias, 'i');
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->cross_entropy(&context->run, &l);
@@ -20627,7 +20627,7 @@ TRF__FN void *trf__cuda_stream(const trf__run *run) { (void)run; return (void *)
 
 /* A multiple of an eighth of the power of two above, so that few shapes are left. Long lists are not worth it: their
    asking hides behind the work. */
-TRF__FN int64_t trf__cuda_fill(const trf__run *, int64_t n)
+TRF__FN int64_t trf__cuda_padded(const trf__run *, int64_t n)
 {
     int64_t power = 8;
     while (power < n) power *= 2;
@@ -20677,7 +20677,7 @@ TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
 }
 
 /* What has been recorded has not happened yet: it is played for the first time. */
-TRF__FN int trf__cuda_asked(const trf__run *run, int whole)
+TRF__FN int trf__cuda_end_list(const trf__run *run, int whole)
 {
     trf__cuda *cuda = trf__cuda_of(run);
     trf__on_device here(run->device.index);
@@ -20702,7 +20702,7 @@ TRF__FN size_t trf__cuda_element(const trf_device *device)
 }
 
 /* Copies are the weights in 16 bits. */
-TRF__FN size_t trf__cuda_copy_bytes(const trf_device *device, int64_t n_weights, int)
+TRF__FN size_t trf__cuda_packed_bytes(const trf_device *device, int64_t n_weights, int)
 {
     return device->precision == TRF_PRECISION_BF16 ? trf__bytes(n_weights, sizeof(trf__bf16)) : 0;
 }
@@ -20711,7 +20711,7 @@ TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
 {
     int64_t n = j->out * j->in;
     trf__launch(run, "pack", trf__tiles_of(n), trf__gpu_convert<trf__bf16, float>,
-                (trf__bf16 *)j->copies + j->offset, j->weights + j->offset, n);
+                (trf__bf16 *)j->packed + j->offset, j->weights + j->offset, n);
 }
 
 // >>cuda-dropout
@@ -20840,7 +20840,7 @@ TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_grad
 TRF__FN const void *trf__weights_at(const trf__run *run, const trf__mat *w, int64_t further)
 {
     if (run->element == sizeof(float)) return w->plain + further;
-    return (const trf__bf16 *)w->copy + further;
+    return (const trf__bf16 *)w->packed + further;
 }
 
 /* y = x w^T + b, in floats where `wide`, else as activations are; a bias in 16 bits is among the copies. */
@@ -21165,7 +21165,7 @@ TRF__DEVICE void trf__mma(float d[4], const uint32_t a[4], const uint32_t b[2])
 }
 
 /* Four matrices (8, 8) turned: lanes 8 i .. 8 i + 7 point at the rows of matrix i. */
-TRF__DEVICE void trf__load_turned(uint32_t r[4], const trf__bf16 *row)
+TRF__DEVICE void trf__load_transposed(uint32_t r[4], const trf__bf16 *row)
 {
     uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -21254,7 +21254,7 @@ TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], cons
                           trf__bf16_pair(right[0], right[1]), trf__bf16_pair(right[2], right[3]) };
         for (int c = 0; c < D / 16 && j * 16 < n; c++) {
             uint32_t b[4];
-            trf__load_turned(b, tile + j * 16 * (D + 8) + c * 16);
+            trf__load_transposed(b, tile + j * 16 * (D + 8) + c * 16);
             trf__mma(out[2 * c], a, b);
             trf__mma(out[2 * c + 1], a, b + 2);
         }
@@ -21355,7 +21355,7 @@ TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j
 
 TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
 {
-    trf__launch_heads(run, "attention", a, a->in.most_queries, TRF__OF_WIDTH(a, trf__gpu_mma_attention),
+    trf__launch_heads(run, "attention", a, a->in.max_queries, TRF__OF_WIDTH(a, trf__gpu_mma_attention),
                       TRF__OF_ACT(run, trf__gpu_attention));
 }
 
@@ -21384,7 +21384,7 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
 
 TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
 {
-    trf__launch(run, "attention_weights", a->in.most_queries, TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
+    trf__launch(run, "attention_weights", a->in.max_queries, TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -21620,9 +21620,9 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__at
 
 TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
-    trf__launch_heads(run, "attention_gradient", a, a->in.most_queries, TRF__OF_WIDTH(a, trf__gpu_mma_dq),
+    trf__launch_heads(run, "attention_gradient", a, a->in.max_queries, TRF__OF_WIDTH(a, trf__gpu_mma_dq),
                       TRF__OF_ACT(run, trf__gpu_attention_dq));
-    trf__launch_heads(run, "attention_gradient", a, a->in.most_keys, TRF__OF_WIDTH(a, trf__gpu_mma_dkv),
+    trf__launch_heads(run, "attention_gradient", a, a->in.max_keys, TRF__OF_WIDTH(a, trf__gpu_mma_dkv),
                       TRF__OF_ACT(run, trf__gpu_attention_dkv));
 }
 
@@ -21822,7 +21822,7 @@ TRF__FN size_t trf__cuda_loss_cut(void *room, const trf_device *device, int64_t 
     return cursor.used;
 }
 
-TRF__FN size_t trf__cuda_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int)
+TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int)
 {
     trf__act *logits;
     int32_t *hit;
@@ -21881,7 +21881,7 @@ TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int3
     sums.nll = trf__block_sum(sums.nll, room);
     sums.correct = trf__block_sum(sums.correct, room);
     sums.tokens = trf__block_sum(sums.tokens, room);
-    if (threadIdx.x == 0) trf__loss_told(&l, now, &sums);
+    if (threadIdx.x == 0) trf__store_loss(&l, now, &sums);
 }
 
 TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
@@ -21947,8 +21947,8 @@ TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *room)
     return -1;
 }
 
-/* One block: the verdict. */
-TRF__KERNEL void trf__gpu_verdict(trf__clip j)
+/* One block: the clip_result. */
+TRF__KERNEL void trf__gpu_decide_clipping(trf__clip j)
 {
     TRF__SHARED(double, room, TRF__CUDA_WARPS);
     double sum = 0;
@@ -21956,13 +21956,13 @@ TRF__KERNEL void trf__gpu_verdict(trf__clip j)
     for (int64_t t = threadIdx.x; t < j.n_tiles; t += TRF__CUDA_THREADS) sum += j.partial[t];
     sum = trf__block_sum(sum, room);
     if (!trf__is_finite(sum)) bad = trf__gpu_bad_tile(&j, room);
-    if (threadIdx.x == 0) trf__judge(&j, sum, bad);
+    if (threadIdx.x == 0) trf__decide_clipping(&j, sum, bad);
 }
 
 TRF__FN void trf__cuda_clip(const trf__run *run, const trf__clip *j)
 {
     trf__launch(run, "clip", j->n_tiles, trf__gpu_squares, *j);
-    trf__launch(run, "clip", 1, trf__gpu_verdict, *j);
+    trf__launch(run, "clip", 1, trf__gpu_decide_clipping, *j);
 }
 
 /* beta old + (1 - beta) x */
@@ -21975,9 +21975,9 @@ TRF__DEVICE float trf__gpu_mean(float old, float x, double beta)
 TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
 {
     TRF__SHARED(trf__adam_job, job, 1);
-    const float most = (float)TRF__MOST_GRADIENT;
+    const float most = (float)TRF__MAX_GRADIENT;
     float rate, v_scale, inside, outside, least_root, scale1, scale2;
-    if (a.verdict->skipped) return;
+    if (a.clip_result->skipped) return;
     for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
         int decay = a.tiles[t].decay;
         float l2, shrink;
@@ -21996,7 +21996,7 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
             moved = fmaf(rate, m / moved, fmaf(shrink, p, p));
             if (!(moved - moved < 1)) moved = p;            /* infinity - infinity is not less */
             a.p[i] = moved;
-            if (a.copy) trf__narrow((trf__bf16 *)a.copy + i, moved);
+            if (a.packed) trf__narrow((trf__bf16 *)a.packed + i, moved);
             a.m[i] = m; a.v[i] = v;
         }
         __syncthreads();                /* before the next tile's job */
@@ -22032,7 +22032,7 @@ TRF__FN size_t trf__cuda_top_cut(void *room, int64_t rows, int64_t vocab, int64_
     return cursor.used;
 }
 
-TRF__FN size_t trf__cuda_top_room(const trf_device *, int64_t rows, int64_t vocab, int64_t n)
+TRF__FN size_t trf__cuda_top_scratch(const trf_device *, int64_t rows, int64_t vocab, int64_t n)
 {
     trf__top_parts parts;
     return trf__cuda_top_cut(NULL, rows, vocab, n, &parts);
@@ -22119,44 +22119,44 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
 }
 
 /* A block a row, a thread a token of its past. */
-TRF__KERNEL void trf__gpu_ancestors(trf__ancestors j)
+TRF__KERNEL void trf__gpu_backpointers(trf__backpointers j)
 {
     for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
         for (int32_t i = (int32_t)threadIdx.x; i <= j.position[r]; i += (int32_t)blockDim.x)
             j.to[r * j.stride + i] = i < j.position[r] ? j.from[j.parents[r] * j.stride + i] : j.slots[r];
 }
 
-TRF__FN void trf__cuda_ancestors(const trf__run *run, const trf__ancestors *j)
+TRF__FN void trf__cuda_backpointers(const trf__run *run, const trf__backpointers *j)
 {
-    trf__launch<128>(run, "ancestors", j->rows, trf__gpu_ancestors, *j);
+    trf__launch<128>(run, "backpointers", j->rows, trf__gpu_backpointers, *j);
 }
 
 /* A block a row. */
-template <class A> TRF__KERNEL void trf__gpu_remember(trf__remember j)
+template <class A> TRF__KERNEL void trf__gpu_append_kv(trf__append_kv j)
 {
     for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
         for (int64_t c = threadIdx.x; c < j.width && j.slots[r] >= 0; c += blockDim.x)
             ((A *)(void *)j.cache)[j.slots[r] * j.width + c] = ((const A *)(const void *)j.fresh)[r * j.width + c];
 }
 
-TRF__FN void trf__cuda_remember(const trf__run *run, const trf__remember *j)
+TRF__FN void trf__cuda_append_kv(const trf__run *run, const trf__append_kv *j)
 {
-    trf__launch<128>(run, "remember", j->rows, TRF__OF_ACT(run, trf__gpu_remember), *j);
+    trf__launch<128>(run, "append_kv", j->rows, TRF__OF_ACT(run, trf__gpu_append_kv), *j);
 }
 
-// >>cuda-advance
+// >>cuda-reorder
 
 /* One block, a thread a sentence: each runs its search; its rows are behind those of lower threads. */
-TRF__KERNEL void trf__gpu_advance(trf__advance a)
+TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
 {
     TRF__SHARED(int32_t, rows, TRF__CUDA_THREADS);
-    trf__progress now = trf__advance_from(&a);
+    trf__progress now = trf__reorder_from(&a);
     int32_t end = a.progress->n_live + a.begin;
     for (int32_t k0 = now.n_live; k0 < end; k0 += TRF__CUDA_THREADS) {
         int32_t k = k0 + (int32_t)threadIdx.x, live = 0, place = 0, before = 0, number = now.n_live, row = now.rows;
         if (k < end) {
             before = a.begin ? 0 : a.starts[k];
-            place = trf__advance_sentence(&a, k);
+            place = trf__reorder_sentence(&a, k);
             live = a.beams[place].live;
         }
         rows[threadIdx.x] = live;
@@ -22167,17 +22167,17 @@ TRF__KERNEL void trf__gpu_advance(trf__advance a)
             now.rows += rows[t];
         }
         __syncthreads();                /* all have read their place before anybody takes another's */
-        if (live > 0) trf__advance_rows(&a, place, number, row, before, now.at);
+        if (live > 0) trf__reorder_rows(&a, place, number, row, before, now.at);
     }
-    for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS) trf__advance_nobody(&a, r);
+    for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS) trf__reorder_nobody(&a, r);
     for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS) a.cross[k].n_query = 0;
     __syncthreads();                    /* all have read how far it was */
     if (threadIdx.x == 0) *a.progress = now;
 }
 
-TRF__FN void trf__cuda_advance(const trf__run *run, const trf__advance *a)
+TRF__FN void trf__cuda_reorder(const trf__run *run, const trf__reorder *a)
 {
-    trf__launch(run, "advance", 1, trf__gpu_advance, *a);
+    trf__launch(run, "reorder", 1, trf__gpu_reorder, *a);
 }
 
 // >>cuda-state
@@ -22192,7 +22192,7 @@ TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
     if (e == cudaSuccess && n > 0 && device->index >= n)
         return trf__fail(err, TRF_E_BACKEND, -1, "device.index",
                          "this machine has %d CUDA devices, got number %d", n, device->index);
-    if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_ancestors);
+    if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_backpointers);
     (void)cudaGetLastError();
     if (e != cudaSuccess || n == 0)
         return trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA device %d cannot be used: %s",

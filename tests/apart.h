@@ -102,7 +102,7 @@ static void apart_see(const void *p)
 }
 #define ON(pointer)  apart_see(pointer)
 #define ROWS(at)     do { ON((at).sentence); ON((at).position); } while (0)
-#define MAT(w)       do { ON((w).plain); ON((w).copy); } while (0)
+#define MAT(w)       do { ON((w).plain); ON((w).packed); } while (0)
 #define KEYS(in)     do { ON((in).q); ON((in).k); ON((in).v); ON((in).spans); ON((in).key_rows); } while (0)
 static void see_embed(const trf__embed *j) { ON(j->y); ON(j->weight); ON(j->table); ON(j->ids); ROWS(j->at); }
 static void see_linear(const trf__linear *j) { ON(j->y); ON(j->x); MAT(j->w); ON(j->b); }
@@ -123,17 +123,17 @@ static void see_top(const trf__top *j)
 {
     ON(j->log_probabilities); ON(j->ids); ON(j->room); ON(j->x); MAT(j->w); ON(j->bias); ON(j->only);
 }
-static void see_ancestors(const trf__ancestors *j)
+static void see_backpointers(const trf__backpointers *j)
 {
     ON(j->to); ON(j->from); ON(j->parents); ON(j->position); ON(j->slots);
 }
-static void see_remember(const trf__remember *j) { ON(j->cache); ON(j->fresh); ON(j->slots); }
-static void see_advance(const trf__advance *j)
+static void see_append_kv(const trf__append_kv *j) { ON(j->cache); ON(j->fresh); ON(j->slots); }
+static void see_reorder(const trf__reorder *j)
 {
     ON(j->beams); ON(j->live); ON(j->starts); ON(j->sources); ON(j->progress); ON(j->log_probabilities); ON(j->found);
     ON(j->ids); ON(j->parents); ON(j->position); ON(j->only); ON(j->slots); ON(j->self); ON(j->cross);
 }
-static void see_pack(const trf__pack *j) { ON(j->copies); ON(j->weights); }
+static void see_pack(const trf__pack *j) { ON(j->packed); ON(j->weights); }
 #if !defined(TRF_NO_TRAIN)
 static void see_embed_gradient(const trf__embed_gradient *j)
 {
@@ -153,11 +153,11 @@ static void see_norm_gradient(const trf__norm_gradient *j)
 static void see_pool_gradient(const trf__pool *j) { see_pool(j); }
 static void see_clip(const trf__clip *j)
 {
-    ON(j->verdict); ON(j->partial); ON(j->gradients); ON(j->slots); ON(j->tiles);
+    ON(j->clip_result); ON(j->partial); ON(j->gradients); ON(j->slots); ON(j->tiles);
 }
 static void see_adam(const trf__adam *j)
 {
-    ON(j->p); ON(j->m); ON(j->v); ON(j->copy); ON(j->g); ON(j->tiles); ON(j->verdict);
+    ON(j->p); ON(j->m); ON(j->v); ON(j->packed); ON(j->g); ON(j->tiles); ON(j->clip_result);
 }
 #endif
 
@@ -384,19 +384,19 @@ static int64_t apart_fill(const trf__run *run, int64_t n)
     return apart.fills ? trf__round_up(n, apart.fills) : n;
 }
 static int apart_replay(const trf__run *run, const trf__shape *shape) { return apart.cpu->replay(run, shape); }
-static int apart_asked(const trf__run *run, int whole) { return apart.cpu->asked(run, whole); }
+static int apart_asked(const trf__run *run, int whole) { return apart.cpu->end_list(run, whole); }
 static size_t apart_element(const trf_device *device) { return apart.cpu->element(device); }
 static size_t apart_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied)
 {
-    return apart.cpu->loss_room(device, rows, vocab, d, copied);
+    return apart.cpu->loss_scratch(device, rows, vocab, d, copied);
 }
 static size_t apart_top_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
 {
-    return apart.cpu->top_room(device, rows, vocab, n);
+    return apart.cpu->top_scratch(device, rows, vocab, n);
 }
 static size_t apart_copy_bytes(const trf_device *device, int64_t n_weights, int training)
 {
-    return apart.cpu->copy_bytes(device, n_weights, training && !apart.trains_on_copies);
+    return apart.cpu->packed_bytes(device, n_weights, training && !apart.trains_on_copies);
 }
 
 /* Every field in its order, so that a new one is not left to the CPU. */

@@ -322,7 +322,7 @@ GPU_QUIET static void gpu_load_turned(uint32_t r[4], const void *row, int line)
                     << k * 16;
 }
 #define trf__mma(d, a, b)           gpu_mma((d), (a), (b), __LINE__)
-#define trf__load_turned(r, row)    gpu_load_turned((r), (row), __LINE__)
+#define trf__load_transposed(r, row)    gpu_load_turned((r), (row), __LINE__)
 #define trf__quick_exp              expf
 
 /* -----------------------------------------------------------------------------------------------

@@ -164,16 +164,16 @@ every group of a loss is the first @@ ops @@ trf__cpu_cross_entropy @@
     first && job.row0 == 0 @@ first
 a loss without rows leaves its gradients @@ ops @@ trf__cpu_cross_entropy @@
     rows || job.row0 == 0 @@ rows
-the first sums are added @@ ops model @@ trf__loss_told @@
+the first sums are added @@ ops model @@ trf__store_loss @@
     (l->first) memset @@ (0) memset
-sums of the last micro-batch alone @@ ops model @@ trf__loss_told @@
+sums of the last micro-batch alone @@ ops model @@ trf__store_loss @@
     if (l->first) memset @@ memset
-sums lose what a float does not hold @@ ops @@ trf__slot @@
+sums lose what a float does not hold @@ ops @@ trf__tally @@
     slots[slot] + (double)slots[slot + 1] @@ slots[slot]
 the loss begins at row 0 of its matrix @@ ops @@ trf__cpu_cross_entropy @@
     trf__mat_from(l->w, 0, l->d) @@ l->w
 a copy is read from the middle of a panel @@ ops @@ trf__mat_from @@
-    w.copy && r % 16 == 0 @@ w.copy
+    w.packed && r % 16 == 0 @@ w.packed
 the copies of a wide matrix are its first rows @@ ops usage @@ trf__pack_tile @@
     offset + row * j @@ offset + 0 * row * j
 a second gradient of y forgotten where there is no norm @@ ops model @@ trf__norm_gradient_tile @@
@@ -184,19 +184,19 @@ attention weights of the first head @@ ops usage @@ trf__attention_weights_tile 
     (&a->in, a->head) @@ (&a->in, 0)
 learned positions' gradient without the offset @@ model golden @@ trf__stack_embed_backward @@
     table + c->position_offset * e.d @@ table
-a decoded token's keys go to the first slot @@ usage model @@ trf__advance_rows @@
+a decoded token's keys go to the first slot @@ usage model @@ trf__reorder_rows @@
     (int32_t)(at * a->n_rows + row + j) @@ row + j
-every layer reads the first layer's source @@ usage model @@ trf__work_of @@
+every layer reads the first layer's source @@ usage model @@ trf__operands_of @@
     trf__act_at(&pass->run, cache->cross, is->layer * cache->cross_layer) @@ cache->cross
 the prefix of the first place for all @@ usage @@ trf__round_arrival @@
     there.prefixes + at @@ there.prefixes
-decoding one position late @@ usage model @@ trf__advance_rows @@
+decoding one position late @@ usage model @@ trf__reorder_rows @@
     position[row + j] = beam->n @@ position[row + j] = beam->n + 1
-decoding does not see its own token @@ usage model @@ trf__advance_rows @@
+decoding does not see its own token @@ usage model @@ trf__reorder_rows @@
     1, 0, beam->n + 1 @@ 1, 0, beam->n > 0 ? beam->n : 1
-cache of the wrong parent @@ usage model @@ trf__advance_rows @@
+cache of the wrong parent @@ usage model @@ trf__reorder_rows @@
     trf__beam_parents(beam)[j] @@ j
-ancestors of the row itself @@ ops usage @@ trf__cpu_ancestors @@
+ancestors of the row itself @@ ops usage @@ trf__cpu_backpointers @@
     j->parents[r] * j @@ r * j
 answers where their place is @@ usage @@ trf__round_store @@
     h->sentence[place]; @@ place;
@@ -251,8 +251,8 @@ loss gradient misses the smoothing @@ ops blocks model @@ trf__loss_row @@
 adam's second beta is the first @@ ops model golden @@ trf__adam_tile @@
     (trf__mul(g, g), square), a->beta2 @@ (trf__mul(g, g), square), a->beta1
 a thawed parameter has had every update @@ ops finetune @@ trf__adam_job_of @@
-    (a->verdict->updates - missed) @@ a->verdict->updates
-what was missed is not kept @@ finetune @@ trf__note_checkpoint @@
+    (a->clip_result->updates - missed) @@ a->clip_result->updates
+what was missed is not kept @@ finetune @@ trf__metadata_checkpoint @@
     trainer->missed[i] != 0 || trainer->frozen[i] == '1' @@ 0
 a discarded batch is done with @@ store @@ trf_trainer_discard_gradients @@
     trainer->behind = trainer->begin; @@ (void)0;
@@ -282,7 +282,7 @@ a piece of any length @@ pieces @@ trf__read_piece @@
     if (length > 7999) @@ if (length > 79999)
 missed updates of a file are not checked @@ finetune @@ trf__read_frozen @@
     t->missed[i] < least || t->missed[i] > least + updates @@ 0
-room for candidates that cannot be @@ memory @@ trf__most_candidates @@
+room for candidates that cannot be @@ memory @@ trf__max_candidates @@
     trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(s, vocab)) @@ (int64_t)s->beam *
         s->candidates + 1
 the logarithm of no smoothing @@ definitions @@ trf__smooth @@
@@ -293,9 +293,9 @@ fairseq's epsilon @@ ops definitions @@ trf__adam_job_of @@
     learning_rate * sqrt(c2) @@ learning_rate
 weight decay on biases @@ model definitions @@ trf__cut_tiles @@
     tile.decay = decay_all @@ tile.decay = 1
-clipping forgotten @@ ops model golden @@ trf__judge @@
+clipping forgotten @@ ops model golden @@ trf__decide_clipping @@
     if (!(v->scale < 1)) v @@ v
-norm of the sum, not of the mean @@ ops model golden @@ trf__judge @@
+norm of the sum, not of the mean @@ ops model golden @@ trf__decide_clipping @@
     (sum) / v->sums.tokens @@ (sum)
 a mean begins at the wrong side @@ model @@ trf__running_mean @@
     (beta < 0.5) return @@ (0) return
@@ -309,7 +309,7 @@ an infinite weight @@ model @@ trf__adam_tile @@
     trf__if_less(trf__sub(moved, moved), one, moved, p) @@ moved; (void)one
 root of a denormal number @@ ops @@ trf__sqrt @@
     trf__if_less(a, tiny, trf__set(18446744073709551616.0f), one) @@ one
-bias correction counts skipped steps @@ model @@ trf__judge @@
+bias correction counts skipped steps @@ model @@ trf__decide_clipping @@
     if (!v->skipped) v @@ v
 a cancelled step loses its batch @@ store @@ trf__resume_place @@
     if (begin.corpus != next.corpus) return @@ return
@@ -332,13 +332,13 @@ target embedding learns nothing @@ model golden @@ trf__stack_embed_backward @@
     pass->run.backend->embed_gradient @@ if (!stack->decoder) pass->run.backend->embed_gradient
 only one decoder layer teaches the encoder @@ model golden @@ trf__stack_backward @@
     memory_seen = 1; @@ memory_seen = 0;
-NaN is applied @@ ops model @@ trf__judge @@
-    !(v->norm * v->scale < TRF__MOST_GRADIENT) || !trf__is_finite(v->sums.loss) @@ 0
-a loss that is not finite is learned from @@ ops @@ trf__judge @@
+NaN is applied @@ ops model @@ trf__decide_clipping @@
+    !(v->norm * v->scale < TRF__MAX_GRADIENT) || !trf__is_finite(v->sums.loss) @@ 0
+a loss that is not finite is learned from @@ ops @@ trf__decide_clipping @@
     || !trf__is_finite(v->sums.loss); @@ ;
 a skipped step moves the weights @@ ops model @@ trf__cpu_adam @@
-    if (!a->verdict->skipped) trf__tiles @@ trf__tiles
-a skipped step counts as an update @@ ops model @@ trf__judge @@
+    if (!a->clip_result->skipped) trf__tiles @@ trf__tiles
+a skipped step counts as an update @@ ops model @@ trf__decide_clipping @@
     if (!v->skipped) v @@ v
 nobody is blamed for a NaN @@ ops model @@ trf__cpu_clip @@
     sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j) @@ sum, -1
@@ -471,7 +471,7 @@ what is frozen moves @@ finetune @@ trf__cut_tiles @@
     t->frozen[i] == '1' ? 0 : trf__min64 @@ trf__min64
 only the first star counts @@ finetune @@ trf__fits @@
     star; name = ++tried @@ star; name = tried + strlen(tried)
-checkpoints forget what is frozen @@ finetune @@ trf__note_checkpoint @@
+checkpoints forget what is frozen @@ finetune @@ trf__metadata_checkpoint @@
     strchr(trainer->frozen, '1') @@ 0
 a frozen mark that is none @@ finetune @@ trf__read_frozen @@
     n || strspn(frozen, "01") != n @@ n
@@ -544,14 +544,14 @@ every epoch in the same order @@ corpus @@ trf__corpus_plan @@
     TRF__SHUFFLE_EPOCH, (uint64_t)epoch); @@ TRF__SHUFFLE_EPOCH, 0); (void)epoch;
 batches one pair too large @@ corpus @@ trf__corpus_cut @@
     over || i - begin >= o @@ over || i - begin > o
-a round beyond the slots of the cache @@ usage @@ trf__together @@
+a round beyond the slots of the cache @@ usage @@ trf__round_fits @@
     trf__min64(INT32_MAX / (s->beam * (longest + 1)), INT32_MAX / (tokens + 16)) @@ INT32_MAX /
         (tokens + 16)
-a round beyond the numbers of rows of sources @@ usage @@ trf__together @@
+a round beyond the numbers of rows of sources @@ usage @@ trf__round_fits @@
     trf__min64(INT32_MAX / (s->beam * (longest + 1)), INT32_MAX / (tokens + 16)) @@ INT32_MAX /
         (s->beam * (longest + 1))
 short sentences at the pace of long ones @@ usage @@ trf__round_size @@
-    trf__together(&t->search, w->length, longest) / 2 >= n @@ 0
+    trf__round_fits(&t->search, w->length, longest) / 2 >= n @@ 0
 places are not taken again before all are free @@ apart @@ trf__round_admits @@
     8 * (int64_t)(round->n - round->taken) >= round->n @@ round->taken == 0
 one that arrives takes a place that is taken @@ usage apart @@ trf__round_admit @@
@@ -560,15 +560,15 @@ sources of the place before @@ usage model @@ trf__round_arrival @@
     (place * h->area) @@ ((place > 0 ? place - 1 : 0) * h->area)
 keys of one that arrives in its neighbour's area @@ usage model @@ trf__round_arrival @@
     (place * h->area + i) @@ i
-the cache forgets a column too early @@ ops @@ trf__advance_from @@
+the cache forgets a column too early @@ ops @@ trf__reorder_from @@
     now.at = now.at + 1 @@ now.at = now.at + 2
-those that arrive push the others out @@ ops usage @@ trf__advance_from @@
+those that arrive push the others out @@ ops usage @@ trf__reorder_from @@
     (a->begin) return now @@ (a->begin) now.rows = 0
-one that arrives reads a parent @@ ops @@ trf__advance_rows @@
+one that arrives reads a parent @@ ops @@ trf__reorder_rows @@
     begin ? 0 : before @@ begin ? 1 : before
-keys of an area one off @@ ops model @@ trf__cpu_remember @@
+keys of an area one off @@ ops model @@ trf__cpu_append_kv @@
     to[c * j->area + i] @@ to[c * j->area + (i + 1) % j->area]
-values of an area over its keys @@ ops model @@ trf__cpu_remember @@
+values of an area over its keys @@ ops model @@ trf__cpu_append_kv @@
     (j->area + i), from @@ i, from
 a cancelled look has written @@ usage @@ trf__view_forward @@
     (trf_real *)translator->room.memory @@ views->layer < 0 ? (trf_real *)translator->room.memory :
@@ -620,8 +620,8 @@ a saved file never asks whether its numbers came @@ apart cuda @@ trf__out_chunk
 an average of numbers that never came @@ cuda @@ trf_model_average @@
     TRF__TRY(trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, err)) @@
         (void)trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, NULL)
-rows that fill up beyond the longest are left out @@ cuda @@ trf__fill_up @@
-    stack->most_keys = trf__max64(stack->most_keys, span->n_key) @@ (void)0
+rows that fill up beyond the longest are left out @@ cuda @@ trf__pad_rows @@
+    stack->max_keys = trf__max64(stack->max_keys, span->n_key) @@ (void)0
 a GPU hides NaN in ReLU @@ cuda_ops @@ trf__gpu_act @@
     return h < 0 ? 0 : h @@ return h > 0 ? h : 0
 a GPU hides NaN in attention @@ cuda_ops @@ trf__gpu_attention @@
@@ -649,16 +649,16 @@ rows in shared memory misaligned @@ cuda_ops @@ trf__mma_tile @@
     (D / 8) * (D + 8) + c @@ (D / 8) * (D + 8) + c + 4
 a list played for other numbers of rows @@ cuda @@ trf__pass_train @@
     shape.encoder_rows = from->rows; shape.encoder_spans = from->n_self;
-        shape.encoder_groups = from->n_groups; shape.encoder_longest = from->most_queries; @@
+        shape.encoder_groups = from->n_groups; shape.encoder_longest = from->max_queries; @@
     (void)from;
 a list played for the next micro-batch @@ cuda @@ trf__pass_train @@
     pass->first + 2 * @@ 2 *
-half a list is played @@ cuda @@ trf__cuda_asked @@
+half a list is played @@ cuda @@ trf__cuda_end_list @@
     whole && e == cudaSuccess @@ e == cudaSuccess
-what is recorded does not happen @@ cuda @@ trf__cuda_asked @@
+what is recorded does not happen @@ cuda @@ trf__cuda_end_list @@
     { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; } @@
         return 1;
-what is filled up asks for a token @@ apart cuda @@ trf__fill_up @@
+what is filled up asks for a token @@ apart cuda @@ trf__pad_rows @@
     targets[row] = -1 @@ targets[row] = 4
 empty lists of rows read the end @@ cuda @@ trf__gpu_embed_gradient @@
     if (j.groups.first[k] == j.groups.first[k + 1]) break @@ (void)0
@@ -681,7 +681,7 @@ a GPU's keys beyond the last @@ cuda_ops @@ trf__gpu_mma_dkv @@
 16 bits cut, not rounded @@ cuda_ops @@ trf__narrow @@
     (u + 0x7FFF + (u >> 16 & 1)) @@ u
 the copy of 16 bits keeps its old weights @@ cuda_ops cuda @@ trf__gpu_adam @@
-    (a.copy) trf__narrow @@ (0) trf__narrow
+    (a.packed) trf__narrow @@ (0) trf__narrow
 a bias of another parameter @@ cuda_ops cuda @@ trf__cuda_project @@
     j->b - j->w.plain @@ 0
 uploads overwritten before they are read @@ cuda @@ trf__cuda_stage @@
@@ -689,12 +689,12 @@ uploads overwritten before they are read @@ cuda @@ trf__cuda_stage @@
 algorithms by shape alone @@ cuda cuda_ops @@ trf__lt_key_of @@
     (int64_t)(bits & (~bits + 1)) @@ 16
 a round that is over is not looked at @@ usage model @@ trf__round_search @@
-    at % run->backend->ahead == 0 @@ at < 1
-live rows beyond the first are not counted @@ ops usage @@ trf__cpu_advance @@
+    at % run->backend->lookahead == 0 @@ at < 1
+live rows beyond the first are not counted @@ ops usage @@ trf__cpu_reorder @@
     now.rows += beam->live @@ now.rows += 1
-rows of nobody read a token @@ ops @@ trf__advance_nobody @@
+rows of nobody read a token @@ ops @@ trf__reorder_nobody @@
     ids[r] = a->slots[r] = -1 @@ slots[r] = -1; a->ids[r] = 4
-keys of nobody are kept @@ ops @@ trf__cpu_remember @@
+keys of nobody are kept @@ ops @@ trf__cpu_append_kv @@
     (slot < 0) continue @@ (slot < 0) slot = 0
 beams read where they were @@ apart @@ trf__round_store @@
     if (!on_host) trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place *
@@ -766,21 +766,21 @@ the highest id of the likeliest @@ generate @@ trf__draw @@
     if (w[i] > best) @@ if (w[i] >= best)
 random numbers by the answer alone @@ generate @@ trf__draw @@
     (uint32_t)s->n, number @@ (uint32_t)s->answer.n, number
-sources at the areas of targets @@ generate @@ trf__line_stories @@
+sources at the areas of targets @@ generate @@ trf__line_up_sampled @@
     (int32_t)(*next * g->cache.area) @@ span->key
-the rest of a beginning not read @@ generate @@ trf__line_stories @@
+the rest of a beginning not read @@ generate @@ trf__line_up_sampled @@
     if (span->n_query < todo) break @@ (void)0
-a beginning counts as read at its first part @@ generate @@ trf__read_stories @@
+a beginning counts as read at its first part @@ generate @@ trf__read_sampled @@
     g->here.self[i].n_key @@ s->n
-bytes at the end of an answer never told @@ generate @@ trf__spoken @@
+bytes at the end of an answer never told @@ generate @@ trf__new_text @@
     ended ? n : trf__whole_ids @@ trf__whole_ids
-a token whose text failed stays @@ generate @@ trf__go_on @@
+a token whose text failed stays @@ generate @@ trf__append_drawn @@
     { s->n -= !eos; return status; } @@ return status;
-a session forgets the first bytes of a character @@ generate @@ trf__stories_write @@
+a session forgets the first bytes of a character @@ generate @@ trf__sampled_write @@
     trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n) @@ s->answer.n
 a session forgets that EOS was drawn @@ generate @@ trf_sampler_save @@
     s->answer.ended == TRF_ENDED_EOS @@ 0
-max_tokens counts from the loading of a session @@ generate @@ trf__stories_write @@
+max_tokens counts from the loading of a session @@ generate @@ trf__sampled_write @@
     (g, s->n_begin); @@ (g, s->n);
 a refused session leaves its rules @@ generate @@ trf__session_start @@
     if (status != TRF_OK) g->sampling = before @@ (void)before
@@ -830,7 +830,7 @@ a memory without its end mark @@ look @@ trf__memory_sources @@
     rows[i] - c->source_eos @@ rows[i]
 a memory without rows @@ look @@ trf_decode @@
     memory_lengths[i] < 1 @@ memory_lengths[i] < 0
-what nobody saves is saved over weights @@ blocks @@ trf__saved_guest @@
+what nobody saves is saved over weights @@ blocks @@ trf__saved_staged @@
     saved ? trf__guest_of(context, saved, use) : (trf_real *)context->room.memory @@
         trf__guest_of(context, saved, use)
 probabilities of the first sequence alone @@ blocks @@ trf__probabilities_of @@
@@ -856,7 +856,7 @@ a final norm of the other side @@ look model @@ trf__has_final_norm @@
         TRF_FINAL_NORM_DECODER
 a final norm of an absent side @@ look @@ trf_config_check @@
     if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) || @@ if (
-beginnings beyond 31 bits @@ generate @@ trf__stories_reserve @@
+beginnings beyond 31 bits @@ generate @@ trf__sampled_reserve @@
     trf__times(n, most) > INT32_MAX @@ 0
 files of 64 MiB @@ definitions @@ trf_load_defaults @@
     (uint64_t)64 << 30 @@ (uint64_t)64 << 20
@@ -864,7 +864,7 @@ a negative ordinal @@ model @@ trf__micro_batch @@
     ordinal < 0 || batch->ordinal @@ ordinal
 lengths of 31 bits @@ blocks @@ trf__attention_prepare @@
     *queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX @@ 0
-a step of 33 bits @@ blocks @@ trf__dropout_guest @@
+a step of 33 bits @@ blocks @@ trf__dropout_staged @@
     (uint32_t)dropout->step @@ (uint32_t)(dropout->step ^ dropout->step >> 32)
 a vocabulary read as large as the file says @@ store @@ trf__read_tokens @@
     if (kind != TRF_SENTENCEPIECE) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1) @@ (void)0
@@ -890,13 +890,13 @@ metadata of any length @@ store @@ trf_model_set_metadata @@
     (texts > TRF__META_BYTES || n > TRF__META_MOST) @@ n > TRF__META_MOST
 a duplicate stands nowhere @@ updater files @@ trf__file_unique @@
     : (int64_t)((size_t)(later - (const char *)array) / bytes), @@ : -1,
-a window that has moved is not read again @@ generate @@ trf__read_stories @@
+a window that has moved is not read again @@ generate @@ trf__read_sampled @@
     s->first == first ? g->here.self[i].n_key : 0 @@ g->here.self[i].n_key
 a window keeps one too few @@ generate @@ trf__window_first @@
     1 - (window + 1) @@ 2 - (window + 1)
-a beginning longer than the window is read from its start @@ generate @@ trf__stories_write @@
+a beginning longer than the window is read from its start @@ generate @@ trf__sampled_write @@
     trf__window_first(s->n, trf__window(g)) @@ 0
-tokens of a generator without their probabilities @@ generate @@ trf__go_on @@
+tokens of a generator without their probabilities @@ generate @@ trf__append_drawn @@
     each[s->answer.n] = log_probability @@ each[s->answer.n] = 0
 unk is drawn @@ generate @@ trf__draw @@
     if (!o->allow_unk) w[c->unk] = -HUGE_VAL @@ (void)0

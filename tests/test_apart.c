@@ -418,7 +418,7 @@ static void test_written_weights(void **state)
         apart.trains_on_copies = there;
         model = model_of(POST_TIED);
         t = trainer_of(model, 1);
-        assert_true((t->pass.copies != NULL) == there);
+        assert_true((t->pass.packed != NULL) == there);
         for (k = 0; !strstr(trf_model_parameter(model, k).name, "linear1.weight"); k++) { }
         w = trf_trainer_parameter(t, k);
         count = trf_tensor_count(&w);
@@ -497,7 +497,7 @@ static void test_places_are_taken_again(void **state)
             if (most == 1) {
                 int64_t longest = 3 * 9 + 1 + (model->config.kind == TRF_DECODER_ONLY ? 9 : 0);
                 assert_in_range(apart.n.top, longest, longest + 1);
-                assert_true(apart.n.advance >= apart.n.top + 6);
+                assert_true(apart.n.reorder >= apart.n.top + 6);
             }
             trf_translator_destroy(t);
         }
@@ -600,7 +600,7 @@ static int objects_of(const lab *l, object *list)
     OBJECT("sums behind the gradients", t->gradients + layout->n_weights, 10 * number);
     OBJECT("first moments", t->m, 3 * D * number);
     OBJECT("second moments", t->v, 3 * D * number);
-    OBJECT("verdict", t->verdict, offsetof(trf__verdict, skipped));
+    OBJECT("verdict", t->clip_result, offsetof(trf__clip_result, skipped));
     OBJECT("tiles", t->tiles, offsetof(trf__tile, decay));
     OBJECT("sums of squares", t->partial, (size_t)t->n_tiles * sizeof(double));
     OBJECT("step", p->device_block, offsetof(trf__now, step) + 4);
@@ -609,7 +609,7 @@ static int objects_of(const lab *l, object *list)
     OBJECT("groups", decoder->device.group_rows, rows * 4);
     OBJECT("spans", decoder->device.cross, (size_t)decoder->n_cross * sizeof(trf__span));
     OBJECT("embedded", decoder->embedded, rows * D * number);
-    OBJECT("queries, keys and values", decoder->sublayers[0].wide, rows * 3 * D * number);
+    OBJECT("queries, keys and values", decoder->sublayers[0].projected, rows * 3 * D * number);
     OBJECT("statistics of attention", decoder->sublayers[0].stats, rows * 2 * HEADS * number);
     OBJECT("statistics of a norm", decoder->sublayers[0].norm_stats, rows * 2 * number);
     OBJECT("hidden states", decoder->out, rows * D * number);
@@ -617,17 +617,17 @@ static int objects_of(const lab *l, object *list)
     OBJECT("positions", p->table, 16 * D * number);
     OBJECT("losses of rows", p->row_loss, rows * 8);
     OBJECT("sums", p->sums, sizeof *p->sums);
-    OBJECT("room for logits", p->loss_room, VOCAB * number);
-    OBJECT("packed copies", (const trf_real *)l->translator->pass.copies + layout->parts[0].in.w,
+    OBJECT("room for logits", p->loss_scratch, VOCAB * number);
+    OBJECT("packed copies", (const trf_real *)l->translator->pass.packed + layout->parts[0].in.w,
            3 * D * D * number);
     OBJECT("cache", h->cache.self, 2 * D * number);
     OBJECT("keys of the source", h->cache.cross, number);
-    OBJECT("ancestors", h->ancestors[0], 4);
+    OBJECT("backpointers", h->backpointers[0], 4);
     OBJECT("best continuations", h->found, 2 * sizeof(double));
     OBJECT("what is read next", h->lists.ids, 4);
     OBJECT("searches", h->there.progress, sizeof(trf__progress));
     OBJECT("beams", h->beam_memory, 8);
-    OBJECT("logits of a token", h->top_room, VOCAB * number);
+    OBJECT("logits of a token", h->top_scratch, VOCAB * number);
     OBJECT("room for looking inside", l->translator->room.memory, 2 * number);
     OBJECT("room of a block", l->context->room.memory, 2 * sizeof(double));
 #undef OBJECT

@@ -123,7 +123,7 @@ static void make_weights(int64_t n)
     trf__pack pack = { NULL, NULL, 0, n, 1, 0 };
     weights = reals(n, 1);
     copies = bytes_of(weights->at[CPU], (size_t)n * 2);
-    pack.copies = copies->at[NARROW];
+    pack.packed = copies->at[NARROW];
     pack.weights = (const trf_real *)weights->at[NARROW];
     runs[NARROW].backend->pack(&runs[NARROW], &pack);
 }
@@ -338,7 +338,7 @@ static void test_nan(void **state)
             memset(&f, 0, sizeof f);
             f.in.q = ACT(q); f.in.k = ACT(kv); f.in.v = trf__act_at(&runs[r], ACT(kv), WIDE);
             f.in.ldq = WIDE; f.in.ldk = 2 * WIDE; f.in.spans = (const trf__span *)t_span->at[r]; f.in.n_spans = 1;
-            f.in.most_queries = 2; f.in.most_keys = KEYS; f.in.heads = 1; f.in.d_head = WIDE;
+            f.in.max_queries = 2; f.in.max_keys = KEYS; f.in.heads = 1; f.in.d_head = WIDE;
             f.in.drop = drop_of(0); f.out = ACT(out);
             ON->attention(&runs[r], &f);
             got = numbers_of(out, r, 2 * WIDE, 1);
@@ -433,7 +433,7 @@ static void attention(int heads, int64_t d_head, int causal, double p)
         trf__attention_weights w;
         a.in.q = ACT(q); a.in.k = ACT(kv); a.in.v = trf__act_at(&runs[r], ACT(kv), d); a.in.ldq = d; a.in.ldk = 2 * d;
         a.in.spans = (const trf__span *)t_spans->at[r]; a.in.n_spans = SENTENCES;
-        a.in.most_queries = 200; a.in.most_keys = most;
+        a.in.max_queries = 200; a.in.max_keys = most;
         a.in.key_rows = NULL; a.in.key_stride = a.in.area = 0;
         a.in.heads = heads; a.in.d_head = (int)d_head; a.in.causal = causal; a.in.drop = drop_of(p);
         a.out = ACT(out); a.stats = REAL(stats);
@@ -486,7 +486,7 @@ static void test_cached_attention(void **state)
         a.in.q = ACT(q); a.in.k = ACT(kv); a.in.v = trf__act_at(&runs[r], ACT(kv), HEADS * WIDE);
         a.in.ldq = HEADS * WIDE; a.in.ldk = 2 * HEADS * WIDE;
         a.in.spans = (const trf__span *)t_spans->at[r]; a.in.n_spans = QUERIES;
-        a.in.most_queries = 1; a.in.most_keys = SLOTS;
+        a.in.max_queries = 1; a.in.max_keys = SLOTS;
         a.in.key_rows = INT(t_keys); a.in.key_stride = SLOTS;
         a.in.heads = HEADS; a.in.d_head = WIDE; a.in.causal = 1;
         a.out = ACT(out);
@@ -551,10 +551,10 @@ static void test_cross_entropy(void **state)
         make_rows();
         make_weights(vocab * d + vocab);
         x = acts(rows * d, 1); dx = acts(rows * d, 1); dw = reals(vocab * d, 1); db = reals(vocab, 1);
-        slots = reals(TRF__SLOTS, 0); t_targets = ints(targets, rows);
+        slots = reals(TRF__TALLIES, 0); t_targets = ints(targets, rows);
         row_loss = reals(2 * rows, 0); row_nll = reals(2 * rows, 0);
         EVERYWHERE {
-            size_t bytes = ON->loss_room(&runs[r].device, rows, vocab, d, 0);
+            size_t bytes = ON->loss_scratch(&runs[r].device, rows, vocab, d, 0);
             void *room = ON->alloc(&runs[r], bytes), *device_sums = ON->alloc(&runs[r], sizeof(trf__sums));
             trf__loss l;
             memset(&l, 0, sizeof l);
@@ -588,7 +588,7 @@ static void test_adam(void **state)
     enum { N = 5000 };
     static const trf__tile tiles[] = { { 0, 4096, 0, 1 }, { 4096, 900, -3, 0 }, { 4996, 4, -1, 1 } };
     struct thing *m, *v, *g, *t_tiles, *partial, *slots;
-    trf_real slot[TRF__SLOTS] = { 0 };
+    trf_real slot[TRF__TALLIES] = { 0 };
     trf_real *wide, *narrow;
     int r, step;
     int64_t i;
@@ -598,19 +598,19 @@ static void test_adam(void **state)
     m = reals(N, 0); v = reals(N, 0); g = reals(N, 1);
     t_tiles = bytes_of(tiles, sizeof tiles);
     partial = reals(6, 0);
-    slot[TRF__SLOT_TOKENS] = 7;
+    slot[TRF__TALLY_TOKENS] = 7;
     slots = bytes_of(slot, sizeof slot);
     EVERYWHERE {
-        trf__verdict *verdict = (trf__verdict *)ON->alloc(&runs[r], sizeof *verdict);
+        trf__clip_result *verdict = (trf__clip_result *)ON->alloc(&runs[r], sizeof *verdict);
         ON->zero(&runs[r], verdict, sizeof *verdict);
         for (step = 0; step < 3; step++) {
             trf__clip c;
             trf__adam a;
-            c.verdict = verdict; c.partial = (double *)(void *)partial->at[r]; c.gradients = REAL(g);
+            c.clip_result = verdict; c.partial = (double *)(void *)partial->at[r]; c.gradients = REAL(g);
             c.slots = REAL(slots); c.tiles = (const trf__tile *)t_tiles->at[r]; c.n_tiles = 3; c.clip_norm = 0.5;
             ON->clip(&runs[r], &c);
-            a.p = REAL(weights); a.m = REAL(m); a.v = REAL(v); a.copy = r == NARROW ? copies->at[r] : NULL;
-            a.g = REAL(g); a.tiles = c.tiles; a.n_tiles = 3; a.verdict = verdict;
+            a.p = REAL(weights); a.m = REAL(m); a.v = REAL(v); a.packed = r == NARROW ? copies->at[r] : NULL;
+            a.g = REAL(g); a.tiles = c.tiles; a.n_tiles = 3; a.clip_result = verdict;
             a.beta1 = 0.9; a.beta2 = 0.98; a.epsilon = 1e-9; a.weight_decay = 0.01;
             a.optimizer = (int)TRF_ADAMW; a.epsilon_rule = (int)trf_train_defaults().epsilon_rule;
             ON->adam(&runs[r], &a);
@@ -643,7 +643,7 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
     x = acts(ROWS_OF_TOP * wide, 1); t_only = ints(forced, ROWS_OF_TOP);
     ids = reals(ROWS_OF_TOP * WANTED, 0); scores = reals(2 * ROWS_OF_TOP * WANTED, 0);
     EVERYWHERE {
-        size_t bytes = ON->top_room(&runs[r].device, ROWS_OF_TOP, vocab, WANTED);
+        size_t bytes = ON->top_scratch(&runs[r].device, ROWS_OF_TOP, vocab, WANTED);
         void *room = ON->alloc(&runs[r], bytes);
         trf__top t;
         t.log_probabilities = (double *)(void *)scores->at[r]; t.ids = (int32_t *)(void *)ids->at[r]; t.room = room;
@@ -720,7 +720,7 @@ static void test_searches(void **state)
         int32_t *found = (int32_t *)calloc((size_t)(rows * WANTED), sizeof *found);
         trf_search search = trf_search_defaults();
         trf__progress nothing = { 0, 0, 0, 1 };
-        trf__advance a[PLACES];
+        trf__reorder a[PLACES];
         trf__beam beam;
         struct thing *memory, *beams, *sources, *live, *starts, *progress, *arrivals, *logs, *best;
         struct thing *ids, *parents, *position, *only, *slots, *self, *cross;
@@ -765,7 +765,7 @@ static void test_searches(void **state)
                 ON->upload(&runs[r], best->at[r], found, (size_t)(rows * WANTED) * sizeof *found);
                 a[r].begin = begin;
                 a[r].arrivals = (const trf__arrival *)arrivals->at[r] + (token == 2 ? sentences / 2 : 0);
-                ON->advance(&runs[r], &a[r]);
+                ON->reorder(&runs[r], &a[r]);
             }
             same_bytes("ids", token, ids, (size_t)rows * 4);
             same_bytes("parents", token, parents, (size_t)rows * 4);

@@ -255,8 +255,8 @@ static int64_t integer_at(const char *path, trf_file_entry entry, int i)
 static void small_notes(trf__text *notes, const void *of)
 {
     (void)of;
-    trf__note(notes, "k", "line\nline\t\"\\ \xE4\xB8\xAD");
-    trf__note(notes, "", "");
+    trf__add_metadata(notes, "k", "line\nline\t\"\\ \xE4\xB8\xAD");
+    trf__add_metadata(notes, "", "");
 }
 
 static const trf__destination *at_path(const char *path)
@@ -716,7 +716,7 @@ static void numbered_notes(trf__text *notes, const void *of)
     int i;
     for (i = 0; i < *(const int *)of; i++) {
         snprintf(key, sizeof key, "%d", i);
-        trf__note(notes, key, "");
+        trf__add_metadata(notes, key, "");
     }
 }
 
@@ -812,7 +812,7 @@ static void test_escapes(void **state)
     trf_file_close(file);
 }
 
-static void one_note(trf__text *notes, const void *of) { trf__note(notes, "k", (const char *)of); }
+static void one_note(trf__text *notes, const void *of) { trf__add_metadata(notes, "k", (const char *)of); }
 
 /* Texts that do not fit into a header; a file without tensors; no path. */
 static void test_writer_refuses(void **state)

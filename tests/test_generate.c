@@ -127,10 +127,10 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
 }
 
 /* A story of n ids, of which the first are its beginning. */
-static trf__story story_of(int32_t *ids, int32_t n, int32_t n_begin)
+static trf__sampled story_of(int32_t *ids, int32_t n, int32_t n_begin)
 {
     static double each[4096];
-    trf__story s;
+    trf__sampled s;
     memset(&s, 0, sizeof s);
     s.each = each;
     s.ids = ids;
@@ -142,11 +142,11 @@ static trf__story story_of(int32_t *ids, int32_t n, int32_t n_begin)
 }
 
 /* n draws, each as another sequence; counts of ids. */
-static void draw_many(trf_sampler *g, trf__story *s, const trf_real *z, int64_t n, int64_t *counts)
+static void draw_many(trf_sampler *g, trf__sampled *s, const trf_real *z, int64_t n, int64_t *counts)
 {
     double lp;
     int64_t i;
-    g->stories = s;
+    g->sampled = s;
     memset(counts, 0, VOCAB * sizeof *counts);
     for (i = 0; i < n; i++) {
         int32_t id;
@@ -155,7 +155,7 @@ static void draw_many(trf_sampler *g, trf__story *s, const trf_real *z, int64_t 
         assert_true(id >= 0 && id < VOCAB);
         counts[id]++;
     }
-    g->stories = NULL;
+    g->sampled = NULL;
     g->ordinal = 0;
 }
 
@@ -205,7 +205,7 @@ static void test_rules(void **state)
             trf_real z[VOCAB];
             int64_t counts[VOCAB], n = seed ? 3000 : KIT_AGAIN ? 20000 : 200000, many = 0;
             double p[VOCAB], chi = 0, kept = 0;
-            trf__story story = story_of(ids, 3, 2);
+            trf__sampled story = story_of(ids, 3, 2);
             int32_t i;
             set_case(&g->sampling, c);
             g->sampling.allow_unk = seed / 2;
@@ -240,7 +240,7 @@ static void test_most_likely(void **state)
     (void)state;
     draw_room(g);
     for (seed = 0; seed < 300; seed++) {
-        trf__story story = story_of(ids, 3, 2);
+        trf__sampled story = story_of(ids, 3, 2);
         trf_real z[VOCAB];
         double p[VOCAB], sum = 0, found;
         int32_t best = 0;
@@ -252,10 +252,10 @@ static void test_most_likely(void **state)
         equals += p[best] == p[(best + 1) % VOCAB];
         for (i = 0; i < VOCAB; i++) sum += exp((double)z[i]);
         g->sampling.temperature = 0;
-        g->stories = &story;
+        g->sampled = &story;
         assert_int_equal(trf__draw(g, &story, z, &found), best);
         assert_true(fabs(found - ((double)z[best] - log(sum))) < 1e-9);
-        g->stories = NULL;
+        g->sampled = NULL;
     }
     assert_true(equals > 50);
     trf_sampler_destroy(g);
@@ -1378,13 +1378,13 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
     s.user = heard;
     g = make(model, &s);
     for (round = 0; round < rounds; round++) {
-        trf__story story = story_of(ids, 0, 0);
+        trf__sampled story = story_of(ids, 0, 0);
         int32_t n = 1 + (int32_t)(trf__random64(2, 6, (uint64_t)round) % 30);
         char want[4096];
         size_t bytes;
         memset(heard, 0, sizeof heard);
         story.limit = 1000;
-        g->stories = &story;
+        g->sampled = &story;
         g->room = 1000;
         for (i = 0; i < n; i++) {
             uint64_t r = trf__random64(1, 6, (uint64_t)(round * 40 + i));
@@ -1393,14 +1393,14 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
                 story.told = trf__whole_ids(vocab, ids, 0, story.n);
                 story.from = 0;
             }
-            assert_int_equal(trf__go_on(g, &story, id, 0, NULL), TRF_OK);
+            assert_int_equal(trf__append_drawn(g, &story, id, 0, NULL), TRF_OK);
         }
-        assert_int_equal(trf__go_on(g, &story, 2, 0, NULL), TRF_OK);
+        assert_int_equal(trf__append_drawn(g, &story, 2, 0, NULL), TRF_OK);
         assert_int_equal(heard->tokens, n + 1);
         assert_int_equal(heard->ends, 1);
         assert_int_equal(trf_vocab_decode(vocab, ids, n, want, sizeof want, &bytes, NULL), TRF_OK);
         if (bytes != heard->bytes || memcmp(want, heard->text, bytes)) fail_msg("round %d: told \"%s\", whole \"%s\"", (int)round, heard->text, want);
-        g->stories = NULL;
+        g->sampled = NULL;
     }
     trf_sampler_destroy(g);
     trf_model_destroy(model);
@@ -1440,7 +1440,7 @@ static void test_bytes_wait(void **state)
     trf_model *model = make_model(TRF_DECODER_ONLY, trf_vocab_size(vocab), NULL);
     trf_sampling s = quick();
     trf_sampler *g;
-    trf__story story = story_of(ids, 0, 0);
+    trf__sampled story = story_of(ids, 0, 0);
     (void)state;
     assert_int_equal(trf_model_set_vocabs(model, NULL, vocab, NULL), TRF_OK);
     memset(heard, 0, sizeof heard);
@@ -1448,18 +1448,18 @@ static void test_bytes_wait(void **state)
     s.user = heard;
     g = make(model, &s);
     story.limit = 1000;
-    g->stories = &story;
+    g->sampled = &story;
     g->room = 1000;
     for (i = 0; i < 4; i++) {
         assert_string_equal(heard->text, "");
-        assert_int_equal(trf__go_on(g, &story, zero + face[i], 0, NULL), TRF_OK);
+        assert_int_equal(trf__append_drawn(g, &story, zero + face[i], 0, NULL), TRF_OK);
     }
     assert_string_equal(heard->text, "\xF0\x9F\x98\x80");
-    for (i = 0; i < 2; i++) assert_int_equal(trf__go_on(g, &story, zero + face[i], 0, NULL), TRF_OK);
+    for (i = 0; i < 2; i++) assert_int_equal(trf__append_drawn(g, &story, zero + face[i], 0, NULL), TRF_OK);
     assert_string_equal(heard->text, "\xF0\x9F\x98\x80");
-    assert_int_equal(trf__go_on(g, &story, 2, 0, NULL), TRF_OK);
+    assert_int_equal(trf__append_drawn(g, &story, 2, 0, NULL), TRF_OK);
     assert_string_equal(heard->text, "\xF0\x9F\x98\x80\xEF\xBF\xBD\xEF\xBF\xBD");
-    g->stories = NULL;
+    g->sampled = NULL;
     trf_sampler_destroy(g);
     trf_model_destroy(model);
     trf_vocab_destroy(vocab);
@@ -1493,19 +1493,19 @@ static void test_bytes_do_not_wait(void **state)
     s.user = heard;
     g = make(model, &s);
     for (k = 0; k < sizeof of / sizeof *of; k++) {
-        trf__story story = story_of(ids, 0, 0);
+        trf__sampled story = story_of(ids, 0, 0);
         memset(heard, 0, sizeof heard);
         story.limit = 1000;
-        g->stories = &story;
+        g->sampled = &story;
         g->room = 1000;
         for (i = 0; i < of[k].n; i++) {
-            assert_int_equal(trf__go_on(g, &story, zero + (unsigned char)of[k].bytes[i], 0, NULL), TRF_OK);
+            assert_int_equal(trf__append_drawn(g, &story, zero + (unsigned char)of[k].bytes[i], 0, NULL), TRF_OK);
             assert_int_equal(heard->bytes, of[k].told[i]);
         }
         assert_int_equal(heard->bytes, of[k].whole);
         assert_memory_equal(heard->text, of[k].text, of[k].whole);
     }
-    g->stories = NULL;
+    g->sampled = NULL;
     trf_sampler_destroy(g);
     trf_model_destroy(model);
     trf_vocab_destroy(vocab);
@@ -1572,7 +1572,7 @@ static void test_session_of_bytes(void **state)
         assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
         assert_int_equal(trf_sampler_step(g, cut, NULL, NULL), TRF_OK);
         memcpy(after, before, sizeof after);
-        for (i = 0; i < 5; i++) waiting += g->stories[i].told < trf_sampler_at(g, i)->n;
+        for (i = 0; i < 5; i++) waiting += g->sampled[i].told < trf_sampler_at(g, i)->n;
         assert_int_equal(trf_sampler_save(g, path, NULL), TRF_OK);
         assert_int_equal(trf_sampler_load(other, path, NULL), TRF_OK);
         while (live) assert_int_equal(trf_sampler_step(other, 1, &live, NULL), TRF_OK);

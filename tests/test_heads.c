@@ -809,7 +809,7 @@ static void test_wrong_heads(void **state)
     }
 }
 
-static void note_nothing(trf__text *notes, const void *of) { (void)of; trf__note(notes, "format", "pt"); }
+static void note_nothing(trf__text *notes, const void *of) { (void)of; trf__add_metadata(notes, "format", "pt"); }
 
 /* Files: the head comes back; one that does not fit is told by the tensor. */
 static void test_files(void **state)

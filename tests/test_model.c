@@ -329,7 +329,7 @@ static void test_unread_positions(void **state)
     lab l = lab_of(&variants[6], 8, 2, 12, 1);
     trf_batch batch = kit_fill(&data, 3, 2, 4, VOCAB, 24);
     int64_t n = gradient_count(&l), d = l.c.d_model, offset = l.c.position_offset, i;
-    const trf__whole *at = &l.model->layout.whole;
+    const trf__outer *at = &l.model->layout.outer;
     (void)state;
     assert_int_equal(offset, 2);
     for (i = 0; i < n; i++) numbers[i] = (trf_real)NAN;
@@ -569,7 +569,7 @@ static void empty_sources(int source_eos, int all)
     assert_finite(gradients_of(&l), gradient_count(&l));
     for (i = 0; i < 2; i++) {           /* cross-attention of the second sentence: rows 3 to 6 */
         trf_real inner[8 * 64];
-        kit_get(l.model, inner, l.trainer->pass.decoder.sublayers[3 * i + 1].inner, 8 * (int64_t)c.d_model);
+        kit_get(l.model, inner, l.trainer->pass.decoder.sublayers[3 * i + 1].hidden, 8 * (int64_t)c.d_model);
         for (r = 0; r < 8; r++)
             for (k = 0; k < c.d_model; k++)
                 if (!source_eos && (all || (r >= 3 && r < 7))) assert_true(inner[r * c.d_model + k] == 0);
@@ -792,8 +792,8 @@ static void test_attention_weights(void **state)
                 int cross = kind == TRF_DECODER_CROSS;
                 trf_real inner[(M + N) * D], wide[(M + N) * 3 * D];
                 const trf_real *values = wide + (cross ? D : 2 * D);
-                kit_get(l.model, inner, sub->inner, queries * D);
-                kit_get(l.model, wide, cross ? sub->memory : sub->wide, keys * (cross ? 2 : 3) * D);
+                kit_get(l.model, inner, sub->hidden, queries * D);
+                kit_get(l.model, wide, cross ? sub->memory : sub->projected, keys * (cross ? 2 : 3) * D);
                 out = trf_tensor_of(w, 2, queries, keys, 1);
                 assert_int_equal(trf_attention_weights(l.translator, &one, (trf_attention_kind)kind, layer, head,
                                                        &out, NULL), TRF_OK);
@@ -1433,7 +1433,7 @@ static void test_reduce_hook(void **state)
     o.all_reduce = watch;
     o.user = &j;
     l = lab_open(&c, &o);
-    whole = j.end = gradient_count(&l) + TRF__SLOTS;
+    whole = j.end = gradient_count(&l) + TRF__TALLIES;
     before = hash_state(l.trainer);
     assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
     assert_int_equal(j.calls, 0);
@@ -2084,7 +2084,7 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
         norm = sqrt(norm) / (double)report.target_tokens;
         scale = fmin(1, o->clip_norm / (norm + 1e-6)) / (double)report.target_tokens;
         assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
-        assert_int_equal(report.skipped, !(norm * scale * (double)report.target_tokens < TRF__MOST_GRADIENT));
+        assert_int_equal(report.skipped, !(norm * scale * (double)report.target_tokens < TRF__MAX_GRADIENT));
         if (report.skipped) break;
         for (t = 0; t < trf_model_parameter_count(l->model); t++) {
             trf_tensor w = kit_open(trf_model_parameter(l->model, t)), g = kit_open(trf_trainer_gradient(trainer, t));

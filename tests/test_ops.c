@@ -783,13 +783,13 @@ static void test_blas_for_many_rows_only(void **state)
 static trf__mat weight_of(const trf__run *run, const trf_real *plain, int64_t out, int64_t in, int packed)
 {
     trf__mat w;
-    w.plain = plain; w.copy = NULL; w.row = 0;
+    w.plain = plain; w.packed = NULL; w.row = 0;
     if (packed) {
         trf__pack j;
-        j.copies = plain_empty((out + 15) / 16 * 16 * in);
+        j.packed = plain_empty((out + 15) / 16 * 16 * in);
         j.weights = plain; j.offset = 0; j.out = out; j.in = in; j.matrix = 1;
         ASIDE(run, pack, &j);
-        w.copy = j.copies;
+        w.packed = j.packed;
     }
     return w;
 }
@@ -848,7 +848,7 @@ static uint64_t check_linear_dx(const trf__run *run, int64_t rows, int64_t out, 
     mat.row = row;
     j = linear_dx_of(dx, dy, mat, rows, out, in, 0);
     OP(run, linear_dx, &j);
-    j.dx = act(sum); j.w.copy = NULL; j.add = 1;
+    j.dx = act(sum); j.w.packed = NULL; j.add = 1;
     OP(run, linear_dx, &j);
     for (r = 0; r < rows; r++)
         for (o = 0; o < out; o++)
@@ -865,8 +865,8 @@ static uint64_t check_linear_dx(const trf__run *run, int64_t rows, int64_t out, 
 static uint64_t check_linear_dw(const trf__run *run, const int64_t (*shapes)[3], int n)
 {
     int mark = plain_used, k;
-    trf__linear_dw products[TRF__DW_MOST];
-    double *dw[TRF__DW_MOST], *db[TRF__DW_MOST];
+    trf__linear_dw products[TRF__MAX_DW];
+    double *dw[TRF__MAX_DW], *db[TRF__MAX_DW];
     uint64_t hash = HASH_START;
     int64_t r, o, i;
     for (k = 0; k < n; k++) {
@@ -916,7 +916,7 @@ static void test_linear(void **state)
                     check_linear(&run, rows[i], outs[j], ins[k], (i + j) & 1, (j + k) & 1, row);
                     if ((i + j + k) % 2 == 0) check_linear_dx(&run, rows[i], outs[j], ins[k], row);
                 }
-        for (n = 1; n <= TRF__DW_MOST; n++)
+        for (n = 1; n <= TRF__MAX_DW; n++)
             for (i = 0; i + (size_t)n <= sizeof several / sizeof *several; i++)
                 check_linear_dw(&run, several + i, n);
         end_run(&run);
@@ -979,7 +979,7 @@ static uint64_t check_pack(const trf__run *run, int64_t out, int64_t in, int64_t
     trf_real *weights = plain_random(n, 1), *copies = plain_fill(plain_empty(n), n, sentinel);
     uint64_t hash;
     trf__pack j;
-    j.copies = copies; j.weights = weights; j.offset = offset; j.out = out; j.in = in; j.matrix = 1;
+    j.packed = copies; j.weights = weights; j.offset = offset; j.out = out; j.in = in; j.matrix = 1;
     OP(run, pack, &j);
     for (i = 0; i < n; i++)
         if (i < offset || i >= offset + padded * in) assert_true((double)copies[i] == sentinel);
@@ -1365,7 +1365,7 @@ static uint64_t check_attention(const trf__run *run, const attention_case *t)
         s->query = q_rows; s->key = t->together ? q_rows : k_rows;
         q_rows += s->n_query + GAP;
         k_rows += s->n_key + GAP;
-        a.in.most_keys = trf__max64(a.in.most_keys, s->n_key);
+        a.in.max_keys = trf__max64(a.in.max_keys, s->n_key);
     }
     a.in.spans = spans; a.in.n_spans = t->n; a.in.heads = t->heads; a.in.d_head = t->d_head; a.in.causal = t->causal;
     a.in.drop = trf__drop_of(t->p, 5);
@@ -1444,7 +1444,7 @@ static void test_attention_with_listed_keys(void **state)
     spans[0].n_query = 1; spans[0].n_key = KEYS;
     spans[1].query = 1; spans[1].n_query = 2; spans[1].n_key = 17; spans[0].key = spans[1].key = 1 << 30;
     a.in.spans = spans; a.in.n_spans = 2; a.in.heads = HEADS; a.in.d_head = D_HEAD; a.in.causal = 1;
-    a.in.most_keys = KEYS; a.in.key_rows = rows; a.in.key_stride = STRIDE;
+    a.in.max_keys = KEYS; a.in.key_rows = rows; a.in.key_stride = STRIDE;
     a.in.ldq = D; a.in.ldk = 2 * D;
     a.in.q = act(plain_random(QUERIES * D, 1));
     a.in.k = act(k); a.in.v = act(k + D);
@@ -1471,7 +1471,7 @@ static void test_attention_over_areas(void **state)
         int32_t slots[SOURCES * MOST];
         trf__span spans[SOURCES], areas[SOURCES];
         trf__attention a;
-        trf__remember r;
+        trf__append_kv r;
         trf_real *fresh = plain_random(SOURCES * MOST * 2 * d, 1), *q = plain_random(SOURCES * BEAM * d, 1);
         trf_real *cache = plain_fill(plain_empty(SOURCES * AREA * 2 * d), SOURCES * AREA * 2 * d, NAN);
         trf_real *out[2] = { plain_empty(SOURCES * BEAM * d), plain_empty(SOURCES * BEAM * d) };
@@ -1485,9 +1485,9 @@ static void test_attention_over_areas(void **state)
             for (k = 0; k < lengths[s]; k++) slots[rows++] = (int32_t)(areas[s].key + k);
         }
         r.cache = act(cache); r.fresh = act(fresh); r.slots = slots; r.rows = rows; r.width = 2 * d; r.area = AREA;
-        ASIDE(&run, remember, &r);
+        ASIDE(&run, append_kv, &r);
         a.in.n_spans = SOURCES; a.in.heads = HEADS; a.in.d_head = (int)d_head;
-        a.in.most_queries = BEAM; a.in.most_keys = MOST;
+        a.in.max_queries = BEAM; a.in.max_keys = MOST;
         a.in.q = act(q); a.in.ldq = d; a.in.ldk = 2 * d;
         a.in.spans = spans; a.in.k = act(fresh); a.in.v = act(fresh + d); a.out = act(out[0]);
         OP(&run, attention, &a);
@@ -1512,7 +1512,7 @@ static uint64_t check_attention_weights(const trf__run *run, int32_t n, int32_t 
     TRF__ZERO(a);
     span.query = 3; span.n_query = n; span.key = listed ? 1 << 30 : 7; span.n_key = m; span.sentence = 2;
     for (i = 0; i < m; i++) rows[i] = (int32_t)plain_below(CACHE);
-    a.in.spans = &span; a.in.n_spans = 1; a.in.most_keys = m; a.in.heads = HEADS; a.in.d_head = D_HEAD;
+    a.in.spans = &span; a.in.n_spans = 1; a.in.max_keys = m; a.in.heads = HEADS; a.in.d_head = D_HEAD;
     a.in.causal = causal;
     a.in.drop = trf__drop_of(0.4, 5);
     if (listed) { a.in.key_rows = rows; a.in.key_stride = m; }
@@ -1573,7 +1573,7 @@ static void test_attention_extremes(void **state)
         average += (double)v[j] / M;
     }
     span.n_query = 2; span.n_key = M;
-    a.in.spans = &span; a.in.n_spans = 1; a.in.most_keys = M; a.in.heads = 1; a.in.d_head = 1;
+    a.in.spans = &span; a.in.n_spans = 1; a.in.max_keys = M; a.in.heads = 1; a.in.d_head = 1;
     a.in.ldq = a.in.ldk = 1; a.in.q = act(q); a.in.k = act(k); a.in.v = act(v);
     a.out = act(out); a.stats = stats;
     OP(&run, attention, &a);
@@ -1772,7 +1772,7 @@ static trf__loss loss_of(const trf__run *run, int64_t rows, int64_t vocab, int64
     l.rows = rows; l.d = d;
     l.row_loss = (double *)plain_room((size_t)rows * sizeof(double));
     l.row_nll = (double *)plain_room((size_t)rows * sizeof(double));
-    l.room = plain_room(run->backend->loss_room(&run->device, rows, vocab, d, 0));
+    l.room = plain_room(run->backend->loss_scratch(&run->device, rows, vocab, d, 0));
     return l;
 }
 
@@ -1789,7 +1789,7 @@ static void check_sums(const trf__loss *l, const double *before, int64_t correct
         double sum = want[i] + before[2 * i] + before[2 * i + 1];
         assert_number_near((double)l->slots[2 * i] + (double)l->slots[2 * i + 1], sum, 1e-13 * (fabs(sum) + 1));
     }
-    for (i = TRF__SLOT_SOURCE + 2; i < TRF__SLOTS; i++) assert_true((double)l->slots[i] == before[i]);
+    for (i = TRF__TALLY_SOURCE + 2; i < TRF__TALLIES; i++) assert_true((double)l->slots[i] == before[i]);
 }
 
 /* gradients: 0 none, 1 dx alone, 2 dx and dw, 3 all. `more` rows of the matrix stand above the vocabulary's. */
@@ -1818,8 +1818,8 @@ static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
     l.w.row = t->more;
     for (r = 0; r < rows; r++)
         do targets[r] = r % 5 == 3 ? -1 : (int32_t)plain_below(vocab); while (targets[r] == PAD);
-    l.slots = gradient_of(TRF__SLOTS, t->first);
-    slots = gradient_before(l.slots, TRF__SLOTS, t->first);
+    l.slots = gradient_of(TRF__TALLIES, t->first);
+    slots = gradient_before(l.slots, TRF__TALLIES, t->first);
     if (t->gradients > 0) l.dx = act(dx_got);
     if (t->gradients > 1) l.dw = gradient_of(vocab * d, t->first);
     if (t->gradients > 2) l.db = gradient_of(vocab, t->first);
@@ -1858,7 +1858,7 @@ static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
     if (l.db) assert_all_near("db", l.db, db, vocab, LOOSE);
     hash = hash_bytes(HASH_START, l.row_loss, (size_t)rows * sizeof(double));
     hash = hash_bytes(hash, l.row_nll, (size_t)rows * sizeof(double));
-    hash = hash_of(hash_bytes(hash, &sums, sizeof sums), l.slots, TRF__SLOTS);
+    hash = hash_of(hash_bytes(hash, &sums, sizeof sums), l.slots, TRF__TALLIES);
     if (l.dx) hash = hash_of(hash, dx_got, rows * d);
     if (l.dw) hash = hash_of(hash, l.dw, vocab * d);
     if (l.db) hash = hash_of(hash, l.db, vocab);
@@ -1973,9 +1973,9 @@ static int piece_of(int64_t i)
 
 /* A step of 40 tokens. NaN in the holes: they are nobody's. */
 typedef struct clip_room {
-    trf_real *gradients, slots[TRF__SLOTS];
+    trf_real *gradients, slots[TRF__TALLIES];
     double partial[PIECES];
-    trf__verdict v;
+    trf__clip_result v;
 } clip_room;
 
 static trf__clip clip_of(clip_room *room, double size, double clip_norm)
@@ -1985,11 +1985,11 @@ static trf__clip clip_of(clip_room *room, double size, double clip_norm)
     TRF__ZERO(*room);
     room->gradients = plain_random(ARENA, size);
     for (i = 0; i < ARENA; i++) if (piece_of(i) < 0) room->gradients[i] = (trf_real)NAN;
-    for (i = 0; i < TRF__SLOTS; i++) room->slots[i] = (trf_real)((double)i * (i % 2 ? 1e-9 : 1) + 1e-9);
-    room->slots[TRF__SLOT_TOKENS] = 40; room->slots[TRF__SLOT_TOKENS + 1] = 0;
+    for (i = 0; i < TRF__TALLIES; i++) room->slots[i] = (trf_real)((double)i * (i % 2 ? 1e-9 : 1) + 1e-9);
+    room->slots[TRF__TALLY_TOKENS] = 40; room->slots[TRF__TALLY_TOKENS + 1] = 0;
     memset(&room->v, 0x55, sizeof room->v);
     room->v.updates = 7;
-    j.verdict = &room->v; j.partial = room->partial; j.gradients = room->gradients; j.slots = room->slots;
+    j.clip_result = &room->v; j.partial = room->partial; j.gradients = room->gradients; j.slots = room->slots;
     j.tiles = pieces; j.n_tiles = PIECES; j.clip_norm = clip_norm;
     return j;
 }
@@ -1999,7 +1999,7 @@ static uint64_t check_clip(const trf__run *run, double size, double clip_norm)
     int mark = plain_used, k;
     clip_room room;
     trf__clip j = clip_of(&room, size, clip_norm);
-    const trf__verdict *v = &room.v;
+    const trf__clip_result *v = &room.v;
     double sum = 0, norm, factor;
     uint64_t hash;
     int64_t i;
@@ -2014,7 +2014,7 @@ static uint64_t check_clip(const trf__run *run, double size, double clip_norm)
     assert_number_near(v->norm, norm, 1e-14 * norm);                /* in double, whatever the numbers are */
     assert_number_near(v->scale, factor / 40, 1e-14 * factor);
     assert_int_equal(v->bad_tile, -1);
-    assert_int_equal(v->skipped, norm * factor >= TRF__MOST_GRADIENT);
+    assert_int_equal(v->skipped, norm * factor >= TRF__MAX_GRADIENT);
     assert_int_equal(v->updates, v->skipped ? 7 : 8);
     assert_true(v->sums.loss == (double)room.slots[0] + (double)room.slots[1]);
     assert_true(v->sums.nll == (double)room.slots[2] + (double)room.slots[3]);
@@ -2044,7 +2044,7 @@ static void check_skip(const trf__run *run, int64_t at, int64_t also, double bad
 static void test_clip(void **state)
 {
     static const double bad[] = {NAN, HUGE_VAL, -HUGE_VAL};
-    const double most = TRF__MOST_GRADIENT;
+    const double most = TRF__MAX_GRADIENT;
     trf__run run = run_of(1, 1);
     clip_room room;
     trf__clip j;
@@ -2067,7 +2067,7 @@ static void test_clip(void **state)
     for (i = 0; i < 3; i++)                         /* the loss, either half of it, and the number of tokens */
         for (k = 0; k < 3; k++) {
             j = clip_of(&room, 3, 0.5);
-            room.slots[k == 2 ? TRF__SLOT_TOKENS : TRF__SLOT_LOSS + k] = (trf_real)(k == 2 ? NAN : bad[i]);
+            room.slots[k == 2 ? TRF__TALLY_TOKENS : TRF__TALLY_LOSS + k] = (trf_real)(k == 2 ? NAN : bad[i]);
             OP(&run, clip, &j);
             assert_int_equal(room.v.skipped, 1);
             assert_int_equal(room.v.bad_tile, -1);
@@ -2122,13 +2122,13 @@ static uint64_t check_adam(const trf__run *run, const adam_case *t)
     double *want_p = plain_doubles(p, ARENA), *want_m = plain_zeros(ARENA), *want_v = plain_zeros(ARENA);
     trf__run other = *run;
     trf__now rate = now;
-    trf__verdict verdict;
+    trf__clip_result verdict;
     trf__adam a;
     uint64_t hash;
     TRF__ZERO(verdict);
     TRF__ZERO(a);
     other.now = &rate;
-    a.p = p; a.m = m; a.v = v; a.tiles = pieces; a.n_tiles = PIECES; a.verdict = &verdict;
+    a.p = p; a.m = m; a.v = v; a.tiles = pieces; a.n_tiles = PIECES; a.clip_result = &verdict;
     a.beta1 = t->beta1; a.beta2 = t->beta2; a.epsilon = t->epsilon; a.weight_decay = t->decay;
     a.optimizer = (int)t->optimizer; a.epsilon_rule = (int)t->rule;
     for (step = 1; step <= 5; step++) {
@@ -2200,7 +2200,7 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
     if (t->levels) for (i = 0; i < vocab * d; i++) w[i] = (trf_real)plain_below(t->levels);
     else if (t->only) b[j.eos] = 30;                /* the rest is far below it */
     j.ids = ids; j.log_probabilities = got; j.rows = rows; j.vocab = vocab; j.d = d; j.n = n;
-    j.room = plain_room(run->backend->top_room(&run->device, rows, vocab, j.n));
+    j.room = plain_room(run->backend->top_scratch(&run->device, rows, vocab, j.n));
     j.x = act(t->levels ? identity_of(rows) : plain_random(rows * D, 1));
     j.w = weight_of(run, w, vocab, d, t->packed);
     j.bias = t->levels ? NULL : b;
@@ -2281,7 +2281,7 @@ static void test_nonfinite_logits_are_seen(void **state)
             assert_false(trf__is_finite((double)dx));
             TRF__ZERO(t);
             t.ids = ids; t.log_probabilities = best; t.x = l.x; t.w = l.w;
-            t.room = plain_room(run.backend->top_room(&run.device, 1, V, 4));
+            t.room = plain_room(run.backend->top_scratch(&run.device, 1, V, 4));
             t.rows = t.d = 1; t.vocab = V; t.n = 4; t.banned[0] = t.banned[1] = t.banned[2] = -1;
             OP(&run, top, &t);
             for (i = 0; i < 4; i++) assert_false(trf__is_finite(best[i]));
@@ -2301,7 +2301,7 @@ static uint64_t check_ancestors(const trf__run *run, int64_t rows, int64_t strid
     int32_t *position = (int32_t *)plain_room((size_t)rows * sizeof *position);
     int32_t *slots = (int32_t *)plain_room((size_t)rows * sizeof *slots);
     uint64_t hash;
-    trf__ancestors j;
+    trf__backpointers j;
     int64_t r, i;
     for (r = 0; r < rows; r++) {
         parents[r] = (int32_t)plain_below(rows);
@@ -2311,7 +2311,7 @@ static uint64_t check_ancestors(const trf__run *run, int64_t rows, int64_t strid
     for (i = 0; i < rows * stride; i++) { from[i] = (int32_t)plain_below(1000); to[i] = -5; }
     j.to = to; j.from = from; j.parents = parents; j.position = position; j.slots = slots;
     j.rows = rows; j.stride = stride;
-    ASIDE(run, ancestors, &j);
+    ASIDE(run, backpointers, &j);
     for (r = 0; r < rows; r++)
         for (i = 0; i < stride; i++)
             assert_int_equal(to[r * stride + i], i < position[r] ? from[parents[r] * stride + i]
@@ -2327,7 +2327,7 @@ static uint64_t check_remember(const trf__run *run, int64_t rows, int64_t width,
     trf_real *fresh = (trf_real *)plain_room((size_t)(rows * width) * sizeof *fresh);
     trf_real *cache = (trf_real *)plain_room((size_t)(slots * width) * sizeof *cache);
     int32_t *at = (int32_t *)plain_room((size_t)rows * sizeof *at);
-    trf__remember j;
+    trf__append_kv j;
     uint64_t hash;
     int64_t r, c;
     for (r = 0; r < rows * width; r++) fresh[r] = (trf_real)plain_below(1000);
@@ -2335,7 +2335,7 @@ static uint64_t check_remember(const trf__run *run, int64_t rows, int64_t width,
     for (r = 0; r < rows; r++) at[r] = r % 5 == 3 ? -1 : (int32_t)(r * 7 % slots);     /* some are nobody's */
     j.cache = (trf__act *)(void *)cache; j.fresh = (const trf__act *)(const void *)fresh; j.slots = at;
     j.rows = rows; j.width = width; j.area = 0;
-    ASIDE(run, remember, &j);
+    ASIDE(run, append_kv, &j);
     for (r = 0; r < rows; r++)
         for (c = 0; c < width && at[r] >= 0; c++) {
             assert_true(cache[at[r] * width + c] == fresh[r * width + c]);
@@ -2359,7 +2359,7 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
     trf__beam *alone;
     trf__arrival *arrivals;
     trf__progress progress = { 0, 0, 0, 1 };
-    trf__advance a;
+    trf__reorder a;
     double *p;
     int32_t *found, *lined, n_lined = 0, arrived = 0, i, k, at = 0, token;
     uint64_t hash = HASH_START;
@@ -2405,7 +2405,7 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
             p[r] = r % wanted ? p[r - 1] - 0.25 * (double)plain_below(9) : -0.5 * (double)plain_below(9);
             found[r] = (int32_t)((r / wanted * 5 + r % wanted) % VOCAB_OF);
         }
-        ASIDE(run, advance, &a);
+        ASIDE(run, reorder, &a);
         for (i = 0; i < a.begin; i++) { trf__beam_open(&alone[arrived]); lined[n_lined++] = arrived++; }
         if (!a.begin) at = (at + 1) % COLUMNS;
         assert_int_equal(progress.at, at);
@@ -2463,21 +2463,21 @@ static void test_advance(void **state)
 static void test_ancestors(void **state)
 {
     trf__run run = run_of(1, 1);
-    trf__ancestors j;
+    trf__backpointers j;
     int32_t to[4] = {-5, -5, -5, -5}, position[2] = {0, 0}, slots[2] = {8, 9}, row;
     trf_real cache[6] = {0, 0, 0, 0, 0, 0}, fresh[6] = {1, 2, 3, 4, 5, 6};
-    trf__remember kept;
+    trf__append_kv kept;
     (void)state;
     check_ancestors(&run, 5, 9, 4, 100);
     check_ancestors(&run, 1, 1, 0, 3);
     check_ancestors(&run, 7, 6, 5, 1 << 20);
     j.to = to; j.from = NULL; j.parents = NULL; j.position = position; j.slots = slots; j.rows = j.stride = 2;
-    ASIDE(&run, ancestors, &j);               /* the first token has none */
+    ASIDE(&run, backpointers, &j);               /* the first token has none */
     assert_true(to[0] == 8 && to[1] == -5 && to[2] == 9 && to[3] == -5);
     for (row = 0; row < 3; row++) to[row] = row == 1 ? -1 : 2 - row;        /* the middle one is nobody's */
     kept.cache = (trf__act *)(void *)cache; kept.fresh = (const trf__act *)(const void *)fresh; kept.slots = to;
     kept.rows = 3; kept.width = 2; kept.area = 0;
-    ASIDE(&run, remember, &kept);
+    ASIDE(&run, append_kv, &kept);
     assert_true(cache[4] == 1 && cache[5] == 2 && cache[2] == 0 && cache[3] == 0 && cache[0] == 5 && cache[1] == 6);
     end_run(&run);
 }
@@ -2518,8 +2518,8 @@ static void test_memory_verbs(void **state)
     run.hooks = none;
     assert_int_equal(cpu->on_host, 1);
     assert_int_equal(cpu->element(&run.device), sizeof(trf_real));
-    assert_int_equal(cpu->copy_bytes(&run.device, 100, 0), 100 * sizeof(trf_real));
-    assert_int_equal(cpu->copy_bytes(&run.device, 100, 1), 0);
+    assert_int_equal(cpu->packed_bytes(&run.device, 100, 0), 100 * sizeof(trf_real));
+    assert_int_equal(cpu->packed_bytes(&run.device, 100, 1), 0);
     end_run(&run);
 }
 
@@ -2601,9 +2601,9 @@ static uint64_t sample_pool(const trf__run *run) { return check_pool(run, 50, IN
 static uint64_t sample_pool_gradient(const trf__run *run) { return check_pool(run, 33, 3); }
 static uint64_t sample_cross_entropy(const trf__run *run) { return check_cross_entropy(run, &shared_loss); }
 static uint64_t sample_top(const trf__run *run) { return check_top(run, &shared_top); }
-static uint64_t sample_ancestors(const trf__run *run) { return check_ancestors(run, 40, 30, 20, 7); }  /* no tiles */
-static uint64_t sample_remember(const trf__run *run) { return check_remember(run, 40, 8, 400); }
-static uint64_t sample_advance(const trf__run *run) { return check_advance(run, 9, 4, 1); }
+static uint64_t sample_backpointers(const trf__run *run) { return check_ancestors(run, 40, 30, 20, 7); }  /* no tiles */
+static uint64_t sample_append_kv(const trf__run *run) { return check_remember(run, 40, 8, 400); }
+static uint64_t sample_reorder(const trf__run *run) { return check_advance(run, 9, 4, 1); }
 static uint64_t sample_pack(const trf__run *run) { return check_pack(run, 700, 9, 32); }
 static uint64_t sample_clip(const trf__run *run) { return check_clip(run, 3, 0.5); }
 static uint64_t sample_adam(const trf__run *run)

@@ -752,7 +752,7 @@ static void stray_tensor_in_a_deep_model(void **state)
     trf__put_arena(out, model, "", model->weights, TRF_WEIGHTS_FULL);
     out[n] = out[0];
     snprintf(out[n].name, sizeof out[n].name, "stray");
-    OK(trf__file_write(&none, at_path(in_folder("deep")), out, n + 1, trf__note_model, model, &err));
+    OK(trf__file_write(&none, at_path(in_folder("deep")), out, n + 1, trf__metadata_model, model, &err));
     begin = clock();
     assert_int_equal(trf_model_load(&again, in_folder("deep"), NULL, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "stray");
@@ -2871,11 +2871,11 @@ static void many_notes(trf__text *notes, const void *of)
     int i;
     for (i = 0; i < *(const int *)of; i++) {
         snprintf(key, sizeof key, "%d", i);
-        trf__note(notes, key, "");
+        trf__add_metadata(notes, key, "");
     }
 }
 
-static void long_note(trf__text *notes, const void *of) { trf__note(notes, "long", (const char *)of); }
+static void long_note(trf__text *notes, const void *of) { trf__add_metadata(notes, "long", (const char *)of); }
 
 static void many_refused(const char *path, const trf_load_options *options, const char *says)
 {

@@ -238,7 +238,7 @@ if command -v script >/dev/null; then
     at 80 >narrow
     check "at 80 columns" grep -q '^\[####*\] 100 % upd 400 ep [0-9]* loss [0-9.]* lr [0-9.e-]* [0-9]* tok/s [0-9]*s left [0-9]* MB$' narrow
     check "fewer than 80" test "$(head -n 1 narrow | wc -c)" -le 80
-    at 200 >wide
+    at 200 >projected
     check "one line" test "$(grep -c 'upd ' screen)" -eq 1
     check "a bar where there is room" grep -q '^\[####################\] 100 % upd 400 ' wide
 fi
@@ -699,7 +699,7 @@ expect 1 "plot something else" "no line of a training" "$trf" plot test.tsv
 expect 2 "plot to what" "svg, .png or .pdf" "$trf" plot run.json --output run.gif
 
 # --- columns, empty sides, what is left out ------------------------------------------------------------------------
-awk -F '\t' '{ print NR "\t" $1 "\t" $2 "\tnote" }' train.tsv >wide.tsv
+awk -F '\t' '{ print NR "\t" $1 "\t" $2 "\tnote" }' train.tsv >projected.tsv
 expect 1 "four columns" "more than one tab" "$trf" train --tsv wide.tsv $small --strict --updates 40 --model m
 expect 0 "two of them" "" "$trf" train --tsv wide.tsv $small --columns 2,3 --updates 40 --model wide
 check "are the same data" same one wide
@@ -1304,7 +1304,7 @@ check "write none" test ! -e /dev/null.seed-5
 expect 2 "shares that are too much" "at most 1 together, got 1 and 0.1" "$trf" train --objective mask --text train.digits --masked-share 1 --updates 1 --model m
 : >nothing
 expect 1 "no text to validate on" "nothing is empty: nothing to validate on" "$trf" train --objective causal --text train.digits --valid-text nothing --updates 1 --model m
-perl -e 'my $h = q({"w":{"dtype":"F64","shape":[2],"data_offsets":[0,16]}}); print pack("Q<", length $h), $h, pack("d<2", 1, 1e300)' >wide
+perl -e 'my $h = q({"w":{"dtype":"F64","shape":[2],"data_offsets":[0,16]}}); print pack("Q<", length $h), $h, pack("d<2", 1, 1e300)' >projected
 expect 0 "what is too large for a float" "1 NOT FINITE as float32" "$trf" inspect wide
 expect 1 "a model without a configuration" "a safetensors file of another program" "$trf" translate --model wide --input test.digits
 expect 1 "nor to begin with" "a safetensors file of another program" "$trf" train $plain --init-from wide --updates 1 --model m
@@ -1376,7 +1376,7 @@ expect 0 "what is done already" "nothing was left to do: .* another --updates go
 expect 0 "another rate when going on" "^schedule: .*, peak 0.03 after" "$trf" train $plain --learning-rate 0.03 --schedule constant --updates 22 --model twin --resume
 check "and the end" grep -q "^updates: about .* 22 in all" err
 expect 0 "one file twice" "are the same file" "$trf" train --source train.digits --target train.digits $small --updates 1 --model m
-{ printf '\377\376'; tr '\n' '\0' <train.digits; echo; } >wide.digits
+{ printf '\377\376'; tr '\n' '\0' <train.digits; echo; } >projected.digits
 expect 1 "UTF-16" "wide.digits:1: expected UTF-8, got UTF-16" "$trf" train --source wide.digits --target train.names $small --updates 1 --model m
 awk 'NR % 5 { print; next } { print "no tab" }' train.tsv >fifth.tsv
 expect 0 "a fifth of the lines" "more than a tenth of the data" "$trf" train --tsv fifth.tsv $small --updates 1 --model m

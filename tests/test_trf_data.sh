@@ -77,7 +77,7 @@ printf 'A B C A B C A B C\nC B\n' >want
 check "each of its words" same out want
 expect 0 "parts in JSON" "" "$trf" tag --model tags --input long --split --json
 printf 'a b c a\nb c a b\nc\nc b\n' | "$trf" tag --model tags --json >parts 2>err
-sed 's/{"word"/\n&/g' out | grep '^{"word"' >together
+sed 's/{"word"/\n&/g' out | grep '^{"word"' >rows_per_step
 sed 's/{"word"/\n&/g' parts | grep '^{"word"' >alone
 check "and each as in a line of its own" sh -c 'sed "s/[],}]*$//" together >a; sed "s/[],}]*$//" alone >b; cmp -s a b'
 

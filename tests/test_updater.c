@@ -301,7 +301,7 @@ static void over_ranks(void **state)
     OK(trf_updater_create(&u, weights, 2, 64, &o, NULL, &err));
     OK(trf_updater_step(u, weights, gradients, 4, &report, &err));
     assert_int_equal(report.target_tokens, 8);
-    assert_true(count >= 8 + TRF__SLOTS);
+    assert_true(count >= 8 + TRF__TALLIES);
     assert_memory_equal(w, alone, sizeof w);
     FAILS(trf_updater_step(u, weights, gradients, 0, &report, &err), TRF_E_STATE, "tokens", 1);
     assert_memory_equal(w, alone, sizeof w);
