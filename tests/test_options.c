@@ -636,6 +636,14 @@ static void none_twice(void **state)
         }
 }
 
+/* A field stands for its option: all options that write it have one name. */
+static void one_name_of_a_field(void **state)
+{
+    int k;
+    (void)state;
+    for (k = 0; k < N_TESTED; k++) assert_string_equal(option_name(table[k].offset), table[k].name);
+}
+
 /* Options of the model and of training have the names of the fields: checkpoints are read by them (stored_training). */
 static void names_of_fields(void **state)
 {
@@ -755,7 +763,8 @@ static void command_lines(void **state)
                 if (parse(command, &s, dashed, alone && !*v.text ? NULL : v.text, NULL, NULL) != -1 || messages)
                     fail_msg("--%s refuses '%s': %s", o->name, v.text, said);
                 if (!has(o, &v, &s)) fail_msg("--%s has not taken '%s' of a command line", o->name, v.text);
-                assert_true(was_given(&s, o->name));
+                assert_true(is_given(&s, o->offset));
+                assert_string_equal(text_given(&s, o->offset), v.text);
             }
             value_at(o, 0, &v);
             j = parse(command, &s, dashed, alone ? dashed : v.text, alone ? NULL : dashed, alone ? NULL : v.text);
@@ -1031,7 +1040,8 @@ static void options_of_a_log(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row), cmocka_unit_test(none_twice), cmocka_unit_test(names_of_fields),
+        cmocka_unit_test(every_row), cmocka_unit_test(none_twice), cmocka_unit_test(one_name_of_a_field),
+        cmocka_unit_test(names_of_fields),
         cmocka_unit_test(every_choice), cmocka_unit_test(fields), cmocka_unit_test(every_real),
         cmocka_unit_test(defaults), cmocka_unit_test(command_lines), cmocka_unit_test(refused_texts),
         cmocka_unit_test(lists_of_texts), cmocka_unit_test(effects), cmocka_unit_test(order_on_command_lines),

@@ -151,10 +151,11 @@ static int differences_of(const struct shape *shape, struct difference *to)
 
 enum { VOCABULARY = 32000, MOST_TOKENS = 1 << 24 };
 
-static int is_open(const struct settings *s, const char *name)
+/* Whether the recipe decides the field. */
+static int is_open(const struct settings *s, size_t field)
 {
-    return s->recipe == RECIPE_AUTO && !s->shape && !was_given(s, "conventions") &&
-           !was_given(s, name);
+    return s->recipe == RECIPE_AUTO && !s->shape && !is_given(s, AT(conventions)) &&
+           !is_given(s, field);
 }
 
 static void settle_vocabularies(struct settings *s)
@@ -176,18 +177,18 @@ static int settle_lengths(struct settings *s)
     const trf_config *c = &s->config;
     int32_t most[2], *length[2] = {&s->source_length, &s->target_length}, side;
     static const char *const names[2] = {"source", "target"};
+    static const size_t fields[2] = {AT(source_length), AT(target_length)};
     most[0] = c->kind == TRF_DECODER_ONLY ? 0 : c->max_length - c->source_eos;
     most[1] = c->kind == TRF_ENCODER_ONLY ? 0 : c->max_length - c->target_eos;
     for (side = 0; side < 2; side++) {
-        char name[16];
-        snprintf(name, sizeof name, "%s-length", names[side]);
-        if (most[side] == 0 && was_given(s, name)) {
-            say("--%s: this model has no %s", name, names[side]);
+        int given = is_given(s, fields[side]);
+        if (most[side] == 0 && given) {
+            say("--%s-length: this model has no %s", names[side], names[side]);
             return USAGE;
         }
-        if (most[side] && was_given(s, name) && (*length[side] < 1 || *length[side] > most[side])) {
-            say("--%s takes 1 to %d tokens of this model, got %d", name, (int)most[side],
-                (int)*length[side]);
+        if (most[side] && given && (*length[side] < 1 || *length[side] > most[side])) {
+            say("--%s-length takes 1 to %d tokens of this model, got %d", names[side],
+                (int)most[side], (int)*length[side]);
             return USAGE;
         }
         if (*length[side] > most[side]) *length[side] = most[side];
@@ -195,34 +196,34 @@ static int settle_lengths(struct settings *s)
     return DONE;
 }
 
-static int check_range(const struct settings *s, const char *name, int32_t value, int32_t low)
+static int check_range(const struct settings *s, size_t field, int32_t value, int32_t low)
 {
     const int32_t high = 1 << 24;
-    if (!was_given(s, name) || (value >= low && value <= high)) return DONE;
-    say("--%s must be between %d and %d, got %d", name, (int)low, (int)high, (int)value);
+    if (!is_given(s, field) || (value >= low && value <= high)) return DONE;
+    say("--%s must be between %d and %d, got %d", option_name(field), (int)low, (int)high, (int)value);
     return USAGE;
 }
 
 static int check_fits(const struct settings *s)
 {
-    if (s->shape && was_given(s, "objective")) {
+    if (s->shape && is_given(s, AT(objective))) {
         say("--shape %s says what the model learns: --objective is for other ones",
-            given_text(s, "shape"));
+            text_given(s, AT(shape)));
         return USAGE;
     }
-    if (was_given(s, "labels") && s->objective != OBJECTIVE_CLASSIFY &&
+    if (is_given(s, AT(labels)) && s->objective != OBJECTIVE_CLASSIFY &&
         s->objective != OBJECTIVE_TAG) {
         say("--labels is for --objective classify and tag");
         return USAGE;
     }
-    if (was_given(s, "pooling") && s->objective != OBJECTIVE_CLASSIFY) {
+    if (is_given(s, AT(pooling)) && s->objective != OBJECTIVE_CLASSIFY) {
         say("--pooling is for --objective classify");
         return USAGE;
     }
-    if (check_range(s, "vocab-size", s->vocab_size, 5) ||
-        check_range(s, "source-vocab-size", s->source_vocab_size, 5) ||
-        check_range(s, "target-vocab-size", s->target_vocab_size, 5) ||
-        check_range(s, "labels", s->labels, 2))
+    if (check_range(s, AT(vocab_size), s->vocab_size, 5) ||
+        check_range(s, AT(source_vocab_size), s->source_vocab_size, 5) ||
+        check_range(s, AT(target_vocab_size), s->target_vocab_size, 5) ||
+        check_range(s, AT(labels), s->labels, 2))
         return USAGE;
     return DONE;
 }
@@ -246,9 +247,9 @@ static int settle_model(struct settings *s)
         c->decoder_layers = base.decoder_layers;
         if (set_given_architecture(s)) return USAGE;
     }
-    if (is_open(s, "norm-place")) c->norm_place = TRF_PRE_NORM;
-    if (is_open(s, "generator-bias")) c->generator_bias = 0;
-    if (is_open(s, "tying")) c->tying = one ? TRF_TIED_ALL : TRF_TIED_DECODER;
+    if (is_open(s, AT(config.norm_place))) c->norm_place = TRF_PRE_NORM;
+    if (is_open(s, AT(config.generator_bias))) c->generator_bias = 0;
+    if (is_open(s, AT(config.tying))) c->tying = one ? TRF_TIED_ALL : TRF_TIED_DECODER;
     set_kind(s);
     settle_vocabularies(s);
     return settle_lengths(s);

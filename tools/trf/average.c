@@ -35,7 +35,7 @@ static void say_difference(const struct settings *s, char *const *path, trf_mode
     one.config = *trf_model_config(models[0]);
     other.config = *trf_model_config(models[err->where]);
     for (i = 0; i < n_rows; i++) {
-        if (!row_within(&rows[i], AT(config), sizeof s->config) || !strcmp(rows[i].name, "seed")) continue;
+        if (!row_within(&rows[i], AT(config), sizeof s->config)) continue;
         value_text(&rows[i], &one, values[0], sizeof values[0]);
         value_text(&rows[i], &other, values[1], sizeof values[1]);
         if (!strcmp(values[0], values[1])) continue;
@@ -53,7 +53,7 @@ int command_average(struct settings *s, int argc, char **argv)
     size_t capacity = 0;
     trf_error err;
     int i, n = 0, status = DONE;
-    if (argc < 1 || (argc < 2 && !was_given(s, "weights"))) {
+    if (argc < 1 || (argc < 2 && !is_given(s, AT(weights)))) {
         say("give two models or more, or one and --weights");
         return USAGE;
     }

@@ -251,7 +251,7 @@ int command_classify(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     t.tags = !strcmp(program, "trf tag");
-    if (!s->json && was_given(s, "n-best")) { say("--n-best is for --json"); return USAGE; }
+    if (!s->json && is_given(s, AT(labels_told))) { say("--n-best is for --json"); return USAGE; }
     if (s->attention && !s->json) { say("--attention is for --json"); return USAGE; }
     if (s->attention && s->split) {
         say("--attention is of a whole line, and --split labels a line in parts");

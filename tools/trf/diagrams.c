@@ -87,11 +87,11 @@ static int has(const struct list *words, int word)
 static int check_schedules(const struct settings *s, const struct list *kinds)
 {
     const char *wrong = NULL;
-    if (!has(kinds, TRF_COSINE) && was_given(s, "final-rate")) wrong = "final-rate";
-    if (!has(kinds, TRF_COSINE) && was_given(s, "total-steps")) wrong = "total-steps";
+    if (!has(kinds, TRF_COSINE) && is_given(s, AT(training.final_rate))) wrong = "final-rate";
+    if (!has(kinds, TRF_COSINE) && is_given(s, AT(training.total_steps))) wrong = "total-steps";
     if (wrong) say("--%s is for --schedule cosine", wrong);
     else if (!has(kinds, TRF_NOAM) && s->plot_widths) say("--d-model is for --schedule noam");
-    else if (kinds->n == 1 && has(kinds, TRF_NOAM) && was_given(s, "initial-rate"))
+    else if (kinds->n == 1 && has(kinds, TRF_NOAM) && is_given(s, AT(training.initial_rate)))
         say("--initial-rate is not for --schedule noam, which rises from 0");
     else return DONE;
     return USAGE;
@@ -400,7 +400,7 @@ int plot_masks(struct settings *s)
     long n = s->plot_length;
     int status;
     if (read_words("kind", s->plot_kinds, mask_names, N_MASKS, &kinds)) return USAGE;
-    if (s->plot_words && was_given(s, "length")) {
+    if (s->plot_words && is_given(s, AT(plot_length))) {
         say("give --words or --length, not both");
         return USAGE;
     }

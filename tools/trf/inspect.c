@@ -235,17 +235,19 @@ static void print_metadata(const struct report *r, int ours)
     if (r->s->json) putchar('}');
 }
 
-/* The first option that was given and is none for a file, or NULL. */
+/* The name of the first given option that is none for a file, or NULL. */
 static const char *not_for_files(const struct settings *s)
 {
-    static const char *const others[] = {"json", "trace", "source-length", "target-length", "batch", "beam",
-                                         "batch-tokens", "batch-sentences", "recompute", "threads"};
+    static const size_t of_files[] = {
+        AT(json), AT(trace), AT(source_length), AT(target_length), AT(batch), AT(search.beam),
+        AT(corpus.batch_tokens), AT(corpus.batch_sentences), AT(training.recompute), AT(device.threads)};
+    const size_t n = sizeof of_files / sizeof *of_files;
     size_t k;
     int i;
     for (i = 0; i < n_rows; i++) {
         if (!s->given[i]) continue;
-        for (k = 0; k < sizeof others / sizeof *others && strcmp(rows[i].name, others[k]); k++) { }
-        if (k == sizeof others / sizeof *others) return rows[i].name;
+        for (k = 0; k < n && rows[i].offset != of_files[k]; k++) { }
+        if (k == n) return rows[i].name;
     }
     return NULL;
 }
@@ -254,7 +256,7 @@ static const char *not_for_files(const struct settings *s)
 static int describes_model(const struct settings *s)
 {
     int i;
-    for (i = 0; i < n_rows; i++) if (s->given[i] && strcmp(rows[i].name, "json")) return 1;
+    for (i = 0; i < n_rows; i++) if (s->given[i] && rows[i].offset != AT(json)) return 1;
     return 0;
 }
 

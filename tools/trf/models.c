@@ -80,7 +80,7 @@ int check_device(const struct settings *s)
     trf_config config = trf_config_tiny();
     trf_model *model = NULL;
     trf_error err;
-    const char *value = given_text(s, "device");
+    const char *value = text_given(s, AT(device));
     if (check_products(s)) return USAGE;
     config.source_vocab = config.target_vocab = 8;
     config.d_model = config.d_ff = config.n_heads = config.encoder_layers = config.decoder_layers = 1;

@@ -740,11 +740,11 @@ static int is_silent(const struct settings *s, int i)
    interest. */
 static const char *text_value(const struct row *row, const struct settings *s)
 {
-    static const char *const own[] = {"model", "checkpoint", "log", "resume", "overwrite", "quiet"};
+    static const size_t own[] = {AT(model), AT(checkpoint), AT(log), AT(resume), AT(overwrite), AT(quiet)};
     const char *text = NULL;
     int32_t flag = 0;
     size_t i;
-    for (i = 0; i < sizeof own / sizeof *own; i++) if (!strcmp(row->name, own[i])) return NULL;
+    for (i = 0; i < sizeof own / sizeof *own; i++) if (row->offset == own[i]) return NULL;
     if (row->kind == TEXT) memcpy(&text, (const char *)s + row->offset, sizeof text);
     if (row->kind == FLAG) memcpy(&flag, (const char *)s + row->offset, sizeof flag);
     return flag ? "yes" : text;
@@ -878,6 +878,26 @@ int set_value(const struct row *row, struct settings *s, const char *text)
     return DONE;
 }
 
+static int writes(const struct row *row, size_t field) { return row->kind != HEADING && row->offset == field; }
+
+const char *option_name(size_t field)
+{
+    int i;
+    for (i = 0; i < n_rows; i++) if (writes(&rows[i], field)) return rows[i].name;
+    say("no option writes the field at %zu of the settings", field);        /* a mistake in trf itself */
+    abort();
+}
+
+const char *text_given(const struct settings *s, size_t field)
+{
+    int i;
+    option_name(field);
+    for (i = 0; i < n_rows; i++) if (s->given[i] && writes(&rows[i], field)) return s->given[i];
+    return NULL;
+}
+
+int is_given(const struct settings *s, size_t field) { return text_given(s, field) != NULL; }
+
 const char *given_text(const struct settings *s, const char *name)
 {
     int i;
@@ -901,7 +921,7 @@ int apply_given(struct settings *s)
         if (set_value(&rows[i], s, s->given[i])) return USAGE;
         if (rows[i].then) rows[i].then(s);
     }
-    if (was_given(s, "joint-vocabulary") && !s->joint_vocabulary && !was_given(s, "tying") &&
+    if (is_given(s, AT(joint_vocabulary)) && !s->joint_vocabulary && !is_given(s, AT(config.tying)) &&
         s->config.tying == TRF_TIED_ALL)
         s->config.tying = TRF_TIED_DECODER;     /* as far as a preset's goes with two vocabularies */
     then_device(s);
@@ -935,13 +955,14 @@ static void print_wrapped(const char *text, int indent, int column)
 /* "default 128; --size base 512; --size big 1024" */
 void default_text(const struct row *row, char *text, size_t size)
 {
-    static const char *const presets[][2] = {
-        {"conventions", "pytorch"}, {"conventions", "paper"}, {"search-rule", "fairseq"},
-        {"search-rule", "ctranslate2"}, {"search-rule", "marian"},
-        {"search-rule", "raw"}, {"search-rule", "hugging-face"}};
-    static const char *const fixed[][2] = {         /* recipe.c has chosen them, whatever the data are */
-        {"norm-place", "pre-norm"}, {"generator-bias", "no"}, {"schedule", "inverse-sqrt"},
-        {"attention-dropout", "0"}, {"activation-dropout", "0"}, {"ema", "0.002"}};
+    static const struct { size_t field; const char *value; } presets[] = {
+        {AT(conventions), "pytorch"}, {AT(conventions), "paper"}, {AT(search_rule), "fairseq"},
+        {AT(search_rule), "ctranslate2"}, {AT(search_rule), "marian"}, {AT(search_rule), "raw"},
+        {AT(search_rule), "hugging-face"}};
+    static const struct { size_t field; const char *value; } fixed[] = {    /* by recipe.c, whatever the data are */
+        {AT(config.norm_place), "pre-norm"}, {AT(config.generator_bias), "no"},
+        {AT(training.schedule), "inverse-sqrt"}, {AT(training.attention_dropout), "0"},
+        {AT(training.activation_dropout), "0"}, {AT(ema), "0.002"}};
     const char *chosen = NULL;
     struct settings plain, changed;
     char value[64], other[64];
@@ -949,7 +970,7 @@ void default_text(const struct row *row, char *text, size_t size)
     int j;
     set_defaults(&plain);
     for (i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (row->commands & TRAIN && !strcmp(row->name, fixed[i][0])) chosen = fixed[i][1];
+        if (row->commands & TRAIN && writes(row, fixed[i].field)) chosen = fixed[i].value;
     if (chosen) set_value(row, &plain, chosen);
     value_text(row, &plain, value, sizeof value);
     *text = 0;
@@ -959,14 +980,14 @@ void default_text(const struct row *row, char *text, size_t size)
     for (i = 0; i < sizeof presets / sizeof *presets && used < size; i++) {
         changed = plain;
         for (j = 0; j < n_rows; j++)
-            if (!strcmp(rows[j].name, presets[i][0])) {
+            if (writes(&rows[j], presets[i].field)) {
                 if (row == &rows[j]) break;             /* a preset does not explain itself */
-                set_value(&rows[j], &changed, presets[i][1]);
+                set_value(&rows[j], &changed, presets[i].value);
                 rows[j].then(&changed);
             }
         value_text(row, &changed, other, sizeof other);
         if (!strcmp(value, other)) continue;
-        used += (size_t)snprintf(text + used, size - used, "; %s: %s", presets[i][1], other);
+        used += (size_t)snprintf(text + used, size - used, "; %s: %s", presets[i].value, other);
     }
     if (used < size) snprintf(text + used, size - used, ")");
 }

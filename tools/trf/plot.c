@@ -524,23 +524,28 @@ enum { LOGS = 1, SCHEDULE = 2, POSITIONS = 4, MASKS = 8 };
 static const struct { const char *word; int bit; int (*draw)(struct settings *s); } diagrams[] = {
     {"schedule", SCHEDULE, plot_schedule}, {"positions", POSITIONS, plot_positions}, {"masks", MASKS, plot_masks}};
 
-static const struct { const char *option; int of; } belongs[] = {
-    {"only", LOGS}, {"schedule", SCHEDULE}, {"warmup", SCHEDULE}, {"learning-rate", SCHEDULE},
-    {"initial-rate", SCHEDULE}, {"final-rate", SCHEDULE}, {"total-steps", SCHEDULE}, {"updates", SCHEDULE},
-    {"d-model", SCHEDULE | POSITIONS}, {"positions", POSITIONS}, {"max-length", POSITIONS}, {"view", POSITIONS},
-    {"dimensions", POSITIONS}, {"position-offset", POSITIONS}, {"kind", MASKS}, {"length", MASKS}, {"prefix", MASKS},
-    {"padded", MASKS}, {"words", MASKS}};
+static const struct { size_t field; int of; } belongs[] = {
+    {AT(only), LOGS},
+    {AT(plot_schedules), SCHEDULE}, {AT(plot_warmups), SCHEDULE}, {AT(plot_rates), SCHEDULE},
+    {AT(training.initial_rate), SCHEDULE}, {AT(training.final_rate), SCHEDULE},
+    {AT(training.total_steps), SCHEDULE}, {AT(plot_updates), SCHEDULE},
+    {AT(plot_widths), SCHEDULE | POSITIONS},
+    {AT(config.positions), POSITIONS}, {AT(plot_rows), POSITIONS}, {AT(plot_view), POSITIONS},
+    {AT(plot_dimensions), POSITIONS}, {AT(config.position_offset), POSITIONS},
+    {AT(plot_kinds), MASKS}, {AT(plot_length), MASKS}, {AT(plot_prefix), MASKS},
+    {AT(plot_padded), MASKS}, {AT(plot_words), MASKS}};
 
 /* An option that the picture does not have is a mistake. */
 static int check_belongs(const struct settings *s, int bit)
 {
     size_t i, k;
     for (i = 0; i < sizeof belongs / sizeof *belongs; i++) {
-        if (belongs[i].of & bit || !was_given(s, belongs[i].option)) continue;
-        if (belongs[i].of == LOGS) say("--%s is for logs", belongs[i].option);
+        const char *name = option_name(belongs[i].field);
+        if (belongs[i].of & bit || !is_given(s, belongs[i].field)) continue;
+        if (belongs[i].of == LOGS) say("--%s is for logs", name);
         for (k = 0; k < 3; k++)
             if (belongs[i].of & diagrams[k].bit) {
-                say("--%s is for trf plot %s", belongs[i].option, diagrams[k].word);
+                say("--%s is for trf plot %s", name, diagrams[k].word);
                 break;
             }
         return USAGE;

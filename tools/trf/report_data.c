@@ -178,7 +178,7 @@ int open_data(struct data *d, struct settings *s)
     int32_t n;
     d->s = s;
     if ((status = load(d)) || !s->data || (status = read_lines(d))) return status;
-    if (!was_given(s, "ban-unk")) s->search.ban_unk = never_writes_unk(d->model);
+    if (!is_given(s, AT(search.ban_unk))) s->search.ban_unk = never_writes_unk(d->model);
     if (trf_translator_create(&d->translator, d->model, &s->search, &err))
         return refused("search", &err);
     choose_unit(d);

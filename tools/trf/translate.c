@@ -208,7 +208,7 @@ static const char *answer_text(struct translating *t, const int32_t *source, int
 static int write_lines(struct translating *t, int64_t number, int32_t sentence, const int32_t *source,
                        const struct answer *answers, size_t count)
 {
-    int n_best = was_given(t->s, "n-best");
+    int n_best = is_given(t->s, AT(search.n_best));
     size_t rank;
     if (!n_best && count > 1) count = 1;
     for (rank = 0; rank < count || rank == 0; rank++) {
@@ -395,16 +395,16 @@ int command_translate(struct settings *s, int argc, char **argv)
         return USAGE;
     }
     if ((status = take_input(s, argc, argv))) return status;
-    if (was_given(s, "beam") && s->search.n_best > s->search.beam) {
+    if (is_given(s, AT(search.beam)) && s->search.n_best > s->search.beam) {
         say("--n-best %d needs a --beam of %d or more, got %d", (int)s->search.n_best, (int)s->search.n_best,
             (int)s->search.beam);
         return USAGE;
     }
-    if (!was_given(s, "beam") && s->search.n_best > 1024) {
+    if (!is_given(s, AT(search.beam)) && s->search.n_best > 1024) {
         say("--n-best takes 1 to 1024, got %d", (int)s->search.n_best);
         return USAGE;
     }
-    if (was_given(s, "n-best") && !was_given(s, "beam") && s->search.beam < s->search.n_best)
+    if (is_given(s, AT(search.n_best)) && !is_given(s, AT(search.beam)) && s->search.beam < s->search.n_best)
         s->search.beam = s->search.n_best;
     status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
     if (!status) status = check_decoder(s, t.model);
@@ -416,7 +416,7 @@ int command_translate(struct settings *s, int argc, char **argv)
         say("--unknown copy copies words of a source, and '%s' reads none", s->model);
         status = USAGE;
     }
-    if (!status && !was_given(s, "ban-unk") && s->unknown != UNKNOWN_COPY)
+    if (!status && !is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
         s->search.ban_unk = never_writes_unk(t.model);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
         status = refused("search", &err);
