@@ -131,7 +131,7 @@ check-defaults: $(BUILD)/trf $(BUILD)/tasks
 
 $(BUILD)/test_picture: tools/trf/picture.h
 $(BUILD)/test_metrics: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h
-$(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/train.h tools/trf/trf.h
+$(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/trf.h
 $(BUILD)/test_options: tools/trf/options.c tools/trf/trf.h tools/trf/metrics.h
 $(BUILD)/studies/beams: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h tools/data/grammar.h
 

@@ -4,7 +4,8 @@
 // Options are those of trf train. What training would take from the data has a fixed value here:
 // see settle_model.
 
-#include "train.h"
+#include "objective.h"
+#include "recipe.h"
 
 #include <math.h>
 

@@ -9,7 +9,7 @@
 //                                         (its own number) ^ offset ^ c; e: a rule ends here, its value is child 0
 //    1 |      begin of a text      |      a value
 
-#include "train.h"
+#include "trf.h"
 #include "compose.h"
 
 enum { MOST_KEY = 17,                   /* four characters and a NUL */

@@ -235,3 +235,51 @@ int take_input(struct settings *s, int argc, char **argv)
         s->input, strerror(errno), program, s->model ? s->model : "FILE");
     return FAILED;
 }
+
+// -----------------------------------------------------------------------------------------------
+// >>texts          lines in memory
+// -----------------------------------------------------------------------------------------------
+
+void store_line(struct text *text, const char *line, int64_t number)
+{
+    size_t bytes = strlen(line) + 1;
+    text->bytes = grow(text->bytes, &text->capacity, text->used + bytes, 1);
+    text->starts = grow(text->starts, &text->starts_capacity, text->count + 1, sizeof *text->starts);
+    text->numbers = grow(text->numbers, &text->numbers_capacity, text->count + 1, sizeof *text->numbers);
+    memcpy(text->bytes + text->used, line, bytes);
+    text->starts[text->count] = text->used;
+    text->numbers[text->count++] = number;
+    text->used += bytes;
+}
+
+const char *line_of(const struct text *text, size_t index) { return text->bytes + text->starts[index]; }
+
+const char **lines_of(const struct text *text)
+{
+    const char **lines = zeroed(text->count, sizeof *lines);
+    size_t i;
+    for (i = 0; i < text->count; i++) lines[i] = line_of(text, i);
+    return lines;
+}
+
+void free_text(struct text *text)
+{
+    free(text->bytes);
+    free(text->starts);
+    free(text->numbers);
+    memset(text, 0, sizeof *text);
+}
+
+/* FNV-1a */
+uint64_t hash_line(const char *line)
+{
+    uint64_t hash = 1469598103934665603u;
+    for (; *line; line++) hash = (hash ^ (unsigned char)*line) * 1099511628211u;
+    return hash ^ hash >> 32;
+}
+
+int by_hash(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}

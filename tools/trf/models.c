@@ -78,18 +78,12 @@ static int check_products(const struct settings *s)
 int check_device(const struct settings *s)
 {
     trf_config config = trf_config_tiny();
-    trf_model *model = NULL;
     trf_error err;
     const char *value = text_given(s, AT(device));
     if (check_products(s)) return USAGE;
     config.source_vocab = config.target_vocab = 8;
-    config.d_model = config.d_ff = config.n_heads = config.encoder_layers = config.decoder_layers = 1;
-    config.max_length = 2;
     config.device = s->device;
-    if (!trf_model_create(&model, &config, &err)) {
-        trf_model_destroy(model);
-        return DONE;
-    }
+    if (!trf_config_check(&config, &err)) return DONE;
     if (err.status != TRF_E_BACKEND) return refused("device", &err);
     if (!strcmp(err.what, "device.products"))
         say("--products cblas: this trf was built without CBLAS; use auto or built-in");
@@ -172,6 +166,18 @@ int check_decoder(const struct settings *s, const trf_model *model)
 int32_t source_limit(const trf_config *config)
 {
     return config->max_length - (config->source_eos || config->kind == TRF_DECODER_ONLY ? 1 : 0);
+}
+
+/* The same model under another name. */
+int copy_model(struct settings *s, const char *from, const char *to)
+{
+    trf_load_options load = load_options(s);
+    trf_model *model = NULL;
+    trf_error err;
+    int status = trf_model_load(&model, from, &load, &err) || trf_model_save(model, to, &err) ? FAILED : DONE;
+    if (status) say_error(NULL, &err);
+    trf_model_destroy(model);
+    return status;
 }
 
 /* One stored training option into its field; choices are stored as numbers, which the library checks. */

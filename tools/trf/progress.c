@@ -5,7 +5,7 @@
 // padding to count. On a terminal the line is written over once a second, with a bar: of the whole training where its
 // end is known, else of the pass over the data. In a file lines come every --log-every updates, and every 30 seconds.
 
-#include "train.h"
+#include "progress.h"
 
 #include <errno.h>
 #include <float.h>
@@ -17,9 +17,68 @@
 
 enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
 
-void start_progress(struct progress *p, int64_t log_every)
+// -----------------------------------------------------------------------------------------------
+// >>log            --log: a JSON object a line
+// -----------------------------------------------------------------------------------------------
+
+/* A run that goes on appends; a line that was cut off by a kill is ended first. */
+int open_log(struct log *log, const struct settings *s)
 {
+    int last;
+    if (!s->log) return DONE;
+    log->path = s->log;
+    log->file = fopen(s->log, s->resume ? "a+" : "w");
+    if (!log->file) { say("cannot write '%s': %s", s->log, strerror(errno)); return FAILED; }
+    if (s->resume && !fseek(log->file, -1, SEEK_END)) {
+        last = getc(log->file);
+        if (!fseek(log->file, 0, SEEK_END) && last != '\n' && last != EOF) fputc('\n', log->file);
+    }
+    return DONE;
+}
+
+void close_log(struct log *log)
+{
+    if (log->file) fclose(log->file);
+    log->file = NULL;
+}
+
+void flush_log(struct log *log)
+{
+    if ((!fflush(log->file) && !ferror(log->file)) || log->broken) return;
+    log->broken = 1;
+    say("cannot write '%s': %s", log->path, strerror(errno));
+}
+
+void log_start(struct log *log, const struct settings *s, const trf_model *model, int64_t step, int64_t pairs,
+               int64_t held_out)
+{
+    const trf_config *config = trf_model_config(model);
+    FILE *file = log->file;
+    if (!file) return;
+    fprintf(file, "{\"event\":\"start\",\"version\":\"%s\",\"update\":%lld,\"pairs\":%lld,\"held_out\":%lld",
+            TRF_VERSION, (long long)step, (long long)pairs, (long long)held_out);
+    fprintf(file, ",\"weights\":%lld,\"source_vocab\":%d,\"target_vocab\":%d,\"labels\":%d",
+            (long long)trf_model_parameter_total(model), (int)config->source_vocab, (int)config->target_vocab,
+            (int)config->n_labels);
+    fputs(",\"model\":", file);
+    print_json_text(file, s->model, strlen(s->model));
+    fputs(",\"options\":", file);
+    print_json_options(file, s, 0, sizeof *s);
+    fputs("}\n", file);
+    flush_log(log);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>line           of progress
+// -----------------------------------------------------------------------------------------------
+
+void start_progress(struct progress *p, const struct settings *s, struct log *log, double earlier)
+{
+    int64_t log_every = s->log_every;
     memset(p, 0, sizeof *p);
+    p->s = s;
+    p->log = log;
+    p->earlier = earlier;
     p->span = log_every < MOST_RECENT ? log_every : MOST_RECENT;
     p->began = p->drawn = p->told = p->window_began = now();
     p->terminal = !quiet && isatty(STDERR_FILENO);
@@ -38,6 +97,9 @@ void count_update(struct progress *p, const trf_step_report *report)
     p->in_a_row = report->skipped ? p->in_a_row + 1 : 0;
     p->left_out += report->skipped != 0;
 }
+
+double seconds_of_run(const struct progress *p) { return now() - p->began; }
+double seconds_in_all(const struct progress *p) { return p->earlier + seconds_of_run(p); }
 
 void end_progress(struct progress *p)
 {
@@ -61,19 +123,18 @@ static double recent_loss(const struct progress *p, double *accuracy)
 }
 
 /* Seconds until --patience is over, if no validation from now on is better. */
-static double patience_left(const struct training *t, const struct progress *p, int64_t step)
+static double patience_left(const struct progress *p, int64_t step, int32_t left)
 {
-    int32_t left = validations_left(t);
-    int64_t every = t->s->valid_every, next = (step / every + 1) * every;
-    if (left == INT32_MAX || !t->valid[0].count) return HUGE_VAL;
-    return (now() - p->began) / (double)p->updates * (double)(next - step + (left > 1 ? left - 1 : 0) * every);
+    int64_t every = p->s->valid_every, next = (step / every + 1) * every;
+    if (left == INT32_MAX) return HUGE_VAL;
+    return seconds_of_run(p) / (double)p->updates * (double)(next - step + (left > 1 ? left - 1 : 0) * every);
 }
 
 /* Seconds until the last update, the last epoch or the last minute, whichever comes first. */
-static double time_left(const struct training *t, const struct progress *p, int64_t step)
+static double time_left(const struct progress *p, int64_t step)
 {
-    const struct settings *s = t->s;
-    double spent = now() - p->began, left = fmax(0, s->minutes * 60 - t->state.seconds - spent), passes;
+    const struct settings *s = p->s;
+    double spent = seconds_of_run(p), left = fmax(0, s->minutes * 60 - p->earlier - spent), passes;
     if (s->updates != INT64_MAX) left = fmin(left, spent / (double)p->updates * (double)(s->updates - step));
     if (s->corpus.epochs == TRF_ENDLESS || p->passes <= 0) return left;
     passes = fmax(0, (double)s->corpus.epochs - p->first_pass - p->passes);
@@ -81,10 +142,10 @@ static double time_left(const struct training *t, const struct progress *p, int6
 }
 
 /* Of the training, from its beginning: what is done of the end that is nearest; without one, of the pass. */
-static double share_done(const struct training *t, const struct progress *p, int64_t step)
+static double share_done(const struct progress *p, int64_t step)
 {
-    const struct settings *s = t->s;
-    double pass = p->first_pass + p->passes, share = (t->state.seconds + now() - p->began) / (s->minutes * 60);
+    const struct settings *s = p->s;
+    double pass = p->first_pass + p->passes, share = seconds_in_all(p) / (s->minutes * 60);
     if (s->updates == INT64_MAX && s->corpus.epochs == TRF_ENDLESS && !isfinite(s->minutes)) return fmod(pass, 1);
     if (s->updates != INT64_MAX) share = fmax(share, (double)step / (double)s->updates);
     if (s->corpus.epochs != TRF_ENDLESS) share = fmax(share, pass / (double)s->corpus.epochs);
@@ -117,31 +178,6 @@ void end_line(void)
     unfinished_line = 0;
 }
 
-void flush_log(struct training *t)
-{
-    if ((!fflush(t->log) && !ferror(t->log)) || t->log_broken) return;
-    t->log_broken = 1;
-    say("cannot write '%s': %s", t->s->log, strerror(errno));
-}
-
-static void log_progress(struct training *t, const struct progress *p, int64_t epoch, const trf_step_report *report,
-                         double rate, double left)
-{
-    double accuracy, loss = recent_loss(p, &accuracy);
-    if (!t->log) return;
-    fprintf(t->log, "{\"event\":\"progress\",\"update\":%lld,\"epoch\":%lld", (long long)report->step,
-            (long long)epoch + 1);
-    print_json_field(t->log, "loss", loss);
-    print_json_field(t->log, "accuracy", accuracy);
-    print_json_field(t->log, "learning_rate", report->learning_rate);
-    print_json_field(t->log, "gradient_norm", report->gradient_norm);
-    print_json_field(t->log, "tokens_per_second", rate);
-    print_json_field(t->log, "seconds", t->state.seconds + now() - p->began);
-    print_json_field(t->log, "seconds_left", left < 1e9 ? left : NAN);
-    fprintf(t->log, ",\"megabytes\":%.0f}\n", megabytes());
-    flush_log(t);
-}
-
 /* Of the terminal: a line that is wrapped cannot be written over. */
 static int columns(void)
 {
@@ -149,29 +185,49 @@ static int columns(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < 2 ? 80 : size.ws_col;
 }
 
-/* How many updates --minutes are is known when some have been timed. */
-static void warn_of_minutes(const struct training *t, struct progress *p, int64_t step)
+static void log_progress(const struct progress *p, int64_t epoch, const trf_step_report *report, double rate,
+                         double left)
 {
-    double spent = now() - p->began, left = fmax(0, t->s->minutes * 60 - t->state.seconds - spent);
+    double accuracy, loss = recent_loss(p, &accuracy);
+    FILE *log = p->log->file;
+    if (!log) return;
+    fprintf(log, "{\"event\":\"progress\",\"update\":%lld,\"epoch\":%lld", (long long)report->step,
+            (long long)epoch + 1);
+    print_json_field(log, "loss", loss);
+    print_json_field(log, "accuracy", accuracy);
+    print_json_field(log, "learning_rate", report->learning_rate);
+    print_json_field(log, "gradient_norm", report->gradient_norm);
+    print_json_field(log, "tokens_per_second", rate);
+    print_json_field(log, "seconds", seconds_in_all(p));
+    print_json_field(log, "seconds_left", left < 1e9 ? left : NAN);
+    fprintf(log, ",\"megabytes\":%.0f}\n", megabytes());
+    flush_log(p->log);
+}
+
+/* How many updates --minutes are is known when some have been timed. */
+static void warn_of_minutes(struct progress *p, int64_t step)
+{
+    const struct settings *s = p->s;
+    double spent = seconds_of_run(p), left = fmax(0, s->minutes * 60 - p->earlier - spent);
     double planned = (double)step + left * (double)p->updates / fmax(spent, 1e-9);
-    if (isfinite(t->s->minutes) && !p->warned && (double)t->s->training.warmup > planned / 2)
+    if (isfinite(s->minutes) && !p->warned && (double)s->training.warmup > planned / 2)
         say("warning: the rate rises for %lld update%s, but --minutes %g is enough for about %.0f only: the model will "
-            "hardly learn; give a smaller --warmup or more minutes", (long long)t->s->training.warmup,
-            plural(t->s->training.warmup), t->s->minutes, planned);
+            "hardly learn; give a smaller --warmup or more minutes", (long long)s->training.warmup,
+            plural(s->training.warmup), s->minutes, planned);
     p->warned = 1;
 }
 
-void show_progress(struct training *t, struct progress *p, int64_t epoch, const trf_step_report *report)
+void show_progress(struct progress *p, int64_t epoch, const trf_step_report *report, int32_t validations_left)
 {
     char line[224];
     double time = now(), seconds = time - p->window_began, rate = (double)p->window_tokens / fmax(seconds, 1e-9),
            left_s, patient, mean, right;
     /* where training goes on just before such an update, a single one would look like a jump of the loss */
-    int whole = (report->step % t->s->log_every == 0 && p->updates >= p->span) || time - p->told >= 30;
+    int whole = (report->step % p->s->log_every == 0 && p->updates >= p->span) || time - p->told >= 30;
     char left[32], loss[32] = "-", bar[64] = "";        /* '-': every one of these updates was left out */
     if (!whole && !(p->terminal && time - p->drawn > 1)) return;
-    left_s = time_left(t, p, report->step);
-    patient = patience_left(t, p, report->step);
+    left_s = time_left(p, report->step);
+    patient = patience_left(p, report->step, validations_left);
     time_text(fmin(left_s, patient), left);
     mean = recent_loss(p, &right);
     if (isfinite(mean)) snprintf(loss, sizeof loss, "%.4f", mean);
@@ -183,7 +239,7 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
     left_s = fmin(left_s, patient);
     if (p->terminal) {
         int most = columns() - 1;
-        bar_text(share_done(t, p, report->step), most - (int)strlen(line), bar);
+        bar_text(share_done(p, report->step), most - (int)strlen(line), bar);
         fprintf(stderr, "\r%.*s", most, bar);
         if (most > (int)strlen(bar)) fprintf(stderr, "%.*s", most - (int)strlen(bar), line);
         fputs("\033[K", stderr);
@@ -191,8 +247,8 @@ void show_progress(struct training *t, struct progress *p, int64_t epoch, const 
     unfinished_line = p->terminal;
     p->drawn = time;
     if (!whole) return;
-    log_progress(t, p, epoch, report, rate, left_s);
-    warn_of_minutes(t, p, report->step);
+    log_progress(p, epoch, report, rate, left_s);
+    warn_of_minutes(p, report->step);
     p->window_began = p->told = time;
     p->window_tokens = 0;
 }
@@ -208,6 +264,10 @@ void show_waiting(struct progress *p, const char *doing, int64_t update, double 
     unfinished_line = p->terminal;
     p->waited = time;
 }
+
+// -----------------------------------------------------------------------------------------------
+// >>busy           before the first update
+// -----------------------------------------------------------------------------------------------
 
 /* What goes on before the first update asks nobody, libsentencepiece's part least of all: a clock does. */
 static const char *volatile busy;
@@ -233,56 +293,4 @@ void busy_with(const char *line)
     action.sa_flags = SA_RESTART;
     sigaction(SIGALRM, &action, NULL);
     alarm(line ? 30 : 0);
-}
-
-void show_validation(struct training *t, int64_t update, const struct validation *v, const char *remark)
-{
-    const char *name = metric_name(metric_of(t));
-    end_line();
-    inform("validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g", (long long)update, v->loss,
-            v->nll, exp(v->nll));
-    if (metric_of(t) != METRIC_ACCURACY) inform("  accuracy %.4f", v->accuracy);
-    if (metric_of(t) != METRIC_LOSS) inform("  %s %.2f", name, v->score);
-    inform("%s\n", remark);
-    if (!t->log) return;
-    fprintf(t->log, "{\"event\":\"validation\",\"update\":%lld", (long long)update);
-    print_json_field(t->log, "loss", v->loss);
-    print_json_field(t->log, "nll", v->nll);
-    print_json_field(t->log, "perplexity", exp(v->nll));
-    print_json_field(t->log, "accuracy", v->accuracy);
-    fprintf(t->log, ",\"metric\":\"%s\"", name);
-    print_json_field(t->log, "score", v->score);
-    fprintf(t->log, ",\"best\":%s}\n", *remark ? "true" : "false");
-    flush_log(t);
-}
-
-void log_start(struct training *t)
-{
-    const trf_config *config = trf_model_config(t->model);
-    if (!t->log) return;
-    fprintf(t->log, "{\"event\":\"start\",\"version\":\"%s\",\"update\":%lld,\"pairs\":%lld,\"held_out\":%zu",
-            TRF_VERSION, (long long)trf_trainer_step(t->trainer), (long long)trf_corpus_size(t->corpus),
-            t->valid[0].count);
-    fprintf(t->log, ",\"weights\":%lld,\"source_vocab\":%d,\"target_vocab\":%d,\"labels\":%d",
-            (long long)trf_model_parameter_total(t->model), (int)config->source_vocab, (int)config->target_vocab,
-            (int)config->n_labels);
-    fputs(",\"model\":", t->log);
-    print_json_text(t->log, t->s->model, strlen(t->s->model));
-    fputs(",\"options\":", t->log);
-    print_json_options(t->log, t->s, 0, sizeof *t->s);
-    fputs("}\n", t->log);
-    flush_log(t);
-}
-
-void log_end(struct training *t, const struct progress *p, const char *why)
-{
-    if (!t->log) return;
-    fprintf(t->log, "{\"event\":\"end\",\"why\":\"%s\",\"update\":%lld,\"tokens\":%lld", why,
-            (long long)trf_trainer_step(t->trainer), (long long)p->tokens);
-    print_json_field(t->log, "seconds", t->state.seconds + now() - p->began);
-    fprintf(t->log, ",\"best_update\":%lld,\"metric\":\"%s\"", (long long)t->state.stopping.best_update,
-            metric_name(metric_of(t)));
-    print_json_field(t->log, "score", t->score);
-    fputs("}\n", t->log);
-    flush_log(t);
 }

@@ -1,16 +1,28 @@
-// trf train: what follows from the data where no option says otherwise.
+// trf train: what follows from the data where no option says otherwise. See recipe.h.
 //
 // The library decides (trf_tokens_choose, trf_recipe_find); options that are given win over it. --recipe paper switches
 // all but the choice of tokens, and when to validate, off. What is decided is told, with the library's reasons, and
 // stands in the checkpoint: a run that goes on does not decide again.
 
-#include "train.h"
+#include "recipe.h"
+#include "measure.h"
+#include "objective.h"
+#include "subwords.h"
 
 #include <math.h>
 
 static int is_auto(const struct settings *s, const char *name)
 {
     return s->recipe == RECIPE_AUTO && !was_given(s, name);
+}
+
+int set_given_architecture(struct settings *s)
+{
+    int i;
+    for (i = 0; i < n_rows; i++)
+        if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) && set_value(&rows[i], s, s->given[i]))
+            return USAGE;
+    return DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -32,26 +44,25 @@ static const char *pieces_file(const struct settings *s, int side)
 }
 
 /* What is settled already of a side's tokens, and whether it is left open. */
-static int settle_kind(struct training *t, int side, trf_tokens *given)
+static int settle_kind(struct settings *s, const trf_vocab *vocab, int side, trf_tokens *given)
 {
     static const trf_tokens choices[] = {TRF_TOKENS_AUTO, TRF_TOKENS_WORDS, TRF_TOKENS_CHARACTERS,
                                          TRF_TOKENS_SUBWORDS, TRF_TOKENS_SUBWORDS, TRF_TOKENS_SUBWORDS};
-    int32_t *kind = side ? &t->s->target_tokens : &t->s->source_tokens;
-    if (*kind == TOKENS_AUTO && t->vocab[side]) *kind = inherited_kind(t->vocab[side]);
-    if (*kind == TOKENS_AUTO && pieces_file(t->s, side)) *kind = TOKENS_UNIGRAM;
+    int32_t *kind = side ? &s->target_tokens : &s->source_tokens;
+    if (*kind == TOKENS_AUTO && vocab) *kind = inherited_kind(vocab);
+    if (*kind == TOKENS_AUTO && pieces_file(s, side)) *kind = TOKENS_UNIGRAM;
     if (*kind == TOKENS_SENTENCEPIECE) *kind = TOKENS_UNIGRAM;
     *given = choices[*kind];
-    return *kind == TOKENS_AUTO && reads_side(t->s, side);
+    return *kind == TOKENS_AUTO && reads_side(s, side);
 }
 
 /* How many vocabularies there are: 1 or 2, or 0, where that follows from the text. */
-static int settle_vocabularies(const struct training *t)
+static int settle_vocabularies(const struct settings *s, const trf_vocab *const vocab[2])
 {
-    const struct settings *s = t->s;
     if (s->objective == OBJECTIVE_SPAN) return 1;       /* missing spans are tokens of the text itself */
     if (s->objective != OBJECTIVE_TRANSLATE) return 2;
     if (s->joint_vocabulary || (shares_embedding(&s->config) && !s->init_from)) return 1;
-    if (!is_auto(s, "joint-vocabulary") || !is_auto(s, "tying") || t->vocab[0] || t->vocab[1]) return 2;
+    if (!is_auto(s, "joint-vocabulary") || !is_auto(s, "tying") || vocab[0] || vocab[1]) return 2;
     if (!s->source_sentencepiece != !s->target_sentencepiece) return 2;
     if (s->source_sentencepiece) return same_file(s->source_sentencepiece, s->target_sentencepiece) ? 1 : 2;
     if (s->source_tokens >= TOKENS_UNIGRAM && s->target_tokens >= TOKENS_UNIGRAM &&
@@ -68,29 +79,28 @@ static int wants_subwords(const struct settings *s, trf_tokens chosen)
            s->documents == DOCUMENTS_FILE;                                          /* words would lose the line ends */
 }
 
-static void say_kind(struct training *t, int side, const trf_token_choice *choice)
+static void say_kind(const struct settings *s, struct plan *plan, int side, const trf_token_choice *choice)
 {
-    int kind = side ? t->s->target_tokens : t->s->source_tokens;
+    int kind = side ? s->target_tokens : s->source_tokens;
     const char *name = side ? "target" : "source";
     double unknown = choice->unknown[side];
-    if (choice->would_be_subwords[side]) t->new_words = fmax(t->new_words, unknown);
+    if (choice->would_be_subwords[side]) plan->new_words = fmax(plan->new_words, unknown);
     if (isnan(unknown)) inform("%s: %s (too few lines to see how many words are new)\n", name, token_names[kind]);
     else inform("%s: %s (%.1f %% of the words in a tenth of the lines are new)\n", name, token_names[kind], unknown);
 }
 
-static int choose_tokens(struct training *t, trf_token_choice *choice, const int open[2])
+static int choose_tokens(const struct settings *s, const struct text text[2], const trf_vocab *const vocab[2], trf_token_choice *choice, const int open[2])
 {
-    struct settings *s = t->s;
     const char **lines[2] = {NULL, NULL};
     trf_error err;
     int side, again = 0, status;
-    for (side = 0; side < 2; side++) if (reads_side(s, side)) lines[side] = lines_of(&t->text[side]);
+    for (side = 0; side < 2; side++) if (reads_side(s, side)) lines[side] = lines_of(&text[side]);
     do {
-        choice->vocabularies = settle_vocabularies(t);
+        choice->vocabularies = settle_vocabularies(s, vocab);
         choice->no_subwords = !subwords_can_be_learned();
         choice->vocab_size[0] = s->source_vocab_size;
         choice->vocab_size[1] = s->target_vocab_size;
-        status = trf_tokens_choose(choice, lines[0], lines[1], (int64_t)t->text[0].count, NULL, &err) ? FAILED : DONE;
+        status = trf_tokens_choose(choice, lines[0], lines[1], (int64_t)text[0].count, NULL, &err) ? FAILED : DONE;
         for (side = 0, again = 0; side < 2 && !status; side++) {
             if (!open[side] || !wants_subwords(s, choice->tokens[side])) continue;
             choice->tokens[side] = TRF_TOKENS_SUBWORDS;
@@ -103,18 +113,17 @@ static int choose_tokens(struct training *t, trf_token_choice *choice, const int
     return status;
 }
 
-int decide_tokens(struct training *t)
+int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab *const vocab[2], struct plan *plan)
 {
     static const int kinds[] = {TOKENS_AUTO, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM};
-    struct settings *s = t->s;
     trf_token_choice choice;
     int side, open[2], unsized[2] = {!s->source_vocab_size, !s->target_vocab_size};
     memset(&choice, 0, sizeof choice);
-    for (side = 0; side < 2; side++) open[side] = settle_kind(t, side, &choice.tokens[side]);
-    if (choose_tokens(t, &choice, open)) return FAILED;
+    for (side = 0; side < 2; side++) open[side] = settle_kind(s, vocab[side], side, &choice.tokens[side]);
+    if (choose_tokens(s, text, vocab, &choice, open)) return FAILED;
     if (open[0]) s->source_tokens = kinds[choice.tokens[0]];
     if (open[1]) s->target_tokens = kinds[choice.tokens[1]];
-    for (side = 0; side < 2; side++) if (open[side]) say_kind(t, side, &choice);
+    for (side = 0; side < 2; side++) if (open[side]) say_kind(s, plan, side, &choice);
     if (choice.vocabularies == 1) s->joint_vocabulary = 1;
     else if (s->objective != OBJECTIVE_TRANSLATE) s->joint_vocabulary = 0;
     s->source_vocab_size = choice.vocab_size[0];
@@ -129,9 +138,8 @@ int decide_tokens(struct training *t)
 // -----------------------------------------------------------------------------------------------
 
 /* planned: updates, or 0 where nobody knows. */
-static int find_recipe(const struct training *t, int64_t planned, trf_recipe *recipe)
+static int find_recipe(const struct settings *s, const struct plan *plan, int64_t planned, trf_recipe *recipe)
 {
-    const struct settings *s = t->s;
     int decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
     trf_data_stats a;
     trf_error err;
@@ -139,29 +147,28 @@ static int find_recipe(const struct training *t, int64_t planned, trf_recipe *re
     a.kind = !reads_side(s, 0) ? TRF_DECODER_ONLY : decoder ? TRF_ENCODER_DECODER : TRF_ENCODER_ONLY;
     a.head = decoder ? TRF_HEAD_NONE : s->objective == OBJECTIVE_MASK ? TRF_HEAD_MASKED
            : s->objective == OBJECTIVE_TAG ? TRF_HEAD_TOKENS : s->pooling ? TRF_HEAD_FIRST : TRF_HEAD_MEAN;
-    a.n_labels = t->labels.n;
-    a.pairs = t->amounts.pairs;
-    a.source_tokens = t->amounts.tokens[0];
-    a.target_tokens = t->amounts.tokens[1];
-    a.longest = t->amounts.longest;
-    a.source_vocab = t->vocab[0] ? trf_vocab_size(t->vocab[0]) : 0;
-    a.target_vocab = t->vocab[1] ? trf_vocab_size(t->vocab[1]) : 0;
+    a.n_labels = plan->n_labels;
+    a.pairs = plan->amounts.pairs;
+    a.source_tokens = plan->amounts.tokens[0];
+    a.target_tokens = plan->amounts.tokens[1];
+    a.longest = plan->amounts.longest;
+    a.source_vocab = plan->vocab_size[0];
+    a.target_vocab = plan->vocab_size[1];
     a.one_vocabulary = s->joint_vocabulary;
-    a.updates_per_epoch = t->per_epoch / s->subword_samples;
-    if (t->per_epoch && !a.updates_per_epoch) a.updates_per_epoch = 1;
-    if (t->per_epoch) a.d_model = s->config.d_model;    /* known by then */
+    a.updates_per_epoch = plan->per_epoch / s->subword_samples;
+    if (plan->per_epoch && !a.updates_per_epoch) a.updates_per_epoch = 1;
+    if (plan->per_epoch) a.d_model = s->config.d_model;    /* known by then */
     a.updates = planned;
     if (!trf_recipe_find(recipe, &a, &err)) return DONE;
     say_error("recipe", &err);
     return FAILED;
 }
 
-int decide_model(struct training *t)
+int decide_model(struct settings *s, const struct plan *plan)
 {
-    struct settings *s = t->s;
     trf_recipe recipe;
     if (s->init_from) return DONE;
-    if (find_recipe(t, 0, &recipe)) return FAILED;
+    if (find_recipe(s, plan, 0, &recipe)) return FAILED;
     if (s->size == SIZE_AUTO && s->recipe == RECIPE_PAPER) recipe.config = trf_config_base();
     if (s->size == SIZE_AUTO) {
         s->config.d_model = recipe.config.d_model;
@@ -178,12 +185,12 @@ int decide_model(struct training *t)
     return DONE;
 }
 
-int decide_batches(struct training *t)
+int decide_batches(struct settings *s, const struct plan *plan)
 {
     trf_recipe recipe;
-    if (!is_auto(t->s, "batch-tokens")) return DONE;
-    if (find_recipe(t, 0, &recipe)) return FAILED;
-    t->s->corpus.batch_tokens = recipe.corpus.batch_tokens;
+    if (!is_auto(s, "batch-tokens")) return DONE;
+    if (find_recipe(s, plan, 0, &recipe)) return FAILED;
+    s->corpus.batch_tokens = recipe.corpus.batch_tokens;
     return DONE;
 }
 
@@ -208,7 +215,7 @@ static void take_training(struct settings *s, const trf_train_options *found)
 enum { NO_PLAN = -1 };
 
 /* Tells the recipe's reasons, line by line, but for those that options of the command line have overruled. */
-static void say_reasons(struct training *t, const trf_recipe *recipe)
+static void say_reasons(const struct settings *s, struct plan *plan, const trf_recipe *recipe)
 {
     static const struct { const char *begins, *options[7]; } of[N_REASONS] = {
         {"model:", {"init-from", "size", "d-model", "d-ff", "encoder-layers", "decoder-layers", NULL}},
@@ -217,64 +224,47 @@ static void say_reasons(struct training *t, const trf_recipe *recipe)
         {"dropout:", {"dropout", "embedding-dropout", "residual-dropout", NULL}},
         {"label smoothing:", {"label-smoothing", NULL}},
         {"end:", {"valid-every", "patience", "minutes", NULL}}};
-    const struct settings *s = t->s;
     const char *line = recipe->reasons;
     int i, k, own;
     for (; *line && s->recipe == RECIPE_AUTO; line += strcspn(line, "\n") + 1)
         for (i = 0; i < N_REASONS; i++) {
             if (strncmp(line, of[i].begins, strlen(of[i].begins))) continue;
-            own = i == REASON_END && !t->valid[0].count;
+            own = i == REASON_END && !plan->validates;
             for (k = 0; of[i].options[k]; k++) own |= was_given(s, of[i].options[k]);
             if (own) continue;
             inform("%.*s\n", (int)strcspn(line, "\n"), line);
-            t->explained[i] = 1;
+            plan->explained[i] = 1;
         }
 }
 
 /* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience: those that are done, and
    those that the batches to come make. */
-static int64_t planned_updates(const struct training *t)
+static int64_t planned_updates(const struct settings *s, const struct plan *plan)
 {
-    int64_t all = t->s->updates, epochs = t->s->corpus.epochs, drawn = t->state.batches, left;
-    if (epochs != TRF_ENDLESS && epochs <= INT64_MAX / 2 / t->batches) {
-        left = epochs * t->batches > drawn ? epochs * t->batches - drawn : 0;
-        left = trf_trainer_step(t->trainer) + (left + t->s->accumulate - 1) / t->s->accumulate;
+    int64_t all = s->updates, epochs = s->corpus.epochs, drawn = plan->drawn, left;
+    if (epochs != TRF_ENDLESS && epochs <= INT64_MAX / 2 / plan->batches) {
+        left = epochs * plan->batches > drawn ? epochs * plan->batches - drawn : 0;
+        left = plan->updates + (left + s->accumulate - 1) / s->accumulate;
         if (left < all) all = left;
     }
     return all == INT64_MAX ? NO_PLAN : all;
 }
 
-/* The unit of the metric is that of the target: characters, words, or, where words are few or are not parted by
-   blanks, characters of subwords. */
-static enum metric translation_metric(const struct training *t)
+static void decide_validation(struct settings *s, const trf_learn_options *found)
 {
-    trf_token_kind kind = trf_vocab_kind(t->vocab[1]);
-    int nothing;
-    if (kind == TRF_CHARACTERS) return METRIC_CER;
-    if (trf_vocab_size(t->vocab[1]) > 500 && bleu_tells(t, &nothing)) return METRIC_BLEU;     /* of a language */
-    return kind == TRF_WORDS ? METRIC_WER : METRIC_CHRF;
-}
-
-static void decide_validation(struct training *t, const trf_learn_options *found)
-{
-    struct settings *s = t->s;
     if (!was_given(s, "valid-every")) s->valid_every = found->valid_every;
-    if (s->metric == METRIC_AUTO && s->objective != OBJECTIVE_TRANSLATE)
-        s->metric = learns_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
-    if (s->metric == METRIC_AUTO) s->metric = translation_metric(t);
     if (!was_given(s, "patience")) s->patience = isfinite(s->minutes) ? 0 : found->patience;
     if (is_auto(s, "ema")) s->ema = found->ema;
 }
 
-void settle_validation(struct training *t)
+void settle_validation(struct settings *s, const struct plan *plan)
 {
-    if (t->s->valid_every == 0) t->s->valid_every = t->per_epoch;
+    if (s->valid_every == 0) s->valid_every = plan->per_epoch;
 }
 
-int check_ends(const struct training *t)
+int check_ends(const struct settings *s, const struct plan *plan)
 {
-    const struct settings *s = t->s;
-    if (planned_updates(t) != NO_PLAN || isfinite(s->minutes) || (t->valid[0].count && s->patience)) return DONE;
+    if (planned_updates(s, plan) != NO_PLAN || isfinite(s->minutes) || (plan->validates && s->patience)) return DONE;
     say("nothing says when training ends: give --updates, --epochs or --minutes, or pairs to validate on and "
         "--patience");
     return USAGE;
@@ -306,18 +296,16 @@ static void warn_of_cosine(const struct settings *s, int64_t planned)
        has ended with such a plan so far                         with the plan of now
        it is new, without a plan                                 refused
        it has a number of its own                                there; told, if the plan goes further */
-int settle_cosine(struct training *t, const trf_train_options *stored)
+int settle_cosine(struct settings *s, struct plan *plan, const trf_train_options *stored)
 {
-    struct settings *s = t->s;
-    struct state *state = &t->state;
-    int64_t planned = planned_updates(t);
+    int64_t planned = planned_updates(s, plan);
     if (s->training.schedule != TRF_COSINE || ends_cosine(s)) {
-        state->cosine_follows = 0;
+        plan->cosine_follows = 0;
         return DONE;
     }
-    if (planned != NO_PLAN && (state->cosine_follows || stored->total_steps == 0)) {
+    if (planned != NO_PLAN && (plan->cosine_follows || stored->total_steps == 0)) {
         s->training.total_steps = cosine_end(&s->training, planned);
-        state->cosine_follows = 1;
+        plan->cosine_follows = 1;
         return DONE;
     }
     if (stored->total_steps == 0) {
@@ -328,26 +316,25 @@ int settle_cosine(struct training *t, const trf_train_options *stored)
     return DONE;
 }
 
-void say_schedule(const struct training *t)
+void say_schedule(const struct settings *s, const struct plan *plan)
 {
-    const struct settings *s = t->s;
-    int64_t planned = planned_updates(t);
+    int64_t planned = planned_updates(s, plan);
     static const char *const schedules[] = {"noam", "inverse-sqrt", "cosine", "constant"};
-    long long most = (long long)fmax(s->corpus.batch_tokens, t->amounts.longest + 1) * s->accumulate;
+    long long most = (long long)fmax(s->corpus.batch_tokens, plan->amounts.longest + 1) * s->accumulate;
     char end[128], ends[64] = "";
     if (planned != NO_PLAN) snprintf(end, sizeof end, ", %lld in all", (long long)planned);
     else if (isfinite(s->minutes))
         snprintf(end, sizeof end, ", for %g minute%s", s->minutes, s->minutes == 1 ? "" : "s");
-    else if (t->explained[REASON_END]) *end = 0;
+    else if (plan->explained[REASON_END]) *end = 0;
     else snprintf(end, sizeof end, ", until %d validation%s in a row bring%s nothing better", (int)s->patience,
                   plural(s->patience), s->patience == 1 ? "s" : "");
     if (isfinite(s->minutes) && planned != NO_PLAN)
         snprintf(ends, sizeof ends, ", %g minute%s at most", s->minutes, s->minutes == 1 ? "" : "s");
-    inform("updates: about %lld a pass over the data%s%s; ", (long long)t->per_epoch, end, ends);
-    if (t->valid[0].count)
-        inform("validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(t)));
+    inform("updates: about %lld a pass over the data%s%s; ", (long long)plan->per_epoch, end, ends);
+    if (plan->validates)
+        inform("validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(s)));
     else inform("not validated\n");
-    if (!t->explained[REASON_RATE] || !t->explained[REASON_BATCHES])
+    if (!plan->explained[REASON_RATE] || !plan->explained[REASON_BATCHES])
         inform("schedule: %s, peak %.3g after %lld update%s; at most %lld token%s a side in an update\n",
             schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
             (long long)s->training.warmup, plural(s->training.warmup), most, plural(most));
@@ -358,25 +345,24 @@ void say_schedule(const struct training *t)
     if (s->training.schedule == TRF_COSINE) warn_of_cosine(s, planned);
 }
 
-int decide_schedule(struct training *t)
+int decide_schedule(struct settings *s, struct plan *plan)
 {
-    struct settings *s = t->s;
     trf_recipe recipe;
-    int64_t planned = planned_updates(t);
-    if (find_recipe(t, planned == NO_PLAN ? 0 : planned > 0 ? planned : 1, &recipe)) return FAILED;
+    int64_t planned = planned_updates(s, plan);
+    if (find_recipe(s, plan, planned == NO_PLAN ? 0 : planned > 0 ? planned : 1, &recipe)) return FAILED;
     take_training(s, &recipe.training);
-    decide_validation(t, &recipe.learning);
-    settle_validation(t);
-    if (check_ends(t)) return USAGE;
+    decide_validation(s, &recipe.learning);
+    settle_validation(s, plan);
+    if (check_ends(s, plan)) return USAGE;
     if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0) {
         if (planned == NO_PLAN) {
             say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends");
             return USAGE;
         }
         s->training.total_steps = cosine_end(&s->training, planned);
-        t->state.cosine_follows = 1;
+        plan->cosine_follows = 1;
     }
-    say_reasons(t, &recipe);
-    say_schedule(t);
+    say_reasons(s, plan, &recipe);
+    say_schedule(s, plan);
     return DONE;
 }

@@ -1,18 +1,20 @@
 // trf train: vocabularies of subwords, learned by libsentencepiece or read from a file; text cut at random.
 
-#include "train.h"
+#include "subwords.h"
+#include "objective.h"
+#include "progress.h"
 #include "spm.h"
 
 #include <errno.h>
 #include <sys/stat.h>
 
 /* The bytes of a SentencePiece model are kept for --subword-samples. */
-static void keep_model_bytes(struct training *t, int first_side, int last_side, char *bytes, size_t n)
+static void keep_model_bytes(struct vocabularies *v, int first_side, int last_side, char *bytes, size_t n)
 {
     int side;
     for (side = first_side; side <= last_side; side++) {
-        t->pieces[side] = bytes;
-        t->pieces_bytes[side] = n;
+        v->pieces[side] = bytes;
+        v->pieces_bytes[side] = n;
     }
 }
 
@@ -64,12 +66,12 @@ static int32_t other_size(const char *why, int32_t size, int asked)
     return asked ? -1 : characters + characters / 3;
 }
 
-static int any_line(const struct training *t, int first_side, int last_side, int (*is)(const char *line))
+static int any_line(const struct text text[2], int first_side, int last_side, int (*is)(const char *line))
 {
     int side;
     size_t i;
     for (side = first_side; side <= last_side; side++)
-        for (i = 0; i < t->text[side].count; i++) if (is(line_of(&t->text[side], i))) return 1;
+        for (i = 0; i < text[side].count; i++) if (is(line_of(&text[side], i))) return 1;
     return 0;
 }
 
@@ -78,11 +80,10 @@ static int has_reserved(const char *line) { return strstr(line, "\xE2\x96\x85") 
 
 /* What is read may be composed, so that a letter with its mark is known however it is written. What is written comes
    as it was; a vocabulary of both sides composes if nothing of what is written is changed by it. */
-static int decide_normalise(const struct training *t, int first_side, int last_side, const char *map)
+static int decide_normalise(const struct settings *s, const struct text text[2], int first_side, int last_side, const char *map)
 {
-    const struct settings *s = t->s;
     int writes = last_side || s->objective == OBJECTIVE_SPAN;
-    const struct text *written = &t->text[last_side];
+    const struct text *written = &text[last_side];
     size_t i;
     if (s->normalise != NORMALISE_AUTO) return s->normalise;
     if (!writes) return NORMALISE_NFC;
@@ -91,13 +92,13 @@ static int decide_normalise(const struct training *t, int first_side, int last_s
     return NORMALISE_NFC;
 }
 
-int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab)
+int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2], int first_side,
+                   int last_side)
 {
-    const struct settings *s = t->s;
     int asked = was_given(s, "vocab-size") || was_given(s, first_side ? "target-vocab-size" : "source-vocab-size");
     static const char *const rules[] = {"", "identity", "nfc", "nmt_nfkc"};
     struct subwords_options o;
-    struct lines lines = {t->text, first_side, last_side, 0, 0};
+    struct lines lines = {text, first_side, last_side, 0, 0};
     int32_t size = first_side ? s->target_vocab_size : s->source_vocab_size, other, tries;
     char *map, *model = NULL, why[512];
     int rule, status;
@@ -114,13 +115,13 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
     o.bpe = (first_side ? s->target_tokens : s->source_tokens) == TOKENS_BPE;
     o.size = size - UNUSED;
     o.sentinels = n_sentinels(s);
-    map = composing_map(any_line(t, first_side, last_side, has_hangul), &o.map_bytes);
-    rule = decide_normalise(t, first_side, last_side, map);
+    map = composing_map(any_line(text, first_side, last_side, has_hangul), &o.map_bytes);
+    rule = decide_normalise(s, text, first_side, last_side, map);
     o.rule = rules[rule];
     o.map = rule == NORMALISE_NFC ? map : NULL;
     o.verbatim = o.line_end = learns_from_text(s) && s->documents == DOCUMENTS_FILE;
-    o.tab = (o.verbatim || rule == NORMALISE_IDENTITY) && any_line(t, first_side, last_side, has_tab);
-    o.reserved = any_line(t, first_side, last_side, has_reserved);
+    o.tab = (o.verbatim || rule == NORMALISE_IDENTITY) && any_line(text, first_side, last_side, has_tab);
+    o.reserved = any_line(text, first_side, last_side, has_reserved);
     for (tries = 0; ; tries++) {
         lines.side = first_side;
         lines.line = 0;
@@ -132,11 +133,11 @@ int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab 
     free(map);
     if (status && other >= 0) say("learning subwords: %s", why);
     if (status) return FAILED;
-    keep_model_bytes(t, first_side, last_side, model, bytes);
-    status = trf_vocab_from_sentencepiece(vocab, model, bytes, NULL, &err) ? FAILED : DONE;
+    keep_model_bytes(v, first_side, last_side, model, bytes);
+    status = trf_vocab_from_sentencepiece(&v->of[first_side], model, bytes, NULL, &err) ? FAILED : DONE;
     if (status) { say_error("learned subwords", &err); return FAILED; }
     inform("%s: %d subwords learned (%s, --normalise %s)\n",
-            first_side ? "target" : last_side ? "both sides" : "source", (int)trf_vocab_size(*vocab) - 4,
+            first_side ? "target" : last_side ? "both sides" : "source", (int)trf_vocab_size(v->of[first_side]) - 4,
             o.bpe ? "BPE" : "unigram", rule == NORMALISE_NFKC ? "nfkc" : rules[rule]);
     return DONE;
 }
@@ -165,13 +166,14 @@ static void take_piece(void *user, const char *piece)
     c->line[c->n++] = trf_vocab_id(c->vocab, piece);
 }
 
-int sample_subwords(struct training *t, int side, const trf_vocab *vocab, uint32_t seed, struct side *ids)
+int sample_subwords(const struct vocabularies *v, int side, const struct text *text, const trf_vocab *vocab,
+                    double alpha, uint32_t seed, struct side *ids)
 {
-    struct cutting cutting = {{t->text, side, side, 0, 0}, vocab, ids, NULL, 0, 0};
+    struct cutting cutting = {{text, 0, 0, 0, 0}, vocab, ids, NULL, 0, 0};
     char why[512];
     int status;
     clear_side(ids);
-    status = subwords_sample(t->pieces[side], t->pieces_bytes[side], t->s->subword_alpha, seed, next_to_cut,
+    status = subwords_sample(v->pieces[side], v->pieces_bytes[side], alpha, seed, next_to_cut,
                              take_piece, &cutting, why);
     if (status) say("cutting subwords at random: %s", why);
     free(cutting.line);
@@ -182,16 +184,18 @@ int sample_subwords(struct training *t, int side, const trf_vocab *vocab, uint32
 
 int subwords_can_be_learned(void) { return 0; }
 
-int sample_subwords(struct training *t, int side, const trf_vocab *vocab, uint32_t seed, struct side *ids)
+int sample_subwords(const struct vocabularies *v, int side, const struct text *text, const trf_vocab *vocab,
+                    double alpha, uint32_t seed, struct side *ids)
 {
-    (void)t; (void)side; (void)vocab; (void)seed; (void)ids;
+    (void)v; (void)side; (void)text; (void)vocab; (void)alpha; (void)seed; (void)ids;
     say("this trf was built without libsentencepiece, so it cannot cut at random (--subword-samples)");
     return FAILED;
 }
 
-int learn_subwords(struct training *t, int first_side, int last_side, trf_vocab **vocab)
+int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2], int first_side,
+                   int last_side)
 {
-    (void)t; (void)first_side; (void)last_side; (void)vocab;
+    (void)s; (void)v; (void)text; (void)first_side; (void)last_side;
     say("this trf was built without libsentencepiece, so it cannot learn subwords: install libsentencepiece-dev and "
         "make again, or give a model with --sentencepiece");
     return FAILED;
@@ -219,12 +223,12 @@ static int read_model(const char *path, char **bytes, size_t *n, trf_vocab **voc
     return status;
 }
 
-int read_subwords(struct training *t, int first_side, int last_side, const char *path, trf_vocab **vocab)
+int read_subwords(struct vocabularies *v, int first_side, int last_side, const char *path, trf_vocab **vocab)
 {
     char *bytes;
     size_t n;
     int status = read_model(path, &bytes, &n, vocab);
-    keep_model_bytes(t, first_side, last_side, bytes, n);
+    keep_model_bytes(v, first_side, last_side, bytes, n);
     return status;
 }
 
@@ -243,34 +247,29 @@ int check_subwords(const char *path)
 }
 
 /* The model that a file of ours has as a vocabulary: a tensor of bytes. */
-int stored_subwords(struct training *t, int side, const char *path)
+int stored_subwords(const struct settings *s, struct vocabularies *v, int side, const char *path)
 {
-    const char *name = side ? "trf.target_vocab" : "trf.source_vocab";
-    trf_load_options load = load_options(t->s);
+    trf_load_options load = load_options(s);
     trf_file *file = NULL;
     trf_error err;
-    FILE *raw = fopen(path, "rb");
     char *bytes = NULL;
     size_t n = 0;
     int32_t i;
-    int status = raw && !trf_file_open(&file, path, &load, &err) ? DONE : FAILED;
-    for (i = 0; !status && i < trf_file_count(file); i++) {
-        trf_file_entry entry = trf_file_at(file, i);
-        if (strcmp(entry.name, name)) continue;
-        n = (size_t)entry.bytes;
+    int status = trf_file_open(&file, path, &load, &err) ? FAILED : DONE;
+    if (!status && (i = trf_file_find(file, side ? "trf.target_vocab" : "trf.source_vocab")) >= 0) {
+        n = (size_t)trf_file_at(file, i).bytes;
         bytes = zeroed(n + 1, 1);
-        if (fseeko(raw, (off_t)entry.begin, SEEK_SET) || fread(bytes, 1, n, raw) != n) status = FAILED;
+        if (trf_file_read_bytes(file, i, 0, bytes, n, &err)) status = FAILED;
     }
     trf_file_close(file);
-    if (raw) fclose(raw);
-    if (status) say("cannot read '%s' again", path);
-    keep_model_bytes(t, side, side, bytes, n);
+    if (status) say_error(NULL, &err);
+    keep_model_bytes(v, side, side, bytes, n);
     return status;
 }
 
-void free_subwords(struct training *t)
+void free_subwords(struct vocabularies *v)
 {
-    if (t->pieces[1] != t->pieces[0]) free(t->pieces[1]);
-    free(t->pieces[0]);
-    t->pieces[0] = t->pieces[1] = NULL;
+    if (v->pieces[1] != v->pieces[0]) free(v->pieces[1]);
+    free(v->pieces[0]);
+    v->pieces[0] = v->pieces[1] = NULL;
 }

@@ -300,6 +300,21 @@ void cut_pair(struct pair_reader *p);       /* the line just read of a TSV, at i
 /* Whether the three options of a command say which pairs are meant. */
 int check_pairs_given(const char *prefix, const char *source, const char *target, const char *tsv);
 
+/* Lines in memory, each ended by NUL, and the numbers they have in their file. */
+struct text {
+    char *bytes;
+    size_t *starts;
+    int64_t *numbers;
+    size_t used, capacity, count, starts_capacity, numbers_capacity;
+};
+
+void store_line(struct text *text, const char *line, int64_t number);
+const char *line_of(const struct text *text, size_t index);
+const char **lines_of(const struct text *text);     /* pointers to all of them, to be freed */
+void free_text(struct text *text);
+uint64_t hash_line(const char *line);
+int by_hash(const void *a, const void *b);      /* for qsort and bsearch */
+
 /* Token ids, one sentence after another, as the library takes them. */
 struct side {
     int32_t *ids, *lengths;
@@ -344,12 +359,22 @@ const char *bytes_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char
 /* The same on one line: ends of lines and NULs, which byte fallback may write, become blanks. */
 const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity);
 
-/* Texts of labels, sorted: label i of a model is name[i] (objective.c). */
+// -----------------------------------------------------------------------------------------------
+// Labels, and the words that they belong to (labels.c)
+// -----------------------------------------------------------------------------------------------
+
+#define BLANKS " \t\r\n"         /* what stands between words, as in the library */
+
+/* Texts of labels, sorted: label i of a model is name[i]. */
 struct labels { char **name; int32_t n; size_t capacity; };
 
 int load_labels(const trf_model *model, const char *path, struct labels *labels);
 int32_t label_number(const struct labels *labels, const char *text, size_t bytes);      /* or -1 */
+void append_label(struct labels *labels, const char *text, size_t bytes);
+void settle_labels(struct labels *labels);      /* sorts, and leaves one of each */
 void free_labels(struct labels *labels);
+/* The label of a text: blanks around it, and the CR of a line that ends in CR CR LF, are no part of it. */
+const char *trim_label(const char *line, size_t *bytes);
 int32_t best_of(const trf_real *numbers, int32_t n);    /* the first of the largest */
 
 /* A line of words as tokens, and the first token of each word. */
@@ -361,6 +386,11 @@ struct word_tokens {
 
 int encode_words(const trf_vocab *vocab, const char *line, struct word_tokens *to);
 void free_word_tokens(struct word_tokens *words);
+/* The words of a line: calls each(user, word, bytes), if there is one, and returns their number. */
+int32_t for_words(const char *line, void (*each)(void *user, const char *word, size_t bytes), void *user);
+/* Appends the ids of a text to n ids, for which room is made: a character may become many tokens. */
+int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n, size_t *capacity, int32_t *added,
+                 trf_error *err);
 
 /* Whether two names mean one file: one that exists, or one that would be made in the same folder. */
 int same_file(const char *a, const char *b);
@@ -394,9 +424,15 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source, 
 int32_t longest_trained(const trf_model *model);
 int never_writes_unk(const trf_model *model);    /* whether no target of its training had an unknown token */
 int check_decoder(const struct settings *s, const trf_model *model);    /* that there is one */
+int copy_model(struct settings *s, const char *from, const char *to);
 int same_tokens(const trf_vocab *a, const trf_vocab *b);    /* whether ids mean the same in both */
 int stored_training(struct settings *s, trf_file *file, const char *path);      /* a checkpoint's training options */
 int32_t source_limit(const trf_config *config);     /* tokens that fit beside an end mark, where there is one */
+
+/* Unicode's composition (NFC), as a map of a SentencePiece model (compose.c). */
+char *composing_map(int hangul, size_t *bytes);         /* malloc'd; hangul: with the syllables of Korean */
+int is_composed(const char *map, const char *text);     /* whether the map changes nothing of it */
+int has_hangul(const char *text);
 
 /* All attention of one kind over one pair, by one pass (attention.c). */
 struct attention {

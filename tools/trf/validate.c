@@ -3,27 +3,14 @@
 // Loss and perplexity are those of the given targets. Every other metric translates the sources: one line in several
 // pairs (a word with several pronunciations) is translated once, and any of its targets counts as right.
 
-#include "train.h"
+#include "validate.h"
+#include "measure.h"
 #include "metrics.h"
+#include "signals.h"
 
 #include <math.h>
 
 enum { CHUNK = 64 };    /* sources translated in one call: between calls a signal is noticed at once */
-
-static const char *const metric_names[] = {"auto", "loss", "bleu", "chrf", "exact", "wer", "cer", "accuracy",
-                                           "f1"};
-
-const char *metric_name(enum metric metric) { return metric_names[metric]; }
-
-enum metric metric_of(const struct training *t) { return (enum metric)t->s->metric; }
-
-static int is_error_rate(enum metric metric) { return metric == METRIC_WER || metric == METRIC_CER; }
-
-trf_metric library_metric(enum metric metric)
-{
-    return metric == METRIC_LOSS ? TRF_METRIC_LOSS : is_error_rate(metric) ? TRF_METRIC_ERROR_RATE
-         : metric == METRIC_ACCURACY ? TRF_METRIC_ACCURACY : TRF_METRIC_CUSTOM;
-}
 
 static int cancelled(trf_status status, const trf_error *err)
 {
@@ -33,20 +20,20 @@ static int cancelled(trf_status status, const trf_error *err)
 }
 
 /* Mean loss over the pairs, in batches of the training's size. */
-static int mean_loss(struct training *t, struct validation *v)
+static int mean_loss(struct validator *v, struct validation *result)
 {
     trf_step_report report;
     trf_batch pairs;
     trf_error err;
     trf_status status;
     memset(&pairs, 0, sizeof pairs);
-    pairs.source = sequences_of(&t->valid[0]);
-    pairs.target = sequences_of(&t->valid[1]);
-    status = trf_evaluate_all(t->trainer, &pairs, t->valid_noise, &report, &err);
-    if (status) return (v->cancelled = cancelled(status, &err)) ? DONE : FAILED;
-    v->loss = report.loss;
-    v->nll = report.nll;
-    v->accuracy = report.accuracy;
+    pairs.source = sequences_of(&v->pairs->ids[0]);
+    pairs.target = sequences_of(&v->pairs->ids[1]);
+    status = trf_evaluate_all(v->trainer, &pairs, v->noise, &report, &err);
+    if (status) return (result->cancelled = cancelled(status, &err)) ? DONE : FAILED;
+    result->loss = report.loss;
+    result->nll = report.nll;
+    result->accuracy = report.accuracy;
     return DONE;
 }
 
@@ -55,7 +42,7 @@ static int mean_loss(struct training *t, struct validation *v)
 // -----------------------------------------------------------------------------------------------
 
 struct translations {
-    struct training *t;
+    struct validator *v;
     trf_translator *translator;
     struct metrics *metrics;
     char *text;
@@ -66,29 +53,15 @@ struct translations {
     size_t text_capacity, references_capacity, joined_capacity;
 };
 
-/* "ein gro@@ ßer Hund" -> "ein großer Hund": pieces that subword-nmt has cut. */
-static char *joined(int cut, char *text)
-{
-    char *from = text, *to = text;
-    if (!cut) return text;
-    while (*from) {
-        if (!strncmp(from, "@@ ", 3)) from += 3;
-        else if (!strcmp(from, "@@")) from += 2;
-        else *to++ = *from++;
-    }
-    *to = 0;
-    return text;
-}
-
 /* All targets of the pairs that have this one's source; none if an earlier pair has it. */
 static size_t references_of(struct translations *r, size_t pair, const size_t *next)
 {
-    const struct training *t = r->t;
+    const struct validator *v = r->v;
     size_t i, n = 0;
     for (i = pair; i != SIZE_MAX; i = next[i], n++) {
         r->references = grow(r->references, &r->references_capacity, n + 1, sizeof *r->references);
         r->joined = grow(r->joined, &r->joined_capacity, n + 1, sizeof *r->joined);
-        r->joined[n] = joined(r->cut, format_text("%s", line_of(&t->held[1], t->valid_line[i])));
+        r->joined[n] = join_cut(r->cut, format_text("%s", line_of(&v->pairs->text[1], v->pairs->line[i])));
         r->references[n] = r->joined[n];
     }
     return n;
@@ -107,23 +80,23 @@ static int add_answer(struct translations *r, size_t pair, int32_t sentence, con
 {
     const trf_hypothesis *h = trf_hypothesis_at(r->translator, sentence, 0);
     int k;
-    if (!text_of(trf_model_target_vocab(r->t->model), h->ids, h->n, &r->text, &r->text_capacity)) return FAILED;
-    for (k = 0; k < N_SAMPLES; k++) if (r->sample[k] == pair && !r->t->samples[k])
-        r->t->samples[k] = format_text("%s", r->text);
-    return add_figure(r, pair, joined(r->cut, r->text), next);
+    if (!text_of(trf_model_target_vocab(r->v->model), h->ids, h->n, &r->text, &r->text_capacity)) return FAILED;
+    for (k = 0; k < N_SAMPLES; k++) if (r->sample[k] == pair && !r->v->samples[k])
+        r->v->samples[k] = format_text("%s", r->text);
+    return add_figure(r, pair, join_cut(r->cut, r->text), next);
 }
 
 /* next[i]: the next pair with the source of pair i, or SIZE_MAX; first[i]: whether it is the first of them. */
-static void chain_sources(const struct training *t, size_t *next, char *first)
+static void chain_sources(const struct validator *v, size_t *next, char *first)
 {
-    size_t n = t->valid[0].count, buckets = 1, *head, *tail, i;
+    size_t n = v->pairs->ids[0].count, buckets = 1, *head, *tail, i;
     while (buckets < 2 * n) buckets *= 2;
     head = zeroed(buckets, sizeof *head);
     tail = zeroed(n, sizeof *tail);
     for (i = 0; i < n; i++) {
-        const char *line = line_of(&t->held[0], t->valid_line[i]);
+        const char *line = line_of(&v->pairs->text[0], v->pairs->line[i]);
         size_t at = (size_t)hash_line(line) & (buckets - 1);
-        while (head[at] && strcmp(line, line_of(&t->held[0], t->valid_line[head[at] - 1])))
+        while (head[at] && strcmp(line, line_of(&v->pairs->text[0], v->pairs->line[head[at] - 1])))
             at = (at + 1) & (buckets - 1);
         next[i] = SIZE_MAX;
         first[i] = head[at] == 0;
@@ -136,29 +109,26 @@ static void chain_sources(const struct training *t, size_t *next, char *first)
 }
 
 /* Which of the pairs is shown as sample k: the same ones each time. */
-static size_t sample_pair(const struct training *t, int k)
+static size_t sample_pair(const struct validator *v, int k)
 {
-    return (size_t)(2 * k + 1) * t->valid[0].count / (2 * N_SAMPLES);
+    return (size_t)(2 * k + 1) * v->pairs->ids[0].count / (2 * N_SAMPLES);
 }
 
 static void choose_samples(struct translations *r, const size_t *next, const char *first)
 {
     size_t pair, i;
     int k;
-    for (k = 0; k < N_SAMPLES; k++) {
-        free(r->t->samples[k]);
-        r->t->samples[k] = NULL;
-    }
-    for (pair = 0; pair < r->t->valid[0].count; pair++)
+    free_samples(r->v);
+    for (pair = 0; pair < r->v->pairs->ids[0].count; pair++)
         for (i = first[pair] ? pair : SIZE_MAX; i != SIZE_MAX; i = next[i])
-            for (k = 0; k < N_SAMPLES; k++) if (sample_pair(r->t, k) == i) r->sample[k] = pair;
+            for (k = 0; k < N_SAMPLES; k++) if (sample_pair(r->v, k) == i) r->sample[k] = pair;
 }
 
 /* Translates up to CHUNK sources from pair *at on, and adds up what comes. An empty one has an empty answer. */
 static int translate_some(struct translations *r, size_t *at, size_t *used, const size_t *next, const char *first,
-                          struct validation *v)
+                          struct validation *result)
 {
-    const struct side *side = &r->t->valid[0];
+    const struct side *side = &r->v->pairs->ids[0];
     size_t pairs[CHUNK], i;
     struct side sources;
     trf_sequences all;
@@ -183,152 +153,63 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
     }
     all = sequences_of(&sources);
     status = all.count ? trf_translate_batch(r->translator, &all, &err) : TRF_OK;
-    if (status) failed = (v->cancelled = cancelled(status, &err)) ? DONE : FAILED;
+    if (status) failed = (result->cancelled = cancelled(status, &err)) ? DONE : FAILED;
     for (i = 0; i < sources.count && !status && !failed; i++) failed = add_answer(r, pairs[i], (int32_t)i, next);
     free_side(&sources);
     return failed;
 }
 
 /* The translator of the model as it is now. */
-static int make_translator(struct training *t, trf_translator **translator)
+static int make_translator(struct validator *v, trf_translator **translator)
 {
-    trf_search search = t->s->search;
+    trf_search search = v->s->search;
     trf_error err;
-    search.beam = t->s->valid_beam;
-    trf_search_limit(&search, trf_model_config(t->model));
-    search.hooks = t->s->training.hooks;
+    search.beam = v->s->valid_beam;
+    trf_search_limit(&search, trf_model_config(v->model));
+    search.hooks = v->s->training.hooks;
     *translator = NULL;
-    return trf_translator_create(translator, t->model, &search, &err) ? refused("validation", &err) : DONE;
+    return trf_translator_create(translator, v->model, &search, &err) ? refused("validation", &err) : DONE;
 }
 
-/* A text of at most 60 bytes, whole characters, for one line of several. malloc'd */
-static char *clipped(const char *text)
-{
-    size_t n = strlen(text), most = 60;
-    if (n <= most) return format_text("%s", text);
-    for (most -= 3; most && ((unsigned char)text[most] & 0xC0) == 0x80; most--) { }
-    return format_text("%.*s...", (int)most, text);
-}
+static int translates(const struct validator *v) { return is_translating(metric_of(v->s)); }
 
-static void show_sample(const struct training *t, size_t pair, const char *answer)
-{
-    const char *reference = line_of(&t->held[1], t->valid_line[pair]);
-    char *source = clipped(line_of(&t->held[0], t->valid_line[pair])), *got = clipped(answer),
-         *wanted = clipped(reference);
-    if (!strcmp(answer, reference)) tell("    %s -> %s  (right)", source, got);
-    else tell("    %s -> %s  (reference: %s)", source, *got ? got : "(nothing)", wanted);
-    free(source);
-    free(got);
-    free(wanted);
-}
-
-/* The answer to a pair's source, or NULL, where a signal has left it; malloc'd. */
-static char *answer_of(struct training *t, trf_translator *translator, size_t pair)
-{
-    const trf_hypothesis *h;
-    trf_sequences source;
-    size_t i, capacity = 0;
-    char *text = NULL;
-    trf_error err;
-    source.ids = t->valid[0].ids;
-    for (i = 0; i < pair; i++) source.ids += t->valid[0].lengths[i];
-    source.lengths = t->valid[0].lengths + pair;
-    source.count = 1;
-    if (!*source.lengths) return format_text("%s", "");
-    if (trf_translate_batch(translator, &source, &err)) return NULL;
-    h = trf_hypothesis_at(translator, 0, 0);
-    return text_of(trf_model_target_vocab(t->model), h->ids, h->n, &text, &capacity) ? text : NULL;
-}
-
-/* A validation that translates has the answers; another one makes them here. */
-void show_samples(struct training *t)
-{
-    size_t n = t->valid[0].count;
-    trf_translator *translator = NULL;
-    int k, status = DONE;
-    if (quiet || t->s->objective != OBJECTIVE_TRANSLATE || n == 0) return;
-    if (!is_translating(metric_of(t))) status = make_translator(t, &translator);
-    for (k = 0; k < N_SAMPLES && (size_t)k < n && !status; k++) {
-        char *answer = translator ? answer_of(t, translator, sample_pair(t, k)) : t->samples[k];
-        if (!answer && translator) break;
-        show_sample(t, sample_pair(t, k), answer ? answer : "");        /* an empty source has no answer */
-        if (translator) free(answer);
-    }
-    trf_translator_destroy(translator);
-}
-
-int is_translating(enum metric metric) { return metric >= METRIC_BLEU && metric <= METRIC_CER; }
-
-static int translates(const struct training *t) { return is_translating(metric_of(t)); }
-
-int check_translating(struct training *t)
+int check_translating(struct validator *v)
 {
     trf_translator *translator;
-    int status, nothing;
-    if (!translates(t) || t->valid[0].count == 0) return DONE;
-    status = make_translator(t, &translator);
+    int cut = trf_vocab_kind(trf_model_target_vocab(v->model)) == TRF_WORDS, status, nothing;
+    if (!translates(v) || v->pairs->ids[0].count == 0) return DONE;
+    status = make_translator(v, &translator);
     trf_translator_destroy(translator);
-    if (!status && metric_of(t) == METRIC_BLEU && !bleu_tells(t, &nothing) && nothing)
+    if (!status && metric_of(v->s) == METRIC_BLEU && !bleu_tells(&v->pairs->text[1], cut, &nothing) && nothing)
         say("warning: no reference has four words: BLEU counts n-grams of up to four words, so it means nothing here; "
             "use --metric chrf");
     return status;
 }
 
-/* BLEU counts n-grams of up to four words. It is a measure where nearly all references have four and their mean has
-   six; where none has four it is 0 whatever is answered. The words are those that BLEU will count. */
-int bleu_tells(const struct training *t, int *nothing)
-{
-    const struct text *text = t->held[1].count ? &t->held[1] : &t->text[1];
-    struct metrics_options options;
-    struct metrics *m;
-    const struct metrics_sums *sums;
-    int64_t grams = 0;
-    size_t i, four = 0;
-    int cut = trf_vocab_kind(t->vocab[1] ? t->vocab[1] : trf_model_target_vocab(t->model)) == TRF_WORDS;
-    memset(&options, 0, sizeof options);
-    options.figures = 1u << FIGURE_BLEU;
-    options.tokens = cut ? METRICS_NONE : METRICS_13A;
-    m = metrics_create(&options);
-    if (!m) { say("out of memory"); exit(FAILED); }
-    sums = metrics_sums(m);
-    for (i = 0; i < text->count; i++) {
-        char *line = joined(cut, format_text("%s", line_of(text, i)));
-        const char *reference = line;
-        if (metrics_add(m, line, &reference, 1)) { say("out of memory"); exit(FAILED); }
-        free(line);
-        four += sums->bleu[3].hypothesis > grams;
-        grams = sums->bleu[3].hypothesis;
-    }
-    *nothing = grams == 0;
-    i = (double)four >= 0.9 * (double)text->count && (double)sums->reference_length >= 6 * (double)text->count;
-    metrics_destroy(m);
-    return (int)i;
-}
-
-static int translate_held_out(struct training *t, struct validation *v)
+static int translate_held_out(struct validator *v, struct validation *result)
 {
     static const int figures[] = {0, 0, FIGURE_BLEU, FIGURE_CHRF, FIGURE_EXACT, FIGURE_WER, FIGURE_CER};
     struct translations r;
     struct metrics_options options;
-    size_t n = t->valid[0].count, at = 0, used = 0, *next = zeroed(n, sizeof *next);
+    size_t n = v->pairs->ids[0].count, at = 0, used = 0, *next = zeroed(n, sizeof *next);
     char *first = zeroed(n, 1);
     int status = DONE;
     memset(&r, 0, sizeof r);
-    r.t = t;
+    r.v = v;
     memset(&options, 0, sizeof options);
-    options.figures = 1u << figures[metric_of(t)];
-    r.cut = trf_vocab_kind(trf_model_target_vocab(t->model)) == TRF_WORDS;
+    options.figures = 1u << figures[metric_of(v->s)];
+    r.cut = trf_vocab_kind(trf_model_target_vocab(v->model)) == TRF_WORDS;
     options.tokens = r.cut ? METRICS_NONE : METRICS_13A;
     r.metrics = metrics_create(&options);
     if (!r.metrics) { say("out of memory"); exit(FAILED); }
-    chain_sources(t, next, first);
+    chain_sources(v, next, first);
     choose_samples(&r, next, first);
-    status = make_translator(t, &r.translator);
-    while (!status && !v->cancelled && at < n) {
-        status = translate_some(&r, &at, &used, next, first, v);
-        if (stopped()) v->cancelled = 1;
+    status = make_translator(v, &r.translator);
+    while (!status && !result->cancelled && at < n) {
+        status = translate_some(&r, &at, &used, next, first, result);
+        if (stopped()) result->cancelled = 1;
     }
-    v->score = metrics_value(r.metrics, (enum figure)figures[metric_of(t)]);
+    result->score = metrics_value(r.metrics, (enum figure)figures[metric_of(v->s)]);
     trf_translator_destroy(r.translator);
     metrics_destroy(r.metrics);
     free(r.text);
@@ -376,13 +257,13 @@ static trf_status label_some(trf_translator *translator, const trf_sequences *so
     return status;
 }
 
-static int label_held_out(struct training *t, struct validation *v)
+static int label_held_out(struct validator *v, struct validation *result)
 {
-    const struct side *valid = t->valid;
-    int32_t n_labels = t->labels.n;
+    const struct side *valid = v->pairs->ids;
+    int32_t n_labels = v->n_labels;
     struct counts *counts = zeroed((size_t)n_labels, sizeof *counts);
     trf_translator *translator;
-    int made = make_translator(t, &translator) == DONE;
+    int made = make_translator(v, &translator) == DONE;
     size_t i, source = 0, target = 0, n;
     trf_status status = TRF_OK;
     trf_error err;
@@ -395,22 +276,116 @@ static int label_held_out(struct training *t, struct validation *v)
             target += (size_t)valid[1].lengths[i + (size_t)some.count];
         }
         status = label_some(translator, &some, valid[1].ids + from, (int64_t)(target - from), n_labels,
-                            t->s->objective == OBJECTIVE_TAG, counts, &err);
-        if (stopped()) { v->cancelled = 1; break; }
+                            v->s->objective == OBJECTIVE_TAG, counts, &err);
+        if (stopped()) { result->cancelled = 1; break; }
     }
-    if (status) v->cancelled = cancelled(status, &err);
-    v->score = mean_f1(counts, n_labels);
+    if (status) result->cancelled = cancelled(status, &err);
+    result->score = mean_f1(counts, n_labels);
     free(counts);
     trf_translator_destroy(translator);
-    return made && (!status || v->cancelled) ? DONE : FAILED;
+    return made && (!status || result->cancelled) ? DONE : FAILED;
 }
 
-int validate(struct training *t, struct validation *v)
+int validate(struct validator *v, struct validation *result)
 {
     int status;
-    memset(v, 0, sizeof *v);
-    if ((status = mean_loss(t, v)) || v->cancelled) return status;
-    v->score = metric_of(t) == METRIC_ACCURACY ? 100 * v->accuracy : v->loss;
-    if (metric_of(t) == METRIC_F1) return label_held_out(t, v);
-    return translates(t) ? translate_held_out(t, v) : DONE;
+    memset(result, 0, sizeof *result);
+    if ((status = mean_loss(v, result)) || result->cancelled) return status;
+    result->score = metric_of(v->s) == METRIC_ACCURACY ? 100 * result->accuracy : result->loss;
+    if (metric_of(v->s) == METRIC_F1) return label_held_out(v, result);
+    return translates(v) ? translate_held_out(v, result) : DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>showing        what came
+// -----------------------------------------------------------------------------------------------
+
+/* A text of at most 60 bytes, whole characters, for one line of several. malloc'd */
+static char *clipped(const char *text)
+{
+    size_t n = strlen(text), most = 60;
+    if (n <= most) return format_text("%s", text);
+    for (most -= 3; most && ((unsigned char)text[most] & 0xC0) == 0x80; most--) { }
+    return format_text("%.*s...", (int)most, text);
+}
+
+static void show_sample(const struct validator *v, size_t pair, const char *answer)
+{
+    const char *reference = line_of(&v->pairs->text[1], v->pairs->line[pair]);
+    char *source = clipped(line_of(&v->pairs->text[0], v->pairs->line[pair])), *got = clipped(answer),
+         *wanted = clipped(reference);
+    if (!strcmp(answer, reference)) tell("    %s -> %s  (right)", source, got);
+    else tell("    %s -> %s  (reference: %s)", source, *got ? got : "(nothing)", wanted);
+    free(source);
+    free(got);
+    free(wanted);
+}
+
+/* The answer to a pair's source, or NULL, where a signal has left it; malloc'd. */
+static char *answer_of(struct validator *v, trf_translator *translator, size_t pair)
+{
+    const trf_hypothesis *h;
+    trf_sequences source;
+    size_t i, capacity = 0;
+    char *text = NULL;
+    trf_error err;
+    source.ids = v->pairs->ids[0].ids;
+    for (i = 0; i < pair; i++) source.ids += v->pairs->ids[0].lengths[i];
+    source.lengths = v->pairs->ids[0].lengths + pair;
+    source.count = 1;
+    if (!*source.lengths) return format_text("%s", "");
+    if (trf_translate_batch(translator, &source, &err)) return NULL;
+    h = trf_hypothesis_at(translator, 0, 0);
+    return text_of(trf_model_target_vocab(v->model), h->ids, h->n, &text, &capacity) ? text : NULL;
+}
+
+/* A validation that translates has the answers; another one makes them here. */
+void show_samples(struct validator *v)
+{
+    size_t n = v->pairs->ids[0].count;
+    trf_translator *translator = NULL;
+    int k, status = DONE;
+    if (quiet || v->s->objective != OBJECTIVE_TRANSLATE || n == 0) return;
+    if (!is_translating(metric_of(v->s))) status = make_translator(v, &translator);
+    for (k = 0; k < N_SAMPLES && (size_t)k < n && !status; k++) {
+        char *answer = translator ? answer_of(v, translator, sample_pair(v, k)) : v->samples[k];
+        if (!answer && translator) break;
+        show_sample(v, sample_pair(v, k), answer ? answer : "");        /* an empty source has no answer */
+        if (translator) free(answer);
+    }
+    trf_translator_destroy(translator);
+}
+
+void show_validation(const struct validator *v, struct log *log, int64_t update, const struct validation *result,
+                     const char *remark)
+{
+    FILE *file = log->file;
+    const char *name = metric_name(metric_of(v->s));
+    end_line();
+    inform("validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g", (long long)update, result->loss,
+            result->nll, exp(result->nll));
+    if (metric_of(v->s) != METRIC_ACCURACY) inform("  accuracy %.4f", result->accuracy);
+    if (metric_of(v->s) != METRIC_LOSS) inform("  %s %.2f", name, result->score);
+    inform("%s\n", remark);
+    if (!file) return;
+    fprintf(file, "{\"event\":\"validation\",\"update\":%lld", (long long)update);
+    print_json_field(file, "loss", result->loss);
+    print_json_field(file, "nll", result->nll);
+    print_json_field(file, "perplexity", exp(result->nll));
+    print_json_field(file, "accuracy", result->accuracy);
+    fprintf(file, ",\"metric\":\"%s\"", name);
+    print_json_field(file, "score", result->score);
+    fprintf(file, ",\"best\":%s}\n", *remark ? "true" : "false");
+    flush_log(log);
+}
+
+int validates(const struct validator *v) { return v->pairs->ids[0].count > 0; }
+
+void free_samples(struct validator *v)
+{
+    int k;
+    for (k = 0; k < N_SAMPLES; k++) {
+        free(v->samples[k]);
+        v->samples[k] = NULL;
+    }
 }

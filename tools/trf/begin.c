@@ -1,0 +1,93 @@
+// trf train: a new model, from the data.
+
+#include "training.h"
+#include "labelled.h"
+#include "measure.h"
+#include "objective.h"
+
+/* A model that has never seen one among its targets need not write any: see trf translate --ban-unk. */
+static int store_unknown(struct training *t, int64_t unknown)
+{
+    const char *before = t->from ? trf_model_metadata(t->from, "target.unknown") : "0";
+    char text[24];
+    if (!before || learns_labels(t->s) || t->s->objective == OBJECTIVE_MASK) return DONE;
+    snprintf(text, sizeof text, "%lld", (long long)unknown + strtoll(before, NULL, 10));
+    return note(t->run.model, "target.unknown", text);
+}
+
+/* How many tokens the longest text of the training had: the model knows nothing about positions beyond. */
+static int store_longest(struct training *t)
+{
+    const char *before = t->from ? trf_model_metadata(t->from, "trained.longest") : NULL;
+    char text[24];
+    long long longest = before ? strtoll(before, NULL, 10) : 0;
+    if (t->from && !before) return DONE;        /* nobody knows how far it was trained */
+    if (longest < t->data.amounts.longest) longest = t->data.amounts.longest;
+    snprintf(text, sizeof text, "%lld", longest);
+    return note(t->run.model, "trained.longest", text);
+}
+
+/* The vocabularies and what they make of the data. */
+static int encode(struct training *t)
+{
+    struct settings *s = t->s;
+    struct vocabularies *v = &t->vocabularies;
+    const trf_vocab *const *vocab = (const trf_vocab *const *)v->of;
+    int status = s->init_from ? begin_from(t) : DONE;
+    if (!status) status = settle_chunk(s);
+    if (!status) status = make_vocabularies(s, v, t->data.learn.text, &t->plan);
+    if (!status && learns_labels(s)) status = learn_labels(s, &t->data.learn.text[1], &t->labels);
+    if (status) return status;
+    if (s->subword_samples > 1 && check_samples(s, vocab)) return USAGE;
+    if (encode_data(s, &t->data, v, vocab, &t->labels)) return FAILED;
+    if (learns_from_text(s)) warn_of_line_ends(s, vocab[leading_side(s)]);
+    warn_of_unknown(s, &t->data, vocab);
+    note_data(t, vocab);
+    return DONE;
+}
+
+/* The recipe decides one after another: model, batches, and, as these say how many there are, schedule. */
+static int decide(struct training *t)
+{
+    struct settings *s = t->s;
+    const struct text *references = t->data.held.text[1].count ? &t->data.held.text[1] : &t->data.learn.text[1];
+    int status = decide_model(s, &t->plan);
+    if (status) return status;
+    set_kind(s);
+    if ((status = decide_batches(s, &t->plan))) return status;
+    if (fill_corpus(s, &t->data, &t->run.corpus, &t->plan)) return FAILED;
+    settle_metric(s, t->vocabularies.of[1], references);
+    return decide_schedule(s, &t->plan);
+}
+
+static int make_model(struct training *t, int64_t unknown)
+{
+    struct settings *s = t->s;
+    trf_error err;
+    s->config.source_vocab = t->plan.vocab_size[0];
+    s->config.target_vocab = t->plan.vocab_size[1];
+    s->config.n_labels = t->labels.n;
+    if (trf_model_create(&t->run.model, &s->config, &err) ||
+        trf_model_set_vocabs(t->run.model, t->vocabularies.of[0], t->vocabularies.of[1], &err))
+        return refused("model", &err);
+    return store_labels(t->run.model, &t->labels) || store_longest(t) || store_unknown(t, unknown) ||
+           (s->init_from && take_weights(t)) ? FAILED : DONE;
+}
+
+int begin_training(struct training *t)
+{
+    struct settings *s = t->s;
+    struct run *r = &t->run;
+    int64_t unknown;
+    trf_error err;
+    int status = encode(t);
+    if (status) return status;
+    unknown = count_unknown_targets(s, &t->data);
+    if ((status = decide(t)) || (status = make_model(t, unknown))) return status;
+    if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise))) return status;
+    set_limits(s, t->data.amounts.longest, &s->training);
+    if (trf_trainer_create(&r->trainer, r->model, &s->training, &err)) return refused("trainer", &err);
+    r->state.stopping.validated = -1;
+    r->state.held_out = held_out_hash(s, t->data.held.text);
+    return (status = make_run(t)) ? status : make_average_room(r);
+}

@@ -1,0 +1,371 @@
+// trf train: what is wrong with a command line, before any data are read. See check.h.
+
+#include "check.h"
+#include "measure.h"
+#include "objective.h"
+#include "recipe.h"
+#include "subwords.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>names          of files that are written
+// -----------------------------------------------------------------------------------------------
+
+/* A pipe, a terminal, /dev/null: written as it is, never replaced. */
+int is_device(const char *path)
+{
+    struct stat there;
+    return !stat(path, &there) && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
+}
+
+/* What is read or written besides must outlive the training to `model` and `checkpoint` (or NULL). */
+int check_own_names(const struct settings *s, const char *model, const char *checkpoint, const char *log)
+{
+    const struct { const char *option, *path; } named[] = {
+        {"init-from", s->init_from}, {"source", s->source}, {"target", s->target}, {"tsv", s->tsv}, {"text", s->text},
+        {"valid-source", s->valid_source}, {"valid-target", s->valid_target}, {"valid-tsv", s->valid_tsv},
+        {"valid-text", s->valid_text}, {"sentencepiece", s->sentencepiece}, {"log", log}, {"model", model},
+        {"source-sentencepiece", s->source_sentencepiece}, {"target-sentencepiece", s->target_sentencepiece},
+        {"checkpoint", checkpoint}
+    };
+    size_t i;
+    for (i = 0; i < sizeof named / sizeof *named; i++) {
+        const char *path = named[i].path;
+        if (!path || (!is_own_name(path, model, ".update-") && !is_own_name(path, checkpoint, ".average-"))) continue;
+        say("--%s '%s' is a name that training to --model '%s' gives to a file of its own, which it replaces or "
+            "removes: give it or --model another name", named[i].option, path, model);
+        return USAGE;
+    }
+    return DONE;
+}
+
+/* A file that is saved has longer names beside it: of what is not whole yet, and of an update (`numbered`, or ""). */
+static int check_saving(const char *path, const char *numbered)
+{
+    static const char unfinished[] = ".tmp-12345678", update[] = "1234567890";
+    const char *name = name_of(path);
+    char *folder = folder_of(path);
+    long most = pathconf(folder, _PC_NAME_MAX);
+    size_t longest = strlen(name) + strlen(unfinished) + (*numbered ? strlen(numbered) + strlen(update) : 0);
+    free(folder);
+    if (most < 0 || longest <= (size_t)most) return check_replaceable(path);
+    say("'%s': the names of files beside it would have up to %zu bytes, the folder takes %ld", path, longest, most);
+    return FAILED;
+}
+
+/* Of a model and its checkpoint, or NULL. One that is there already has the names that it needs. */
+int check_saved(const struct settings *s, const char *model, const char *checkpoint)
+{
+    int averaged = !s->resume && !(was_given(s, "ema") && s->ema <= 0);
+    return check_saving(model, !s->resume && (s->keep || s->average > 1) ? ".update-" : "") ||
+           (checkpoint && check_saving(checkpoint, averaged ? ".average-" : "")) ? FAILED : DONE;
+}
+
+/* A log is written on, not replaced: a folder in which nothing can be made will do where it is there already. One
+   that goes on is read too, for whether its last line is whole. */
+static int check_log(const char *path, int resumes)
+{
+    struct stat there;
+    if (!path || is_device(path)) return DONE;
+    if (stat(path, &there) || S_ISDIR(there.st_mode)) return check_writable(path);
+    if (!access(path, W_OK | (resumes ? R_OK : 0))) return DONE;
+    say("cannot write '%s': %s", path, strerror(errno));
+    return FAILED;
+}
+
+struct found { char *names; int n; };
+
+static void add_found(struct found *f, const char *path)
+{
+    char *longer = format_text("%s%s'%s'", f->n ? f->names : "", f->n ? ", " : "", path);
+    free(f->names);
+    f->names = longer;
+    f->n++;
+}
+
+static void add_numbered(void *user, const char *path, const char *tail)
+{
+    if (*tail && !tail[strspn(tail, "0123456789")] && is_taken(path)) add_found((struct found *)user, path);
+}
+
+/* Files that an earlier training has left under these names are replaced only by --overwrite. */
+int check_replaced(const struct settings *s, const char *model, const char *checkpoint, const char *log)
+{
+    struct found f = {NULL, 0};
+    char *averages = format_text("%s.average-", checkpoint ? checkpoint : ""), *kept = format_text("%s.update-", model);
+    if (is_taken(model)) add_found(&f, model);
+    if (s->keep || s->average > 1) for_files(kept, add_numbered, &f);
+    if (is_taken(checkpoint)) add_found(&f, checkpoint);
+    if (checkpoint) for_files(averages, add_numbered, &f);
+    if (is_taken(log)) add_found(&f, log);
+    if (f.n && is_taken(checkpoint))
+        say("%s exist%s: --resume goes on with that training, --overwrite begins a new one and replaces %s", f.names,
+            f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it");
+    else if (f.n && checkpoint)
+        say("%s exist%s: --overwrite replaces %s (--resume needs the checkpoint '%s', which does not exist)", f.names,
+            f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it", checkpoint);
+    else if (f.n)
+        say("%s exist%s: --overwrite replaces %s (--resume needs a checkpoint, and there is none)", f.names,
+            f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it");
+    free(averages);
+    free(kept);
+    free(f.names);
+    return f.n ? FAILED : DONE;
+}
+
+/* A training that goes on from a --checkpoint that was named writes to its own model, or to a new file. */
+static int check_other_model(const struct settings *s, const char *checkpoint)
+{
+    trf_load_options load = load_options(s);
+    size_t n = strlen(checkpoint), tail = strlen(".checkpoint");
+    trf_file *file = NULL;
+    trf_error err;
+    const char *stored;
+    char *own;
+    int other;
+    if (!s->checkpoint || !is_taken(s->model)) return DONE;
+    if (trf_file_open(&file, checkpoint, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    stored = trf_file_metadata(file, "training.model");
+    own = format_text("%s", stored ? stored : name_of(checkpoint));
+    if (!stored && n > tail && !strcmp(checkpoint + n - tail, ".checkpoint")) own[strlen(own) - tail] = 0;
+    else if (!stored) *own = 0;
+    trf_file_close(file);
+    other = *own && strcmp(own, name_of(s->model));
+    if (other)
+        say("'%s' exists, but '%s' belongs to the model '%s': --overwrite replaces '%s', --resume with --model %s goes "
+            "on with that training", s->model, checkpoint, own, s->model, own);
+    free(own);
+    return other ? FAILED : DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>files          that are read
+// -----------------------------------------------------------------------------------------------
+
+enum { N_DATA = 8 };
+
+static void data_files(const struct settings *s, const char *files[N_DATA])
+{
+    const char *const all[N_DATA] = {s->source, s->target, s->tsv, s->text,
+                                     s->valid_source, s->valid_target, s->valid_tsv, s->valid_text};
+    memcpy(files, all, sizeof all);
+}
+
+/* Everything that will be read can be. */
+int check_read(const struct settings *s)
+{
+    const char *files[N_DATA];
+    int i;
+    data_files(s, files);
+    for (i = 0; i < N_DATA; i++) if (check_readable(files[i])) return FAILED;
+    return check_readable(s->resume ? NULL : s->init_from) || check_readable(s->source_sentencepiece) ||
+           check_readable(s->target_sentencepiece) ? FAILED : DONE;
+}
+
+/* Models and subwords that training begins with are such: of models their headers, before the data are read. */
+static int check_beginnings(const struct settings *s, const char *checkpoint)
+{
+    const char *path = s->resume ? checkpoint : s->init_from;
+    trf_load_options load = load_options(s);
+    trf_file *file = NULL;
+    trf_error err;
+    if (path && trf_file_open(&file, path, &load, &err)) { load_refused(path, &err); return FAILED; }
+    trf_file_close(file);
+    if (s->init_from) return DONE;          /* its vocabularies may be there already: see check_inherited */
+    return check_subwords(s->source_sentencepiece) ||
+           (!same_file(s->source_sentencepiece, s->target_sentencepiece) && check_subwords(s->target_sentencepiece))
+           ? FAILED : DONE;
+}
+
+static int check_files(const struct settings *s, char **own)
+{
+    const char *name = s->checkpoint ? s->checkpoint : s->model;
+    struct stat there;
+    if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
+    if (!s->checkpoint || *s->checkpoint)
+        *own = format_text("%s%s", name, s->checkpoint ? "" : ".checkpoint");
+    if (s->resume && !*own) { say("--resume needs a checkpoint"); return USAGE; }
+    if (s->resume && stat(*own, &there)) {
+        say("there is no '%s' to go on from: training writes it when a validation finds a better model, after "
+            "--checkpoint-every updates, and when it ends", *own);
+        return FAILED;
+    }
+    if (*own && same_file(*own, s->model)) {
+        say("--model and --checkpoint name the same file");
+        return USAGE;
+    }
+    if (s->log && (same_file(s->log, s->model) || same_file(s->log, *own))) {
+        say("--log names a file of --model or --checkpoint");
+        return USAGE;
+    }
+    if (check_own_names(s, s->model, *own, s->log)) return USAGE;
+    if (check_written(s, "model", s->model) || check_written(s, "checkpoint", *own) ||
+        check_written(s, "log", s->log)) return FAILED;
+    if (!s->overwrite && (s->resume ? check_other_model(s, *own) : check_replaced(s, s->model, *own, s->log)))
+        return FAILED;
+    if (check_saved(s, s->model, *own) || check_log(s->log, s->resume) || check_read(s) ||
+        check_beginnings(s, *own)) return FAILED;
+    sweep(s->model);
+    if (*own) sweep(*own);
+    return DONE;
+}
+
+static int standard_inputs(const struct settings *s)
+{
+    const char *files[N_DATA];
+    int i, n = 0;
+    data_files(s, files);
+    for (i = 0; i < N_DATA; i++) n += files[i] && !strcmp(files[i], "-");
+    return n;
+}
+
+/* What is read once is gone: a pipe. */
+int check_rereading(const struct settings *s)
+{
+    const char *files[N_DATA];
+    int i;
+    data_files(s, files);
+    for (i = 0; i < N_DATA; i++) {
+        if (!files[i] || (strcmp(files[i], "-") && !is_device(files[i]))) continue;
+        say("--seeds reads the data several times: '%s' will not do", files[i]);
+        return USAGE;
+    }
+    return DONE;
+}
+
+/* Whether the files are those that the objective wants, and what is compared can be. */
+static int check_data(const struct settings *s)
+{
+    int pairs = s->source || s->target || s->tsv || s->valid_source || s->valid_target || s->valid_tsv;
+    if ((is_translating((enum metric)s->metric) && s->objective != OBJECTIVE_TRANSLATE) ||
+        (s->metric >= METRIC_ACCURACY && !learns_labels(s))) {
+        say("--metric %s does not go with this --objective", metric_name((enum metric)s->metric));
+        return USAGE;
+    }
+    if (learns_from_text(s)) {
+        if (s->text && !pairs) return DONE;
+        say(s->text ? "this --objective learns from --text alone, not from pairs" : "give --text FILE");
+        return USAGE;
+    }
+    if (s->text || s->valid_text) {
+        say("--%s is for --objective causal, mask and span", s->text ? "text" : "valid-text");
+        return USAGE;
+    }
+    if (check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
+    if (!s->valid_tsv && !s->valid_source && !s->valid_target) return DONE;
+    return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
+}
+
+/* A file beside itself is a slip of the command line. */
+static void warn_of_same_files(const struct settings *s)
+{
+    const struct { const char *path[2], *option[2]; } twice[] = {
+        {{s->source, s->target}, {"source", "target"}},
+        {{s->valid_source, s->valid_target}, {"valid-source", "valid-target"}},
+        {{s->tsv, s->valid_tsv}, {"tsv", "valid-tsv"}}, {{s->text, s->valid_text}, {"text", "valid-text"}},
+        {{s->source, s->valid_source}, {"source", "valid-source"}},
+        {{s->target, s->valid_target}, {"target", "valid-target"}}
+    };
+    size_t i;
+    for (i = 0; i < sizeof twice / sizeof *twice; i++)
+        if (same_file(twice[i].path[0], twice[i].path[1]))
+            say("warning: --%s and --%s are the same file", twice[i].option[0], twice[i].option[1]);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>values         that the library would refuse, and those that only trf knows
+// -----------------------------------------------------------------------------------------------
+
+/* What the library would refuse of the options is told before the data are read, which may take minutes. Widths and
+   layers count as far as they are given and do not follow from the data. */
+static int check_values(const struct settings *s)
+{
+    trf_config config = trf_config_tiny();
+    trf_train_options training = s->training;
+    trf_search search = s->search;
+    trf_error err;
+    config.source_vocab = config.target_vocab = 8;
+    if (was_given(s, "d-ff")) config.d_ff = s->config.d_ff;
+    if (was_given(s, "d-model")) config.d_model = s->config.d_model;
+    config.n_heads = was_given(s, "d-model") && was_given(s, "n-heads") ? s->config.n_heads : 1;
+    if (was_given(s, "encoder-layers")) config.encoder_layers = s->config.encoder_layers;
+    if (was_given(s, "decoder-layers")) config.decoder_layers = s->config.decoder_layers;
+    config.max_length = s->config.max_length;
+    config.position_offset = s->config.position_offset;
+    config.norm_epsilon = s->config.norm_epsilon;
+    training.source_tokens = training.target_tokens = training.sequences = training.longest = 2;
+    if (!was_given(s, "warmup")) training.warmup = 1;
+    if (training.schedule == TRF_COSINE && !ends_cosine(s))
+        training.total_steps = training.warmup < INT64_MAX ? training.warmup + 1 : INT64_MAX;
+    search.beam = s->valid_beam;
+    if (trf_config_check(&config, &err)) return refused("model", &err);
+    if (trf_train_check(&training, &config, &err)) return refused("trainer", &err);
+    return trf_search_check(&search, &err) ? refused("validation", &err) : DONE;
+}
+
+/* What check_values cannot ask for, as the width follows from the data and the memory is that of the batches. */
+static int check_sizes(const struct settings *s)
+{
+    enum { MOST_TOKENS = 1 << 24, WIDEST = 65536 };
+    if (was_given(s, "n-heads") && s->config.n_heads > WIDEST) {
+        say("--n-heads must divide --d-model, which is at most %d, got %d", (int)WIDEST, (int)s->config.n_heads);
+        return USAGE;
+    }
+    if (was_given(s, "batch-tokens") && s->corpus.batch_tokens > MOST_TOKENS) {
+        say("--batch-tokens takes 1 to %d, got %d", (int)MOST_TOKENS, (int)s->corpus.batch_tokens);
+        return USAGE;
+    }
+    return DONE;
+}
+
+/* Of words and characters, which is not known yet: the least that a vocabulary may have. */
+static int check_vocabulary_sizes(const struct settings *s)
+{
+    int side;
+    for (side = 0; side < 2; side++) {
+        int32_t size = side ? s->target_vocab_size : s->source_vocab_size;
+        const char *own = side ? "target-vocab-size" : "source-vocab-size";
+        if (size == 0 || size >= 5) continue;
+        say("--%s must be 5 or more, four special tokens included, got %d", was_given(s, own) ? own : "vocab-size",
+            (int)size);
+        return USAGE;
+    }
+    return DONE;
+}
+
+int check_training(struct settings *s, char **checkpoint)
+{
+    int status;
+    if ((status = check_data(s)) || (status = check_effects(s))) return status;
+    if (standard_inputs(s) > 1) { say("only one of the files can be standard input"); return USAGE; }
+    if (s->columns && !s->tsv && !s->valid_tsv) { say("--columns is for pairs in one file"); return USAGE; }
+    if (check_columns(s->columns)) return USAGE;
+    if (was_given(s, "dropout") && !(s->dropout >= 0 && s->dropout < 1)) {
+        say("--dropout must be 0 or more and below 1, got %g", s->dropout);
+        return USAGE;
+    }
+    if (!(s->ema >= 0 && s->ema <= 0.5)) {
+        say("--ema takes the share that an update adds, from 0 to 0.5, got %g (a decay of 0.999 is a share of 0.001)",
+            s->ema);
+        return USAGE;
+    }
+    if (!(s->subword_alpha >= 0 && s->subword_alpha <= 1)) {
+        say("--subword-alpha takes a number from 0 to 1, got %g", s->subword_alpha);
+        return USAGE;
+    }
+    if (s->objective == OBJECTIVE_MASK && s->noise.masked + s->noise.randomised > 1) {
+        say("--masked-share and --random-share are shares of the same tokens, at most 1 together, got %g and %g",
+            s->noise.masked, s->noise.randomised);
+        return USAGE;
+    }
+    if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
+    if ((status = check_vocabulary_sizes(s)) || (status = check_sizes(s)) || (status = check_values(s)) ||
+        (status = check_noise(s)) || (!s->init_from && !s->resume && (status = check_chunk(s))) ||
+        (status = check_files(s, checkpoint))) return status;
+    warn_of_same_files(s);
+    return DONE;
+}

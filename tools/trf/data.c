@@ -1,0 +1,249 @@
+// trf train: what is read, and what is held out of it. See data.h.
+//
+// The text is read once into memory (so pipes will do); pairs to validate on are held out of it, unless they are given.
+
+#include "data.h"
+#include "labelled.h"
+#include "objective.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>skips          what cannot be trained on: left out and counted, the first five told; --strict: the end
+// -----------------------------------------------------------------------------------------------
+
+const char *training_file(const struct settings *s, int side)
+{
+    return s->text ? s->text : s->tsv ? s->tsv : side ? s->target : s->source;
+}
+
+int skip(const struct settings *s, struct examples *data, enum skip why, const char *file, int64_t line,
+         const char *reason)
+{
+    int64_t before = 0;
+    int i;
+    for (i = 0; i < N_SKIPS; i++) before += data->skips[i];
+    data->skips[why]++;
+    if (s->strict) {
+        say("%s:%lld: %s (--strict)", file, (long long)line, reason);
+        return FAILED;
+    }
+    if (before < 5) say("left out: %s:%lld: %s", file, (long long)line, reason);
+    return DONE;
+}
+
+void say_skips(const struct settings *s, const struct examples *data, int64_t trained_on)
+{
+    static const char *const names[N_SKIPS] = {"unreadable", "too long", "empty", "empty on one side",
+                                               "without their labels"};
+    char list[256] = "";
+    int64_t all = 0;
+    int i;
+    for (i = 0; i < N_SKIPS; i++) {
+        all += data->skips[i];
+        if (data->skips[i])
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s", *list ? ", " : "",
+                     (long long)data->skips[i], names[i]);
+    }
+    if (!all) return;
+    inform("left out: %lld %s%s (%s)\n", (long long)all,
+            s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural(all), list);
+    if (all > trained_on / 9)
+        say("warning: that is more than a tenth of the data; are they what the options say, and in UTF-8?");
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>reading        pairs, or lines of text alone
+// -----------------------------------------------------------------------------------------------
+
+/* Lines without a tab in front of all that have one: no line may have any. */
+struct tabless { const char *fault; int64_t number[5], n; };
+
+static int skip_tabless(const struct settings *s, struct examples *data, struct tabless *lines, const char *file)
+{
+    int64_t i, n = lines->n;
+    for (i = lines->n = 0; i < n; i++)
+        if (skip(s, data, SKIP_UNREADABLE, file, i < 5 ? lines->number[i] : 0, lines->fault)) return FAILED;
+    return DONE;
+}
+
+static void say_tabless(const struct settings *s, const struct pair_reader *pairs)
+{
+    const char *const want[] = {"a source, a tab and a target", "", "a text, a tab and its label",
+                                "words, a tab and their labels", "", ""};
+    say("%s: no line has a tab; --tsv takes %s in each line%s", pairs->side[0].name, want[s->objective],
+        s->objective == OBJECTIVE_TRANSLATE ? ". Two files with a line for a line are --source and --target; text "
+        "alone is --text, with --objective causal, mask or span" : "; two files with a line for a line are --source "
+        "and --target");
+}
+
+static int read_pairs(const struct settings *s, struct examples *data, struct pairs *to, const char *source,
+                      const char *target, const char *tsv)
+{
+    const char *what = to == &data->held ? "validate" : "train";
+    struct tabless tabless = {NULL, {0}, 0};
+    struct pair_reader pairs;
+    int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? s->columns : NULL);
+    if (!status) {
+        while ((got = next_pair(&pairs)) > 0) {
+            if (pairs.lacks_tab && tabless.n == pairs.at->number - 1 && !s->strict) {
+                if (tabless.n < 5) tabless.number[tabless.n] = pairs.at->number;
+                tabless.n++;
+                tabless.fault = pairs.fault;
+                continue;
+            }
+            if (tabless.n && skip_tabless(s, data, &tabless, pairs.at->name)) { got = -1; break; }
+            if (pairs.fault) {
+                if (!skip(s, data, SKIP_UNREADABLE, pairs.at->name, pairs.at->number, pairs.fault)) continue;
+                got = -1;
+                break;
+            }
+            store_line(&to->text[0], pairs.source, pairs.side[0].number);
+            store_line(&to->text[1], pairs.target, pairs.side[0].number);
+        }
+        if (got == 0 && pairs.side[0].number == 0) {
+            say("%s is empty: nothing to %s on", pairs.side[0].name, what);
+            got = -1;
+        }
+        if (got == 0 && tabless.n) {
+            say_tabless(s, &pairs);
+            got = -1;
+        }
+    }
+    close_pairs(&pairs);
+    return status ? status : got ? FAILED : DONE;
+}
+
+/* Lines of text alone; the other side's are empty. Where the file is one document they keep their ends. */
+static int read_documents(const struct settings *s, struct examples *data, struct pairs *to, const char *path)
+{
+    struct reader r;
+    int lead = leading_side(s), got = -1, status = open_reader(&r, path);
+    while (!status && (got = next_line(&r)) > 0) {
+        char *line = format_text("%s%s", r.line, s->documents == DOCUMENTS_FILE ? "\n" : "");
+        if (r.fault) got = skip(s, data, SKIP_UNREADABLE, r.name, r.number, r.fault) ? -1 : got;
+        else {
+            store_line(&to->text[lead], line, r.number);
+            store_line(&to->text[!lead], "", r.number);
+        }
+        free(line);
+        if (got < 0) break;
+    }
+    if (!status && got == 0 && r.number == 0) {
+        say("%s is empty: nothing to %s", r.name, to == &data->held ? "validate on" : "learn from");
+        got = -1;
+    }
+    close_reader(&r);
+    return status ? status : got ? FAILED : DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>holding out    what is validated on
+// -----------------------------------------------------------------------------------------------
+
+/* Marks the pairs to hold out, about `size`; *count: how many. A checkpoint of before has held them out with a comb. */
+static int choose_held_out(const struct text *source, int64_t size, trf_hold_out_rule rule, char *held,
+                           int64_t *count)
+{
+    const char **lines = lines_of(source);
+    trf_error err;
+    int status = trf_hold_out(lines, (int64_t)source->count, size, rule, held, count, NULL, &err) ? FAILED : DONE;
+    if (status) say_error("held out", &err);
+    free((void *)lines);
+    return status;
+}
+
+/* About a twentieth of the pairs or lines, a thousand or so at most, goes from the training text to that of
+   validation. */
+static int hold_out(struct settings *s, struct examples *data, trf_hold_out_rule rule)
+{
+    int64_t n = (int64_t)data->learn.text[0].count, size = s->valid_size, count;
+    char *held;
+    size_t i;
+    int side;
+    if (!was_given(s, "valid-size")) size = n / 20 < 1000 ? n / 20 : 1000;
+    if (size == 0) return DONE;
+    if (size >= n) {
+        say("--valid-size %lld leaves none of %lld pair%s to train on", (long long)size, (long long)n,
+            plural(n));
+        return FAILED;
+    }
+    held = zeroed((size_t)n, 1);
+    if (learns_from_text(s) && s->documents == DOCUMENTS_FILE) {
+        memset(held + (n - size), 1, (size_t)size);     /* the end of it */
+        count = size;
+    } else if (choose_held_out(&data->learn.text[learns_from_text(s) && leading_side(s)], size, rule, held,
+                               &count)) {
+        free(held);
+        return FAILED;
+    }
+    if (learns_labels(s)) count -= keep_labels(s, data->learn.text, held);
+    if (count == n) {
+        say("holding out %lld pair%s leaves none to train on; give --valid-size 0", (long long)size, plural(size));
+        free(held);
+        return FAILED;
+    }
+    for (side = 0; side < 2; side++) {
+        struct text *all = &data->learn.text[side], kept;
+        memset(&kept, 0, sizeof kept);
+        for (i = 0; i < (size_t)n; i++)
+            store_line(held[i] ? &data->held.text[side] : &kept, line_of(all, i), all->numbers[i]);
+        free_text(all);
+        *all = kept;
+    }
+    free(held);
+    s->valid_size = size;
+    inform("held out: %lld of %lld %s, to validate on (--valid-size 0 trains on all)\n", (long long)count,
+            (long long)n, s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines");
+    return DONE;
+}
+
+int read_data(struct settings *s, struct examples *data, trf_hold_out_rule rule)
+{
+    int status = s->text ? read_documents(s, data, &data->learn, s->text)
+                         : read_pairs(s, data, &data->learn, s->source, s->target, s->tsv);
+    if (status) return status;
+    if (!s->valid_tsv && !s->valid_source && !s->valid_text) return hold_out(s, data, rule);
+    if (s->valid_text) return read_documents(s, data, &data->held, s->valid_text);
+    if ((status = read_pairs(s, data, &data->held, s->valid_source, s->valid_target, s->valid_tsv))) return status;
+    if (data->held.text[0].count) return DONE;
+    say("%s: no pair to validate on", s->valid_tsv ? s->valid_tsv : s->valid_source);
+    return FAILED;
+}
+
+static uint64_t hash_pair(const struct text text[2], size_t i)
+{
+    return hash_line(line_of(&text[0], i)) * 1099511628211u ^ hash_line(line_of(&text[1], i));
+}
+
+/* Validation is for data that training has not seen. */
+void warn_of_overlap(const struct settings *s, const struct examples *data)
+{
+    size_t n = data->learn.text[0].count, held = data->held.text[0].count, i, both = 0;
+    uint64_t *hashes = zeroed(n, sizeof *hashes);
+    for (i = 0; i < n; i++) hashes[i] = hash_pair(data->learn.text, i);
+    qsort(hashes, n, sizeof *hashes, by_hash);
+    for (i = 0; i < held; i++) {
+        uint64_t hash = hash_pair(data->held.text, i);
+        both += bsearch(&hash, hashes, n, sizeof hash, by_hash) != NULL;
+    }
+    free(hashes);
+    if (2 * both > held)
+        say("warning: %zu of %zu validation %s%s %s among the training data: the figures show what the model has "
+            "memorised, not what it does with new data", both, held,
+            s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural((int64_t)held), both == 1 ? "is" : "are");
+}
+
+static void free_pairs(struct pairs *pairs)
+{
+    int side;
+    for (side = 0; side < 2; side++) {
+        free_text(&pairs->text[side]);
+        free_side(&pairs->ids[side]);
+    }
+    free(pairs->line);
+}
+
+void free_examples(struct examples *data)
+{
+    free_pairs(&data->learn);
+    free_pairs(&data->held);
+}

@@ -1,0 +1,291 @@
+// trf train: lines become token ids, and these a corpus. What cannot be trained on is left out. See encode.h.
+
+#include "encode.h"
+#include "labelled.h"
+#include "objective.h"
+#include "progress.h"
+#include "subwords.h"
+
+#include <math.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>pairs          lines of two sides, or a line and its label
+// -----------------------------------------------------------------------------------------------
+
+/* What every line is encoded by. */
+struct encoder {
+    const struct settings *s;
+    struct examples *data;
+    const trf_vocab *const *vocab;
+    const struct labels *labels;
+};
+
+/* Appends text i with its label or labels, or says why not. */
+static int add_example(const struct encoder *e, struct pairs *to, size_t i, const char *file, int *taken)
+{
+    const char *const line[2] = {line_of(&to->text[0], i), line_of(&to->text[1], i)};
+    size_t before = to->ids[0].count;
+    enum skip kind;
+    char why[300];
+    const char *fault = add_labelled(e->s, e->labels, e->vocab[0], line, to->ids, &kind, why);
+    *taken = to->ids[0].count > before;
+    if (*taken) return DONE;
+    return skip(e->s, e->data, fault ? kind : SKIP_EMPTY, file, to->text[0].numbers[i], fault ? fault : "empty");
+}
+
+/* Appends pair i of the text, or says why not. *taken: whether it was appended. */
+static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const char *const files[2], int *taken)
+{
+    const struct settings *s = e->s;
+    struct examples *data = e->data;
+    int64_t line = to->text[0].numbers[i];
+    int32_t limit = s->corpus.max_length, n[2] = {0, 0};
+    char why[300];
+    int side;
+    if (learns_labels(s)) return add_example(e, to, i, files[0], taken);
+    *taken = 0;
+    for (side = 0; side < 2; side++) {
+        const char *fault = unlearnable(e->vocab[side], line_of(&to->text[side], i));
+        if (fault && side) drop_last(&to->ids[0]);
+        if (fault) return skip(s, data, SKIP_LONG, files[side], line, fault);
+        if (!add_text(&to->ids[side], e->vocab[side], line_of(&to->text[side], i), limit, &n[side], why)) continue;
+        if (side) drop_last(&to->ids[0]);
+        return skip(s, data, n[side] ? SKIP_LONG : SKIP_UNREADABLE, files[side], line, why);
+    }
+    *taken = n[0] && n[1] ? 1 : n[0] || n[1] ? s->keep_empty : 0;
+    if (*taken) return DONE;
+    drop_last(&to->ids[0]);
+    drop_last(&to->ids[1]);
+    return n[0] || n[1] ? skip(s, data, SKIP_HALF, files[n[0] != 0], line, "empty, but its other side is not")
+                        : skip(s, data, SKIP_EMPTY, files[0], line, "empty on both sides");
+}
+
+/* --subword-samples: more copies of the pairs in use, each side cut at random; one that has become too long is left
+   out. The amounts are those of the data, not of the copies. */
+static int add_samples(const struct encoder *e, const struct vocabularies *v, const char *in_use)
+{
+    const struct settings *s = e->s;
+    struct examples *data = e->data;
+    struct side cut[2];
+    int32_t copy;
+    size_t i;
+    int side, status = DONE;
+    memset(cut, 0, sizeof cut);
+    for (copy = 1; copy < s->subword_samples && !status; copy++) {
+        size_t at[2] = {0, 0};
+        for (side = 0; side < 2 && !status; side++) {
+            uint64_t seed = s->seed * 1000003 + (uint64_t)copy * 2 + (uint64_t)side;
+            status = sample_subwords(v, side, &data->learn.text[side], e->vocab[side], s->subword_alpha, (uint32_t)seed,
+                                     &cut[side]);
+        }
+        for (i = 0; i < data->learn.text[0].count && !status; i++) {
+            int32_t n[2] = {cut[0].lengths[i], cut[1].lengths[i]}, longest = n[0] > n[1] ? n[0] : n[1];
+            if (in_use[i] && longest <= s->corpus.max_length) {
+                for (side = 0; side < 2; side++) add_ids(&data->learn.ids[side], cut[side].ids + at[side], n[side]);
+                if (longest > data->amounts.longest) data->amounts.longest = longest;
+            }
+            at[0] += (size_t)n[0];
+            at[1] += (size_t)n[1];
+        }
+    }
+    free_side(&cut[0]);
+    free_side(&cut[1]);
+    return status;
+}
+
+static void count_amounts(struct examples *data, size_t number)
+{
+    int side;
+    for (side = 0; side < 2; side++) {
+        int32_t n = data->learn.ids[side].lengths[number];
+        data->amounts.tokens[side] += n + 1;
+        if (n > data->amounts.longest) data->amounts.longest = n;
+    }
+    data->amounts.pairs++;
+}
+
+static int check_amounts(const struct settings *s, const struct examples *data)
+{
+    const char *what = s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text";
+    if (data->amounts.pairs == 0) { say("no %s is left to train on", what); return FAILED; }
+    if (data->held.text[0].count == 0 || data->held.ids[0].count) return DONE;
+    say("no %s is left to validate on", what);
+    return FAILED;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>documents      text alone, in chunks
+//
+// A line is a document, or all of them are one (--documents file). A chunk has at most --chunk tokens; the rest of a
+// document goes on in the next one. What a language model reads has an end mark behind every document, and none where
+// a chunk is cut. With --pack documents follow one another in a chunk.
+// -----------------------------------------------------------------------------------------------
+
+struct stream { int32_t *ids; size_t n, capacity; };
+
+static void cut_chunks(const struct settings *s, struct stream *stream, struct pairs *to)
+{
+    int lead = leading_side(s);
+    size_t at, chunk = (size_t)s->chunk;
+    for (at = 0; at < stream->n; at += chunk) {
+        size_t n = stream->n - at < chunk ? stream->n - at : chunk;
+        add_ids(&to->ids[lead], stream->ids + at, (int32_t)n);
+        add_ids(&to->ids[!lead], NULL, 0);
+    }
+    stream->n = 0;
+}
+
+static void end_document(const struct settings *s, struct stream *stream)
+{
+    if (s->objective != OBJECTIVE_CAUSAL || stream->n == 0) return;
+    stream->ids = grow(stream->ids, &stream->capacity, stream->n + 1, sizeof *stream->ids);
+    stream->ids[stream->n++] = s->config.eos;
+}
+
+/* A text that is one document has line ends, for which words and most SentencePiece models have no token. */
+void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
+{
+    int32_t ids[16], n;
+    char text[64] = "";
+    trf_error err;
+    if (s->documents != DOCUMENTS_FILE) return;
+    if (!trf_vocab_encode(vocab, "\n", ids, 16, &n, &err) && n <= 16)
+        (void)trf_vocab_decode(vocab, ids, n, text, sizeof text, NULL, &err);
+    if (!strchr(text, '\n'))
+        say("warning: the vocabulary has no token for a line end: the line ends of %s are lost, and the model cannot "
+            "write any; --tokens characters and --tokens sentencepiece keep them", s->text);
+}
+
+static int add_documents(const struct encoder *e, struct pairs *to, const char *file)
+{
+    const struct settings *s = e->s;
+    const trf_vocab *vocab = e->vocab[leading_side(s)];
+    const struct text *text = &to->text[leading_side(s)];
+    struct stream stream = {NULL, 0, 0};
+    trf_error err;
+    size_t i;
+    int status = DONE;
+    for (i = 0; i < text->count && !status; i++) {
+        const char *line = line_of(text, i);
+        int32_t n = 0;
+        const char *fault = unlearnable(vocab, line);
+        if (fault) status = skip(s, e->data, SKIP_LONG, file, text->numbers[i], fault);
+        else if (encode_after(vocab, line, &stream.ids, stream.n, &stream.capacity, &n, &err))
+            status = skip(s, e->data, SKIP_UNREADABLE, file, text->numbers[i], err.message);
+        else stream.n += (size_t)n;
+        if (s->documents == DOCUMENTS_FILE || n == 0) continue;
+        end_document(s, &stream);
+        if (!s->pack) cut_chunks(s, &stream, to);
+    }
+    if (s->documents == DOCUMENTS_FILE) end_document(s, &stream);
+    cut_chunks(s, &stream, to);
+    free(stream.ids);
+    return status;
+}
+
+static int encode_documents(const struct encoder *e, const char *training, const char *validation)
+{
+    struct examples *data = e->data;
+    size_t i;
+    if (add_documents(e, &data->learn, training) || add_documents(e, &data->held, validation)) return FAILED;
+    for (i = 0; i < data->learn.ids[0].count; i++) count_amounts(data, i);
+    return check_amounts(e->s, data);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>all            the data, and the corpus
+// -----------------------------------------------------------------------------------------------
+
+int encode_data(const struct settings *s, struct examples *data, const struct vocabularies *v,
+                const trf_vocab *const vocab[2], const struct labels *labels)
+{
+    const struct encoder e = {s, data, vocab, labels};
+    struct pairs *held = &data->held;
+    const char *const training[2] = {training_file(s, 0), training_file(s, 1)};
+    const char *validation[2] = {s->valid_text ? s->valid_text : s->valid_tsv ? s->valid_tsv : s->valid_source,
+                                 s->valid_tsv ? s->valid_tsv : s->valid_target};
+    char *in_use;       /* lines of the text that are trained on */
+    int taken, status = DONE;
+    size_t i;
+    if (!validation[0]) validation[0] = training[0], validation[1] = training[1];
+    busy_with("tokenizing the data ...\n");
+    if (learns_from_text(s)) return encode_documents(&e, training[0], validation[0]);
+    in_use = zeroed(data->learn.text[0].count, 1);
+    for (i = 0; i < data->learn.text[0].count && !status; i++) {
+        status = add_pair(&e, &data->learn, i, training, &taken);
+        if (taken) count_amounts(data, data->learn.ids[0].count - 1);
+        in_use[i] = (char)taken;
+    }
+    if (!status && s->subword_samples > 1) status = add_samples(&e, v, in_use);
+    free(in_use);
+    if (status) return status;
+    for (i = 0; i < held->text[0].count; i++) {
+        if (add_pair(&e, held, i, validation, &taken)) return FAILED;
+        if (!taken) continue;
+        held->line = grow(held->line, &held->line_capacity, held->ids[0].count, sizeof *held->line);
+        held->line[held->ids[0].count - 1] = i;
+    }
+    return check_amounts(s, data);
+}
+
+/* The corpus, and how many updates as many pairs take as the data have, about: batches of later passes are cut
+   elsewhere. */
+int fill_corpus(const struct settings *s, struct examples *data, trf_corpus **corpus, struct plan *plan)
+{
+    struct side *ids = data->learn.ids;
+    size_t i, used[2] = {0, 0};
+    int64_t batches = 0;
+    trf_batch batch;
+    trf_error err;
+    if (trf_corpus_create(corpus, &s->corpus, &err)) goto failed;
+    for (i = 0; i < ids[0].count; i++) {
+        if (trf_corpus_add(*corpus, ids[0].ids + used[0], ids[0].lengths[i], ids[1].ids + used[1], ids[1].lengths[i],
+                           &err)) goto failed;
+        used[0] += (size_t)ids[0].lengths[i];
+        used[1] += (size_t)ids[1].lengths[i];
+    }
+    free_side(&ids[0]);
+    free_side(&ids[1]);
+    for (; trf_corpus_epoch(*corpus) == 0; batches++) if (trf_corpus_next(*corpus, &batch, &err)) goto failed;
+    plan->batches = batches;
+    plan->per_epoch = (int64_t)fmax(1, (double)(batches + s->accumulate / 2) / s->accumulate);
+    trf_corpus_rewind(*corpus);
+    return DONE;
+failed:
+    say_error("corpus", &err);
+    return FAILED;
+}
+
+static int64_t count_unknown(const struct side *ids)
+{
+    int64_t unknown = 0;
+    size_t i;
+    for (i = 0; i < ids->used; i++) unknown += ids->ids[i] == UNK;
+    return unknown;
+}
+
+/* A vocabulary of another text may know little of this one; and that of the training little of the validation. */
+void warn_of_unknown(const struct settings *s, const struct examples *data, const trf_vocab *const vocab[2])
+{
+    int side;
+    for (side = 0; side < 2; side++) {
+        double learned, held;
+        if (!reads_side(s, side)) continue;
+        learned = (double)count_unknown(&data->learn.ids[side]) / fmax(1, (double)data->learn.ids[side].used);
+        held = (double)count_unknown(&data->held.ids[side]) / fmax(1, (double)data->held.ids[side].used);
+        if (learned > 0.05)
+            say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary, and will be neither read nor "
+                "written%s", 100 * learned, side ? "target" : "source",
+                s->init_from && !s->extend_vocabulary && trf_vocab_kind(vocab[side]) != TRF_SENTENCEPIECE
+                ? "; --extend-vocabulary adds them" : "");
+        if (held > 0.05)
+            say("warning: %.1f %% of the %s's tokens in the pairs held out are unknown to the vocabulary", 100 * held,
+                side ? "target" : "source");
+    }
+}
+
+/* How many unknown tokens the model learns to write. */
+int64_t count_unknown_targets(const struct settings *s, const struct examples *data)
+{
+    return count_unknown(&data->learn.ids[reads_side(s, 1) && s->objective != OBJECTIVE_SPAN]);
+}

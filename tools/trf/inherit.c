@@ -1,0 +1,141 @@
+// trf train --init-from: the vocabularies and the architecture of another model; its weights, once there is one.
+
+#include "training.h"
+#include "objective.h"
+
+/* A vocabulary of our own that is like one of the model's; joint: it is that of both sides. */
+static int inherit_vocabulary(struct training *t, int side, int joint)
+{
+    const trf_vocab *old = side ? trf_model_target_vocab(t->from) : trf_model_source_vocab(t->from);
+    struct vocabularies *v = &t->vocabularies;
+    trf_error err;
+    if (!old) return DONE;
+    if (trf_vocab_copy(&v->of[side], old, NULL, &err)) { say_error("vocabulary", &err); return FAILED; }
+    if (trf_vocab_kind(old) == TRF_SENTENCEPIECE && t->s->subword_samples > 1 &&
+        stored_subwords(t->s, v, side, t->s->init_from)) return FAILED;
+    if (joint) {
+        v->of[1] = v->of[0];
+        v->pieces[1] = v->pieces[0];
+        v->pieces_bytes[1] = v->pieces_bytes[0];
+    }
+    return t->s->extend_vocabulary ? extend_vocabulary(t->s, t->data.learn.text, side, side || joint, v->of[side]) : DONE;
+}
+
+/* The architecture is that of the model. What it has no options for, as it lacks an encoder or a decoder or its
+   documents end by themselves, is like the other half, or as it would be without it. */
+static int take_architecture(struct training *t)
+{
+    struct settings *s = t->s;
+    const trf_config *old = trf_model_config(t->from);
+    trf_config own = s->config;
+    s->config = *old;
+    s->config.seed = own.seed;
+    s->config.hooks = own.hooks;
+    if (old->encoder_layers == 0) s->config.encoder_layers = old->decoder_layers;
+    if (old->decoder_layers == 0) s->config.decoder_layers = old->encoder_layers;
+    if (old->kind == TRF_DECODER_ONLY) s->config.target_eos = own.target_eos;
+    if (!was_given(s, "pooling")) s->pooling = old->head == TRF_HEAD_FIRST;
+    return set_given_architecture(s);
+}
+
+int begin_from(struct training *t)
+{
+    struct settings *s = t->s;
+    const trf_vocab *const *vocab = (const trf_vocab *const *)t->vocabularies.of;
+    trf_load_options load = load_options(s);
+    trf_error err;
+    int side, joint, status;
+    if (trf_model_load(&t->from, s->init_from, &load, &err)) { load_refused(s->init_from, &err); return FAILED; }
+    if ((status = take_architecture(t))) return status;
+    joint = shares_embedding(&s->config) && s->objective == OBJECTIVE_TRANSLATE;
+    if (joint && trf_model_target_vocab(t->from) &&
+        !same_tokens(trf_model_source_vocab(t->from), trf_model_target_vocab(t->from))) {
+        say("--tying %s needs one vocabulary for both sides, but %s has %s",
+            s->config.tying == TRF_TIED_ALL ? "all" : "embeddings", s->init_from,
+            trf_model_source_vocab(t->from) ? "two" : "only that of the target");
+        return FAILED;
+    }
+    for (side = 0; side < 2 - joint; side++)
+        if (reads_side(s, side) && inherit_vocabulary(t, side, joint)) return FAILED;
+    if (check_inherited(s, vocab)) return USAGE;
+    if (check_tokens(s, vocab, s->init_from)) return FAILED;
+    s->joint_vocabulary = joint;
+    return DONE;
+}
+
+/* Whether the rows of a parameter are about the same things in both models, in the same order: labels, tokens. */
+static int rows_agree(const struct training *t, const char *name)
+{
+    const trf_vocab *old[2] = {trf_model_source_vocab(t->from), trf_model_target_vocab(t->from)};
+    const char *labels[2] = {trf_model_metadata(t->from, "labels"), trf_model_metadata(t->run.model, "labels")};
+    if (!strncmp(name, "head.", 5)) return !labels[0] || !labels[1] || !strcmp(labels[0], labels[1]);
+    if (strncmp(name, "tgt_embed.", 10) && strncmp(name, "generator.", 10)) return 1;
+    return t->s->objective != OBJECTIVE_SPAN || !old[1] || same_tokens(old[0], old[1]);
+}
+
+/* Rows of labels that the other model has too are that model's. */
+static int copy_rows_of_labels(const struct training *t, const struct labels *old, trf_tensor w, trf_real *to)
+{
+    trf_tensor theirs = trf_model_parameter(t->from, trf_model_parameter_index(t->from, w.name));
+    size_t n = (size_t)trf_tensor_count(&theirs), each = (size_t)trf_tensor_count(&w) / (size_t)t->labels.n;
+    trf_real *numbers = malloc(n * sizeof *numbers);
+    trf_error err;
+    int32_t i, k;
+    if (!numbers || trf_tensor_read(&theirs, numbers, (int64_t)n, &err)) { free(numbers); return FAILED; }
+    for (i = 0; i < t->labels.n && each * (size_t)old->n == n; i++)
+        if ((k = label_number(old, t->labels.name[i], strlen(t->labels.name[i]))) >= 0)
+            memcpy(to + (size_t)i * each, numbers + (size_t)k * each, each * sizeof *to);
+    free(numbers);
+    return DONE;
+}
+
+/* Parameters whose rows do not agree are new, but for labels that both have. *copied: those of the other model. */
+static int copy_weights(struct training *t, int32_t *copied)
+{
+    int32_t i, n = trf_model_parameter_count(t->run.model);
+    trf_real **fresh = calloc((size_t)n, sizeof *fresh);
+    struct labels old = {NULL, 0, 0};
+    trf_error err;
+    int status = !fresh || (t->labels.n && load_labels(t->from, t->s->init_from, &old)) ? FAILED : DONE;
+    for (i = 0; i < n && !status; i++) {
+        trf_tensor w = trf_model_parameter(t->run.model, i);
+        size_t count = (size_t)trf_tensor_count(&w);
+        if (rows_agree(t, w.name)) continue;
+        fresh[i] = malloc(count * sizeof **fresh);
+        status = !fresh[i] || trf_tensor_read(&w, fresh[i], (int64_t)count, &err) ||
+                 (!strncmp(w.name, "head.", 5) && copy_rows_of_labels(t, &old, w, fresh[i])) ? FAILED : DONE;
+    }
+    free_labels(&old);
+    if (status) say("%s: weights cannot be read", t->s->init_from);
+    if (!status && trf_model_copy_weights(t->run.model, t->from, copied, &err)) {
+        say_error(t->s->init_from, &err);
+        status = FAILED;
+    }
+    for (i = 0; i < n && fresh; i++) {
+        trf_tensor w = trf_model_parameter(t->run.model, i);
+        if (!fresh[i]) continue;
+        if (!status && trf_tensor_write(&w, fresh[i], trf_tensor_count(&w), &err)) {
+            say_error("weights", &err);
+            status = FAILED;
+        }
+        if (trf_model_parameter_index(t->from, w.name) >= 0) --*copied;
+        free(fresh[i]);
+    }
+    free(fresh);
+    return status;
+}
+
+int take_weights(struct training *t)
+{
+    int32_t copied = 0;
+    if (copy_weights(t, &copied)) return FAILED;
+    if (copied == 0) {
+        say("nothing of %s fits: an encoder alone and a decoder alone have no parameter in common", t->s->init_from);
+        return FAILED;
+    }
+    tell("%d of %d parameters %s of %s", (int)copied, (int)trf_model_parameter_count(t->run.model),
+         copied == 1 ? "is that" : "are those", t->s->init_from);
+    trf_model_destroy(t->from);
+    t->from = NULL;
+    return DONE;
+}

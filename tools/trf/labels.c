@@ -1,0 +1,162 @@
+// trf: labels of texts and of words: their names, and the words of a line that they belong to. See trf.h.
+
+#include "trf.h"
+
+#include <math.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>labels         their texts, sorted; label i of the model is text i
+// -----------------------------------------------------------------------------------------------
+
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+void free_labels(struct labels *labels)
+{
+    int32_t i;
+    for (i = 0; i < labels->n; i++) free(labels->name[i]);
+    free(labels->name);
+    memset(labels, 0, sizeof *labels);
+}
+
+void append_label(struct labels *labels, const char *text, size_t bytes)
+{
+    labels->name = grow(labels->name, &labels->capacity, (size_t)labels->n + 1, sizeof *labels->name);
+    labels->name[labels->n++] = format_text("%.*s", (int)bytes, text);
+}
+
+int32_t label_number(const struct labels *labels, const char *text, size_t bytes)
+{
+    char *key = format_text("%.*s", (int)bytes, text), **found;
+    found = labels->n ? bsearch(&key, labels->name, (size_t)labels->n, sizeof key, by_text) : NULL;
+    free(key);
+    return found ? (int32_t)(found - labels->name) : -1;
+}
+
+/* Sorts, and leaves one of each. */
+void settle_labels(struct labels *labels)
+{
+    int32_t i, n = 0;
+    qsort(labels->name, (size_t)labels->n, sizeof *labels->name, by_text);
+    for (i = 0; i < labels->n; i++) {
+        if (n && !strcmp(labels->name[n - 1], labels->name[i])) free(labels->name[i]);
+        else labels->name[n++] = labels->name[i];
+    }
+    labels->n = n;
+}
+
+int32_t best_of(const trf_real *numbers, int32_t n)
+{
+    int32_t best = 0, i;
+    for (i = 1; i < n; i++) if (numbers[i] > numbers[best]) best = i;
+    return best;
+}
+
+/* The label of a text: blanks around it, and the CR of a line that ends in CR CR LF, are no part of it. */
+const char *trim_label(const char *line, size_t *bytes)
+{
+    line += strspn(line, BLANKS);
+    *bytes = strlen(line);
+    while (*bytes && strchr(BLANKS, line[*bytes - 1])) --*bytes;
+    return line;
+}
+
+int load_labels(const trf_model *model, const char *path, struct labels *labels)
+{
+    const char *text = trf_model_metadata(model, "labels");
+    int32_t wanted = trf_model_config(model)->n_labels;
+    while (text && *text) {
+        size_t bytes = strcspn(text, "\n");
+        append_label(labels, text, bytes);
+        text += bytes + (text[bytes] == '\n');
+    }
+    if (labels->n == wanted) return DONE;
+    if (!text)
+        say("%s: the metadata 'labels' is missing, the texts of the model's %d label%s, one a line: trf train stores "
+            "them, a program in C calls trf_model_set_metadata(model, \"labels\", ...) before it saves", path,
+            (int)wanted, plural(wanted));
+    else
+        say("%s: the metadata 'labels' has %d line%s, but the model has %d label%s: there must be one line for each",
+            path, (int)labels->n, plural(labels->n), (int)wanted, plural(wanted));
+    return FAILED;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>words          a line of words, token by token, and where each word begins
+// -----------------------------------------------------------------------------------------------
+
+/* The words of a line: calls each(user, word, bytes) and returns their number. */
+int32_t for_words(const char *line, void (*each)(void *user, const char *word, size_t bytes), void *user)
+{
+    int32_t n = 0;
+    for (line += strspn(line, BLANKS); *line; line += strspn(line, BLANKS), n++) {
+        size_t bytes = strcspn(line, BLANKS);
+        if (each) each(user, line, bytes);
+        line += bytes;
+    }
+    return n;
+}
+
+/* Appends the ids of a text to n ids, for which room is made: a character may become many tokens. */
+int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n, size_t *capacity,
+                        int32_t *added, trf_error *err)
+{
+    int32_t room = (int32_t)fmin(INT32_MAX, (double)strlen(text) + 16);
+    trf_status status;
+    *ids = grow(*ids, capacity, n + (size_t)room, sizeof **ids);
+    status = trf_vocab_encode(vocab, text, *ids + n, room, added, err);
+    if (status == TRF_E_LIMIT && *added > room) {
+        *ids = grow(*ids, capacity, n + (size_t)*added, sizeof **ids);
+        status = trf_vocab_encode(vocab, text, *ids + n, *added, added, err);
+    }
+    if (status) *added = 0;
+    return status ? FAILED : DONE;
+}
+
+struct encoding {
+    const trf_vocab *vocab;
+    struct word_tokens *to;
+    char *text;
+    size_t capacity;
+    int failed;
+};
+
+/* Words are encoded one by one, so that a word's first token is known; between characters stands a blank. A word of
+   invisible characters may have no subword: it is one unknown token, as it is where tokens are words. */
+static void encode_word(void *user, const char *word, size_t bytes)
+{
+    struct encoding *e = (struct encoding *)user;
+    struct word_tokens *to = e->to;
+    int blank = trf_vocab_kind(e->vocab) == TRF_CHARACTERS && to->n_words > 0;
+    int32_t n = 0;
+    trf_error err;
+    e->text = grow(e->text, &e->capacity, bytes + 2, 1);
+    snprintf(e->text, bytes + 2, "%s%.*s", blank ? " " : "", (int)bytes, word);
+    to->first = grow(to->first, &to->first_capacity, (size_t)to->n_words + 1, sizeof *to->first);
+    to->first[to->n_words++] = to->n + blank;
+    if (encode_after(e->vocab, e->text, &to->ids, (size_t)to->n, &to->ids_capacity, &n, &err)) {
+        if (!e->failed) snprintf(to->why, sizeof to->why, "word %d: %s", (int)to->n_words, err.message);
+        e->failed = 1;
+        return;
+    }
+    if (n == 0) to->ids[to->n + n++] = UNK;         /* encode_after has made room for more than one */
+    to->n += n;
+}
+
+int encode_words(const trf_vocab *vocab, const char *line, struct word_tokens *to)
+{
+    struct encoding e;
+    memset(&e, 0, sizeof e);
+    e.vocab = vocab;
+    e.to = to;
+    to->n = to->n_words = 0;
+    *to->why = 0;
+    for_words(line, encode_word, &e);
+    free(e.text);
+    return e.failed ? FAILED : DONE;
+}
+
+void free_word_tokens(struct word_tokens *words)
+{
+    free(words->ids);
+    free(words->first);
+}

@@ -1,0 +1,324 @@
+// trf train: updates, validations, checkpoints, and ending well.
+//
+// The model file holds the best validated model from the first validation on.
+
+#include "loop.h"
+#include "measure.h"
+#include "signals.h"
+
+#include <math.h>
+#include <unistd.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>validation     and what follows from it
+// -----------------------------------------------------------------------------------------------
+
+/* From the inside: validate finds figures; validate_interruptibly can be left by a signal; validate_and_keep decides
+   what follows, best, kept and patience; validate_now does so with the average of --ema in the place of the weights;
+   validate_or_save saves a checkpoint if a model could not be written. */
+static int validate_interruptibly(struct run *r, struct validation *v)
+{
+    int status = DONE;
+    begin_validating();
+    if (validates(&r->validator)) status = validate(&r->validator, v);
+    end_validating();
+    return status;
+}
+
+/* Validates what stands in the model now, and keeps it. A signal leaves it undone: going on begins with it. */
+static int validate_and_keep(struct run *r, int64_t update)
+{
+    struct state *state = &r->state;
+    struct validation v;
+    trf_early_stopping stopping = state->stopping;
+    int status = DONE, best;
+    memset(&v, 0, sizeof v);
+    prepare_notice("leaving the validation of update", update, r->checkpoint != NULL);
+    status = validate_interruptibly(r, &v);
+    if (status || v.cancelled) return status;
+    if (!validates(&r->validator)) {
+        state->stopping.validated = update;
+        status = keep_model(r, update, 0, 0);
+        remove_unneeded(r, 1);
+        return status;
+    }
+    best = trf_early_stopping_add(&stopping, library_metric(metric_of(r->s)), update, v.score, v.loss);
+    show_validation(&r->validator, &r->log, update, &v,
+                    !best ? "" : best > 1 ? "  best so far" : "  best so far, by its loss");
+    begin_validating();
+    show_samples(&r->validator);
+    end_validating();
+    if (keep_model(r, update, v.score, v.loss) || (best && save_model(r, r->s->model))) return FAILED;
+    state->stopping = stopping;
+    if (best) r->score = v.score;
+    remove_unneeded(r, 1);      /* the best of before too, now that there is another */
+    return DONE;
+}
+
+static int validate_now(struct run *r, int64_t update)
+{
+    int status = apply_ema(r);
+    if (!status) status = validate_and_keep(r, update);
+    return restore_ema(r) ? FAILED : status;
+}
+
+/* A model that cannot be written ends training, but what was learned until then is kept if it can be. */
+static int validate_or_save(struct run *r, const struct progress *p, int64_t update)
+{
+    int status = validate_now(r, update);
+    if (status && r->checkpoint && !save_checkpoint(r, seconds_of_run(p)))
+        say("%s is complete: the same command with --resume goes on", r->checkpoint);
+    return status;
+}
+
+static int32_t validations_left(const struct run *r)
+{
+    return trf_early_stopping_left(&r->state.stopping, library_metric(metric_of(r->s)), r->s->patience);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>updates        until one of the ends
+// -----------------------------------------------------------------------------------------------
+
+/* One update from `accumulate` batches, fewer when the last epoch ends. TRF_E_END: no data are left. */
+static trf_status one_update(struct run *r, struct progress *p, trf_step_report *report, trf_error *err)
+{
+    trf_batch batch;
+    trf_status status;
+    int32_t i;
+    for (i = 0; i < r->s->accumulate; i++) {
+        status = trf_corpus_next(r->corpus, &batch, err);
+        if (status == TRF_E_END && i > 0) break;
+        r->state.batches += status == TRF_OK;
+        if (!status && p->passes <= 0)
+            p->first_pass = (double)batch.place.epoch + (double)batch.place.batch / (double)r->batches;
+        if (!status && r->noise) status = trf_noise_apply(r->noise, &batch, &batch, err);
+        if (status) return status;
+        if ((status = trf_forward_backward(r->trainer, &batch, report, err))) return status;
+        p->passes += (double)batch.target.count / (double)trf_corpus_size(r->corpus);
+    }
+    return trf_optimizer_step(r->trainer, report, err);
+}
+
+/* Every update so far was left out: there is nothing to validate or to keep. */
+static int learnt_nothing(const struct run *r, const struct progress *p)
+{
+    return p->updates && !r->state.learnt;
+}
+
+static void say_left_out(const struct progress *p, const trf_step_report *report)
+{
+    enum { TOLD = 5 };
+    if (p->left_out > TOLD) return;
+    say("update %lld was left out: %s is not finite%s", (long long)report->step, report->tensor,
+        p->left_out == TOLD ? "; more of them are counted, but not shown" : "");
+}
+
+/* Updates that are left out change nothing, so that the next one is no better: after a hundred in a row training ends,
+   without a checkpoint of weights that do not recover. */
+static int is_lost(const struct progress *p, const trf_step_report *report)
+{
+    enum { IN_A_ROW = 100 };
+    if (p->in_a_row < IN_A_ROW) return 0;
+    say("the last %d updates were left out: the rate of %.3g is too high; begin again with a smaller --learning-rate",
+        IN_A_ROW, report->learning_rate);
+    return 1;
+}
+
+/* Why training is over before the next update, or NULL. */
+static const char *is_over(const struct run *r, const struct progress *p, int64_t step)
+{
+    const struct settings *s = r->s;
+    if (step >= s->updates) return "updates";
+    if (!validations_left(r)) return "patience";
+    if (seconds_in_all(p) >= s->minutes * 60) return "minutes";
+    return NULL;
+}
+
+/* What is worth a model file is worth a checkpoint: going on from an older one would begin with a worse best, and
+   write it over the better one. */
+static int is_new_best(const struct run *r, int64_t step)
+{
+    return validates(&r->validator) && r->state.stopping.validated == step && r->state.stopping.best_update == step;
+}
+
+/* Runs until an end or a signal. A checkpoint that cannot be written on the way is told and tried again later; what
+   counts is the last one. */
+static int train_on(struct run *r, struct progress *p, const char **why)
+{
+    struct settings *s = r->s;
+    trf_step_report report;
+    trf_error err;
+    trf_status status = TRF_OK;
+    int64_t step = trf_trainer_step(r->trainer), epoch;
+    for (;;) {
+        if (step && step % s->valid_every == 0 && r->state.stopping.validated != step && !stopped()) {
+            if (learnt_nothing(r, p)) r->state.stopping.wait++;
+            else if (validate_or_save(r, p, step)) return FAILED;
+        }
+        if (stopped() || (*why = is_over(r, p, step))) break;
+        if (p->updates && ((s->checkpoint_every && step % s->checkpoint_every == 0) || is_new_best(r, step)))
+            save_checkpoint(r, seconds_of_run(p));
+        epoch = trf_corpus_epoch(r->corpus);    /* before the update: behind the last batch it is the next one */
+        prepare_notice("finishing update", step + 1, r->checkpoint != NULL);
+        status = one_update(r, p, &report, &err);
+        if (status == TRF_E_END) { *why = "epochs"; break; }
+        if (status) { say_error("training", &err); return FAILED; }
+        step = report.step;
+        if (update_ema(r)) return FAILED;
+        count_update(p, &report);
+        if (report.skipped) say_left_out(p, &report); else r->state.learnt = 1;
+        show_progress(p, epoch, &report, validates(&r->validator) ? validations_left(r) : INT32_MAX);
+        if (is_lost(p, &report)) return FAILED;
+    }
+    if (stopped() || !step || r->state.stopping.validated == step || learnt_nothing(r, p)) return DONE;
+    return validate_or_save(r, p, step);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>ends           what is left behind
+// -----------------------------------------------------------------------------------------------
+
+static int save_last(struct run *r)
+{
+    int status = apply_ema(r);
+    if (!status) status = save_model(r, r->s->model);
+    return restore_ema(r) ? FAILED : status;
+}
+
+/* The best one is in the model file already. */
+static int leave_best(struct run *r, const char *instead)
+{
+    if (!access(r->s->model, F_OK) || copy_best(r)) return DONE;
+    say("warning: '%s' is not there any more: %s written instead of the best", r->s->model, instead);
+    return save_last(r);
+}
+
+/* The mean of several takes the place of the best one, unless it is no better. *left: a signal came before that. */
+static int write_mean(struct run *r, int *left)
+{
+    struct validation v;
+    int count, worse;
+    memset(&v, 0, sizeof v);
+    prepare_notice("leaving the validation of the mean behind update", trf_trainer_step(r->trainer),
+                   r->checkpoint != NULL);
+    if (become_mean(r, &count) || validate_interruptibly(r, &v)) return FAILED;
+    if ((*left = v.cancelled)) return DONE;         /* going on comes here again */
+    end_line();
+    if (validates(&r->validator)) {
+        worse = !is_better(r, v.score, v.loss, r->state.stopping.best, r->state.stopping.best_loss);
+        inform("mean of %d model%s: loss %.4f  nll %.4f", count, plural(count), v.loss, v.nll);
+        if (metric_of(r->s) != METRIC_LOSS) inform("  %s %.4f", metric_name(metric_of(r->s)), v.score);
+        inform("; the best one had %.4f%s\n", r->state.stopping.best, worse ? ", and stays" : "");
+        if (worse) return leave_best(r, "the mean is");
+        r->score = v.score;
+    } else inform("the model is the mean of %d\n", count);
+    return save_model(r, r->s->model);
+}
+
+/* The model file: the best one is there already; a mean, or a model without validation, comes now. */
+static int write_result(struct run *r, int *left)
+{
+    if (r->s->average > 1 && r->state.n_kept) return write_mean(r, left);
+    return r->state.stopping.best_update ? leave_best(r, "the last weights are") : save_last(r);
+}
+
+/* After a signal: the checkpoint is there. */
+static int end_by_signal(struct run *r)
+{
+    if (!r->checkpoint && r->state.stopping.best_update) remove_unneeded(r, 0);     /* nothing will go on with them */
+    say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(r->trainer),
+        r->checkpoint ? r->checkpoint : "no checkpoint was wanted, ",
+        r->checkpoint ? " is complete: the same command with --resume goes on"
+                      : r->state.stopping.best_update ? "only the best model so far is kept"
+                      : r->state.n_kept ? "only models of the last validations are there" : "nothing is kept");
+    return SIGNALLED + stopped();
+}
+
+static int end_well(struct run *r, struct progress *p, const char *why)
+{
+    static const char *const ends[][2] = {
+        {"updates", "--updates is reached"}, {"epochs", "--epochs are over"}, {"minutes", "--minutes are over"},
+        {"patience", "nothing better in --patience validations"}};
+    double seconds = seconds_of_run(p);
+    size_t i;
+    int kept = save_checkpoint(r, seconds), left = 0;
+    end_line();
+    if (learnt_nothing(r, p)) {
+        say("%s left out: nothing was learnt, and no model is written", p->updates == 1 ? "the only update was"
+                                                                                        : "all updates were");
+        return FAILED;
+    }
+    if (write_result(r, &left)) return FAILED;
+    if (left) return end_by_signal(r);          /* one that comes later finds the training over */
+    remove_unneeded(r, r->checkpoint != NULL);      /* going on with more updates needs what it would have needed */
+    for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
+    if (!p->updates && r->s->resume)
+        say("nothing was left to do: an end that the command or the checkpoint gives is reached; another --%s goes "
+            "on", why);
+    inform("done: %lld update%s, %lld real token%s in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
+            plural(p->updates), (long long)p->tokens, plural(p->tokens), seconds,
+            (double)p->tokens / fmax(seconds, 1e-9),
+            i == 3 && trf_is_perfect(library_metric(metric_of(r->s)), r->state.stopping.best) ? "nothing can be better"
+                                                                                           : ends[i][1]);
+    if (r->state.stopping.best_update && r->s->average <= 1)
+        inform("best: update %lld, %s %.4f; ", (long long)r->state.stopping.best_update, metric_name(metric_of(r->s)),
+                r->state.stopping.best);
+    tell("model in %s", r->s->model);
+    if (p->left_out) inform("left out: %lld of these updates\n", (long long)p->left_out);
+    return kept;
+}
+
+/* The run that goes on may have ended with a mean: the model file becomes the best one of before again. */
+static void restore_best(struct run *r)
+{
+    if (!r->state.had_mean || access(r->s->model, F_OK) || !copy_best(r)) return;
+    say("'%s' was a mean; until this training ends it is its best single model, of update %lld", r->s->model,
+        (long long)r->state.stopping.best_update);
+}
+
+static void log_end(struct run *r, const struct progress *p, const char *why)
+{
+    FILE *log = r->log.file;
+    if (!log) return;
+    fprintf(log, "{\"event\":\"end\",\"why\":\"%s\",\"update\":%lld,\"tokens\":%lld", why,
+            (long long)trf_trainer_step(r->trainer), (long long)p->tokens);
+    print_json_field(log, "seconds", seconds_in_all(p));
+    fprintf(log, ",\"best_update\":%lld,\"metric\":\"%s\"", (long long)r->state.stopping.best_update,
+            metric_name(metric_of(r->s)));
+    print_json_field(log, "score", r->score);
+    fputs("}\n", log);
+    flush_log(&r->log);
+}
+
+/* *why: one of the ends, where it ends well. */
+static int learn_watched(struct run *r, struct progress *p, const char **why)
+{
+    int kept;
+    if (!r->s->resume && (r->s->keep || r->s->average > 1)) warn_of_kept(r);
+    log_start(&r->log, r->s, r->model, trf_trainer_step(r->trainer), trf_corpus_size(r->corpus),
+              (int64_t)r->validator.pairs->ids[0].count);
+    restore_best(r);
+    if (!r->s->resume && r->checkpoint && !access(r->checkpoint, F_OK) && save_checkpoint(r, 0))
+        return FAILED;                  /* else --resume would go on from that of an earlier training */
+    if (train_on(r, p, why)) return FAILED;
+    if (!stopped()) return end_well(r, p, *why);
+    kept = save_checkpoint(r, seconds_of_run(p));
+    end_line();
+    return kept ? FAILED : end_by_signal(r);
+}
+
+int learn(struct run *r)
+{
+    struct progress p;
+    const char *why = "";
+    int status = check_translating(&r->validator);
+    if (status) return status;
+    start_progress(&p, r->s, &r->log, r->state.seconds);
+    catch_signals(&p);
+    status = learn_watched(r, &p, &why);
+    log_end(r, &p, status == DONE ? why : stopped() ? "signal" : "error");
+    release_signals();
+    end_progress(&p);
+    return status;
+}

@@ -1,0 +1,284 @@
+// trf train --resume: a checkpoint, and the data that belong to it.
+//
+// The vocabularies and all settings come from the checkpoint; options that are given are compared with it.
+
+#include "training.h"
+#include "objective.h"
+
+#include <math.h>
+
+/* A training that goes on keeps the pairs that it held out. A checkpoint without a note drew them with a comb. */
+int read_picks(struct training *t)
+{
+    trf_load_options load = load_options(t->s);
+    trf_file *file;
+    trf_error err;
+    if (trf_file_open(&file, t->run.checkpoint, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    t->run.state.combed = trf_file_metadata(file, "training.picks") == NULL;
+    trf_file_close(file);
+    return DONE;
+}
+
+/* --sentencepiece FILE is the model that the checkpoint has. */
+static int check_pieces(struct training *t, int side)
+{
+    const char *file = side ? t->s->target_sentencepiece : t->s->source_sentencepiece;
+    struct vocabularies *v = &t->vocabularies;
+    trf_vocab *vocab = NULL;
+    char *stored;
+    size_t n;
+    int status;
+    if (!file || !reads_side(t->s, side)) return DONE;
+    if (stored_subwords(t->s, v, side, t->run.checkpoint)) return FAILED;
+    stored = v->pieces[side];
+    n = v->pieces_bytes[side];
+    status = read_subwords(v, side, side, file, &vocab);
+    if (!status && (n != v->pieces_bytes[side] || memcmp(stored, v->pieces[side], n))) {
+        say("%s was made with another SentencePiece model than '%s': vocabularies cannot change while a model is "
+            "trained", t->run.checkpoint, file);
+        status = FAILED;
+    }
+    trf_vocab_destroy(vocab);
+    free(stored);
+    if (v->pieces[side] != stored) free(v->pieces[side]);
+    v->pieces[side] = NULL;
+    return status;
+}
+
+/* A checkpoint is of one objective, and brings its labels. */
+static int check_objective(struct training *t)
+{
+    struct settings asked = *t->s;
+    const trf_config *c = trf_model_config(t->run.model);
+    asked.config = *c;
+    if (!was_given(t->s, "pooling")) asked.pooling = c->head == TRF_HEAD_FIRST;
+    set_kind(&asked);
+    if (asked.config.kind == c->kind && asked.config.head == c->head)
+        return learns_labels(t->s) ? load_labels(t->run.model, t->run.checkpoint, &t->labels) : DONE;
+    say("%s is of another --objective%s", t->run.checkpoint, was_given(t->s, "pooling") ? " or --pooling" : "");
+    return FAILED;
+}
+
+/* Options of this command line on top of those in the checkpoint. The model cannot change any more. */
+static int merge_settings(struct training *t, const trf_model *model, const trf_trainer *trainer)
+{
+    struct settings *s = t->s, stored = *s, merged;
+    char old[64], new[64];
+    int i;
+    stored.config = *trf_model_config(model);
+    stored.training = *trf_trainer_options(trainer);
+    stored.training.hooks = s->training.hooks;
+    merged = stored;
+    if (apply_given(&merged)) return USAGE;
+    if (s->init_from) {                 /* no preset said anything of the model: see take_architecture */
+        merged.config = stored.config;
+        if (set_given_architecture(&merged)) return USAGE;
+    }
+    set_kind(&merged);
+    for (i = 0; i < n_rows; i++) {
+        if (!row_within(&rows[i], AT(config), sizeof s->config)) continue;
+        value_text(&rows[i], &stored, old, sizeof old);
+        value_text(&rows[i], &merged, new, sizeof new);
+        if (!strcmp(old, new)) continue;
+        say("the checkpoint was made with --%s %s, now it is %s: a model cannot change while it is trained",
+            rows[i].name, old, new);
+        return FAILED;
+    }
+    *s = merged;
+    s->config = stored.config;
+    if (!was_given(s, "seed"))
+        s->corpus.seed = s->seed = stored.config.seed; /* one seed for all, as then_seed has it */
+    return settle_chunk(s);
+}
+
+/* The limits of the checkpoint's batches, for which memory is planned. */
+static int stored_batches(struct settings *s, const trf_file *file)
+{
+    char key[96];
+    const char *value;
+    int i, status = DONE;
+    for (i = 0; i < n_rows && !status; i++) {
+        if (strcmp(rows[i].name, "batch-tokens") && strcmp(rows[i].name, "batch-sentences")) continue;
+        snprintf(key, sizeof key, "option.%s", rows[i].name);
+        value = trf_file_metadata(file, key);
+        if (value && !was_given(s, rows[i].name)) status = set_value(&rows[i], s, value);
+        if (status) say("the value is in the checkpoint's metadata '%s'", key);
+    }
+    return status ? FAILED : DONE;
+}
+
+/* The training options of a checkpoint, from its header: a trainer gets its options when it is loaded. */
+static int read_stored(struct settings *s, const char *path, const trf_load_options *load)
+{
+    trf_file *file = NULL;
+    trf_error err;
+    const char *content;
+    int status;
+    if (trf_file_open(&file, path, load, &err)) { say_error(NULL, &err); return FAILED; }
+    content = trf_file_metadata(file, "trf.content");       /* if it is neither, loading will say so */
+    status = content && !strcmp(content, "checkpoint") ? stored_training(s, file, path) : DONE;
+    if (content && !strcmp(content, "model")) {
+        say("%s is a model, not the checkpoint of a training: --init-from begins with it", path);
+        status = FAILED;
+    }
+    if (!status) status = stored_batches(s, file);
+    trf_file_close(file);
+    return status;
+}
+
+/* What the options of this command line were in the checkpoint: their texts, or NULL where it does not know. */
+static void note_before(const struct training *t, const trf_train_options *training, char *before[MAX_OPTIONS])
+{
+    struct settings old = *t->s;
+    char key[96], value[64];
+    int i;
+    old.training = *training;
+    old.seed = trf_model_config(t->run.model)->seed;
+    for (i = 0; i < n_rows; i++) {
+        const char *stored;
+        before[i] = NULL;
+        if (!(rows[i].commands & TRAIN) || !t->s->given[i]) continue;
+        snprintf(key, sizeof key, "option.%s", rows[i].name);
+        stored = trf_model_metadata(t->run.model, key);
+        value_text(&rows[i], &old, value, sizeof value);
+        if (row_within(&rows[i], AT(training), sizeof old.training) || rows[i].offset == AT(seed)) stored = value;
+        if (stored) before[i] = format_text("%s", stored);
+    }
+}
+
+/* Says which of them are others now. Returns those that are about the data and their order, or ""; malloc'd. */
+static char *say_changes(const struct training *t, char *before[MAX_OPTIONS])
+{
+    static const char *const of_data[] = {
+        "batch-tokens", "batch-sentences", "padded-budget", "shuffle", "buckets", "valid-size", "keep-empty",
+        "documents", "pack", "chunk", "subword-samples", "subword-alpha", "seed"};
+    char value[64], *all = format_text("%s", ""), *change, *longer;
+    int i;
+    size_t k, n = sizeof of_data / sizeof *of_data;
+    for (i = 0; i < n_rows; i++) {
+        if (!before[i]) continue;
+        value_text(&rows[i], t->s, value, sizeof value);
+        for (k = 0; k < n && strcmp(rows[i].name, of_data[k]); k++) { }
+        change = format_text("--%s was %s, now it is %s", rows[i].name, before[i], value);
+        if (strcmp(value, before[i])) tell("%s", change);
+        if (strcmp(value, before[i]) && k < n) {
+            longer = format_text("%s%s%s", all, *all ? "; " : "", change);
+            free(all);
+            all = longer;
+        }
+        free(change);
+        free(before[i]);
+    }
+    return all;
+}
+
+/* To where the checkpoint was in the data. changed: the options about these that have changed. */
+static int find_place(struct training *t, const char *changed)
+{
+    trf_error err;
+    if (!trf_corpus_resume(t->run.corpus, t->run.trainer, &err)) return DONE;
+    say_error(t->run.checkpoint, &err);
+    if (err.status != TRF_E_STATE) return FAILED;
+    if (*changed) say("going on needs the options of the data that the training began with: %s", changed);
+    else say("the options about the data are those that the training began with, so the data are others, or "
+             "--columns, or the passes of --epochs are over");
+    return FAILED;
+}
+
+/* The stored training options, as a trainer gets its options when it is loaded, with this command line on top of
+   them. */
+static int merge_training(const struct training *t, const trf_load_options *load, struct settings *merged,
+                          trf_train_options *stored)
+{
+    int status;
+    *merged = *t->s;
+    if ((status = read_stored(merged, t->run.checkpoint, load))) return status;
+    *stored = merged->training;
+    if (stored->schedule != TRF_COSINE) stored->total_steps = 0;
+    if (apply_given(merged)) return USAGE;
+    if ((merged->training.schedule == TRF_NOAM) != (stored->schedule == TRF_NOAM) &&
+        !was_given(t->s, "learning-rate")) {
+        say("another --schedule than the checkpoint's needs --learning-rate, which is a factor for noam and the "
+            "highest rate for the others");
+        return USAGE;
+    }
+    if (merged->training.schedule == TRF_COSINE && merged->training.total_steps <= merged->training.warmup &&
+        !ends_cosine(t->s))
+        merged->training.total_steps = merged->training.warmup + 1;
+    /* memory is planned as it was, within reason: what the data want is set when they have been read */
+    set_limits(merged, (int32_t)fmax(1, fmin(merged->training.longest, merged->corpus.batch_tokens) - 1),
+               &merged->training);
+    return DONE;
+}
+
+static int check_stored_vocabularies(const struct training *t, const trf_vocab *const vocab[2])
+{
+    int side;
+    for (side = 0; side < 2; side++)
+        if (reads_side(t->s, side) && !vocab[side]) {
+            say_no_vocabulary(t->run.checkpoint, trf_model_config(t->run.model), vocab[0], vocab[1]);
+            return FAILED;
+        }
+    return DONE;
+}
+
+/* The data, as the vocabularies of the checkpoint have them. */
+static int encode(struct training *t, const trf_vocab *const vocab[2])
+{
+    struct settings *s = t->s;
+    struct vocabularies *v = &t->vocabularies;
+    struct run *r = &t->run;
+    if (s->subword_samples > 1 && (check_samples(s, vocab) || stored_subwords(s, v, 0, r->checkpoint) ||
+                                   stored_subwords(s, v, 1, r->checkpoint)))
+        return FAILED;
+    if (encode_data(s, &t->data, v, vocab, &t->labels)) return FAILED;
+    note_data(t, vocab);
+    if (restore_state(r) || fill_corpus(s, &t->data, &r->corpus, &t->plan)) return FAILED;
+    t->plan.drawn = r->state.batches;
+    t->plan.updates = trf_trainer_step(r->trainer);
+    t->plan.cosine_follows = r->state.cosine_follows;
+    return DONE;
+}
+
+/* The vocabularies of the checkpoint make the corpus, which is then moved to its place in the data. In this order, as
+   each step needs the one before: options for the trainer; model and trainer; objective and architecture, which cannot
+   change; our own options and what was best so far; the data, whose longest pair and number of batches the limits and
+   the schedule are then set by. */
+int resume_training(struct training *t)
+{
+    struct settings *s = t->s, merged;
+    struct run *r = &t->run;
+    trf_load_options load = load_options(s);
+    const trf_vocab *vocab[2];
+    trf_error err;
+    trf_train_options stored;
+    char *before[MAX_OPTIONS], *changed;
+    int status = merge_training(t, &load, &merged, &stored);
+    if (status) return status;
+    if (trf_checkpoint_load(&r->model, &r->trainer, NULL, r->checkpoint, &merged.training, &load, &err)) {
+        say_error(NULL, &err);
+        return FAILED;
+    }
+    if (check_objective(t)) return FAILED;
+    if ((status = merge_settings(t, r->model, r->trainer))) return status;
+    vocab[0] = trf_model_source_vocab(r->model); vocab[1] = trf_model_target_vocab(r->model);
+    if (check_stored_vocabularies(t, vocab)) return FAILED;
+    note_before(t, &stored, before);
+    if (check_tokens(s, vocab, r->checkpoint) || restore_options(r) || check_pieces(t, 0) || check_pieces(t, 1))
+        return FAILED;
+    if (check_company(s)) return USAGE;
+    if (encode(t, vocab)) return FAILED;
+    if ((status = make_noise(s, vocab[0], &r->noise, &r->validator.noise))) return status;
+    settle_validation(s, &t->plan);
+    if (check_ends(s, &t->plan) || settle_cosine(s, &t->plan, &stored)) return USAGE;
+    changed = say_changes(t, before);
+    if (s->init_from) tell("--init-from has no effect with --resume: the weights are those of %s", r->checkpoint);
+    say_schedule(s, &t->plan);
+    set_limits(s, t->data.amounts.longest, &s->training);
+    if (trf_trainer_set_options(r->trainer, &s->training, &err)) { say_error("trainer", &err); return FAILED; }
+    status = find_place(t, changed);
+    free(changed);
+    if (status) return FAILED;
+    if ((status = make_run(t))) return status;
+    return make_average_room(r) || restore_average(r) ? FAILED : DONE;
+}

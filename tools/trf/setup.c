@@ -1,0 +1,63 @@
+// trf train: what a new training and one that goes on have in common. See training.h.
+
+#include "training.h"
+
+/* The limits of a batch follow from the corpus; what the plan of memory would not hold it grows by. */
+void set_limits(const struct settings *s, int32_t longest, trf_train_options *training)
+{
+    int32_t tokens = s->corpus.batch_tokens > longest + 1 ? s->corpus.batch_tokens : longest + 1;
+    training->source_tokens = training->target_tokens = tokens;
+    training->sequences = s->corpus.batch_sentences < tokens ? s->corpus.batch_sentences : tokens;
+    training->longest = longest + 1;
+}
+
+static int32_t count_frozen(const struct run *r)
+{
+    int32_t i, frozen = 0;
+    for (i = 0; i < trf_model_parameter_count(r->model); i++) frozen += trf_trainer_is_frozen(r->trainer, i);
+    return frozen;
+}
+
+/* The patterns of this command line count, and those of an earlier one no more; '' fits nothing. Without any, what the
+   checkpoint has frozen stays so. */
+static int freeze(struct run *r)
+{
+    const struct texts *patterns = &r->s->freeze;
+    int32_t frozen = count_frozen(r), n = trf_model_parameter_count(r->model);
+    trf_error err;
+    int k;
+    if (!patterns->n && frozen)
+        inform("frozen: %d of %d parameters, as in the checkpoint (--freeze '' freezes none)\n", (int)frozen,
+               (int)n);
+    if (!patterns->n) return DONE;
+    if (frozen && trf_trainer_freeze(r->trainer, "*", 0, NULL, &err)) return refused("--freeze", &err);
+    for (k = 0; k < patterns->n; k++)
+        if (*patterns->item[k] && trf_trainer_freeze(r->trainer, patterns->item[k], 1, NULL, &err))
+            return refused("--freeze", &err);
+    frozen = count_frozen(r);
+    if (frozen == n) say("warning: --freeze fits all %d parameters: nothing will be learned", (int)n);
+    else inform("frozen: %d of %d parameters\n", (int)frozen, (int)n);
+    return DONE;
+}
+
+void note_data(struct training *t, const trf_vocab *const vocab[2])
+{
+    struct plan *plan = &t->plan;
+    int side;
+    plan->amounts = t->data.amounts;
+    plan->n_labels = t->labels.n;
+    plan->validates = t->data.held.ids[0].count > 0;
+    for (side = 0; side < 2; side++) plan->vocab_size[side] = vocab[side] ? trf_vocab_size(vocab[side]) : 0;
+}
+
+int make_run(struct training *t)
+{
+    struct validator *v = &t->run.validator;
+    v->model = t->run.model;
+    v->trainer = t->run.trainer;
+    v->n_labels = t->labels.n;
+    t->run.batches = t->plan.batches;
+    t->run.state.cosine_follows = t->plan.cosine_follows;
+    t->s->search.ban_unk = never_writes_unk(t->run.model);
+    return freeze(&t->run);
+}

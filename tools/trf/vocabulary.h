@@ -1,0 +1,17 @@
+// trf train: vocabularies, learned from the training text or read (vocabulary.c).
+
+#ifndef TRF_VOCABULARY_H
+#define TRF_VOCABULARY_H
+
+#include "recipe.h"
+#include "subwords.h"
+
+/* Those that are missing. */
+int make_vocabularies(struct settings *s, struct vocabularies *v, const struct text text[2], struct plan *plan);
+int extend_vocabulary(const struct settings *s, const struct text text[2], int first_side, int last_side,
+                      trf_vocab *vocab);
+int check_tokens(const struct settings *s, const trf_vocab *const vocab[2], const char *path);
+int check_samples(const struct settings *s, const trf_vocab *const vocab[2]);      /* --subword-samples */
+void free_vocabularies(struct vocabularies *v);
+
+#endif
