@@ -1,28 +1,49 @@
 // trf: the command line of transformer.h. What its files share.
 // SPDX-License-Identifier: MIT
 //
-//   main.c       the commands; the library's implementation
-//   options.c    the table of all options, help, parsing
-//   text.c       messages, and text in general
-//   lines.c      lines and pairs of lines
-//   tokens.c     token ids of texts, texts of token ids
-//   output.c     files that are written
-//   models.c     devices, models, what the library refuses
-//   train.c      from files to a corpus, a model, a trainer; --resume
-//   recipe.c     what follows from the data where no option says otherwise
-//   objective.c  what is learned besides translating: labels, text alone
-//   spm.cc       learning SentencePiece models, by libsentencepiece
-//   learn.c      updates, signals, checkpoints, the best model, averages
-//   validate.c   loss and translations of held-out pairs
-//   progress.c   the line of progress, the log
-//   metrics.c    BLEU, chrF, error rates
-//   manual.c     the man page, completion for bash and zsh
-//   openblas.c   OpenBLAS, loaded when a product asks for it
-//   unknown.c    words that a model does not know, in sources and answers
-//   diagrams.c   trf plot schedule, positions, masks
-//   report*.c    the page of trf report; see report.h
-//   architecture.c  trf inspect without a file: weights, memory, operations and shapes of a configuration
-//   translate.c, generate.c, classify.c, score.c, eval.c, inspect.c, attention.c, average.c, plot.c    the other commands
+// The files, so ordered that each uses only those below it:
+//
+//   main.c          the commands; the library's implementation
+//   manual.c        the man page, completion for bash and zsh
+//   train.c         trf train: one training, or several from different seeds
+//   check.c           what is wrong with its command line
+//   loop.c            updates, validations, checkpoints, and ending well
+//   begin.c           a new model, from the data
+//   inherit.c         what a model to begin with brings
+//   resume.c          a checkpoint, and the data that belong to it
+//   setup.c           what a new training and one that goes on have in common
+//   state.c           what a checkpoint knows besides the library's
+//   validate.c        how good the model is on pairs that it does not learn from
+//   signals.c         signals that ask to end
+//   encode.c          lines become token ids, and these a corpus
+//   vocabulary.c      vocabularies, learned from the text or read
+//   recipe.c          what follows from the data where no option says otherwise
+//   subwords.c        vocabularies of subwords
+//   spm.cc            ... by libsentencepiece
+//   progress.c        the line of progress, the log
+//   data.c            what is read, and what is held out of it
+//   labelled.c        the labels of the data
+//   measure.c         the figures by which a model is judged
+//   objective.c       what --objective means
+//   translate.c, generate.c, classify.c, score.c, eval.c, average.c     other commands
+//   report.c        trf report; what its parts are, see report.h
+//   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c, report_text.c
+//   plot.c          trf plot
+//   diagrams.c        schedule, positions, masks
+//   inspect.c       trf inspect
+//   architecture.c    without a file: weights, memory, operations and shapes of a configuration
+//   attention.c     trf attention, and the attention of one pair
+//   unknown.c       words that a model does not know, in sources and answers
+//   compose.c       Unicode's composition
+//   metrics.c       BLEU, chrF, error rates: a library of its own
+//   labels.c        labels, and the words that they belong to
+//   models.c        devices, models, what the library refuses
+//   tokens.c        token ids of texts, texts of token ids
+//   output.c        files that are written
+//   lines.c         lines and pairs of lines
+//   options.c       the table of all options, help, parsing
+//   openblas.c      OpenBLAS, loaded when a product asks for it
+//   text.c          messages, and text in general
 
 #ifndef TRF_TOOL_H
 #define TRF_TOOL_H
