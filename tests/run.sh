@@ -82,7 +82,13 @@ worker()
 
 # The long ones first, so that both workers end together.
 [ -z "$builds" ] || job columns.sh count "exec sh tests/columns.sh '$build'"
-for suite in tests/test_trf*.sh; do job "${suite##*/}" count "exec sh $suite '$build/trf'"; done
+for suite in signals train; do
+    job test_trf_$suite.sh count "exec sh tests/test_trf_$suite.sh '$build/trf'"
+done
+for suite in tests/test_trf*.sh; do
+    case $suite in *_signals.sh | *_train.sh) continue ;; esac
+    job "${suite##*/}" count "exec sh $suite '$build/trf'"
+done
 mkdir "$work/copy" "$work/embed" "$work/raw"
 [ -z "$builds" ] || job "example copy" status "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$builds" ] || job "example reverse" status "exec '$build/reverse' 1"

@@ -233,7 +233,7 @@ probed()
 # browse PAGE WIDTH SCHEME: the answers, in `answers`. Scheme 0 is dark, 1 is light. A narrow page is in a frame.
 browse()
 {
-    probed "$1" >hidden.html
+    probed "$1" >inner.html
     printf '<!doctype html><iframe src=inner.html style="width:%dpx;height:900px;border:0"></iframe><script>
         onmessage = function (e) { for (var k in e.data) document.documentElement.dataset[k] = e.data[k]; }</script>' "$2" >frame.html
     timeout -k 5 60 $browser --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir="$here/profile" --virtual-time-budget=4000 \
@@ -265,7 +265,7 @@ if [ -n "$browser" ]; then
     check "the arrow keys read a weight" answers square '[a-z<&][^"]* → [^"]*: [01]\.[0-9][0-9]'
     check "and go on" test "$(grep -o 'data-square="[^"]*' answers | cut -d '"' -f 2)" != "$(grep -o 'data-below="[^"]*' answers | cut -d '"' -f 2)"
     sed '/<script nonce/,/<\/script>/d' data.html >still.html
-    probed still.html >hidden.html
+    probed still.html >inner.html
     browse still.html 400 1
     check "without its script every line has its picture" answers maps "$(grep -c '<figure class=map' data.html)"
     check "and there is no choice" test "$(grep -c 'data-sorted="true"' answers)" -eq 0

@@ -1,7 +1,8 @@
-# What the suites of the command line share; a suite begins with: . "$(dirname "$0")/trf.sh", and ends with: finish
+# What the suites of the command line share. A suite begins with: . "$(dirname "$0")/trf.sh", and ends
+# with: finish
 #
-# Makes data in a temporary folder and goes there: digits in, their names in reverse order out ("3 1 4" to "four one
-# three").
+# It makes data in a temporary folder and goes there. A source is digits, its target their names in
+# reverse order ("3 1 4", "four one three").
 
 source=$(cd "$(dirname "$0")/.." && pwd)    # the checkout
 trf=${1:?usage: SUITE PATH_OF_TRF}
@@ -22,7 +23,8 @@ check()
     if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $name"; fi
 }
 
-# expect STATUS NAME MESSAGE COMMAND...: the exit status, and a basic regular expression found in what was said
+# expect STATUS NAME MESSAGE COMMAND...: the exit status, and a basic regular expression that the
+# output or the messages contain
 expect()
 {
     wanted=$1 name=$2 message=$3
@@ -34,21 +36,27 @@ expect()
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
-        echo "FAILED: $name: exit status $status instead of $wanted, or no '$message' in, or 'Success' as a reason:"
+        echo "FAILED: $name: exit status $status instead of $wanted," \
+            "or no '$message' in, or 'Success' as a reason:"
         sed 's/^/    /' err
     fi
 }
 
-# What a suite that gives a name to several things calls instead: trf, with --overwrite unless there is --resume.
+# anew: trf with --overwrite unless there is --resume, for suites that use a name again
 cat >anew <<EOF
 case " \$* " in *" --resume "*) exec "$trf" "\$@" ;; esac
-case \$1 in train|translate|generate|classify|tag|score|attention|average|plot|report) command=\$1; shift; exec "$trf" \$command --overwrite "\$@" ;; esac
+case \$1 in
+train|translate|generate|classify|tag|score|attention|average|plot|report)
+    command=\$1; shift; exec "$trf" \$command --overwrite "\$@" ;;
+esac
 exec "$trf" "\$@"
 EOF
 sed -i '1i#!/bin/sh' anew
 chmod +x anew
 anew=$here/anew
 
+# silent NAME: one line is on standard error, and nothing else
+silent() { check "$1: one line and nothing else" test "$(wc -l <err)" -eq 1; }
 same() { cmp -s "$1" "$2"; }
 # wait_for PATTERN FILE: until a line of a program that runs beside is there, 20 seconds at most
 wait_for()
@@ -81,11 +89,22 @@ pairs 2000 3 >more.tsv
 for f in train test; do cut -f1 $f.tsv >$f.digits; cut -f2 $f.tsv >$f.names; done
 tr -d ' ' <train.digits | paste - train.names >letters.tsv
 
-# The model, the batches, and the rest of a short training; an option may be given only once.
+# Options of trainings; trf takes an option once. A suite adds --updates and --model.
 model="--d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --decoder-layers 1"
 brief="--batch-tokens 256 --log-every 10 --metric loss"
 short="$model $brief --warmup 20"
 small="$short --seed 5 --threads 1"
+files="--source train.digits --target train.names"
+plain="--tsv train.tsv $small"
+# kept: with validation and an average; quick: of any objective; rough: fast and noisy
+kept="$files $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --metric loss \
+    --valid-size 40"
+quick="--size tiny --d-model 16 --n-heads 2 --d-ff 32 --batch-tokens 256 --warmup 30 \
+    --learning-rate 0.01 \
+    --dropout 0 --seed 5 --threads 1"
+rough="--tsv train.tsv $model --threads 1 --batch-tokens 64 --valid-every 10 --metric loss --ema 0 \
+    --warmup 2 \
+    --dropout 0.3 --schedule constant"
 
 # The last line of a suite, and its status.
 finish()

@@ -1,0 +1,303 @@
+#!/bin/sh
+# trf train --resume: sh tests/test_trf_resume.sh build/trf
+#
+# A training goes on from its checkpoint: after a save that failed, with other options, to more
+# updates or passes, under another rate or metric, with frozen parameters, means and averages. What
+# cannot change is refused with the option and both values.
+
+. "$(dirname "$0")/trf.sh"
+
+trf=$anew
+
+# --- a save that fails, and an older training of the same name ----------------------------------
+expect 0 "a training with an average" "^done" "$trf" train $kept --updates 40 --model firm
+cp firm.checkpoint.average-40 average
+if (trap '' XFSZ; ulimit -f 100; "$trf" train $kept --updates 40 --model firm --resume) >out \
+    2>err; then status=0; else status=1; fi
+check "no room for the checkpoint" test $status -eq 1
+check "its average stays" same average firm.checkpoint.average-40
+expect 0 "and it goes on" "resumed from update 41" "$trf" train $kept --updates 60 --model firm \
+    --resume
+"$trf" train $kept --updates 100000 --valid-every 100000 --checkpoint-every 0 --model firm \
+    2>firm.err &
+pid=$!
+wait_for "^update [0-9]" firm.err
+kill -KILL $pid
+wait $pid 2>/dev/null
+expect 0 "a new training's beginning replaces an old checkpoint" "resumed from update 1$" \
+    "$trf" train $kept --updates 60 --model firm --resume
+expect 0 "straight" "^done" "$trf" train $kept --updates 60 --model straight
+check "and goes on from there" same straight firm
+mkdir apart
+"$trf" train $kept --updates 100000 --valid-every 400 --checkpoint-every 0 --model apart/m \
+    --checkpoint left \
+    --log left.log --log-every 10 2>left.err &
+pid=$!
+wait_for "^update [0-9]" left.err
+rm -r apart
+wait $pid
+check "a model that cannot be written ends training" test $? -eq 1
+check "what was learned is kept" \
+    grep -q "left is complete: the same command with --resume goes on" left.err
+check "the log says so" grep -q '"event":"end","why":"error"' left.log
+mkdir apart
+expect 0 "and is gone on with" "resumed from update [1-9]" "$trf" train $kept --updates 410 \
+    --model apart/m --checkpoint left --resume
+expect 0 "a checkpoint of another model file" "mean is written instead of the best" \
+    "$trf" train $kept --updates 62 --valid-every 10 --average 3 --learning-rate 3 --ema 0 \
+    --resume --model nowhere --checkpoint firm.checkpoint
+check "a model is there" test -s nowhere
+printf 'something else' >other
+expect 0 "no update at all" "^done: 0 updates" "$trf" train $kept --updates 0 --model other
+check "writes the first weights" eval '"$trf" inspect other >/dev/null'
+
+# --- more updates, passes, time and seeds -------------------------------------------------------
+expect 0 "a cosine" "^done" "$trf" train $kept --schedule cosine --updates 40 --ema 0 --model wave
+expect 0 "that goes on to more updates" "^update 100 .* lr [1-9]" "$trf" train $kept \
+    --schedule cosine --updates 120 --log-every 20 --model wave --resume
+expect 0 "that ends before its warm-up" "^done: 0 updates" "$trf" train $kept --schedule cosine \
+    --updates 10 --model wave --resume
+expect 0 "one with an end of its own" "^done" \
+    "$trf" train $kept --schedule cosine --updates 125 --total-steps 130 --ema 0 --model fixed
+expect 0 "told when going on" "the rate ends with update 130, and training goes on" "$trf" train \
+    $kept --updates 140 --model fixed --resume
+expect 0 "a rate that is over long before the training" \
+    "the rate ends with update 30, and training goes on" \
+    "$trf" train $kept --schedule cosine --total-steps 30 --updates 35 --model m
+expect 0 "told again" "the rate ends with update 30, and training goes on" "$trf" train $kept \
+    --schedule cosine --total-steps 30 --updates 37 --model m --resume
+expect 0 "one that hardly falls" "the rate falls until update 90, but there are only 30" \
+    "$trf" train $kept --schedule cosine --total-steps 90 --updates 30 --model m
+expect 0 "a cosine over passes" "^done" "$trf" train $kept --schedule cosine --epochs 2 --ema 0 \
+    --model turns
+expect 0 "that goes on to more of them" "^done" "$trf" train $kept --schedule cosine --epochs 4 \
+    --log-every 1 --model turns --resume
+check "has a rate until its end" \
+    awk '/^update/ { n++; for (i = 1; i < NF; i++) if ($i == "lr") zeros += $(i + 1) == 0 }
+    END { exit !(n > 5 && zeros < 2) }' err
+expect 0 "and to larger updates" "^done" "$trf" train $kept --schedule cosine --epochs 8 \
+    --accumulate 2 --log-every 1 --model turns --resume
+check "which it follows" \
+    awk \
+    '/^update/ { for (i = 1; i < NF; i++) if ($i == "lr") { last = $(i + 1); if (last > most) most = last } }
+    END { exit !(most > 0 && last < most / 4) }' err
+"$trf" train $kept --epochs 1 --updates 1 --model pass 2>err
+pass=$(sed -n 's/^updates: about \([0-9]*\) a pass.*/\1/p' err)
+"$trf" train $kept --epochs 1 --updates $((pass - 2)) --model pass 2>err
+expect 0 "the end of a pass" "(--epochs are over)" "$trf" train $kept --epochs 1 --log-every 1 \
+    --log pass.log --model pass --resume
+check "ends when there is no time left" awk -F '[:,]' \
+    '/progress/ { for (i = 1; i < NF; i++) { if ($i == "\"seconds\"") spent = $(i + 1)
+    if ($i == "\"seconds_left\"") left = $(i + 1) } } END { exit !(spent > 0 && left < spent / 2) }' \
+    pass.log
+expect 2 "nothing says where it ends" "needs --total-steps" "$trf" train $kept --schedule cosine \
+    --patience 3 --model firm --resume
+"$trf" train $kept --epochs 10 --accumulate 100 --model gathered 2>err
+check "as many updates as were planned" \
+    awk '/ in all;/ { for (i = 1; i < NF; i++) if ($(i + 1) == "in") planned = $i }
+    /^done/ { exit !($2 > 0 && planned == $2) }' err
+expect 0 "a time that ends at once" "^done" "$trf" train $kept --minutes 0.001 --log-every 1 \
+    --model m
+check "is never below none" eval '! grep -q "left -" err'
+check "and is not kept" eval \
+    '"$trf" train $kept --updates 100 --model m --resume 2>/dev/null; ! "$trf" inspect m | grep -q training.seconds'
+expect 0 "freezing from now on" "^frozen: [1-9]" "$trf" train $kept --updates 65 --model firm \
+    --resume --freeze 'encoder.*'
+expect 2 "nothing is called so" "nothing\*" "$trf" train $kept --updates 65 --model firm --resume \
+    --freeze 'nothing*'
+expect 1 "no seed has begun" "no training to go on with" "$trf" train $files $model --seeds 2 \
+    --updates 20 --model absent --resume
+expect 1 "no checkpoints" "needs checkpoints" "$trf" train $files $model --seeds 2 --checkpoint '' \
+    --updates 20 --model absent --resume
+"$trf" train $kept --schedule noam --updates 20 --model rates 2>/dev/null
+expect 2 "a rate of another kind" "needs --learning-rate" "$trf" train $kept --schedule constant \
+    --updates 30 --model rates --resume
+expect 0 "is given" "^done" "$trf" train $kept --schedule constant --learning-rate 0.001 \
+    --updates 30 --model rates --resume
+expect 1 "another vocabulary" "vocabularies cannot change" "$trf" train $kept --vocab-size 9 \
+    --updates 40 --model rates --resume
+unsaid="$files $model --batch-tokens 256 --seed 5 --threads 1 --valid-size 0 --metric auto \
+    --vocab-size 0 --tokens auto --model unsaid"
+"$trf" train $unsaid --updates 5 2>/dev/null
+expect 0 "what was left to the data" "resumed from update 6" "$trf" train $unsaid --updates 10 \
+    --resume
+expect 1 "a model for a checkpoint" "firm is a model, not the checkpoint" "$trf" train $kept \
+    --updates 1 --checkpoint firm --model m --resume
+expect 1 "no checkpoint yet" "there is no 'nowhere.checkpoint' to go on from" "$trf" train $kept \
+    --updates 1 --model nowhere --resume
+expect 0 "a model" "^done" "$trf" train $plain --updates 20 --model twin
+expect 0 "what is done already" "nothing was left to do: .* another --updates goes on" "$trf" \
+    train $plain --updates 20 --model twin --resume
+expect 0 "another rate when going on" "^schedule: .*, peak 0.03 after" "$trf" train $plain \
+    --learning-rate 0.03 --schedule constant --updates 22 --model twin --resume
+check "and the end" grep -q "^updates: about .* 22 in all" err
+expect 0 "a cosine for some minutes" "the rate ends with update 1000000, if training comes so far" \
+    "$trf" train $plain --schedule cosine --total-steps 1000000 --minutes 0.01 --model m
+
+# --- other metrics, averages and files that have gone -------------------------------------------
+goes="--tsv train.tsv $model --threads 1 --batch-tokens 256"
+expect 0 "after each pass" "" "$trf" train $goes --valid-every 0 --epochs 2 --metric auto \
+    --size auto --model passes
+check "is after each pass" test "$(grep -c '^validation' err)" -eq 2
+check "and what was planned is done" test "$(sed -n 's/.*, \([0-9]*\) in all.*/\1/p' err)" = \
+    "$(sed -n 's/^done: \([0-9]*\) .*/\1/p' err)"
+expect 0 "a pass more" "wer [0-9.]*" "$trf" train $goes --valid-every 0 --epochs 3 --metric auto \
+    --size auto --model passes --resume
+expect 0 "means" "mean of 3 models" "$trf" train $goes --valid-every 10 --updates 60 --average 3 \
+    --metric loss --model means
+expect 0 "of more" "mean of 3 models" "$trf" train $goes --valid-every 10 --updates 80 --average 3 \
+    --metric loss --model means --resume
+expect 0 "in one piece" "" "$trf" train $goes --valid-every 10 --updates 80 --average 3 \
+    --metric loss --model means1
+expect 0 "smoothed" "" "$trf" train $goes --ema 0.1 --updates 20 --model 'm[1]'
+expect 0 "smoothed too" "" "$trf" train $goes --ema 0.1 --updates 20 --model m1
+expect 0 "the first again" "" "$trf" train $goes --ema 0.1 --updates 20 --model 'm[1]'
+check "has left the other alone" test -e m1.checkpoint.average-20
+expect 0 "another metric" "the best begins anew" "$trf" train $goes --updates 30 --metric exact \
+    --model m1 --resume
+check "does not compare with the first" grep -q "best: update 30, exact" err
+rm m1
+expect 0 "the model has gone" "the last weights are written" "$trf" train $goes --updates 30 \
+    --model m1 --resume
+check "and is there again" test -e m1
+rm m1.checkpoint.average-*
+expect 1 "the average has gone" "--ema 0 goes on without it" "$trf" train $goes --updates 40 \
+    --model m1 --resume
+expect 0 "without it" "" "$trf" train $goes --updates 40 --ema 0 --model m1 --resume
+expect 0 "and with one again" "" "$trf" train $goes --updates 50 --ema 0.1 --model m1 --resume
+expect 2 "no end" "nothing says when training ends" "$trf" train $goes --patience 0 --model m1 \
+    --resume
+(ulimit -f 30; "$trf" train $goes --ema 0.1 --updates 30 --checkpoint-every 10 --model tight) 2>err
+check "no average without a checkpoint" \
+    test "$(ls -d tight.checkpoint.average-* 2>/dev/null | wc -l)" -eq 0
+
+# --- scores that may be compared, and those that may not ----------------------------------------
+for seed in 1 2 3 4 5 6 7 8; do        # until the mean is better than the best one
+    "$trf" train $rough --learning-rate 0.3 --seed $seed --average 3 --average-of last \
+        --updates 40 --model mean 2>err
+    grep -q "and stays" err || break
+done
+check "a mean that is better" test "$(grep -c "and stays" err)" -eq 0
+for file in mean*; do cp $file again${file#mean}; done
+"$trf" train $rough --learning-rate 0.3 --seed $seed --updates 40 --model best 2>err
+check "is another model" test "$(cmp -s mean best; echo $?)" -eq 1
+expect 0 "one that is not" "^mean of 3 models.*and stays" "$trf" train $rough --learning-rate 9 \
+    --seed $seed --average 3 --average-of last --updates 50 --model mean --resume
+check "leaves the best model, not the mean of before" same mean best
+check "and says that the mean is gone" grep -q "'mean' was a mean; until this training ends" err
+for file in again*; do cp $file later${file#again}; done
+expect 0 "nor in a longer training" "^validation: update 50" "$trf" train $rough --learning-rate 9 \
+    --seed $seed --average 1 --updates 50 --model later --resume
+check "which leaves the best" same later best
+check "and no other file" test "$(ls later.update-* 2>/dev/null | wc -l)" -eq 0
+expect 0 "no mean any more" "^done: 0 updates" "$trf" train $rough --learning-rate 0.3 \
+    --seed $seed --average 1 --updates 40 --model again --resume
+check "leaves the best too" same again best
+even="${rough%--metric loss*} --metric exact ${rough#*--metric loss} --average 3 --average-of last \
+    --seed 1"
+"$trf" train $even --learning-rate 0.0001 --updates 40 --model even 2>err
+expect 0 "a mean with as good a score, 0, and a larger loss" \
+    "^mean of 3 models.* exact 0.0000; the best one had 0.0000, and stays" \
+    "$trf" train $even --learning-rate 9 --updates 50 --model even --resume
+rough="$rough --learning-rate 0.3"
+for smoothing in 0.5 0; do
+    "$trf" train $rough --label-smoothing 0.1 --updates 20 --model judged 2>err
+    expect 0 "judged by another loss" "judged otherwise: the best begins anew" \
+        "$trf" train $rough --label-smoothing $smoothing --updates 30 --model judged --resume
+done
+expect 0 "by the same" "^done" "$trf" train $rough --label-smoothing 0 --updates 40 --model judged \
+    --resume
+check "nothing begins anew" test "$(grep -c anew err)" -eq 0
+answers="--tsv train.tsv $model --threads 1 --batch-tokens 64 --valid-every 10 --metric exact \
+    --warmup 2"
+"$trf" train $answers --updates 20 --model judged 2>err
+expect 0 "answers do not depend on smoothing" "^done" "$trf" train $answers --label-smoothing 0 \
+    --updates 30 --model judged --resume
+check "which begins nothing anew" test "$(grep -c anew err)" -eq 0
+blind="--tsv train.tsv $model --threads 1 --batch-tokens 64 --valid-size 0 --valid-every 10 \
+    --average 3 --warmup 2"
+"$trf" train $blind --updates 30 --model blind 2>err
+expect 0 "the mean of three, nothing held out" "^done" "$trf" train $blind --label-smoothing 0 \
+    --updates 40 --model blind --resume
+check "keeps three" test "$(echo blind.update-*)" = \
+    "blind.update-20 blind.update-30 blind.update-40"
+"$trf" train $rough --average 2 --average-of last --seed 1 --updates 40 --model pruned 2>err
+expect 0 "going on with a mean of the last" "^done" "$trf" train $rough --average 2 \
+    --average-of last --seed 1 --updates 50 --model pruned --resume
+check "misses no file" test "$(grep -c 'not there any more' err)" -eq 0
+expect 0 "another metric, the last kept" "judged otherwise" \
+    "$trf" train ${rough%--metric loss*} --metric exact ${rough#*--metric loss} --average 2 \
+    --average-of last --seed 1 --updates 60 --model pruned --resume
+check "still has files of both" test -e pruned.update-50 -a -e pruned.update-60
+expect 2 "a beginning in another spelling" "give it or --model another name" "$trf" train $rough \
+    --init-from ./pruned.update-60 --updates 1 --model pruned
+cut -f1 train.tsv >lines.txt
+mask="--objective mask --text lines.txt --d-model 16 --n-heads 2 --d-ff 16 --encoder-layers 1 \
+    --threads 1 --warmup 2"
+"$trf" train $mask --updates 30 --model hidden 2>err
+expect 0 "seeds of one and the same model" "deviation 0.0000" "$trf" train $mask \
+    --init-from hidden --freeze '*' --ema 0 \
+    --updates 1 --valid-every 1 --seeds 2 --model hidden2
+expect 0 "words to go on with, of the only side" "resumed" "$trf" train $mask --tokens words \
+    --updates 40 --model hidden --resume
+expect 2 "a share beyond all" "must be" "$trf" train $mask --noise-density 2 --updates 1 --model m
+
+# --- a cosine that goes on ----------------------------------------------------------------------
+wave="--tsv train.tsv $model --threads 1 --batch-tokens 256 --warmup 2 --schedule cosine \
+    --log-every 1 --metric loss"
+falls() \
+    { awk \
+    '/^update/ { for (i = 1; i < NF; i++) if ($i == "lr") { n++; zeros += $(i + 1) == 0 } } END { exit !(n > 1 && zeros < 2) }' \
+    err; }
+for n in 3 4 5; do
+    "$trf" train $wave --epochs 3 --accumulate $n --model wave5 2>err
+    expect 0 "a cosine of large updates that goes on" "^done" "$trf" train $wave --epochs 6 \
+        --accumulate $n --model wave5 --resume
+    check "has a rate until its end" falls
+done
+expect 0 "with smaller updates" "^done" "$trf" train $wave --epochs 9 --accumulate 1 --model wave5 \
+    --resume
+expect 0 "and on" "^done" "$trf" train $wave --epochs 12 --accumulate 1 --model wave5 --resume
+check "has one then too" falls
+"$trf" train $wave --updates 20 --total-steps 0 --model wave20 2>err
+expect 0 "an end that follows, said as a number" "^done" "$trf" train $wave --updates 40 \
+    --total-steps 0 --model wave20 --resume
+check "has a rate until then" falls
+"$trf" train $wave --updates 50 --total-steps 50 --model wave50 2>err
+expect 0 "an end of its own, where the training ended" \
+    "the rate ends with update 50, and training goes on" \
+    "$trf" train $wave --updates 80 --model wave50 --resume
+
+# --- options that the checkpoint keeps, and those that cannot change ----------------------------
+
+expect 0 "a model to begin with" "^done" "$trf" train $plain --updates 30 --model keep
+ice="$plain --valid-size 0 --model ice"
+expect 0 "patterns that overlap" "^frozen: 32 of 36 parameters$" "$trf" train $ice --updates 10 \
+    --freeze 'encoder.*' --freeze '*.layers.0.*'
+expect 0 "what is frozen stays" \
+    "^frozen: 32 of 36 parameters, as in the checkpoint (--freeze '' freezes none)$" "$trf" train \
+    $ice --updates 20 --resume
+expect 0 "other patterns take its place" "^frozen: 20 of 36 parameters$" "$trf" train $ice \
+    --updates 30 --resume --freeze 'decoder.*'
+expect 0 "or none" "^frozen: 0 of 36 parameters$" "$trf" train $ice --updates 40 --resume \
+    --freeze ''
+check "which the next one is not told of" eval \
+    '"$trf" train $ice --updates 41 --resume 2>err; ! grep -q frozen err'
+expect 2 "a pattern that fits nothing" "no parameter of the model is called" "$trf" train $ice \
+    --updates 50 --resume --freeze 'nothing*'
+expect 0 "a beginning, when going on" \
+    "^--init-from has no effect with --resume: the weights are those of ice.checkpoint$" \
+    "$trf" train $ice --updates 42 --resume --init-from keep
+expect 1 "other batches" \
+    "began with: --batch-sentences was 1024, now it is 33; --shuffle was yes, now it is no$" \
+    "$trf" train $ice --updates 50 --resume --batch-sentences 33 --shuffle no --learning-rate 0.01
+check "another rate too, which does no harm" grep -q -x \
+    -e '--learning-rate was [0-9.]*, now it is 0.01' err
+check "and the end" grep -q -x -e '--updates was 42, now it is 50' err
+check "what is the same is not named" eval '! grep -q -e "--warmup was" err'
+expect 1 "another seed" "began with: --seed was 5, now it is 9$" "$trf" train --tsv train.tsv \
+    $short --threads 1 --seed 9 --valid-size 0 --model ice --updates 50 --resume
+expect 1 "other data" "so the data are others" "$trf" train --tsv test.tsv $small --valid-size 0 \
+    --model ice --updates 50 --resume
+
+finish

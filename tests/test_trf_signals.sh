@@ -1,0 +1,219 @@
+#!/bin/sh
+# Signals: sh tests/test_trf_signals.sh build/trf
+#
+# A training that INT, TERM, HUP or KILL interrupts, at any time, goes on with --resume to the bytes
+# of an unbroken run. The first signal saves, a second one ends the training at once. A validation
+# ends within a second. The log and the messages say what happened.
+
+. "$(dirname "$0")/trf.sh"
+
+trf=$anew
+rough="$rough --learning-rate 0.3"
+
+# --- a signal ends a run well; going on gives what an unbroken run gives ------------------------
+"$trf" train $files $small --updates 600 --valid-every 600 --model whole 2>/dev/null
+: >log
+"$trf" train $files $small --updates 600 --valid-every 600 --model broken 2>>log &
+pid=$!
+wait_for "^update [0-9]" log
+kill -TERM $pid
+wait $pid
+check "exit status 128 + 15" test $? -eq 143
+check "it says so" grep -q "stopped by signal 15 after update" log
+check "no model yet" test ! -e broken
+expect 0 "going on" "resumed" "$trf" train $files $small --updates 600 --valid-every 600 \
+    --model broken --resume
+check "broken = whole" same broken whole
+
+# --- interrupted at random, twenty times, and by KILL too ---------------------------------------
+# Everything that must be remembered is on: an average of the weights, validations, the best, the
+# last three kept.
+busy="$files $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --valid-every 30 \
+    --checkpoint-every 20 --ema 0.05 --keep 3 --average 2
+      --metric wer --valid-size 40"
+expect 0 "unbroken" "mean of 2 models" "$trf" train $busy --updates 2400 --model calm
+n=0 x=12345 resume= strange= int= term= kill=
+while [ $n -lt 20 ]; do
+    x=$(((x * 1103515245 + 12345) % 2147483648))
+    case $((x / 65536 % 3)) in 0) signal=INT ;; 1) signal=TERM ;; 2) signal=KILL ;; esac
+    # a shell's background job ignores INT; this one does not
+    perl -e '$SIG{INT} = "DEFAULT"; exec @ARGV or die "$!"' "$trf" train $busy --updates 2400 \
+        --model hunted $resume 2>hunted.err &
+    pid=$!
+    sleep $(printf '0.%03d' $((x / 262144 % 200 + 40)))
+    kill -$signal $pid 2>/dev/null
+    wait $pid 2>/dev/null
+    case $? in 130) n=$((n + 1)) int=met ;; 143) n=$((n + 1)) term=met ;; 137) n=$((n + 1)) \
+        kill=met ;; 0) break ;; *) strange="$strange $?" ;; esac
+    if [ -e hunted.checkpoint ]; then resume=--resume; fi
+done
+check "twenty interruptions met a run ($n; $(tail -n 1 hunted.err))" test $n -eq 20
+check "by each signal" test "$int$term$kill" = metmetmet
+check "which ends by its signal ($strange)" test -z "$strange"
+expect 0 "after twenty interruptions" "done: " "$trf" train $busy --updates 2400 --model hunted \
+    $resume
+check "the model is that of the unbroken run" same calm hunted
+check "the checkpoint too" same calm.checkpoint hunted.checkpoint
+check "and the average beside it" same calm.checkpoint.average-2400 hunted.checkpoint.average-2400
+for file in calm.update-*; do same $file hunted${file#calm} || echo $file; done >differ
+check "the models that are kept too" test ! -s differ
+check "the last three are among them" test -e hunted.update-2340 -a -e hunted.update-2370 -a \
+    -e hunted.update-2400
+for file in hunted hunted.checkpoint hunted.update-7 hunted.checkpoint.average-812; do : \
+    >$file.tmp-00000000; done
+: >hunted.else.tmp-00000000
+flock hunted.update-7.tmp-00000000 "$trf" train $busy --updates 2400 --model hunted --resume >out \
+    2>err
+check "what killed saves left is removed" test "$(ls -d hunted*.tmp-*)" = "hunted.else.tmp-00000000
+hunted.update-7.tmp-00000000"
+rm hunted*.tmp-*
+check "nothing else is left" test "$(ls -d hunted* | grep -c -v '\.err$')" -eq \
+    "$(ls -d calm* | wc -l)"
+
+# --- killed after a validation ------------------------------------------------------------------
+# killed after its best validation: it goes on from there, not from the first one
+: >killed.err
+"$trf" train $plain --valid-every 20 --updates 100000 --model killed 2>killed.err &
+pid=$!
+wait_for "update 140 .*best so far" killed.err
+kill -KILL $pid
+wait $pid 2>/dev/null
+expect 0 "going on behind a kill" "resumed from update [1-9][0-9][0-9]" "$trf" train $plain \
+    --valid-every 20 --updates 300 --model killed --resume
+rm -f endless*
+"$trf" train $kept --valid-every 5 --checkpoint-every 1000000 --updates 1000000 --model endless \
+    2>/dev/null &
+endless=$!
+tries=0
+until [ -e endless.checkpoint ] || [ $tries -gt 100 ]; do sleep 0.1; tries=$((tries + 1)); done
+kill -9 $endless
+wait $endless 2>/dev/null
+expect 0 "killed behind a validation" "resumed from update [0-9]*[16]$" "$trf" train $kept \
+    --valid-every 5 --updates 100 --model endless --resume
+"$trf" train $kept --updates 20 --valid-every 10 --checkpoint-every 0 --ema 0 --model seldom 2>err
+"$trf" train $kept --updates 100000 --valid-every 10 --checkpoint-every 0 --ema 0 --model seldom \
+    --resume 2>seldom.err &
+pid=$!
+wait_for "^validation: update 100 " seldom.err
+kill -KILL $pid
+wait $pid 2>/dev/null
+expect 0 "a better model has a checkpoint whatever is asked" \
+    "resumed from update [1-9][0-9][0-9]*$" "$trf" train $kept --updates 30 --valid-every 10 \
+    --ema 0 --model seldom --resume
+check "which is not of the beginning" test "$(sed -n 's/.*resumed from update //p' err)" -gt 30
+
+# --- HUP saves too; a second signal ends at once; a validation is left within a second ----------
+expect 0 "unbroken again" "" "$trf" train $files $small --updates 3000 --valid-every 1000 \
+    --model still
+for signal in HUP TERM; do
+    rm -f stopped*
+    : >log
+    "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped 2>>log &
+    pid=$!
+    wait_for "^update [0-9]" log
+    kill -$signal $pid
+    wait $pid
+    check "SIG$signal ends it" test $? -ge 128
+    check "it says what it does" \
+        grep -q "finishing update [0-9]*, then saving; again: stop at once" log
+    check "and what it has done" grep -q "stopped by signal .*--resume goes on" log
+    expect 0 "going on after $signal" "" "$trf" train $files $small --updates 3000 \
+        --valid-every 1000 --model stopped --resume
+    check "the same after $signal" same still stopped
+done
+: >log
+"$trf" train $rough --updates 100000000 --model twice 2>>log &
+pid=$!
+wait_for "^update [0-9]" log
+kill -TERM $pid $pid
+wait $pid
+check "a signal that comes twice at once is one" grep -q "stopped by signal 15 .*--resume goes on" \
+    log
+: >log
+"$trf" train $rough --accumulate 100000000 --updates 1 --model twice 2>>log &
+pid=$!
+wait_for "^[0-9]* pairs" log
+sleep 0.2
+kill -TERM $pid
+sleep 0.5
+check "an update that takes long is waited for" kill -0 $pid
+kill -TERM $pid
+wait $pid
+check "but no more after a second signal" test $? -eq 143
+: >log
+"$trf" train $rough --accumulate 100000000 --updates 1 --model twice 2>>log &
+pid=$!
+wait_for "^[0-9]* pairs" log
+sleep 0.2
+for signal in TERM HUP TERM; do kill -$signal $pid; sleep 0.4; done
+check "nor after one of another kind between them" eval '! kill -0 $pid 2>/dev/null'
+kill -KILL $pid 2>/dev/null
+wait $pid 2>/dev/null
+awk 'BEGIN { for (i = 0; i < 2000; i++) print "a" i % 50 " b" i % 40 "\tw" i " w" i * 7 % 2000 }' \
+    >wordy.tsv
+awk \
+    'BEGIN { for (i = 0; i < 300; i++) { for (j = 0; j < 10; j++) printf "a%d b%d ", (i + j * j) % 50, i * j % 40; print "\tw" i } }' \
+    >slow.tsv
+: >log
+"$trf" train --tsv wordy.tsv --valid-tsv slow.tsv --tokens words --metric wer --valid-beam 64 \
+    --learning-rate 1e-9 --threads 1 --updates 1 --log-every 1 --model slow 2>>log &
+pid=$!
+wait_for "^update 1 " log
+sleep 2         # its loss is known by then, and translating goes on for a minute
+began=$(date +%s%N)
+kill -TERM $pid
+wait $pid
+check "a signal in a validation ends it" test $? -eq 143
+took=$((($(date +%s%N) - began) / 1000000))
+check "and says so" grep -q "leaving the validation of update 1, then saving" log
+check "a validation is left at once ($took ms)" test $took -lt 3000 \
+    # within a second, beside other programs
+check "and not at its end" test "$(grep -c '^validation' log)" -eq 0
+
+# --- means, logs and models that are kept -------------------------------------------------------
+"$trf" train $rough --updates 1000000 --log stopped.json --model stopped 2>err &
+pid=$!
+wait_for '"best":true' stopped.json
+kill -TERM $pid
+wait $pid
+sed -n 's/.*"event":"end".*"score":\([^,}]*\).*/\1/p' stopped.json >ended
+sed -n 's/.*"score":\([^,}]*\),"best":true.*/\1/p' stopped.json | tail -n 1 >bested
+check "the log of a training that was stopped has the best score" eval \
+    'test -s ended && same ended bested'
+# a signal during the validation of a mean; without a checkpoint no models of it are left
+: >loose.err
+"$trf" train $plain --valid-every 20 --average 3 --checkpoint '' --updates 100000 --model loose \
+    --log loose.json 2>loose.err &
+pid=$!
+wait_for "update 100 .*best so far" loose.err
+kill -TERM $pid
+wait $pid
+check "stopped" test $? -eq 143
+rm -f keeps*
+"$trf" train $plain --valid-size 0 --valid-every 20 --average 3 --checkpoint '' --updates 100000 \
+    --model keeps 2>keeps.err &
+pid=$!
+wait_for . keeps.update-100
+kill -TERM $pid
+wait $pid
+check "all that there is of a training stays" test "$(ls -d keeps.update-* | wc -l)" -ge 3
+check "a log has an end" grep -q '"event":"end","why":"signal"' loose.json
+check "what cannot go on leaves nothing behind the best" \
+    test "$(ls -d loose.update-* 2>/dev/null | wc -l)" -eq 0
+! command -v timeout >/dev/null || expect 124 \
+    "models of --keep" "only models of the last validations are there" timeout -k 5 -s INT 5 \
+    "$trf" train $files $model --threads 1 --checkpoint '' --valid-size 0 \
+    --valid-every 5 --keep 2 --updates 100000000 --model m
+
+# --- between two trainings of several seeds -----------------------------------------------------
+# A signal between two trainings is not taken for one of the first.
+: >several.err
+"$trf" train --tsv more.tsv $small --seeds 2 --updates 400 --model several 2>several.err &
+pid=$!
+wait_for "seed 6" several.err
+kill -TERM $pid
+wait $pid
+check "between two seeds" test $? -eq 143
+check "no words of the first" test "$(grep -c 'update 400, then' several.err)" -eq 0
+
+finish
