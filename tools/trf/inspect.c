@@ -4,7 +4,7 @@
 // larger than memory will do. Of a file made by transformer.h the settings are shown too, as the options that set
 // them. Without a file: architecture.c.
 
-#include "trf.h"
+#include "inspect.h"
 
 #include <math.h>
 
@@ -153,28 +153,6 @@ static void print_labels(const trf_model *model, int json)
         free(label);
     }
     printf(json ? "]" : "%s\n", *text ? " | ..." : "");
-}
-
-static void print_settings(const struct settings *s, const char *title, size_t member, size_t bytes)
-{
-    if (!s->json) { print_options(stdout, s, member, bytes); return; }
-    printf(",\"%s\":", title);
-    print_json_options(stdout, s, member, bytes);
-}
-
-/* What s->config says. */
-void print_model(const struct settings *s)
-{
-    static const char *const kinds[] = {"encoder-decoder", "encoder-only", "decoder-only"};
-    static const char *const heads[] = {"none", "label of the mean", "label of the first token",
-                                        "label of each token", "masked tokens"};
-    printf(s->json ? ",\"kind\":\"%s\",\"source_vocab\":%d,\"target_vocab\":%d,\"pad\":%d,\"bos\":%d,\"eos\":%d,"
-                     "\"unk\":%d,\"seed\":%llu"
-                   : "model: kind %s, %d source and %d target tokens, pad %d, bos %d, eos %d, unk %d, seed %llu\n",
-           kinds[s->config.kind], (int)s->config.source_vocab, (int)s->config.target_vocab, (int)s->config.pad,
-           (int)s->config.bos, (int)s->config.eos, (int)s->config.unk, (unsigned long long)s->config.seed);
-    printf(s->json ? ",\"head\":\"%s\"" : "head: %s\n", heads[s->config.head]);
-    print_settings(s, "config", AT(config), sizeof s->config);
 }
 
 static int print_ours(struct report *r, int checkpoint)

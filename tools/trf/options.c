@@ -928,6 +928,15 @@ int apply_given(struct settings *s)
     return DONE;
 }
 
+int set_given_architecture(struct settings *s)
+{
+    int i;
+    for (i = 0; i < n_rows; i++)
+        if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) && set_value(&rows[i], s, s->given[i]))
+            return USAGE;
+    return DONE;
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>help           texts made from the table
 //

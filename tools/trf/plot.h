@@ -1,4 +1,4 @@
-// trf plot: what plot.c and diagrams.c share.
+// trf plot: what plot.c, diagrams.c and draw.c share.
 // SPDX-License-Identifier: MIT
 
 #ifndef TRF_PLOT_H
@@ -8,10 +8,9 @@
 
 #include "picture.h"
 
-/* Panels to --output, or to the terminal; plot.c. */
+/* Panels to --output, or to the terminal; draw.c. */
 int draw_curves(const struct settings *s, const struct panel *list, int n, int across);
 int deliver(const struct settings *s, FILE *drawn);     /* a picture in a temporary file */
-void say_undrawn(const char *message);                  /* of tools/trf/picture.h */
 void print_csv_text(FILE *file, const char *text);      /* between quotation marks */
 
 /* Pictures that need no log; diagrams.c. */

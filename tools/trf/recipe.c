@@ -16,15 +16,6 @@ static int is_auto(const struct settings *s, const char *name)
     return s->recipe == RECIPE_AUTO && !was_given(s, name);
 }
 
-int set_given_architecture(struct settings *s)
-{
-    int i;
-    for (i = 0; i < n_rows; i++)
-        if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) && set_value(&rows[i], s, s->given[i]))
-            return USAGE;
-    return DONE;
-}
-
 // -----------------------------------------------------------------------------------------------
 // >>tokens         words, characters or subwords: trf_tokens_choose
 // -----------------------------------------------------------------------------------------------

@@ -34,6 +34,5 @@ void say_schedule(const struct settings *s, const struct plan *plan);
 int check_ends(const struct settings *s, const struct plan *plan);      /* something must say when training ends */
 /* --valid-every 0 and what else has another name for a number. */
 void settle_validation(struct settings *s, const struct plan *plan);
-int set_given_architecture(struct settings *s);     /* what the command line itself says of it stands */
 
 #endif

@@ -24,14 +24,15 @@
 //   data.c            what is read, and what is held out of it
 //   labelled.c        the labels of the data
 //   measure.c         the figures by which a model is judged
-//   objective.c       what --objective means
 //   translate.c, generate.c, classify.c, score.c, eval.c, average.c     other commands
 //   report.c        trf report; what its parts are, see report.h
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c, report_text.c
 //   plot.c          trf plot
 //   diagrams.c        schedule, positions, masks
-//   inspect.c       trf inspect
-//   architecture.c    without a file: weights, memory, operations and shapes of a configuration
+//   draw.c            where pictures go
+//   inspect.c       trf inspect; see inspect.h
+//   architecture.c, published.c, amounts.c, trace.c
+//   objective.c     what --objective means
 //   attention.c     trf attention, and the attention of one pair
 //   unknown.c       words that a model does not know, in sources and answers
 //   compose.c       Unicode's composition
@@ -41,6 +42,7 @@
 //   tokens.c        token ids of texts, texts of token ids
 //   output.c        files that are written
 //   lines.c         lines and pairs of lines
+//   commands.c      what each command is, in words
 //   options.c       the table of all options, help, parsing
 //   openblas.c      OpenBLAS, loaded when a product asks for it
 //   text.c          messages, and text in general
@@ -245,10 +247,9 @@ extern const int n_rows;
 struct command {
     int bit;
     const char *name, *summary, *usage, *text, *after;
-    int (*run)(struct settings *s, int argc, char **argv);
 };
 
-extern const struct command commands[];         /* main.c */
+extern const struct command commands[];         /* commands.c */
 extern const int n_commands;
 
 void set_defaults(struct settings *s);
@@ -266,6 +267,7 @@ int is_given(const struct settings *s, size_t field);
 const char *text_given(const struct settings *s, size_t field);      /* as it was typed, or NULL */
 const char *option_name(size_t field);                              /* without its dashes */
 int was_given(const struct settings *s, const char *name);
+int set_given_architecture(struct settings *s);     /* what the command line itself says of it stands */
 int shares_embedding(const trf_config *config);       /* one embedding, so one vocabulary, for both sides */
 const char *given_text(const struct settings *s, const char *name);     /* what was typed, or NULL */
 int row_within(const struct row *row, size_t member, size_t bytes);    /* a field of that member of the settings? */
@@ -469,12 +471,6 @@ const trf_real *head_of(const struct attention *of, int64_t layer, int64_t head)
 void mean_attention(const struct attention *of, int64_t layer, trf_real *to);     /* (queries, keys) */
 /* ,"attention":... all: ATTENTION_MEAN or ATTENTION_ALL. */
 void print_json_attention(FILE *file, const struct attention *of, int all);
-
-int inspect_options(struct settings *s);            /* architecture.c: no file, but options of a model */
-int check_running(const struct settings *s);        /* options of training and searching, for memory */
-int print_weight_counts(const trf_config *config, int32_t parameters, int json);    /* parameters 0: not known */
-int print_amounts(struct settings *s);              /* memory, operations, and the trace of s->config */
-void print_model(const struct settings *s);         /* inspect.c */
 
 // -----------------------------------------------------------------------------------------------
 // The commands

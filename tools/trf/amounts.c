@@ -1,0 +1,253 @@
+// trf inspect: settings, weights, memory and operations of a configuration.
+
+#include "inspect.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>settings       as the options that set them
+// -----------------------------------------------------------------------------------------------
+
+void print_settings(const struct settings *s, const char *title, size_t member, size_t bytes)
+{
+    if (!s->json) { print_options(stdout, s, member, bytes); return; }
+    printf(",\"%s\":", title);
+    print_json_options(stdout, s, member, bytes);
+}
+
+void print_model(const struct settings *s)
+{
+    static const char *const kinds[] = {"encoder-decoder", "encoder-only", "decoder-only"};
+    static const char *const heads[] = {"none", "label of the mean", "label of the first token",
+                                        "label of each token", "masked tokens"};
+    printf(s->json ? ",\"kind\":\"%s\",\"source_vocab\":%d,\"target_vocab\":%d,\"pad\":%d,\"bos\":%d,\"eos\":%d,"
+                     "\"unk\":%d,\"seed\":%llu"
+                   : "model: kind %s, %d source and %d target tokens, pad %d, bos %d, eos %d, unk %d, seed %llu\n",
+           kinds[s->config.kind], (int)s->config.source_vocab, (int)s->config.target_vocab, (int)s->config.pad,
+           (int)s->config.bos, (int)s->config.eos, (int)s->config.unk, (unsigned long long)s->config.seed);
+    printf(s->json ? ",\"head\":\"%s\"" : "head: %s\n", heads[s->config.head]);
+    print_settings(s, "config", AT(config), sizeof s->config);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>amounts        of weights, bytes and operations
+// -----------------------------------------------------------------------------------------------
+
+enum { MOST_TOKENS = 1 << 24 };
+
+int settle_lengths(struct settings *s)
+{
+    const trf_config *c = &s->config;
+    int32_t most[2], *length[2] = {&s->source_length, &s->target_length}, side;
+    static const char *const names[2] = {"source", "target"};
+    static const size_t fields[2] = {AT(source_length), AT(target_length)};
+    most[0] = c->kind == TRF_DECODER_ONLY ? 0 : c->max_length - c->source_eos;
+    most[1] = c->kind == TRF_ENCODER_ONLY ? 0 : c->max_length - c->target_eos;
+    for (side = 0; side < 2; side++) {
+        int given = is_given(s, fields[side]);
+        if (most[side] == 0 && given) {
+            say("--%s-length: this model has no %s", names[side], names[side]);
+            return USAGE;
+        }
+        if (most[side] && given && (*length[side] < 1 || *length[side] > most[side])) {
+            say("--%s-length takes 1 to %d tokens of this model, got %d", names[side],
+                (int)most[side], (int)*length[side]);
+            return USAGE;
+        }
+        if (*length[side] > most[side]) *length[side] = most[side];
+    }
+    return DONE;
+}
+
+/* A number of bytes as people say it. */
+static const char *bytes_text(double bytes, char text[32])
+{
+    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
+    int unit = 0;
+    while (bytes >= 999.5 && unit < 6) {
+        bytes /= 1000;
+        unit++;
+    }
+    snprintf(text, 32, unit ? "%.3g %s" : "%.0f %s", bytes, units[unit]);
+    return text;
+}
+
+/* A number of operations as people say it. */
+static const char *flops_text(double flops, char text[32])
+{
+    static const char *const units[] = {"", "k", "M", "G", "T", "P"};
+    int unit = 0;
+    while (flops >= 999.5 && unit < 5) {
+        flops /= 1000;
+        unit++;
+    }
+    snprintf(text, 32, unit ? "%.3g %s" : "%.0f%s", flops, units[unit]);
+    return text;
+}
+
+int print_weight_counts(const trf_config *config, int32_t parameters, int json)
+{
+    trf_weight_counts n;
+    trf_error err;
+    size_t i;
+    int first = 1;
+    if (trf_count_weights(config, &n, &err)) return refused("model", &err);
+    {
+        const struct {
+            const char *name;
+            int64_t weights;
+        } part[] = {{"source embedding", n.source_embedding},
+                    {"target embedding", n.target_embedding},
+                    {"learned positions", n.positions},
+                    {"encoder self-attention", n.encoder_attention},
+                    {"encoder feed-forward", n.encoder_feed_forward},
+                    {"encoder norms", n.encoder_norms},
+                    {"decoder self-attention", n.decoder_attention},
+                    {"decoder cross-attention", n.cross_attention},
+                    {"decoder feed-forward", n.decoder_feed_forward},
+                    {"decoder norms", n.decoder_norms},
+                    {config->head ? "head" : "output projection", n.generator}};
+        if (json) printf(",\"weights\":%lld,\"parts\":{", (long long)n.total);
+        else if (parameters)
+            printf("weights: %lld in %d parameters\n", (long long)n.total, (int)parameters);
+        else printf("weights: %lld\n", (long long)n.total);
+        for (i = 0; i < sizeof part / sizeof *part; i++) {
+            if (!part[i].weights) continue;
+            if (json)
+                printf("%s\"%s\":%lld", first ? "" : ",", part[i].name, (long long)part[i].weights);
+            else
+                printf("  %-24s %13lld  %5.1f %%\n", part[i].name, (long long)part[i].weights,
+                       100.0 * (double)part[i].weights / (double)n.total);
+            first = 0;
+        }
+    }
+    if (json) putchar('}');
+    return DONE;
+}
+
+static void print_bytes(const char *name, const char *key, const char *what, double bytes, int json,
+                        int *first)
+{
+    char text[32];
+    if (json) printf("%s\"%s\":%.0f", *first ? "" : ",", key, bytes);
+    else printf("  %-24s %13s  %s\n", name, bytes_text(bytes, text), what);
+    *first = 0;
+}
+
+/* That the library takes the options of training and searching. */
+int check_running(const struct settings *s)
+{
+    trf_train_options training = s->training;
+    trf_error err;
+    training.source_tokens = training.target_tokens = training.sequences = training.longest = 2;
+    if (s->corpus.batch_tokens > MOST_TOKENS) {
+        say("--batch-tokens must be between 1 and %d, got %d", MOST_TOKENS,
+            (int)s->corpus.batch_tokens);
+        return USAGE;
+    }
+    if (trf_train_check(&training, NULL, &err)) return refused("trainer", &err);
+    return trf_search_check(&s->search, &err) ? refused("search", &err) : DONE;
+}
+
+/* Memory as the library plans it; the file without its vocabularies and names. */
+static int print_memory(struct settings *s, int64_t weights, int json)
+{
+    trf_config *c = &s->config;
+    trf_train_options *o = &s->training;
+    int32_t longest =
+        (s->source_length > s->target_length ? s->source_length : s->target_length) + 1;
+    int32_t tokens = s->corpus.batch_tokens > longest ? s->corpus.batch_tokens : longest;
+    int32_t beginning = c->kind == TRF_DECODER_ONLY ? s->target_length : s->source_length;
+    double model = (double)trf_model_memory(c), training, translating;
+    char what[160];
+    int first = 1;
+    o->source_tokens = o->target_tokens = tokens;
+    o->sequences = s->corpus.batch_sentences < tokens ? s->corpus.batch_sentences : tokens;
+    o->longest = longest;
+    training = (double)trf_trainer_memory(c, o);
+    translating = (double)trf_translator_memory(c, &s->search, s->batch, beginning);
+    printf(json ? ",\"bytes\":{" : "memory and files:\n");
+    print_bytes("model", "model", "the weights, in rows of whole registers", model, json, &first);
+    snprintf(what, sizeof what,
+             "the model, gradients, moments, batches of at most %d tokens a side", (int)tokens);
+    if (training > 0) print_bytes("training", "training", what, model + training, json, &first);
+    snprintf(what, sizeof what,
+             "the model and its search: beam %d, %d sentence%s of %d token%s at a time",
+             (int)s->search.beam, (int)s->batch, plural(s->batch), (int)beginning,
+             plural(beginning));
+    if (translating > 0)
+        print_bytes("translating", "translating", what, model + translating, json, &first);
+    print_bytes("model file", "file", "weights of 32 bits; vocabularies come on top",
+                4.0 * (double)weights, json, &first);
+    print_bytes("  of 16 bits", "file_of_16_bits", "trf average --weights bf16",
+                2.0 * (double)weights, json, &first);
+    print_bytes("checkpoint", "checkpoint", "weights and two moments", 12.0 * (double)weights, json,
+                &first);
+    if (json) putchar('}');
+    return DONE;
+}
+
+static void print_flops_part(const char *name, double flops, int64_t tokens, const char *side,
+                             int json, int *first)
+{
+    char all[32], each[32];
+    if (flops <= 0) return;
+    if (json) printf("%s\"%s\":%.17g", *first ? "" : ",", name, flops);
+    else if (tokens > 1)
+        printf("  %-24s %10s  %10s a %s row\n", name, flops_text(flops, all),
+               flops_text(flops / (double)tokens, each), side);
+    else printf("  %-24s %10s\n", name, flops_text(flops, all));
+    *first = 0;
+}
+
+static int print_flops(const struct settings *s, int json)
+{
+    const trf_config *c = &s->config;
+    int64_t source = c->kind == TRF_DECODER_ONLY ? 0 : s->source_length + c->source_eos;
+    int64_t target = c->kind == TRF_ENCODER_ONLY ? 0 : s->target_length + c->target_eos;
+    const char *side = target ? "target" : "source";
+    trf_flop_counts n;
+    trf_error err;
+    char text[32];
+    int first = 1;
+    if (trf_count_flops(c, source, target, &n, &err)) return refused("operations", &err);
+    if (json)
+        printf(",\"flops\":{\"source_rows\":%lld,\"target_rows\":%lld,\"total\":%.17g,\"parts\":{",
+               (long long)source, (long long)target, n.total);
+    else {
+        printf("FLOPs of one forward pass over ");
+        if (source) printf("%lld source row%s", (long long)source, plural(source));
+        if (target)
+            printf("%s%lld target row%s", source ? " and " : "", (long long)target, plural(target));
+        printf(": %s (of matrix products; a multiplication and an addition are two;\n"
+               "a training step takes three times as many)\n",
+               flops_text(n.total, text));
+    }
+    print_flops_part("encoder projections", n.encoder_projections, source, "source", json, &first);
+    print_flops_part("encoder attention", n.encoder_attention, source, "source", json, &first);
+    print_flops_part("encoder feed-forward", n.encoder_feed_forward, source, "source", json,
+                     &first);
+    print_flops_part("decoder projections", n.decoder_projections, target, "target", json, &first);
+    print_flops_part("decoder attention", n.decoder_attention, target, "target", json, &first);
+    print_flops_part("cross projections", n.cross_projections, target, "target", json, &first);
+    print_flops_part("cross attention", n.cross_attention, target, "target", json, &first);
+    print_flops_part("decoder feed-forward", n.decoder_feed_forward, target, "target", json,
+                     &first);
+    print_flops_part(c->head ? "head" : "output projection", n.generator,
+                     target                                                  ? target
+                     : c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST ? 1
+                                                                             : source,
+                     side, json, &first);
+    if (json) printf("}}");
+    return DONE;
+}
+
+/* What a file and a configuration alone have in common; the trace if it is asked for. */
+int print_amounts(struct settings *s)
+{
+    trf_weight_counts n;
+    trf_error err;
+    if (settle_lengths(s)) return USAGE;
+    if (trf_count_weights(&s->config, &n, &err)) return refused("model", &err);
+    if (print_memory(s, n.total, s->json) || print_flops(s, s->json)) return FAILED;
+    if (s->trace) print_trace(s);
+    return DONE;
+}

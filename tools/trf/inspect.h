@@ -1,0 +1,29 @@
+// trf inspect: what its files share.
+//
+//   inspect.c        the command; what is in a file
+//   architecture.c   no file, but options of a model
+//   published.c      published models
+//   amounts.c        settings, weights, memory and operations of a configuration
+//   trace.c          the shapes that each step leaves
+
+#ifndef TRF_INSPECT_H
+#define TRF_INSPECT_H
+
+#include "trf.h"
+
+int inspect_options(struct settings *s);
+
+void set_published(struct settings *s);         /* what --shape says */
+void print_published(const struct settings *s, int64_t ours);
+
+/* What s->config says; options in a member of the settings. */
+void print_model(const struct settings *s);
+void print_settings(const struct settings *s, const char *title, size_t member, size_t bytes);
+int check_running(const struct settings *s);        /* options of training and searching, for memory */
+int settle_lengths(struct settings *s);             /* of the sequences that are counted */
+int print_weight_counts(const trf_config *config, int32_t parameters, int json);    /* parameters 0: not known */
+int print_amounts(struct settings *s);              /* memory, operations, and the trace of s->config */
+
+void print_trace(const struct settings *s);
+
+#endif

@@ -1,0 +1,186 @@
+// trf inspect: the shapes that each step of a model leaves, and the weights that it reads.
+
+#include "inspect.h"
+
+struct trace {
+    const trf_config *config;
+    int json, first;
+    const char *stack; /* "encoder" and so on, in the objects of JSON */
+    int32_t layers;    /* how often a step happens */
+    int inside;        /* 1: it is one of a layer */
+    int decoder;       /* 1: what follows belongs to the decoder */
+};
+
+/* One step. Extents that are 0 are not there; weights "": it reads none. */
+static void step(struct trace *t, const char *what, int64_t a, int64_t b, int64_t c,
+                 const char *weights)
+{
+    const int64_t extent[3] = {a, b, c};
+    char shape[96];
+    size_t used = 0;
+    int i;
+    for (i = 0; i < 3; i++)
+        if (extent[i])
+            used += (size_t)snprintf(shape + used, sizeof shape - used, "%s%lld",
+                                     used ? t->json ? "," : ", " : "", (long long)extent[i]);
+    if (!t->json) {
+        printf("  %s%-*s (%s)", t->inside ? "  " : "", t->inside ? 38 : 40, what, shape);
+        if (*weights) printf("%*s%s", used < 18 ? (int)(18 - used) : 1, "", weights);
+        putchar('\n');
+        return;
+    }
+    printf("%s{\"stack\":\"%s\",\"layers\":%d,\"step\":\"%s\",\"shape\":[%s]", t->first ? "" : ",",
+           t->stack, (int)t->layers, what, shape);
+    if (*weights) printf(",\"weights\":\"%s\"", weights);
+    putchar('}');
+    t->first = 0;
+}
+
+/* Attention of n queries to m keys; cross: these come from the encoder. */
+static void trace_attention(struct trace *t, int64_t n, int64_t m, int cross)
+{
+    const trf_config *c = t->config;
+    const char *name = cross ? "multihead_attn" : "self_attn";
+    long long d = c->d_model, heads = c->n_heads, each = d / heads;
+    char weights[160], scores[64];
+    snprintf(weights, sizeof weights, "%s.in_proj_weight (%lld, %lld) and bias", name, 3 * d, d);
+    if (cross) {
+        step(t, "cross-attention: queries", n, d, 0, weights);
+        step(t, "keys and values of the encoder", 2, m, d, "the same matrix");
+    } else step(t, "self-attention: queries, keys, values", 3, n, d, weights);
+    step(t, "queries cut into heads", heads, n, each, "");
+    snprintf(scores, sizeof scores, "q k^T / sqrt(%lld), softmax%s", each,
+             t->decoder && !cross ? ", causal" : "");
+    step(t, scores, heads, n, m, "");
+    step(t, "times values", heads, n, each, "");
+    snprintf(weights, sizeof weights, "%s.out_proj.weight (%lld, %lld) and bias", name, d, d);
+    step(t, "heads joined and projected", n, d, 0, weights);
+}
+
+/* The norm of a sublayer, before it or behind the sum. */
+static void trace_norm(struct trace *t, int64_t n, int number, int before)
+{
+    const trf_config *c = t->config;
+    char weights[64];
+    snprintf(weights, sizeof weights, "norm%d.weight (%d) and bias", number, (int)c->d_model);
+    if (before) {
+        if (c->norm_place == TRF_PRE_NORM) step(t, "norm", n, c->d_model, 0, weights);
+    } else if (c->norm_place == TRF_PRE_NORM) step(t, "plus what came in", n, c->d_model, 0, "");
+    else step(t, "norm of the sum with what came in", n, c->d_model, 0, weights);
+}
+
+static void trace_layer(struct trace *t, int64_t n, int64_t memory)
+{
+    static const char *const activations[] = {"ReLU", "GELU", "SiLU"};
+    const trf_config *c = t->config;
+    int number = 1;
+    char weights[96], inner[64];
+    trace_norm(t, n, number, 1);
+    trace_attention(t, n, n, 0);
+    trace_norm(t, n, number++, 0);
+    if (memory) {
+        trace_norm(t, n, number, 1);
+        trace_attention(t, n, memory, 1);
+        trace_norm(t, n, number++, 0);
+    }
+    trace_norm(t, n, number, 1);
+    snprintf(weights, sizeof weights, "linear1.weight (%d, %d) and bias", (int)c->d_ff,
+             (int)c->d_model);
+    snprintf(inner, sizeof inner, "feed-forward, inside, %s", activations[c->activation]);
+    step(t, inner, n, c->d_ff, 0, weights);
+    snprintf(weights, sizeof weights, "linear2.weight (%d, %d) and bias", (int)c->d_model,
+             (int)c->d_ff);
+    step(t, "feed-forward, out", n, c->d_model, 0, weights);
+    trace_norm(t, n, number, 0);
+}
+
+static void trace_embedding(struct trace *t, int64_t n)
+{
+    const trf_config *c = t->config;
+    static const char *const positions[] = {"sines and cosines", "sines, then cosines",
+                                            "sines, then cosines", "", ""};
+    const char *matrix =
+        t->decoder && c->tying != TRF_TIED_ALL && c->tying != TRF_TIED_EMBEDDINGS ? "tgt" : "src";
+    char weights[192], scaled[32] = "";
+    int32_t vocab = t->decoder ? c->target_vocab : c->source_vocab;
+    if (c->scale_embeddings) snprintf(scaled, sizeof scaled, ", times sqrt(%d)", (int)c->d_model);
+    snprintf(weights, sizeof weights, "%s_embed.weight (%d, %d)%s", matrix, (int)vocab,
+             (int)c->d_model, scaled);
+    step(t, "ids", n, 0, 0, "");
+    step(t, "embedding", n, c->d_model, 0, weights);
+    if (c->positions == TRF_POSITIONS_NONE) return;
+    if (c->positions == TRF_POSITIONS_LEARNED)
+        snprintf(weights, sizeof weights, "%s_positions.weight (%d, %d)",
+                 t->decoder ? "tgt" : "src", (int)(c->max_length + c->position_offset),
+                 (int)c->d_model);
+    else snprintf(weights, sizeof weights, "%s, computed", positions[c->positions]);
+    step(t, "plus positions", n, c->d_model, 0, weights);
+}
+
+static void trace_stack(struct trace *t, int decoder, int64_t n, int64_t memory)
+{
+    const trf_config *c = t->config;
+    int32_t layers = decoder ? c->decoder_layers : c->encoder_layers;
+    const char *name = decoder ? "decoder" : "encoder";
+    char weights[64];
+    t->decoder = decoder;
+    t->stack = name;
+    t->layers = 1;
+    if (!t->json) printf("%s:\n", name);
+    trace_embedding(t, n);
+    t->layers = layers;
+    t->inside = 1;
+    if (!t->json && layers == 1) printf("  layer 0 (%s.layers.0.):\n", name);
+    else if (!t->json)
+        printf("  layers 0 to %d (%s.layers.0. and so on), each:\n", (int)layers - 1, name);
+    trace_layer(t, n, memory);
+    t->layers = 1;
+    t->inside = 0;
+    if (c->final_norm != TRF_FINAL_NORM_BOTH &&
+        c->final_norm != (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER))
+        return;
+    snprintf(weights, sizeof weights, "%s.norm.weight (%d) and bias", name, (int)c->d_model);
+    step(t, "final norm", n, c->d_model, 0, weights);
+}
+
+static void trace_end(struct trace *t, int64_t n)
+{
+    const trf_config *c = t->config;
+    static const char *const matrices[] = {"generator.weight", "tgt_embed.weight",
+                                           "src_embed.weight", "generator.weight"};
+    int labels = c->head && c->head != TRF_HEAD_MASKED;
+    int32_t logits = c->kind != TRF_ENCODER_ONLY ? c->target_vocab
+                     : labels                    ? c->n_labels
+                                                 : c->source_vocab;
+    const char *matrix = c->kind != TRF_ENCODER_ONLY ? matrices[c->tying]
+                         : labels                    ? "head.weight"
+                                                     : "src_embed.weight";
+    char weights[96];
+    t->stack = "end";
+    if (c->kind == TRF_ENCODER_ONLY && !c->head) return;
+    if (!t->json) puts("end:");
+    if (c->head == TRF_HEAD_MEAN) step(t, "mean of the rows", 1, c->d_model, 0, "");
+    if (c->head == TRF_HEAD_FIRST) step(t, "the first row", 1, c->d_model, 0, "");
+    if (c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST) n = 1;
+    snprintf(weights, sizeof weights, "%s (%d, %d)%s", matrix, (int)logits, (int)c->d_model,
+             c->generator_bias || c->head ? " and bias" : "");
+    step(t, "logits", n, logits, 0, weights);
+    step(t, "softmax: probabilities", n, logits, 0, "");
+}
+
+void print_trace(const struct settings *s)
+{
+    const trf_config *c = &s->config;
+    int64_t source = c->kind == TRF_DECODER_ONLY ? 0 : s->source_length + c->source_eos;
+    int64_t target = c->kind == TRF_ENCODER_ONLY ? 0 : s->target_length + c->target_eos;
+    struct trace t;
+    memset(&t, 0, sizeof t);
+    t.config = c;
+    t.json = s->json;
+    t.first = 1;
+    printf(s->json ? ",\"trace\":[" : "shapes that each step leaves:\n");
+    if (source) trace_stack(&t, 0, source, 0);
+    if (target) trace_stack(&t, 1, target, source);
+    trace_end(&t, target ? target : source);
+    if (s->json) putchar(']');
+}
