@@ -130,10 +130,11 @@ check-defaults: $(BUILD)/trf $(BUILD)/tasks
 	sh tools/data/check_defaults.sh $(BUILD) $(DATA)
 
 $(BUILD)/test_picture: tools/trf/picture.h
-$(BUILD)/test_metrics: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h
+METRICS  = $(wildcard tools/metrics/*.[ch])
+$(BUILD)/test_metrics: $(METRICS)
 $(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/trf.h
-$(BUILD)/test_options: tools/trf/options.c tools/trf/trf.h tools/trf/metrics.h
-$(BUILD)/studies/beams: tools/trf/metrics.c tools/trf/metrics.h tools/trf/lower.h tools/data/grammar.h
+$(BUILD)/test_options: tools/trf/options.c tools/trf/trf.h tools/metrics/metrics.h
+$(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
@@ -179,11 +180,11 @@ $(BUILD)/%: examples/%.c $(HEADERS)
 
 # With libsentencepiece trf learns subwords. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS
 # library is, and so is OpenBLAS where it cannot be loaded.
-TRF      = $(wildcard tools/trf/*.c)
+TRF      = $(wildcard tools/trf/*.c) tools/metrics/metrics.c
 LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS)) \
            $(filter Darwin,$(shell uname))
 TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(LDLIBS)) -ldl)
-$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/spm.o) $(wildcard tools/trf/*.h) transformer.h $(BUILD)/flags
+$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/spm.o) $(wildcard tools/trf/*.h) $(METRICS) transformer.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
 	$(COMPILE) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/spm.o) $(TRF) -o $@ \
 	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(TRFLINK)

@@ -24,7 +24,7 @@ static void *tested_calloc(size_t n, size_t bytes)
 }
 #define realloc tested_realloc
 #define calloc tested_calloc
-#include "../tools/trf/metrics.c"
+#include "../tools/metrics/metrics.c"
 #undef realloc
 #undef calloc
 
@@ -71,7 +71,7 @@ static void write_words(struct metrics *m, const char *line, char *to)
     assert_int_equal(add_line(m, line), METRICS_OK);
     s = text_at(&m->characters, 0, &n);
     if (m->options.tokens == METRICS_13A) {
-        assert_int_equal(tokenize_13a(m, s, n), METRICS_OK);
+        assert_int_equal(tokenize_13a(m->scratch, s, n), METRICS_OK);
         s = m->scratch[0].at;
         n = m->scratch[0].n;
     }

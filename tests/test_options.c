@@ -6,7 +6,7 @@
 #endif
 #define TRF_IMPLEMENTATION
 #include "../tools/trf/options.c"
-#include "../tools/trf/metrics.h"
+#include "../tools/metrics/metrics.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

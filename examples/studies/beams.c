@@ -11,7 +11,7 @@
    greedy search. Gains are differences of one model. */
 #include "study.h"
 #include "tools/data/grammar.h"
-#include "../../tools/trf/metrics.c"
+#include "../../tools/metrics/metrics.c"
 
 enum { PAIRS = 6000, TESTS = 200, BEAMS = 5, SCORES = 3, SUM = 0, MEAN = 1, PAPER = 2 };
 enum { STAGES = 2, MOST = 100 };

@@ -3,7 +3,7 @@
     python3 tools/parity/metrics.py compare build/trf HYPOTHESES REFERENCES...
     python3 tools/parity/metrics.py hostile build/test_metrics [N]
     python3 tools/parity/metrics.py golden >tests/golden/metrics.h
-    python3 tools/parity/metrics.py lower >tools/trf/lower.h
+    python3 tools/parity/metrics.py lower >tools/metrics/lower.h
 
 compare: all figures of files of lines, theirs and ours, for each tokenizer, as written and in lower case.
 hostile: N random pairs (2,000) of odd characters, broken UTF-8 and odd blanks: the words of BLEU, and all figures

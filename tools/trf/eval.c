@@ -4,7 +4,7 @@
 // line of text is sacreBLEU's, so that results can be quoted as its are.
 
 #include "trf.h"
-#include "metrics.h"
+#include "tools/metrics/metrics.h"
 
 #include <math.h>
 

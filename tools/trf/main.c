@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: MIT
 //
 // Build (from the root of the repository), without and with learning of subwords (libsentencepiece-dev):
-//     cc -O2 -march=native -I. tools/trf/*.c -o build/trf -lm
+//     cc -O2 -march=native -I. tools/trf/*.c tools/metrics/metrics.c -o build/trf -lm
 //     c++ -O2 -c tools/trf/spm.cc -o build/spm.o
-//     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c build/spm.o -o build/trf
-//         -lsentencepiece_train -lsentencepiece -lstdc++ -lm                 (one line with the last)
+//     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c tools/metrics/metrics.c build/spm.o
+//         -o build/trf -lsentencepiece_train -lsentencepiece -lstdc++ -lm    (one line with the last)
 // Run:
 //     build/trf --help
 //

@@ -2,7 +2,7 @@
 
 #include "measure.h"
 #include "objective.h"
-#include "metrics.h"
+#include "tools/metrics/metrics.h"
 
 static const char *const metric_names[] = {"auto", "loss", "bleu", "chrf", "exact", "wer", "cer", "accuracy",
                                            "f1"};

@@ -13,7 +13,7 @@
 #define TRF_REPORT_H
 
 #include "trf.h"
-#include "metrics.h"
+#include "tools/metrics/metrics.h"
 
 // -----------------------------------------------------------------------------------------------
 // Text (report_text.c)

@@ -36,7 +36,6 @@
 //   attention.c     trf attention, and the attention of one pair
 //   unknown.c       words that a model does not know, in sources and answers
 //   compose.c       Unicode's composition
-//   metrics.c       BLEU, chrF, error rates: a library of its own
 //   labels.c        labels, and the words that they belong to
 //   models.c        devices, models, what the library refuses
 //   tokens.c        token ids of texts, texts of token ids
@@ -46,6 +45,8 @@
 //   options.c       the table of all options, help, parsing
 //   openblas.c      OpenBLAS, loaded when a product asks for it
 //   text.c          messages, and text in general
+//
+// Figures that compare lines (BLEU, chrF, error rates) are a library of its own: tools/metrics.
 
 #ifndef TRF_TOOL_H
 #define TRF_TOOL_H

@@ -5,7 +5,7 @@
 
 #include "validate.h"
 #include "measure.h"
-#include "metrics.h"
+#include "tools/metrics/metrics.h"
 #include "signals.h"
 
 #include <math.h>
