@@ -270,7 +270,7 @@ static const struct tested table[] = {
     OPTION(CLASSIFY, FLAG, "scores", scores),
     OPTION(CLASSIFY, FLAG, "json", json),
     OPTION(TAG, FLAG, "json", json),
-    OPTION(CLASSIFY, LONG_COUNT, "n-best", labels_told),
+    OPTION(CLASSIFY, LONG_COUNT, "n-best", labels_shown),
 
     OF(TRANSLATE, "search-rule", search_rule, int32_t, {"paper", TRF_SEARCH_PAPER}, {"fairseq", TRF_SEARCH_FAIRSEQ},
        {"ctranslate2", TRF_SEARCH_CTRANSLATE2}, {"marian", TRF_SEARCH_MARIAN}, {"raw", TRF_SEARCH_RAW},

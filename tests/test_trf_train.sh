@@ -272,10 +272,10 @@ for option in norm-place generator-bias schedule attention-dropout activation-dr
     value=$(sed -n "1s/.*\"$option\":\"\([^\"]*\)\".*/\1/p" decided.json)
     check "the help's default of --$option, '$value', is what the recipe decides" eval \
         '[ -n "$value" ] &&
-        "$trf" train --help | tr "\n" " " | tr -s " " | sed "s/.* --$option //; s/ --[a-z].*//" | grep -q "(default $value, of"'
+        "$trf" train --help | tr "\n" " " | tr -s " " | sed "s/.* --$option //; s/ --[a-z].*//" | grep -q "(default $value with"'
 done
 check "and what a preset decides" eval \
-    '"$trf" train --help | tr "\n" " " | tr -s " " | grep -q "of --recipe auto; pytorch: post-norm; paper: post-norm"'
+    '"$trf" train --help | tr "\n" " " | tr -s " " | grep -q "with --recipe auto; pytorch: post-norm; paper: post-norm"'
 awk \
     'BEGIN { for (i = 0; i < 90000; i++) printf "%d %d %d %d %d\t%d %d %d %d %d\n", i % 7, i % 11, i % 13, i % 17, i % 19, i % 19, i % 17, i % 13, i % 11, i % 7 }' \
     >symbols.tsv

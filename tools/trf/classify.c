@@ -109,7 +109,7 @@ static int write_attention(struct labelling *t, int32_t sequence)
 /* The labels of a text, the most probable first. */
 static int write_label(struct labelling *t, trf_real *p, int64_t number, const char *text, int32_t sequence)
 {
-    int32_t n = t->labels.n, most = t->s->labels_told < n ? (int32_t)t->s->labels_told : n, k;
+    int32_t n = t->labels.n, most = t->s->labels_shown < n ? (int32_t)t->s->labels_shown : n, k;
     if (!t->s->json) {
         int32_t best = best_of(p, n);
         if (t->s->scores) fprintf(t->out, "%.6f\t", (double)p[best]);
@@ -251,7 +251,7 @@ int command_classify(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     t.tags = !strcmp(program, "trf tag");
-    if (!s->json && is_given(s, AT(labels_told))) { say("--n-best is for --json"); return USAGE; }
+    if (!s->json && is_given(s, AT(labels_shown))) { say("--n-best is for --json"); return USAGE; }
     if (s->attention && !s->json) { say("--attention is for --json"); return USAGE; }
     if (s->attention && s->split) {
         say("--attention is of a whole line, and --split labels a line in parts");

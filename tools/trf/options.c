@@ -13,7 +13,10 @@
 // -----------------------------------------------------------------------------------------------
 
 /* One seed for everything that is random. */
-static void then_seed(struct settings *s) { s->config.seed = s->training.seed = s->corpus.seed = s->seed; }
+static void then_seed(struct settings *s)
+{
+    s->config.seed = s->training.seed = s->corpus.seed = s->seed;
+}
 
 void set_defaults(struct settings *s)
 {
@@ -22,7 +25,8 @@ void set_defaults(struct settings *s)
     s->training = trf_train_defaults();
     s->corpus = trf_corpus_defaults();
     s->search = trf_search_defaults();
-    s->config.hooks.log = s->training.hooks.log = s->corpus.hooks.log = s->search.hooks.log = log_warning;
+    s->config.hooks.log = s->training.hooks.log = s->corpus.hooks.log = s->search.hooks.log =
+        log_warning;
     s->noise = trf_noise_defaults();
     s->sampling = trf_sampling_defaults();
     s->min_count = 1;
@@ -38,7 +42,7 @@ void set_defaults(struct settings *s)
     s->subword_alpha = 0.1;
     s->chunk = s->config.max_length - 1;
     s->count = 1;
-    s->labels_told = INT64_MAX;
+    s->labels_shown = INT64_MAX;
     s->batch = 32;
     s->lines = 200;
     s->labels = 2;
@@ -52,14 +56,16 @@ void set_defaults(struct settings *s)
     s->plot_length = 8;
 }
 
-/* What an option does beyond writing its field. Rows are applied in the order of the table, whatever the
-   order on the command line: presets first, then single fields. */
+/* What an option does beyond writing its field. Rows are applied in the order of the table,
+   whatever the order on the command line: presets first, then single fields. */
 
 static void then_size(struct settings *s)
 {
     trf_config size;
     if (s->size == SIZE_AUTO) return;
-    size = s->size == SIZE_BASE ? trf_config_base() : s->size == SIZE_BIG ? trf_config_big() : trf_config_tiny();
+    size = s->size == SIZE_BASE  ? trf_config_base()
+           : s->size == SIZE_BIG ? trf_config_big()
+                                 : trf_config_tiny();
     if (s->size == SIZE_SMALL) {
         size.encoder_layers = size.decoder_layers = 3;
         size.d_model = 256;
@@ -97,7 +103,10 @@ static void then_recipe(struct settings *s)
 }
 
 static void then_tokens(struct settings *s) { s->source_tokens = s->target_tokens = s->tokens; }
-static void then_vocab_size(struct settings *s) { s->source_vocab_size = s->target_vocab_size = s->vocab_size; }
+static void then_vocab_size(struct settings *s)
+{
+    s->source_vocab_size = s->target_vocab_size = s->vocab_size;
+}
 
 static void then_sentencepiece(struct settings *s)
 {
@@ -105,16 +114,19 @@ static void then_sentencepiece(struct settings *s)
 }
 
 static void then_dropout(struct settings *s) { trf_train_set_dropout(&s->training, s->dropout); }
-static void then_rule(struct settings *s) { trf_search_set_rule(&s->search, (trf_search_rule)s->search_rule); }
+static void then_rule(struct settings *s)
+{
+    trf_search_set_rule(&s->search, (trf_search_rule)s->search_rule);
+}
 
 static void then_device(struct settings *s) { s->config.device = s->device; }
 
 // -----------------------------------------------------------------------------------------------
 // >>options        the table: each option once
 //
-// From one row come the parsing, the help text with its default, the list of a checkpoint's
-// settings, and the check that a resumed run is asked for the model it has. Options that are
-// fields of the library's structs carry the fields' names.
+// A row gives the parsing, the help text with its default, the option's line in a checkpoint's
+// settings, and the check that a resumed training asks for the model that it has. An option that
+// sets a field of the library's structs has the field's name.
 // -----------------------------------------------------------------------------------------------
 
 #define NO_YES "no|yes"
@@ -126,505 +138,634 @@ static void then_device(struct settings *s) { s->config.device = s->device; }
 #define OBJECTIVES "translate|causal|classify|tag|mask|span"
 #define RULES "paper|fairseq|ctranslate2|marian|raw|hugging-face"
 
-#define SHAPES "none|paper-base|paper-big|gpt2|gpt2-medium|gpt2-large|gpt2-xl|bert-base|bert-large|t5-small|t5-base|" \
-    "t5-large|opus-mt"
+#define SHAPES \
+    "none|paper-base|paper-big|gpt2|gpt2-medium|gpt2-large|gpt2-xl|bert-base|bert-large|" \
+    "t5-small|t5-base|t5-large|opus-mt"
 
 const struct row rows[] = {
-    {INSPECT, HEADING, "A model without a file (options of trf train, and these)", 0, NULL, NULL, NULL},
+    {INSPECT, HEADING, "A model without a file (with the model options of trf train)", 0, NULL,
+     NULL, NULL},
     {INSPECT, CHOICE, "shape", AT(shape), SHAPES,
-     "the numbers of a published model, its count of weights beside the one here, and what of it cannot be built here; "
-     "other options change it", NULL},
-    {INSPECT, COUNT, "labels", AT(labels), "N", "with --objective classify and tag: how many labels", NULL},
+     "start from the sizes of a published model; other options change them. Also shows its "
+     "published number of weights and the parts that trf cannot build", NULL},
+    {INSPECT, COUNT, "labels", AT(labels), "N",
+     "number of labels, with --objective classify or tag", NULL},
     {INSPECT, COUNT, "source-length", AT(source_length), "N",
-     "tokens of the source, for FLOPs and shapes, or as many as the model takes", NULL},
-    {INSPECT, COUNT, "target-length", AT(target_length), "N", "and of the target", NULL},
-    {INSPECT, FLAG, "trace", AT(trace), NULL, "the shape that each step of a pass leaves, of a model in a file too", NULL},
+     "source tokens for operations and shapes; fewer if the model takes fewer", NULL},
+    {INSPECT, COUNT, "target-length", AT(target_length), "N",
+     "target tokens for operations and shapes", NULL},
+    {INSPECT, FLAG, "trace", AT(trace), NULL,
+     "also show the shape that each step of a forward pass produces; works with a model file too",
+     NULL},
     {RUN | ATTENTION, HEADING, "Data", 0, NULL, NULL, NULL},
     {TRAIN | INSPECT, CHOICE, "objective", AT(objective), OBJECTIVES,
-     "what is learned. translate: the other line of each pair; causal: a text, token by token (a language model); "
-     "classify: a label for a text (the target); tag: a label for each word (as many in the target); mask: hidden "
+     "what the model learns. translate: the target line of each pair; causal: the next token of a "
+     "text (a language model); classify: a label for each text (the targets are the labels); tag: "
+     "a label for each word (a target has as many labels as its source has words); mask: hidden "
      "tokens of a text (as BERT); span: missing spans of a text (as T5)", NULL},
     {TRAIN | SCORE, TEXT, "source", AT(source), "FILE",
-     "source side, a sentence a line; '-' is standard input", NULL},
-    {TRAIN | SCORE, TEXT, "target", AT(target), "FILE", "target side: line n belongs to line n of the source", NULL},
-    {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE", "both sides in one file instead: source, one tab, target", NULL},
+     "source sentences, one per line; '-': standard input", NULL},
+    {TRAIN | SCORE, TEXT, "target", AT(target), "FILE",
+     "target sentences; line n belongs to line n of the source", NULL},
+    {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE",
+     "both sides in one file: source, tab, target", NULL},
     {TRAIN, TEXT, "columns", AT(columns), "S,T",
-     "of a TSV with more columns (and of --valid-tsv), which are source and target, from 1; without it there are "
-     "exactly two. Quotation marks are part of the text", NULL},
+     "which columns of --tsv and --valid-tsv are source and target, counted from 1. Without it, "
+     "each line must have exactly two columns. Quotation marks are part of the text", NULL},
     {SCORE | REPORT, TEXT, "columns", AT(columns), "S,T",
-     "of a TSV with more columns, which are source and target, from 1; without it there are exactly two. Quotation "
-     "marks are part of the text", NULL},
-    {TRAIN, TEXT, "text", AT(text), "FILE", "for causal, mask and span: the text, and nothing else", NULL},
+     "which columns of a TSV file are source and target, counted from 1. Without it, each line "
+     "must have exactly two columns. Quotation marks are part of the text", NULL},
+    {TRAIN, TEXT, "text", AT(text), "FILE", "the training text, for causal, mask and span", NULL},
     {TRAIN, CHOICE, "documents", AT(documents), "lines|file",
-     "every line is a document, or the whole file is one, in which a line end is a token (of characters, and of "
-     "subwords that are learned here; words have none)", NULL},
+     "what a document is. lines: each line; file: the whole file, where a line end is a token "
+     "(only with characters, or with subwords that are learned here)", NULL},
     {TRAIN, FLAG, "pack", AT(pack), NULL,
-     "documents follow one another in a chunk; without it each begins one", NULL},
+     "put several documents into one chunk; without it, each document starts a new chunk", NULL},
     {TRAIN | FROM_DATA, COUNT, "chunk", AT(chunk), "N",
-     "tokens of a chunk, into which documents are cut, at most: 2 to max-length - 1, and without it max-length - 1. "
-     "A model learns nothing about positions beyond its longest chunk", NULL},
-    {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE", "pairs for validation, never trained on: source", NULL},
-    {TRAIN, TEXT, "valid-target", AT(valid_target), "FILE", "and target", NULL},
-    {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "or both in one file", NULL},
-    {TRAIN, TEXT, "valid-text", AT(valid_text), "FILE", "or text alone", NULL},
+     "cut documents into chunks of at most N tokens, 2 to max-length - 1. A model learns nothing "
+     "about positions beyond its longest chunk. Without it: max-length - 1", NULL},
+    {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE",
+     "sources of the validation pairs, which are never trained on", NULL},
+    {TRAIN, TEXT, "valid-target", AT(valid_target), "FILE",
+     "targets of the validation pairs", NULL},
+    {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "validation pairs in one file", NULL},
+    {TRAIN, TEXT, "valid-text", AT(valid_text), "FILE", "validation text", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(valid_size), "N",
-     "without these, about so many pairs are held out of the training data, with all lines of their "
-     "source if these are up to four: about a twentieth, and 1,000 at most (with --documents file as many lines at "
-     "its end); 0: none", NULL},
+     "hold out about N training pairs for validation if there are no validation files; 0: none. "
+     "Up to four pairs with the same source are held out together. Without it: a twentieth of the "
+     "pairs, at most 1,000. With --documents file: the last N lines", NULL},
     {TRAIN, FLAG, "strict", AT(strict), NULL,
-     "a line that cannot be trained on ends the training; without it, it is left out and reported", NULL},
+     "stop at the first line that cannot be trained on; without it, such lines are left out and "
+     "reported", NULL},
     {TRAIN, FLAG, "keep-empty", AT(keep_empty), NULL,
-     "train on pairs with one empty side; without it they are left out and reported", NULL},
+     "train on pairs with one empty side; without it, they are left out and reported", NULL},
     {TRANSLATE | CLASSIFY | TAG, TEXT, "input", AT(input), "FILE",
-     "sentences, one a line (or the file's name without this option); without it, or '-': standard input", NULL},
+     "input sentences, one per line; the file name may also stand without --input. Without a "
+     "file, or with '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
-     "line n is what the answer to line n begins with (forced decoding), words that the model does not know as its "
-     "unknown token; an empty line leaves it free, and so does one that is not there", NULL},
+     "line n is the beginning of the translation of line n (forced decoding). Words that the "
+     "model does not know become its unknown token. An empty or missing line sets no beginning",
+     NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "output", AT(output), "FILE",
-     "results; without it, or '-': standard output", NULL},
+     "file for the results; without it, or with '-': standard output", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, FLAG, "overwrite", AT(overwrite), NULL,
-     "--output may replace a file that exists", NULL},
+     "let --output replace an existing file", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
-     "the model file (safetensors): the best so far from the first validation on", NULL},
+     "the model file to write (safetensors). From the first validation on, it holds the best "
+     "model so far", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE",
-     "the model file, made by trf train; or a checkpoint, which has the weights of its last update without the "
-     "average of --ema", NULL},
-    {REPORT, TEXT, "model", AT(model), "FILE", "the model file: its parts and its vocabulary, and its answers to --data", NULL},
+     "the model file, written by trf train. A checkpoint works too: it has the weights of the "
+     "last update, without the average of --ema", NULL},
+    {REPORT, TEXT, "model", AT(model), "FILE",
+     "the model file; the page shows its parts, its vocabulary, and its answers to --data", NULL},
     {REPORT, TEXT, "data", AT(data), "FILE",
-     "what --model answers, a line each: a source, one tab and a reference; for a model that gives labels a text, one tab "
-     "and its label, or the labels of its words; for a language model a text", NULL},
+     "test data for --model, one example per line: source, tab, reference. For a classifier: "
+     "text, tab, label; for a tagger: text, tab, the labels of its words; for a language model: "
+     "text", NULL},
     {REPORT, NUMBER, "lines", AT(lines), "N",
-     "show the N worst lines of --data; scores count all", NULL},
-    {REPORT, TEXT, "output", AT(output), "FILE", "the page; '-' is standard output", NULL},
+     "show the N worst lines of --data; the scores count all lines", NULL},
+    {REPORT, TEXT, "output", AT(output), "FILE", "the page to write; '-': standard output", NULL},
 
     {TRAIN | INSPECT, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
-     "what a token is: a word between blanks, a UTF-8 character, or a subword of raw text, learned here by "
-     "libsentencepiece (sentencepiece alone is unigram). auto: words where nearly all of them are seen several "
-     "times, else characters for single words, else subwords", then_tokens},
-    {TRAIN | FROM_DATA, CHOICE, "source-tokens", AT(source_tokens), TOKENS, "the same for the source alone", NULL},
-    {TRAIN | FROM_DATA, CHOICE, "target-tokens", AT(target_tokens), TOKENS, "and for the target", NULL},
+     "what a token is: a word between spaces, a UTF-8 character, or a subword of raw text, "
+     "learned here by libsentencepiece (sentencepiece means sentencepiece:unigram). auto: words "
+     "if nearly all words occur several times, else characters if the lines are single words, "
+     "else subwords", then_tokens},
+    {TRAIN | FROM_DATA, CHOICE, "source-tokens", AT(source_tokens), TOKENS,
+     "the same for the source only", NULL},
+    {TRAIN | FROM_DATA, CHOICE, "target-tokens", AT(target_tokens), TOKENS,
+     "the same for the target only", NULL},
     {TRAIN, TEXT, "sentencepiece", AT(sentencepiece), "FILE",
-     "subwords of this SentencePiece model, for both sides", then_sentencepiece},
-    {TRAIN, TEXT, "source-sentencepiece", AT(source_sentencepiece), "FILE", "for the source alone", NULL},
-    {TRAIN, TEXT, "target-sentencepiece", AT(target_sentencepiece), "FILE", "for the target", NULL},
+     "use the subwords of this SentencePiece model on both sides", then_sentencepiece},
+    {TRAIN, TEXT, "source-sentencepiece", AT(source_sentencepiece), "FILE",
+     "the same for the source only", NULL},
+    {TRAIN, TEXT, "target-sentencepiece", AT(target_sentencepiece), "FILE",
+     "the same for the target only", NULL},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "vocab-size", AT(vocab_size), "N",
-     "keep at most so many tokens a side, four special ones included, the most frequent first; of subwords: learn so "
-     "many, SentencePiece's three special ones included. Without it 32000, and for subwords what the text can bear, "
-     "8000 at most", then_vocab_size},
+     "largest vocabulary of a side; the most frequent tokens are kept. N includes four special "
+     "tokens. For subwords: how many to learn, SentencePiece's three special tokens included. "
+     "Without it: 32000; for subwords, as many as the text supports, at most 8000",
+     then_vocab_size},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "source-vocab-size", AT(source_vocab_size), "N",
-     "the same for the source alone", NULL},
-    {TRAIN | INSPECT | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N", "and for the target", NULL},
+     "the same for the source only", NULL},
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N",
+     "the same for the target only", NULL},
     {TRAIN, LONG_COUNT, "min-count", AT(min_count), "N",
-     "leave out tokens seen less often than this; of words and characters", NULL},
+     "leave out words and characters that occur fewer than N times", NULL},
     {TRAIN, CHOICE, "normalise", AT(normalise), "auto|identity|nfc|nfkc",
-     "how text is normalised before it is cut into the subwords that are learned here. identity: not at all; nfc: a "
-     "letter and its mark become one character (Unicode's NFC), a tab becomes a blank; nfkc: SentencePiece's "
-     "nmt_nfkc, which also rewrites characters (x\xC2\xB2 becomes x2). auto: nfc for a source, identity for a target; for "
-     "one vocabulary of both sides nfc if it leaves every target as it is, else identity", NULL},
+     "how to normalise text before it is cut into subwords that are learned here. identity: not "
+     "at all; nfc: a letter and its mark become one character (Unicode NFC), and a tab becomes a "
+     "space; nfkc: SentencePiece's nmt_nfkc, which also rewrites characters (x\xC2\xB2 becomes "
+     "x2). auto: nfc for the source, identity for the target; for one vocabulary of both sides, "
+     "nfc if it changes no target, else identity", NULL},
     {TRAIN, COUNT, "subword-samples", AT(subword_samples), "N",
-     "translate: subword regularisation (Kudo 2018): train on N copies of every pair, the first cut best, the others "
-     "cut into "
-     "subwords at random; a pass over the data is N times as long", NULL},
+     "subword regularisation (Kudo 2018), for translate: train on N copies of every pair. The "
+     "first copy has the best segmentation, the others have random ones. An epoch takes N times "
+     "as long", NULL},
     {TRAIN, REAL, "subword-alpha", AT(subword_alpha), "X",
-     "how random, 0 to 1: unigram samples from probabilities to the power X (0: all cuts alike), BPE leaves out a "
-     "share X of its merges (Provilkov et al. 2020)", NULL},
+     "randomness of the segmentations, 0 to 1. unigram: sample from probabilities to the power X "
+     "(0: all segmentations are equally likely); BPE: skip each merge with probability X "
+     "(Provilkov et al. 2020)", NULL},
     {TRAIN | INSPECT | FROM_DATA, SWITCH, "joint-vocabulary", AT(joint_vocabulary), NO_YES,
-     "one vocabulary for both sides; implied by --tying all and embeddings", NULL},
+     "use one vocabulary for both sides; --tying all and --tying embeddings imply it", NULL},
 
-    {TRAIN | INSPECT, HEADING, "Presets (single options win over them, wherever they stand)", 0, NULL, NULL, NULL},
+    {TRAIN | INSPECT, HEADING, "Presets (single options override them, in any order)", 0, NULL,
+     NULL, NULL},
     {TRAIN | INSPECT, CHOICE, "recipe", AT(recipe), "auto|paper",
-     "auto: what is marked 'from the data' or 'of --recipe auto' is chosen to give a good model; paper: Vaswani et "
-     "al. 2017 as it stands, with its base model, 4,000 updates of warm-up, and batches of 4,096 tokens; what tokens "
-     "are, and when to validate, follows from the data all the same", then_recipe},
+     "where defaults come from. auto: trf chooses what is marked 'from the data' or 'with "
+     "--recipe auto' to give a good model; paper: the base model of Vaswani et al. 2017, with "
+     "4,000 warm-up updates and batches of 4,096 tokens. With both, the kind of tokens and the "
+     "time between validations follow from the data", then_recipe},
     {TRAIN | INSPECT | FROM_DATA, CHOICE, "size", AT(size), "auto|tiny|small|base|big",
-     "layers of encoder + decoder, d-model / d-ff, heads: tiny 4+4, 128 / 256, 4; small 3+3, 256 / 512, 4; base 6+6, "
-     "512 / 2048, 8; big 6+6, 1024 / 4096, 16", then_size},
+     "encoder + decoder layers, d-model / d-ff, heads. tiny: 4+4, 128 / 256, 4; small: 3+3, 256 / "
+     "512, 4; base: 6+6, 512 / 2048, 8; big: 6+6, 1024 / 4096, 16", then_size},
     {TRAIN | INSPECT, CHOICE, "conventions", AT(conventions), "pytorch|paper",
-     "sets what these two do differently, in the model and in training; without it the defaults are as listed",
-     then_conventions},
+     "set everything that these two do differently, in the model and in training; without it, the "
+     "defaults are as listed", then_conventions},
     {TRAIN, SEED, "seed", AT(seed), "N",
-     "of the initial weights, of dropout and of the order of the data", then_seed},
+     "seed of the initial weights, of dropout and of the order of the data", then_seed},
 
     {TRAIN | INSPECT, HEADING, "Model", 0, NULL, NULL, NULL},
-    {TRAIN | INSPECT | FROM_DATA, COUNT, "d-model", AT(config.d_model), "N", "width of every token's vector", NULL},
-    {TRAIN | INSPECT | FROM_DATA, COUNT, "n-heads", AT(config.n_heads), "N", "attention heads; divides d-model", NULL},
-    {TRAIN | INSPECT | FROM_DATA, COUNT, "d-ff", AT(config.d_ff), "N", "inner width of the feed-forward block", NULL},
-    {TRAIN | INSPECT | FROM_DATA, NUMBER, "encoder-layers", AT(config.encoder_layers), "N", "layers of the encoder", NULL},
-    {TRAIN | INSPECT | FROM_DATA, NUMBER, "decoder-layers", AT(config.decoder_layers), "N", "layers of the decoder", NULL},
+    {TRAIN | INSPECT | FROM_DATA, COUNT, "d-model", AT(config.d_model), "N",
+     "width of each token's vector", NULL},
+    {TRAIN | INSPECT | FROM_DATA, COUNT, "n-heads", AT(config.n_heads), "N",
+     "attention heads; must divide d-model", NULL},
+    {TRAIN | INSPECT | FROM_DATA, COUNT, "d-ff", AT(config.d_ff), "N",
+     "inner width of the feed-forward block", NULL},
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "encoder-layers", AT(config.encoder_layers), "N",
+     "layers of the encoder", NULL},
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "decoder-layers", AT(config.decoder_layers), "N",
+     "layers of the decoder", NULL},
     {TRAIN | INSPECT, COUNT, "max-length", AT(config.max_length), "N",
-     "longest sequence in tokens, its begin or end mark included, 2 to 1048576; longer pairs are left out and "
-     "reported", NULL},
-    {TRAIN | INSPECT, CHOICE, "activation", AT(config.activation), "relu|gelu|silu", "of the feed-forward block", NULL},
+     "longest sequence in tokens, BOS or EOS included, 2 to 1048576. Longer pairs are left out "
+     "and reported", NULL},
+    {TRAIN | INSPECT, CHOICE, "activation", AT(config.activation), "relu|gelu|silu",
+     "activation of the feed-forward block", NULL},
     {TRAIN | INSPECT, CHOICE, "positions", AT(config.positions), POSITIONS,
-     "sines and cosines: in turn, angle p / 10000^(2i/d) (paper, PyTorch tutorials); in two halves, angle p / "
-     "10000^(i/(d/2-1)) (tensor2tensor, fairseq, Marian); in two halves with the paper's angle (Hugging Face "
-     "Marian); or learned, or none", NULL},
-    {TRAIN | INSPECT, NUMBER, "position-offset", AT(config.position_offset), "N", "number of the first position", NULL},
+     "position encodings. interleaved: sines and cosines in turn, angle p / 10000^(2i/d) (the "
+     "paper, PyTorch tutorials); halves-n1: all sines, then all cosines, angle p / "
+     "10000^(i/(d/2-1)) (tensor2tensor, fairseq, Marian); halves: the same with the paper's angle "
+     "(Hugging Face Marian); learned: a learned vector for each position; none: no positions",
+     NULL},
+    {TRAIN | INSPECT, NUMBER, "position-offset", AT(config.position_offset), "N",
+     "number of the first position", NULL},
     {TRAIN | INSPECT | FROM_DATA, CHOICE, "norm-place", AT(config.norm_place), "post-norm|pre-norm",
-     "post-norm: norm(x + sublayer(x)), the paper; pre-norm: x + sublayer(norm(x))", NULL},
+     "position of the norm. post-norm: norm(x + sublayer(x)), as in the paper; pre-norm: x + "
+     "sublayer(norm(x))", NULL},
     {TRAIN | INSPECT, CHOICE, "norm-rule", AT(config.norm_rule), "standard|annotated|rms",
-     "standard: (x - mean) / sqrt(variance + epsilon); annotated: (x - mean) / (deviation + epsilon), The "
-     "Annotated Transformer; rms: x / sqrt(mean of squares + epsilon), without a bias, T5 and Llama", NULL},
-    {TRAIN | INSPECT, REAL, "norm-epsilon", AT(config.norm_epsilon), "X", "epsilon of layer norm", NULL},
+     "formula of the norm. standard: (x - mean) / sqrt(variance + epsilon); annotated: (x - mean) "
+     "/ (deviation + epsilon), as in The Annotated Transformer; rms: x / sqrt(mean of squares + "
+     "epsilon) without a bias, as in T5 and Llama", NULL},
+    {TRAIN | INSPECT, REAL, "norm-epsilon", AT(config.norm_epsilon), "X",
+     "epsilon of the norm", NULL},
     {TRAIN | INSPECT, CHOICE, "final-norm", AT(config.final_norm), NO_YES "|encoder|decoder",
-     "one more norm after the last layer: of no stack, of both, of the encoder or of the decoder alone", NULL},
+     "one more norm after the last layer. yes: of the encoder and of the decoder; encoder, "
+     "decoder: of one of them", NULL},
     {TRAIN | INSPECT, SWITCH, "scale-embeddings", AT(config.scale_embeddings), NO_YES,
      "multiply embeddings by sqrt(d-model)", NULL},
-    {TRAIN | INSPECT | FROM_DATA, CHOICE, "tying", AT(config.tying), "untied|decoder|all|embeddings",
-     "matrices that are one: decoder: target embedding and output projection; all: these and the source embedding; "
-     "embeddings: source and target embedding, with an output projection of its own (T5). all and embeddings need one "
-     "vocabulary", NULL},
+    {TRAIN | INSPECT | FROM_DATA, CHOICE, "tying", AT(config.tying),
+     "untied|decoder|all|embeddings",
+     "which matrices are shared. decoder: target embedding and output projection; all: these and "
+     "the source embedding; embeddings: source and target embedding, with a separate output "
+     "projection (T5). all and embeddings need one vocabulary for both sides", NULL},
     {TRAIN | INSPECT | FROM_DATA, SWITCH, "generator-bias", AT(config.generator_bias), NO_YES,
-     "a bias in the output projection", NULL},
+     "use a bias in the output projection", NULL},
     {TRAIN | INSPECT, SWITCH, "qkv-bias", AT(config.qkv_bias), NO_YES,
-     "biases in the projections to queries, keys and values", NULL},
-    {TRAIN | INSPECT, SWITCH, "out-bias", AT(config.out_bias), NO_YES, "a bias in attention's output projection", NULL},
-    {TRAIN | INSPECT, SWITCH, "feed-forward-bias", AT(config.feed_forward_bias), NO_YES, "biases in feed-forward", NULL},
+     "use biases in the projections to queries, keys and values", NULL},
+    {TRAIN | INSPECT, SWITCH, "out-bias", AT(config.out_bias), NO_YES,
+     "use a bias in the output projection of attention", NULL},
+    {TRAIN | INSPECT, SWITCH, "feed-forward-bias", AT(config.feed_forward_bias), NO_YES,
+     "use biases in the feed-forward block", NULL},
     {TRAIN | INSPECT, CHOICE, "init", AT(config.init), "xavier-packed|xavier|linear",
-     "first weights of attention and feed-forward, uniform +-sqrt(6 / (in + out)): q, k and v counted as one "
-     "matrix (nn.Transformer) or as three (tensor2tensor); linear: these and their biases uniform +-1 / sqrt(in) "
-     "(nn.Linear)", NULL},
+     "initial weights of attention and feed-forward. xavier: uniform +-sqrt(6 / (in + out)) "
+     "(tensor2tensor); xavier-packed: the same, but q, k and v count as one matrix "
+     "(nn.Transformer); linear: weights and biases uniform +-1 / sqrt(in) (nn.Linear)", NULL},
     {TRAIN | INSPECT, CHOICE, "embedding-init", AT(config.embedding_init), EMBEDDING_INITS,
-     "first embeddings: normal with deviation 1 / sqrt(d-model) or 1, uniform +-sqrt(6 / (vocabulary + "
-     "d-model)) or +-sqrt(3 / d-model)", NULL},
-    {TRAIN | INSPECT, SWITCH, "source-eos", AT(config.source_eos), NO_YES, "end every source with an end mark", NULL},
+     "initial embeddings. normal-d: normal with deviation 1 / sqrt(d-model); normal-1: normal "
+     "with deviation 1; xavier: uniform +-sqrt(6 / (vocabulary + d-model)); fan-out: uniform "
+     "+-sqrt(3 / d-model)", NULL},
+    {TRAIN | INSPECT, SWITCH, "source-eos", AT(config.source_eos), NO_YES,
+     "end every source with EOS", NULL},
     {TRAIN | INSPECT, SWITCH, "target-eos", AT(config.target_eos), NO_YES,
-     "end every target with an end mark; without, models do not learn where to end", NULL},
+     "end every target with EOS; without it, models do not learn where to end", NULL},
     {TRAIN | INSPECT, CHOICE, "decoder-start", AT(config.decoder_start), "bos|eos|pad|zero",
      "what the decoder reads before its first token; zero: a vector of zeros", NULL},
 
     {TRAIN | INSPECT, CHOICE, "pooling", AT(pooling), "mean|first",
-     "classify: from the mean of all rows of the encoder's output, or from the first", NULL},
+     "for classify: predict from the mean of the encoder's output rows, or from the first row",
+     NULL},
 
-    {TRAIN, HEADING, "What is hidden (mask, span)", 0, NULL, NULL, NULL},
+    {TRAIN, HEADING, "Hidden tokens (mask, span)", 0, NULL, NULL, NULL},
     {TRAIN, REAL, "noise-density", AT(noise.density), "X",
-     "share of the tokens that is hidden, 0 to 1", NULL},
+     "fraction of the tokens to hide, 0 to 1", NULL},
     {TRAIN, REAL, "masked-share", AT(noise.masked), "X",
-     "of these, mask: the share that becomes the mask, 0 to 1 less --random-share", NULL},
+     "for mask: fraction of the hidden tokens that become the mask token, 0 to 1 minus "
+     "--random-share", NULL},
     {TRAIN, REAL, "random-share", AT(noise.randomised), "X",
-     "and that which becomes another token; the rest stay", NULL},
-    {TRAIN, SWITCH, "whole-words", AT(noise.whole_words), NO_YES, "mask: all tokens of a word, or none", NULL},
+     "for mask: fraction that becomes a random token; the rest stay unchanged", NULL},
+    {TRAIN, SWITCH, "whole-words", AT(noise.whole_words), NO_YES,
+     "for mask: hide all tokens of a word or none", NULL},
     {TRAIN, REAL, "mean-span", AT(noise.mean_span), "X",
-     "span: tokens of a missing span, on the average, 1 or more", NULL},
+     "for span: mean length of a missing span in tokens, at least 1", NULL},
 
     {TRAIN, HEADING, "Fine-tuning", 0, NULL, NULL, NULL},
     {TRAIN, TEXT, "init-from", AT(init_from), "FILE",
-     "begin with this model: its vocabularies, its options under 'Model', and its weights as far as the new model "
-     "has them; also a model of another objective, whose encoder or decoder is taken (a half that it lacks is new, "
-     "and as deep as the other)", NULL},
+     "start from this model: its vocabularies, its options under 'Model', and the weights that "
+     "the new model has too. The old model may have another objective. A new encoder or decoder "
+     "gets random weights and as many layers as the other one", NULL},
     {TRAIN, FLAG, "extend-vocabulary", AT(extend_vocabulary), NULL,
-     "with it: tokens of the training data that its vocabularies lack are added; of words and characters", NULL},
-    {TRAIN, TEXTS, "freeze", AT(freeze), "PATTERN",
-     "parameters of such names keep their values ('*': any characters; \"encoder.*\"); may be given several times",
+     "with --init-from: add words or characters of the training data that its vocabularies lack",
      NULL},
+    {TRAIN, TEXTS, "freeze", AT(freeze), "PATTERN",
+     "do not train parameters with names that match ('*': any characters; \"encoder.*\"); may be "
+     "given several times", NULL},
 
     {TRAIN, HEADING, "Training", 0, NULL, NULL, NULL},
-    {TRAIN, LONG_NUMBER, "updates", AT(updates), "N", "end after update N, counted from the very beginning", NULL},
+    {TRAIN, LONG_NUMBER, "updates", AT(updates), "N",
+     "stop after N updates, those before --resume included", NULL},
     {TRAIN, LONG_COUNT, "epochs", AT(corpus.epochs), "N",
-     "end after N passes over the data", NULL},
+     "stop after N passes over the data", NULL},
     {TRAIN, REAL, "minutes", AT(minutes), "X",
-     "end after X minutes (above 0), those before --resume included if --minutes was given there too", NULL},
+     "stop after X minutes (above 0). Minutes before --resume count if --minutes was given then "
+     "too", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
-     "early stopping: end when N validations in a row bring nothing better (3 once the score is perfect); 0: never. "
-     "Without it, 10 where none of the three above is given, else 0", NULL},
-    {TRAIN, COUNT, "accumulate", AT(accumulate), "N", "batches summed into one update (gradient accumulation)", NULL},
-    {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the rule of the update", NULL},
-    {TRAIN | FROM_DATA, CHOICE, "schedule", AT(training.schedule), "noam|inverse-sqrt|cosine|constant",
-     "learning rate of update s. noam: learning-rate * d-model^-0.5 * min(s^-0.5, s * warmup^-1.5), the "
-     "paper; the others rise linearly during warm-up, then fall with sqrt(warmup / s), fall as half a cosine, "
-     "or stay", NULL},
+     "early stopping: stop after N validations in a row without a better model (3 after a perfect "
+     "score); 0: never. Without it: 10 if none of the three options above is given, else 0", NULL},
+    {TRAIN, COUNT, "accumulate", AT(accumulate), "N",
+     "batches per update (gradient accumulation)", NULL},
+    {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the update rule", NULL},
+    {TRAIN | FROM_DATA, CHOICE, "schedule", AT(training.schedule),
+     "noam|inverse-sqrt|cosine|constant",
+     "learning rate of update s. noam: learning-rate * d-model^-0.5 * min(s^-0.5, s * "
+     "warmup^-1.5), as in the paper. The others rise linearly during warm-up. Then inverse-sqrt "
+     "falls with sqrt(warmup / s), cosine falls as half a cosine, and constant stays", NULL},
     {TRAIN | FROM_DATA, REAL, "learning-rate", AT(training.learning_rate), "X",
-     "a factor for noam, the highest rate for the others", NULL},
-    {TRAIN | FROM_DATA, LONG_NUMBER, "warmup", AT(training.warmup), "N", "updates in which the rate rises", NULL},
-    {TRAIN, REAL, "initial-rate", AT(training.initial_rate), "X", "where it rises from; not for noam", NULL},
-    {TRAIN, REAL, "final-rate", AT(training.final_rate), "X", "where cosine ends", NULL},
+     "highest learning rate; for noam, a factor", NULL},
+    {TRAIN | FROM_DATA, LONG_NUMBER, "warmup", AT(training.warmup), "N",
+     "updates during which the rate rises", NULL},
+    {TRAIN, REAL, "initial-rate", AT(training.initial_rate), "X",
+     "rate at the start of the warm-up; not for noam", NULL},
+    {TRAIN, REAL, "final-rate", AT(training.final_rate), "X", "rate at the end of cosine", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "total-steps", AT(training.total_steps), "N",
-     "when cosine ends; without it: at --updates or at the end of --epochs", NULL},
-    {TRAIN, REAL, "beta1", AT(training.beta1), "X", "Adam: decay of the first moment, 0 to below 1", NULL},
-    {TRAIN, REAL, "beta2", AT(training.beta2), "X", "Adam: decay of the second moment, 0 to below 1", NULL},
+     "update at which cosine ends; without it, the end of --updates or of --epochs", NULL},
+    {TRAIN, REAL, "beta1", AT(training.beta1), "X",
+     "Adam: decay of the first moment, 0 to below 1", NULL},
+    {TRAIN, REAL, "beta2", AT(training.beta2), "X",
+     "Adam: decay of the second moment, 0 to below 1", NULL},
     {TRAIN, REAL, "epsilon", AT(training.epsilon), "X", "Adam: epsilon", NULL},
     {TRAIN, CHOICE, "epsilon-rule", AT(training.epsilon_rule), "outside|fairseq|inside",
-     "Adam: m / (sqrt(v) + epsilon) with bias-corrected m and v (PyTorch); the same with epsilon added to the "
-     "raw sqrt(v) (fairseq, tensor2tensor); m / sqrt(v + epsilon)", NULL},
+     "where Adam adds epsilon. outside: m / (sqrt(v) + epsilon) with bias-corrected m and v "
+     "(PyTorch); fairseq: the same, but epsilon is added to the uncorrected sqrt(v) (fairseq, "
+     "tensor2tensor); inside: m / sqrt(v + epsilon)", NULL},
     {TRAIN, REAL, "weight-decay", AT(training.weight_decay), "X",
-     "adamw: weights shrink by learning rate times this; adam: added to the gradient, times the weights", NULL},
-    {TRAIN, SWITCH, "decay-all", AT(training.decay_all), NO_YES, "decay biases, norms and embeddings too", NULL},
+     "weight decay. adamw: weights shrink by X times the learning rate; adam: X times the weights "
+     "is added to the gradient", NULL},
+    {TRAIN, SWITCH, "decay-all", AT(training.decay_all), NO_YES,
+     "apply weight decay to biases, norms and embeddings too", NULL},
     {TRAIN, REAL, "clip-norm", AT(training.clip_norm), "X",
      "largest norm of the whole gradient; 1e300: no limit", NULL},
     {TRAIN | FROM_DATA, REAL, "label-smoothing", AT(training.label_smoothing), "X",
-     "e, the share of probability that is spread over all tokens, 0 to below 1; without it 0.1 for translate and span, "
-     "and 0 for causal, mask, classify and tag, whose probabilities are used as they are", NULL},
+     "probability e that is spread over all tokens, 0 to below 1. Without it: 0.1 for translate "
+     "and span; 0 for causal, mask, classify and tag, which report probabilities", NULL},
     {TRAIN, CHOICE, "smoothing-rule", AT(training.smoothing_rule), SMOOTHINGS,
-     "the share e of V tokens: uniform: e / V on each, the right one too (PyTorch, Marian); others: e / (V-1) "
-     "on each wrong one (fairseq); others-kl: the same less its entropy (tensor2tensor); no-pad-kl: e / "
-     "(V-2), nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
+     "how e is spread over V tokens. uniform: e / V on each token, the right one included "
+     "(PyTorch, Marian); others: e / (V-1) on each wrong token (fairseq); others-kl: the same, "
+     "with the entropy subtracted from the loss (tensor2tensor); no-pad-kl: the same with e / "
+     "(V-2) and nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
     {TRAIN | FROM_DATA, REAL, "dropout", AT(dropout), "X",
-     "all four dropouts at once, each 0 to below 1; the next four change one of them", then_dropout},
+     "set all four dropouts, each 0 to below 1; the next four options set one each", then_dropout},
     {TRAIN | FROM_DATA, REAL, "embedding-dropout", AT(training.dropout), "X",
-     "on the sum of embedding and position", NULL},
-    {TRAIN | FROM_DATA, REAL, "attention-dropout", AT(training.attention_dropout), "X", "on attention weights", NULL},
+     "dropout on the sum of embedding and position", NULL},
+    {TRAIN | FROM_DATA, REAL, "attention-dropout", AT(training.attention_dropout), "X",
+     "dropout on attention weights", NULL},
     {TRAIN | FROM_DATA, REAL, "activation-dropout", AT(training.activation_dropout), "X",
-     "inside the feed-forward block", NULL},
+     "dropout inside the feed-forward block", NULL},
     {TRAIN | FROM_DATA, REAL, "residual-dropout", AT(training.residual_dropout), "X",
-     "on the output of every sublayer", NULL},
+     "dropout on the output of every sublayer", NULL},
 
     {TRAIN | INSPECT, HEADING, "Batches", 0, NULL, NULL, NULL},
     {TRAIN | INSPECT | FROM_DATA, COUNT, "batch-tokens", AT(corpus.batch_tokens), "N",
-     "at most so many tokens a side in a batch; a pair that has more is a batch of its own", NULL},
-    {TRAIN | INSPECT, COUNT, "batch-sentences", AT(corpus.batch_sentences), "N", "and at most so many pairs", NULL},
+     "largest number of tokens of a side in a batch; a longer pair gets a batch of its own", NULL},
+    {TRAIN | INSPECT, COUNT, "batch-sentences", AT(corpus.batch_sentences), "N",
+     "largest number of pairs in a batch", NULL},
     {TRAIN, SWITCH, "padded-budget", AT(corpus.padded_budget), NO_YES,
-     "count tokens as systems with padding do: the longest pair times the pairs", NULL},
-    {TRAIN, SWITCH, "shuffle", AT(corpus.shuffle), NO_YES, "a new order in each epoch", NULL},
-    {TRAIN, SWITCH, "buckets", AT(corpus.buckets), NO_YES, "pairs of similar length share a batch", NULL},
-    {TRAIN | INSPECT, SWITCH, "recompute", AT(training.recompute), NO_YES,
-     "keep only the outputs of layers and compute the rest again: less memory, a fifth more time, the same model",
+     "count tokens as systems with padding do: length of the longest pair times number of pairs",
      NULL},
+    {TRAIN, SWITCH, "shuffle", AT(corpus.shuffle), NO_YES, "use a new order in each epoch", NULL},
+    {TRAIN, SWITCH, "buckets", AT(corpus.buckets), NO_YES,
+     "put pairs of similar length into the same batch", NULL},
+    {TRAIN | INSPECT, SWITCH, "recompute", AT(training.recompute), NO_YES,
+     "store only the outputs of layers and compute the rest again: less memory, a fifth more "
+     "time, the same model", NULL},
 
-    {TRAIN, HEADING, "Stopping, going on, reporting", 0, NULL, NULL, NULL},
+    {TRAIN, HEADING, "Checkpoints and logs", 0, NULL, NULL, NULL},
     {TRAIN, TEXT, "checkpoint", AT(checkpoint), "FILE",
-     "where the state of training is kept; without it: the model's name and .checkpoint; '' keeps none", NULL},
+     "file for the state of training; without it, the model's name and .checkpoint; '': no "
+     "checkpoint", NULL},
     {TRAIN, LONG_NUMBER, "checkpoint-every", AT(checkpoint_every), "N",
-     "write it every N updates, whenever a validation finds a better model, and at the end; 0: not every so "
-     "often", NULL},
+     "write the checkpoint every N updates; 0: do not. It is also written at the end and when a "
+     "validation finds a better model", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
-     "go on from the checkpoint, as if never stopped; same data, batch options, --max-length and --seed", NULL},
+     "continue from the checkpoint as if training had never stopped. The data, the options of "
+     "batches, --max-length and --seed must be the same", NULL},
     {TRAIN, FLAG, "overwrite", AT(overwrite), NULL,
-     "begin anew where a model, a checkpoint or a log of these names exists, and replace it; with --resume: replace a "
+     "start again and replace an existing model, checkpoint or log. With --resume: replace a "
      "--model that another training wrote", NULL},
     {TRAIN, TEXT, "log", AT(log), "FILE",
-     "JSON lines: the start with the options and their values, progress, validations, the end; trf plot draws it, trf "
-     "report compares several", NULL},
+     "write JSON lines: the options and their values, progress, validations, the end. trf plot "
+     "draws this log, and trf report compares several", NULL},
     {TRAIN | SCORE | REPORT, FLAG, "quiet", AT(quiet), NULL,
-     "on standard error nothing but warnings and errors", NULL},
+     "write only warnings and errors to standard error", NULL},
     {TRAIN, LONG_COUNT, "log-every", AT(log_every), "N",
-     "a line of progress every N updates, and at least every 30 seconds", NULL},
+     "report progress every N updates, and at least every 30 seconds", NULL},
 
-    {TRAIN, HEADING, "Validation, and which model it keeps", 0, NULL, NULL, NULL},
+    {TRAIN, HEADING, "Validation and the choice of the model", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-every", AT(valid_every), "N",
-     "validate every N updates, and at the end; 0: after each pass over the data. Without it, after a pass, but not "
-     "more often than every 100 updates nor less often than every 1,000", NULL},
+     "validate every N updates, and at the end; 0: after each epoch. Without it: after each "
+     "epoch, but at least 100 and at most 1,000 updates after the last validation", NULL},
     {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
-     "what is called better: the loss, or translations of the pairs held out: BLEU (of words between blanks, '@@ ' "
-     "joined, where tokens are words, else as trf eval), chrF, share of exact answers, error rate of words or "
-     "characters; of labels the share of right ones or their macro-averaged F1. auto: "
-     "accuracy for labels, loss for text alone; for translations bleu where targets have six tokens and more of a "
-     "vocabulary beyond 500, cer where they are characters, else wer", NULL},
-    {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N", "beam of these translations, 1 to 1024; 1: greedy", NULL},
+     "what makes a model better. loss; or, of translations of the validation pairs: BLEU, chrF, "
+     "exact matches, word error rate or character error rate; or, of labels: accuracy or "
+     "macro-averaged F1. If tokens are words, BLEU joins '@@ ' and counts words between spaces, "
+     "else it counts as trf eval. auto: accuracy for labels; loss for text alone; for "
+     "translations cer if tokens are characters, bleu if targets have six tokens or more and the "
+     "vocabulary more than 500, else wer for words and chrf for subwords", NULL},
+    {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N",
+     "beam size of these translations, 1 to 1024; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
-     "validate and keep an exponential moving average of the weights, to which each update adds the share X, and "
-     "in the beginning more: update s the share 9 / (10 + s); 0 to 0.5, 0: the weights themselves", NULL},
+     "validate and keep an exponential moving average of the weights, 0 to 0.5; 0: the weights "
+     "themselves. Each update adds the fraction X; as long as 9 / (10 + s) is larger, update s "
+     "adds that fraction", NULL},
     {TRAIN, NUMBER, "keep", AT(keep), "N",
-     "keep the models of the last N validations, as the model's name and .update-NUMBER", NULL},
+     "keep the models of the last N validations; their names are the model's name and "
+     ".update-NUMBER", NULL},
     {TRAIN, COUNT, "average", AT(average), "N",
-     "the model is at the end the mean of N validated ones, if that is better than the best (checkpoint averaging)",
-     NULL},
+     "at the end, keep the mean of N validated models if it is better than the best of them "
+     "(checkpoint averaging)", NULL},
     {TRAIN, CHOICE, "average-of", AT(average_of), "best|last",
-     "which: the N best validated ones, or the N last (always, where nothing is validated)", NULL},
+     "which models to average. best: the N best validated ones; last: the N last ones. Without "
+     "validation it is always last", NULL},
     {TRAIN, COUNT, "seeds", AT(seeds), "N",
-     "train N times with --seed and the numbers after it, to models (and logs) with .seed-NUMBER behind the name; "
-     "report mean and deviation, and copy the best to --model", NULL},
+     "train N times, with --seed and the numbers after it. Models and logs get .seed-NUMBER after "
+     "their names. Report mean and deviation, and copy the best model to --model", NULL},
 
-    {TRANSLATE, HEADING, "Answers", 0, NULL, NULL, NULL},
+    {TRANSLATE, HEADING, "Translations", 0, NULL, NULL, NULL},
     {TRANSLATE, COUNT, "n-best", AT(search.n_best), "N",
-     "the N best answers (at most --beam, which is as wide as need be where it is not given; fewer where the search "
-     "ends with fewer), in the form INDEX tab RANK tab SCORE tab TEXT; INDEX is the line's number. Answers of "
-     "subwords may have the same text, cut in different ways", NULL},
-    {TRANSLATE, FLAG, "scores", AT(scores), NULL, "put the score and a tab before each answer", NULL},
+     "write the N best translations of a line, each as INDEX tab RANK tab SCORE tab TEXT; INDEX "
+     "is the number of the line. N is at most --beam; without --beam, the beam grows to N. The "
+     "search may find fewer. Subwords may cut the same text in several ways, so a text may come "
+     "twice", NULL},
+    {TRANSLATE, FLAG, "scores", AT(scores), NULL,
+     "write the score and a tab before each translation", NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
-     "an object a line: line, source, answers with text, score, log-probability, tokens, and how each ended; "
-     "unusable where there can be none", NULL},
+     "write one JSON object per line: line, source, and answers with text, score, "
+     "log-probability, tokens and how each ended; 'unusable' if a line has no answer", NULL},
     {TRANSLATE, FLAG, "token-scores", AT(token_scores), NULL,
-     "with --json: the log-probability of each token, and the end mark's behind them", NULL},
+     "with --json: add the log-probability of each token; EOS is the last", NULL},
     {TRANSLATE, FLAG, "alignments", AT(alignments), NULL,
-     "with --json: for each answer the source token that each target token attends to most", NULL},
+     "with --json: for each target token, add the source token with the largest attention weight",
+     NULL},
     {TRANSLATE, MAYBE, "attention", AT(attention), "mean|all",
-     "with --json: the whole matrix of it. mean, or the option alone: the mean of the heads of the last decoder layer; "
-     "all: a list of layers, each a list of heads, each a matrix", NULL},
+     "with --json: add the attention weights. mean, or the option alone: the mean of the heads of "
+     "the last decoder layer; all: a list of layers, each a list of heads, each a matrix", NULL},
     {GENERATE, HEADING, "Texts", 0, NULL, NULL, NULL},
     {GENERATE, TEXT, "prompt", AT(prompt), "TEXT",
-     "what to go on with (or the text without this option); without it and --input: nothing, or, of an encoder-decoder model, the lines of standard "
-     "input", NULL},
+     "text to continue; it may also stand without --prompt. Without a prompt and without --input, "
+     "a language model starts from nothing, and an encoder-decoder model reads standard input",
+     NULL},
     {GENERATE, TEXT, "input", AT(input), "FILE",
-     "go on with each line of it ('-': standard input); of an encoder-decoder model: answer each line", NULL},
-    {GENERATE, COUNT, "count", AT(count), "N", "draw N texts for each", NULL},
-    {GENERATE, FLAG, "json", AT(json), NULL, "an object a text: text, log-probability, tokens, how it ended", NULL},
+     "continue each line of this file ('-': standard input); an encoder-decoder model answers "
+     "each line", NULL},
+    {GENERATE, COUNT, "count", AT(count), "N", "draw N texts for each beginning", NULL},
+    {GENERATE, FLAG, "json", AT(json), NULL,
+     "write one JSON object per text: text, log-probability, tokens and how it ended", NULL},
     {GENERATE, FLAG, "token-scores", AT(token_scores), NULL,
-     "with --json: the tokens that were drawn, and the log-probability of each, the end mark's behind them", NULL},
-    {GENERATE, HEADING, "Sampling (in this order)", 0, NULL, NULL, NULL},
-    {GENERATE, SEED, "seed", AT(seed), "N", "the same number draws the same texts", NULL},
+     "with --json: add the tokens drawn and the log-probability of each; EOS is the last", NULL},
+    {GENERATE, HEADING, "Sampling (applied in this order)", 0, NULL, NULL, NULL},
+    {GENERATE, SEED, "seed", AT(seed), "N", "the same seed draws the same texts", NULL},
     {GENERATE, REAL, "repetition-penalty", AT(sampling.repetition_penalty), "X",
-     "logits of tokens that were there already are divided by it, negative ones multiplied (Keskar et al. 2019)",
-     NULL},
+     "divide the logits of tokens that have occurred by X, and multiply negative ones (Keskar et "
+     "al. 2019)", NULL},
     {GENERATE, REAL, "temperature", AT(sampling.temperature), "X",
-     "logits are divided by it; 0: always the most likely token", NULL},
-    {GENERATE, NUMBER, "top-k", AT(sampling.top_k), "N", "of the N most likely tokens; 0: of all", NULL},
+     "divide the logits by X; 0: always take the most likely token", NULL},
+    {GENERATE, NUMBER, "top-k", AT(sampling.top_k), "N",
+     "draw from the N most likely tokens; 0: from all tokens", NULL},
     {GENERATE, REAL, "top-p", AT(sampling.top_p), "X",
-     "of as few of the most likely as have this probability (0 to 1) together (Holtzman et al. 2020)", NULL},
+     "draw from the fewest most likely tokens with a total probability of X, 0 to 1 (Holtzman et "
+     "al. 2020)", NULL},
     {GENERATE, REAL, "min-p", AT(sampling.min_p), "X",
-     "of those with at least this share (0 to 1) of the largest probability (Nguyen et al. 2024)", NULL},
-    {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N",
-     "tokens drawn for a text, at most; an encoder-decoder's text has no more than max-length - 1", NULL},
-    {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N", "before it may end", NULL},
-    {GENERATE, SWITCH, "allow-unk", AT(sampling.allow_unk), NO_YES, "<unk> may be drawn", NULL},
-    {GENERATE, COUNT, "batch", AT(batch), "N", "texts drawn at a time", NULL},
-    {CLASSIFY | TAG, HEADING, "Answers", 0, NULL, NULL, NULL},
-    {CLASSIFY, FLAG, "truncate", AT(truncate), NULL,
-     "label a line that is too long by its beginning, as many tokens as the model takes; without it the answer is an "
-     "empty line", NULL},
-    {TAG, FLAG, "split", AT(split), NULL,
-     "label a line that is too long in parts, cut between words, each as if it were a line; without it the answer is "
-     "an empty line", NULL},
-    {SCORE, HEADING, "Texts that are too long", 0, NULL, NULL, NULL},
-    {SCORE, FLAG, "split", AT(split), NULL,
-     "of a language model: cut a text that is longer than those of the training into parts, as trf train does, and "
-     "score each part as if nothing came before it; without it a text that is too long for the model has no score",
+     "draw from tokens with at least X times the largest probability, 0 to 1 (Nguyen et al. 2024)",
      NULL},
-    {CLASSIFY, FLAG, "scores", AT(scores), NULL, "put the probability and a tab before each label", NULL},
+    {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N",
+     "largest number of tokens to draw for a text; of an encoder-decoder model at most max-length "
+     "- 1", NULL},
+    {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N",
+     "smallest number of tokens before a text may end", NULL},
+    {GENERATE, SWITCH, "allow-unk", AT(sampling.allow_unk), NO_YES,
+     "allow <unk> to be drawn", NULL},
+    {GENERATE, COUNT, "batch", AT(batch), "N", "draw N texts at a time", NULL},
+    {CLASSIFY | TAG, HEADING, "Labels", 0, NULL, NULL, NULL},
+    {CLASSIFY, FLAG, "truncate", AT(truncate), NULL,
+     "label a line that is too long by its first tokens, as many as the model takes; without it, "
+     "the answer is an empty line", NULL},
+    {TAG, FLAG, "split", AT(split), NULL,
+     "cut a line that is too long between words, and label each part as if it were a line; "
+     "without it, the answer is an empty line", NULL},
+    {SCORE, HEADING, "Long texts", 0, NULL, NULL, NULL},
+    {SCORE, FLAG, "split", AT(split), NULL,
+     "for a language model: cut a text that is longer than the training chunks, as trf train "
+     "does, and score each part as if nothing came before it; without it, a text that is too long "
+     "for the model has no score", NULL},
+    {CLASSIFY, FLAG, "scores", AT(scores), NULL,
+     "write the probability and a tab before each label", NULL},
     {CLASSIFY, FLAG, "json", AT(json), NULL,
-     "an object a line: all labels with their probabilities, the most probable first", NULL},
+     "write one JSON object per line: all labels with their probabilities, the most probable first",
+     NULL},
     {TAG, FLAG, "json", AT(json), NULL,
-     "an object a line: the words, each with its label and that one's probability", NULL},
+     "write one JSON object per line: the words, each with its label and the probability of that "
+     "label", NULL},
     {CLASSIFY | TAG, MAYBE, "attention", AT(attention), "mean|all",
-     "with --json: tokens, and a row of attention of the encoder for each, the end mark's last. mean, or the option alone: "
-     "the mean of the heads of the last layer; all: a list of layers, each a list of heads, each a matrix", NULL},
-    {CLASSIFY, LONG_COUNT, "n-best", AT(labels_told), "N", "with --json: the N most probable labels alone", NULL},
+     "with --json: add the tokens and, for each of them, a row of the encoder's attention; EOS is "
+     "the last. mean, or the option alone: the mean of the heads of the last layer; all: a list "
+     "of layers, each a list of heads, each a matrix", NULL},
+    {CLASSIFY, LONG_COUNT, "n-best", AT(labels_shown), "N",
+     "with --json: only the N most probable labels", NULL},
     {TRANSLATE, CHOICE, "unknown", AT(unknown), "count|report|copy|drop",
-     "what is done about words that the model does not know. count: a line at the end where they are more than 5 % of "
-     "the tokens; report: a line for every source line that has some; copy: each <unk> of an answer becomes the unknown "
-     "word of the source that it attends to most; drop: answers lose their <unk>. --json lists the unknown words of a "
-     "source in any case", NULL},
+     "what to do about words that the model does not know. count: report their number at the end "
+     "if they are more than 5 % of the tokens; report: report each source line that has some; "
+     "copy: replace each <unk> of a translation by the unknown source word with the largest "
+     "attention weight; drop: remove <unk> from translations. --json always lists the unknown "
+     "words", NULL},
     {TRANSLATE | REPORT | INSPECT, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
-     "whose search: sets the options from --length-rule to --renormalize-logits", then_rule},
-    {TRANSLATE | REPORT | INSPECT, COUNT, "beam", AT(search.beam), "N", "hypotheses kept alive, 1 to 1024; 1: greedy", NULL},
+     "search as this system does: sets the options from --length-rule to --renormalize-logits",
+     then_rule},
+    {TRANSLATE | REPORT | INSPECT, COUNT, "beam", AT(search.beam), "N",
+     "beam size: live hypotheses of a sentence, 1 to 1024; 1: greedy", NULL},
     {TRANSLATE, CHOICE, "length-rule", AT(search.length_rule), "raw|power|gnmt",
-     "score of a hypothesis with log-probability S and length L: S, S / L^alpha, or S / ((5 + L) / 6)^alpha", NULL},
-    {TRANSLATE, REAL, "alpha", AT(search.alpha), "X", "exponent of the length rule (length penalty), 0 to 10", NULL},
-    {TRANSLATE, SWITCH, "count-eos", AT(search.count_eos), NO_YES, "the end mark counts in L", NULL},
+     "score of a hypothesis with log-probability S and length L. raw: S; power: S / L^alpha; "
+     "gnmt: S / ((5 + L) / 6)^alpha", NULL},
+    {TRANSLATE, REAL, "alpha", AT(search.alpha), "X",
+     "exponent of the length rule (length penalty), 0 to 10", NULL},
+    {TRANSLATE, SWITCH, "count-eos", AT(search.count_eos), NO_YES, "count EOS in L", NULL},
     {TRANSLATE, SWITCH, "score-prefix", AT(search.score_prefix), NO_YES,
-     "what is given, --prefixes or a decoder-only model's beginning, counts in S", NULL},
-    {TRANSLATE, REAL, "word-penalty", AT(search.word_penalty), "X", "taken off S for each token", NULL},
+     "count the given beginning in S: --prefixes, or the beginning of a decoder-only model's text",
+     NULL},
+    {TRANSLATE, REAL, "word-penalty", AT(search.word_penalty), "X",
+     "subtract X from S for each token", NULL},
     {TRANSLATE, COUNT, "candidates", AT(search.candidates), "N",
-     "continuations looked at in each step, times beam: 1 to 16", NULL},
+     "consider N times beam continuations in each step, 1 to 16", NULL},
     {TRANSLATE, SWITCH, "eos-in-top-beam", AT(search.eos_in_top_beam), NO_YES,
-     "an end counts only if it is among the best --beam continuations", NULL},
+     "accept EOS only among the best --beam continuations", NULL},
     {TRANSLATE, SWITCH, "shrink", AT(search.shrink), NO_YES,
-     "a finished hypothesis takes its place in the beam with it", NULL},
+     "make the beam smaller by one for each finished hypothesis", NULL},
     {TRANSLATE, CHOICE, "stop", AT(search.stop), "bound|finished|none-alive|heuristic",
-     "a sentence is done when no live hypothesis can beat the best finished ones, when --beam have finished, "
-     "when none is alive, or when the best --beam finished ones beat the best live one as it is", NULL},
+     "when a sentence is done. bound: no live hypothesis can beat the best finished ones; "
+     "finished: --beam hypotheses have finished; none-alive: no hypothesis is live; heuristic: "
+     "the best --beam finished ones beat the present score of the best live one", NULL},
     {TRANSLATE, CHOICE, "at-limit", AT(search.at_limit), "keep-live|fall-back|force-eos",
-     "at the longest length live hypotheses count as they are, count only if none has finished, or get one "
-     "more step in which they must end", NULL},
-    {TRANSLATE, NUMBER, "min-length", AT(search.min_length), "N", "target tokens before an end is allowed", NULL},
+     "what becomes of live hypotheses at the longest length. keep-live: they count as they are; "
+     "fall-back: they count only if none has finished; force-eos: they must end in one more step",
+     NULL},
+    {TRANSLATE, NUMBER, "min-length", AT(search.min_length), "N",
+     "smallest number of target tokens before EOS", NULL},
     {TRANSLATE, SWITCH, "renormalize-logits", AT(search.renormalize_logits), NO_YES,
-     "until then the end mark leaves the softmax", NULL},
+     "leave EOS out of the softmax as long as --min-length forbids it", NULL},
     {TRANSLATE | FROM_DATA, SWITCH, "ban-unk", AT(search.ban_unk), NO_YES,
-     "no answer has an unknown token; without it: yes where no target of the training had one, but not with --unknown "
-     "copy", NULL},
+     "never write the unknown token. Without it: yes if no training target had one, but no with "
+     "--unknown copy", NULL},
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
-     "at most A * source tokens + B target tokens", NULL},
-    {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "the B of it", NULL},
+     "write at most A * source tokens + B target tokens", NULL},
+    {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "the B of this limit", NULL},
 
-    {ATTENTION, TEXT, "model", AT(model), "FILE", "the model file (or the file's name without this option)", NULL},
-    {ATTENTION, TEXT, "source", AT(source_text), "TEXT", "the text that is read; of a language model its only one", NULL},
+    {ATTENTION, TEXT, "model", AT(model), "FILE",
+     "the model file; its name may also stand without --model", NULL},
+    {ATTENTION, TEXT, "source", AT(source_text), "TEXT",
+     "the source text; for a language model, its only text", NULL},
     {ATTENTION, TEXT, "target", AT(target_text), "TEXT",
-     "of an encoder-decoder model: what the decoder reads; without it the model's own best answer", NULL},
+     "the text that the decoder of an encoder-decoder model reads; without it, the model's best "
+     "translation", NULL},
     {ATTENTION, CHOICE, "kind", AT(map_kind), "auto|cross|encoder|decoder",
-     "cross: from the target to the source; encoder, decoder: inside one of them. auto: cross where there are both", NULL},
-    {ATTENTION, TEXT, "layer", AT(layer), "N|all", "counted from 0; without it the last layer", NULL},
+     "which attention. cross: from the target to the source; encoder, decoder: within one of "
+     "them. auto: cross if the model has both", NULL},
+    {ATTENTION, TEXT, "layer", AT(layer), "N|all",
+     "the layer, counted from 0; without it, the last layer", NULL},
     {ATTENTION, TEXT, "head", AT(head), "N|all|mean",
-     "counted from 0; mean: the mean of the heads of a layer; without it all", NULL},
-    {ATTENTION, HEADING, "Form", 0, NULL, NULL, NULL},
+     "the head, counted from 0; mean: the mean of a layer's heads; without it, all heads", NULL},
+    {ATTENTION, HEADING, "Output", 0, NULL, NULL, NULL},
     {ATTENTION, TEXT, "output", AT(output), "FILE",
-     "an .svg, with the weights of the squares under the pointer, or, where gnuplot is installed, a .png or .pdf; without it "
-     "the maps are drawn with characters", NULL},
-    {ATTENTION, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
+     "the picture to write. An .svg shows the weights under the pointer; a .png or .pdf needs "
+     "gnuplot. Without it, the maps are drawn with characters", NULL},
+    {ATTENTION, FLAG, "overwrite", AT(overwrite), NULL, "let --output replace an existing file",
+     NULL},
     {ATTENTION, FLAG, "json", AT(json), NULL,
-     "one JSON object on standard output: tokens, and for each head its entropy, its strongest link, its matrix", NULL},
+     "write one JSON object to standard output: tokens, and for each head its entropy, its "
+     "strongest link and its matrix", NULL},
     {RUN | INSPECT | ATTENTION, HEADING, "Running", 0, NULL, NULL, NULL},
     {TRANSLATE | SCORE | CLASSIFY | TAG | INSPECT, COUNT, "batch", AT(batch), "N",
-     "lines read before results are written", NULL},
-    {TRANSLATE, COUNT, "max-sentences", AT(search.max_sentences), "N", "sentences searched at a time", NULL},
-    {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N", "and source tokens at a time", NULL},
+     "read N lines, then write their results", NULL},
+    {TRANSLATE, COUNT, "max-sentences", AT(search.max_sentences), "N",
+     "largest number of sentences searched at a time", NULL},
+    {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N",
+     "largest number of source tokens searched at a time", NULL},
     {TRANSLATE | SCORE | CLASSIFY | TAG, FLAG, "interactive", AT(interactive), NULL,
-     "answer each line at once; goes without saying when the input is a terminal", NULL},
+     "answer each line at once; this is the default if the input is a terminal", NULL},
     {RUN | ATTENTION, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
-     "where to compute: with a trf built by make cuda on a GPU, of several on number N", NULL},
+     "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
+     "of several", NULL},
     {RUN | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
-     "on a GPU: bf16 makes products of 16 bits; weights and sums keep 32", NULL},
+     "precision of matrix products on a GPU. bf16: 16 bits; weights and sums keep 32 bits", NULL},
     {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
-     "what multiplies matrices; built-in: trf itself; cblas: OpenBLAS, if they have more than a few rows; auto: built-in "
-     "where trf was compiled for AVX2 or AVX-512, else cblas, if OpenBLAS is installed", NULL},
-    {RUN | INSPECT | ATTENTION, COUNT, "threads", AT(device.threads), "N", "results do not depend on it", NULL},
+     "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
+     "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "
+     "OpenBLAS is installed", NULL},
+    {RUN | INSPECT | ATTENTION, COUNT, "threads", AT(device.threads), "N",
+     "number of threads; results do not depend on it", NULL},
 
-    {EVAL, HEADING, "Figures", 0, NULL, NULL, NULL},
+    {EVAL, HEADING, "Metrics", 0, NULL, NULL, NULL},
     {EVAL, TEXT, "metrics", AT(metrics), "LIST",
-     "some of bleu,chrf,chrf++,exact,wer,cer: BLEU and chrF as sacreBLEU has them, lines whose words are all right, "
-     "errors in 100 words and in 100 characters as jiwer has them", NULL},
+     "some of bleu,chrf,chrf++,exact,wer,cer. BLEU and chrF are those of sacreBLEU; exact counts "
+     "lines with all words right; wer and cer are errors per 100 words and per 100 characters, as "
+     "in jiwer", NULL},
     {EVAL, CHOICE, "tokenize", AT(tokenize), "13a|none|char",
-     "BLEU's words: cut as WMT does, between blanks, or characters", NULL},
-    {EVAL, FLAG, "lowercase", AT(lowercase), NULL, "capital letters are small ones, in all figures", NULL},
+     "how BLEU finds words. 13a: as WMT does; none: between spaces; char: each character is one",
+     NULL},
+    {EVAL, FLAG, "lowercase", AT(lowercase), NULL,
+     "turn capital letters into small ones, for all metrics", NULL},
     {EVAL, HEADING, "References", 0, NULL, NULL, NULL},
     {EVAL, TEXTS, "reference", AT(references), "FILE",
      "one more file of references, line by line; may be given several times", NULL},
     {EVAL, FLAG, "alternatives", AT(alternatives), NULL,
-     "a line of references holds several, with tabs between them, any of which counts", NULL},
-    {EVAL, HEADING, "Form", 0, NULL, NULL, NULL},
+     "each line of references holds several with tabs between them; any of them counts", NULL},
+    {EVAL, HEADING, "Output", 0, NULL, NULL, NULL},
     {EVAL, NUMBER, "worst", AT(worst), "N",
-     "then the N lines with the worst values, the worst first: of chrF where it is one of --metrics, else of the first "
-     "of them", NULL},
+     "also list the N worst lines, the worst first: by chrF if it is one of --metrics, else by "
+     "the first metric", NULL},
     {EVAL, FLAG, "by-length", AT(by_length), NULL,
-     "then the figures of references of 1 word, of 2 and 3, 4 to 7, 8 to 15 and so on (of the first reference; words are "
-     "between blanks; characters with --tokenize char)", NULL},
-    {EVAL, FLAG, "json", AT(json), NULL, "one JSON object: figures, signatures, and the sums they come from", NULL},
+     "also report the metrics for references of 1 word, of 2 and 3, 4 to 7, 8 to 15 and so on. "
+     "The first reference decides. Words are between spaces; with --tokenize char, characters "
+     "count", NULL},
+    {EVAL, FLAG, "json", AT(json), NULL,
+     "write one JSON object: metrics, signatures, and the sums behind them", NULL},
 
-    {INSPECT, HEADING, "Form", 0, NULL, NULL, NULL},
-    {INSPECT, FLAG, "json", AT(json), NULL, "one JSON object", NULL},
+    {INSPECT, HEADING, "Output", 0, NULL, NULL, NULL},
+    {INSPECT, FLAG, "json", AT(json), NULL, "write one JSON object", NULL},
     {AVERAGE, HEADING, "Files", 0, NULL, NULL, NULL},
     {AVERAGE, TEXT, "output", AT(output), "FILE", "the model to write", NULL},
     {AVERAGE, CHOICE, "weights", AT(weights), "full|bf16|f16",
-     "how they are stored: 32 bits each, or 16, half the file; then one model alone may be given", NULL},
-    {AVERAGE, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
+     "how weights are stored. full: in 32 bits; bf16, f16: in 16 bits, half the file. With this "
+     "option, one model is enough", NULL},
+    {AVERAGE, FLAG, "overwrite", AT(overwrite), NULL,
+     "let --output replace an existing file", NULL},
     {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},
     {PLOT, TEXT, "output", AT(output), "FILE",
-     "the picture: an .svg, .png or .pdf; without it, it is drawn with characters on standard output",
-     NULL},
-    {PLOT, FLAG, "overwrite", AT(overwrite), NULL, "--output may replace a file that exists", NULL},
-    {PLOT, FLAG, "csv", AT(csv), NULL, "write the numbers instead of a picture, as comma-separated values", NULL},
+     "the picture to write: an .svg, .png or .pdf. Without it, the picture is drawn with "
+     "characters on standard output", NULL},
+    {PLOT, FLAG, "overwrite", AT(overwrite), NULL, "let --output replace an existing file", NULL},
+    {PLOT, FLAG, "csv", AT(csv), NULL,
+     "write the numbers as comma-separated values instead of a picture", NULL},
     {PLOT, HEADING, "Logs", 0, NULL, NULL, NULL},
     {PLOT, TEXT, "only", AT(only), "LIST",
      "some of loss,metric,accuracy,rate,speed,gradient; without it, all that the logs have", NULL},
-    {PLOT, HEADING, "trf plot schedule (of a LIST, a curve for each combination)", 0, NULL, NULL, NULL},
-    {PLOT, TEXT, "schedule", AT(plot_schedules), "LIST", "some of noam,inverse-sqrt,cosine,constant", NULL},
-    {PLOT, TEXT, "warmup", AT(plot_warmups), "LIST", "updates in which the rate rises", NULL},
+    {PLOT, HEADING, "trf plot schedule (a curve for each combination of LIST values)", 0, NULL,
+     NULL, NULL},
+    {PLOT, TEXT, "schedule", AT(plot_schedules), "LIST",
+     "some of noam,inverse-sqrt,cosine,constant", NULL},
+    {PLOT, TEXT, "warmup", AT(plot_warmups), "LIST", "updates during which the rate rises", NULL},
     {PLOT, TEXT, "d-model", AT(plot_widths), "LIST",
-     "width of the model, which matters to noam (default 512); of positions: one number (default 64)", NULL},
+     "width of the model, for noam (default 512); with trf plot positions: one number (default 64)",
+     NULL},
     {PLOT, TEXT, "learning-rate", AT(plot_rates), "LIST",
-     "a factor for noam (default 1), the highest rate for the others (default 0.001)", NULL},
-    {PLOT, REAL, "initial-rate", AT(training.initial_rate), "X", "where it rises from; not for noam", NULL},
-    {PLOT, REAL, "final-rate", AT(training.final_rate), "X", "where cosine ends", NULL},
+     "highest learning rate (default 0.001); for noam, a factor (default 1)", NULL},
+    {PLOT, REAL, "initial-rate", AT(training.initial_rate), "X",
+     "rate at the start of the warm-up; not for noam", NULL},
+    {PLOT, REAL, "final-rate", AT(training.final_rate), "X", "rate at the end of cosine", NULL},
     {PLOT, LONG_NUMBER, "total-steps", AT(training.total_steps), "N",
-     "when cosine ends; 0: at --updates", NULL},
-    {PLOT, LONG_COUNT, "updates", AT(plot_updates), "N", "where the picture ends", NULL},
+     "update at which cosine ends; 0: the number of --updates", NULL},
+    {PLOT, LONG_COUNT, "updates", AT(plot_updates), "N", "last update of the picture", NULL},
     {PLOT, HEADING, "trf plot positions", 0, NULL, NULL, NULL},
-    {PLOT, CHOICE, "positions", AT(config.positions), "interleaved|halves-n1|halves", "the rule, as of trf train", NULL},
-    {PLOT, COUNT, "max-length", AT(plot_rows), "N", "positions", NULL},
-    {PLOT, NUMBER, "position-offset", AT(config.position_offset), "N", "number of the first position", NULL},
+    {PLOT, CHOICE, "positions", AT(config.positions), "interleaved|halves-n1|halves",
+     "the position encodings, as in trf train", NULL},
+    {PLOT, COUNT, "max-length", AT(plot_rows), "N", "number of positions", NULL},
+    {PLOT, NUMBER, "position-offset", AT(config.position_offset), "N",
+     "number of the first position", NULL},
     {PLOT, CHOICE, "view", AT(plot_view), "all|heat|curves|similarity",
-     "what is drawn. heat: all numbers as a heat map; curves: some dimensions over the positions; similarity: the cosine between every "
-     "two positions; all: these three, in one .svg", NULL},
+     "what to draw. heat: all numbers as a heat map; curves: some dimensions over the positions; "
+     "similarity: the cosine of every two positions; all: these three in one .svg", NULL},
     {PLOT, TEXT, "dimensions", AT(plot_dimensions), "LIST",
-     "which dimensions are curves, from 0; without it, sines of five frequencies", NULL},
+     "dimensions to draw as curves, counted from 0; without it, sines of five frequencies", NULL},
     {PLOT, HEADING, "trf plot masks", 0, NULL, NULL, NULL},
-    {PLOT, TEXT, "kind", AT(plot_kinds), "LIST", "some of full,causal,prefix,padding, side by side", NULL},
-    {PLOT, COUNT, "length", AT(plot_length), "N", "tokens, 1 to 1000", NULL},
-    {PLOT, TEXT, "words", AT(plot_words), "TEXT", "the tokens themselves, with blanks between them", NULL},
+    {PLOT, TEXT, "kind", AT(plot_kinds), "LIST",
+     "some of full,causal,prefix,padding, side by side", NULL},
+    {PLOT, COUNT, "length", AT(plot_length), "N", "number of tokens, 1 to 1000", NULL},
+    {PLOT, TEXT, "words", AT(plot_words), "TEXT", "the tokens, with spaces between them", NULL},
     {PLOT, TEXT, "prefix", AT(plot_prefix), "N",
-     "tokens at the beginning that see one another, of prefix; without it, half of the tokens", NULL},
+     "for prefix: how many of the first tokens see one another; without it, half of the tokens",
+     NULL},
     {PLOT, TEXT, "padded", AT(plot_padded), "N",
-     "tokens at the end that fill a batch, of padding; without it, a quarter of the tokens", NULL},
+     "for padding: how many of the last tokens are padding; without it, a quarter of the tokens",
+     NULL},
 };
 
 const int n_rows = (int)(sizeof rows / sizeof *rows);
@@ -643,7 +784,7 @@ static int choice_number(const char *choices, const char *text)
     }
 }
 
-/* Writes the current value of a row as text: what would be typed to set it. Empty: nothing is set. */
+/* Writes the current value of a row as the text that sets it. Empty: nothing is set. */
 void value_text(const struct row *row, const struct settings *s, char *text, size_t size)
 {
     const char *field = (const char *)s + row->offset, *choice = row->argument, *path;
@@ -655,25 +796,39 @@ void value_text(const struct row *row, const struct settings *s, char *text, siz
     *text = 0;
     switch (row->kind) {
     case HEADING: case TEXTS: break;
-    case FLAG: memcpy(&number, field, sizeof number); snprintf(text, size, "%s", number ? "yes" : ""); break;
+    case FLAG:
+        memcpy(&number, field, sizeof number);
+        snprintf(text, size, "%s", number ? "yes" : "");
+        break;
     case MAYBE:
         memcpy(&number, field, sizeof number);
         if (!number) break;
         while (--number > 0 && *choice) choice = strchrnul(choice, '|'), choice += *choice == '|';
         snprintf(text, size, "%.*s", (int)(strchrnul(choice, '|') - choice), choice);
         break;
-    case TEXT: memcpy(&path, field, sizeof path); snprintf(text, size, "%s", path ? path : ""); break;
+    case TEXT:
+        memcpy(&path, field, sizeof path);
+        snprintf(text, size, "%s", path ? path : "");
+        break;
     case SWITCH: case CHOICE:
         memcpy(&number, field, sizeof number);
         while (number-- > 0 && *choice) choice = strchrnul(choice, '|'), choice += *choice == '|';
         snprintf(text, size, "%.*s", (int)(strchrnul(choice, '|') - choice), choice);
         break;
-    case NUMBER: case COUNT: memcpy(&number, field, sizeof number); snprintf(text, size, "%d", (int)number); break;
+    case NUMBER:
+    case COUNT:
+        memcpy(&number, field, sizeof number);
+        snprintf(text, size, "%d", (int)number);
+        break;
     case LONG_NUMBER: case LONG_COUNT:
         memcpy(&wide, field, sizeof wide);
-        if (wide == INT64_MAX) snprintf(text, size, "no limit"); else snprintf(text, size, "%lld", (long long)wide);
+        if (wide == INT64_MAX) snprintf(text, size, "no limit");
+        else snprintf(text, size, "%lld", (long long)wide);
         break;
-    case SEED: memcpy(&seed, field, sizeof seed); snprintf(text, size, "%llu", (unsigned long long)seed); break;
+    case SEED:
+        memcpy(&seed, field, sizeof seed);
+        snprintf(text, size, "%llu", (unsigned long long)seed);
+        break;
     case REAL:
         memcpy(&real, field, sizeof real);
         if (isinf(real)) snprintf(text, size, "no limit"); else snprintf(text, size, "%.17g", real);
@@ -700,8 +855,8 @@ int row_within(const struct row *row, size_t member, size_t bytes)
 
 static int is_value_within(const struct row *row, size_t member, size_t bytes)
 {
-    return (row->commands & TRAIN) && row->kind != TEXT && row->kind != TEXTS && row->kind != FLAG &&
-           row_within(row, member, bytes);
+    return (row->commands & TRAIN) && row->kind != TEXT && row->kind != TEXTS &&
+           row->kind != FLAG && row_within(row, member, bytes);
 }
 
 void print_options(FILE *file, const struct settings *s, size_t member, size_t bytes)
@@ -726,21 +881,22 @@ static int is_of_size(const struct settings *s)
            s->config.decoder_layers == preset.config.decoder_layers;
 }
 
-/* A preset that was not given, or that other options have overruled, says nothing: the options that it would set are
-   there themselves. */
+/* A preset is not shown if it was not given or if other options have changed what it sets: those
+   options are shown themselves. */
 static int is_silent(const struct settings *s, int i)
 {
     const struct row *row = &rows[i];
     if (row->then == then_size) return !is_of_size(s);
-    return !s->given[i] && (row->then == then_conventions || row->then == then_tokens || row->then == then_dropout ||
-                            row->then == then_vocab_size);
+    return !s->given[i] && (row->then == then_conventions || row->then == then_tokens ||
+                            row->then == then_dropout || row->then == then_vocab_size);
 }
 
-/* Files of data and switches say what a training was; names of what it writes do not. NULL: not set, or of no
-   interest. */
+/* The value of a file of data or of a switch, which describe a training; names of the files that
+   it writes do not. NULL: there is none to show. */
 static const char *text_value(const struct row *row, const struct settings *s)
 {
-    static const size_t own[] = {AT(model), AT(checkpoint), AT(log), AT(resume), AT(overwrite), AT(quiet)};
+    static const size_t own[] = {AT(model),  AT(checkpoint), AT(log),
+                                 AT(resume), AT(overwrite),  AT(quiet)};
     const char *text = NULL;
     int32_t flag = 0;
     size_t i;
@@ -750,9 +906,10 @@ static const char *text_value(const struct row *row, const struct settings *s)
     return flag ? "yes" : text;
 }
 
-/* "name":"value"; of an option that may be given several times there are blanks between the values. Whether there is
-   anything to print. */
-static int print_json_option(FILE *file, const char *comma, const struct row *row, const struct settings *s)
+/* Prints "name":"value"; spaces separate the values of an option that may be given several times.
+   Returns 0 if there is nothing to print. */
+static int print_json_option(FILE *file, const char *comma, const struct row *row,
+                             const struct settings *s)
 {
     char value[64], *joined = NULL;
     const char *text = value;
@@ -761,7 +918,8 @@ static int print_json_option(FILE *file, const char *comma, const struct row *ro
         struct texts all;
         memcpy(&all, (const char *)s + row->offset, sizeof all);
         for (i = 0; i < all.n; i++) {
-            char *longer = format_text("%s%s%s", joined ? joined : "", joined ? " " : "", all.item[i]);
+            char *longer =
+                format_text("%s%s%s", joined ? joined : "", joined ? " " : "", all.item[i]);
             free(joined);
             joined = longer;
         }
@@ -782,7 +940,8 @@ void print_json_options(FILE *file, const struct settings *s, size_t member, siz
     int i;
     fputc('{', file);
     for (i = 0; i < n_rows; i++) {
-        if (!(rows[i].commands & TRAIN) || !row_within(&rows[i], member, bytes) || is_silent(s, i)) continue;
+        if (!(rows[i].commands & TRAIN) || !row_within(&rows[i], member, bytes) || is_silent(s, i))
+            continue;
         if (print_json_option(file, comma, &rows[i], s)) comma = ",";
     }
     fputc('}', file);
@@ -800,7 +959,8 @@ static int set_device(const struct row *row, char *field, const char *text)
         long number = strtol(end + 1, &end, 10);
         device.index = number > INT32_MAX ? INT32_MAX : (int32_t)number;
     }
-    if ((device.kind == TRF_DEVICE_CPU && strcmp(text, "cpu")) || (device.kind == TRF_DEVICE_CUDA && *end)) {
+    if ((device.kind == TRF_DEVICE_CPU && strcmp(text, "cpu")) ||
+        (device.kind == TRF_DEVICE_CUDA && *end)) {
         say("--%s takes %s, got '%s'", row->name, row->argument, text);
         return USAGE;
     }
@@ -811,7 +971,8 @@ static int set_device(const struct row *row, char *field, const char *text)
 static int set_whole(const struct row *row, char *field, const char *text)
 {
     int wide = row->kind == LONG_NUMBER || row->kind == LONG_COUNT;
-    int64_t low = row->kind == COUNT || row->kind == LONG_COUNT, high = wide ? INT64_MAX : INT32_MAX;
+    int64_t low = row->kind == COUNT || row->kind == LONG_COUNT,
+            high = wide ? INT64_MAX : INT32_MAX;
     long long value;
     int32_t narrow;
     char *end;
@@ -830,7 +991,10 @@ static int set_whole(const struct row *row, char *field, const char *text)
 static int add_to_texts(const struct row *row, char *field, const char *text)
 {
     struct texts *texts = (struct texts *)(void *)field;
-    if (texts->n == MAX_TEXTS) { say("--%s: at most %d of them", row->name, MAX_TEXTS); return USAGE; }
+    if (texts->n == MAX_TEXTS) {
+        say("--%s may be given at most %d times", row->name, MAX_TEXTS);
+        return USAGE;
+    }
     texts->item[texts->n++] = text;
     return DONE;
 }
@@ -849,13 +1013,19 @@ int set_value(const struct row *row, struct settings *s, const char *text)
     case FLAG: memcpy(field, &number, sizeof number); break;
     case MAYBE:
         if (*text) number = choice_number(row->argument, text) + 1;
-        if (number < 1) { say("--%s takes %s, or nothing, got '%s'", row->name, row->argument, text); return USAGE; }
+        if (number < 1) {
+            say("--%s takes %s, or nothing, got '%s'", row->name, row->argument, text);
+            return USAGE;
+        }
         memcpy(field, &number, sizeof number);
         break;
     case SWITCH: case CHOICE:
         number = choice_number(row->argument, text);
         if (row->kind == SWITCH && (!strcmp(text, "0") || !strcmp(text, "1"))) number = *text - '0';
-        if (number < 0) { say("--%s takes %s, got '%s'", row->name, row->argument, text); return USAGE; }
+        if (number < 0) {
+            say("--%s takes %s, got '%s'", row->name, row->argument, text);
+            return USAGE;
+        }
         memcpy(field, &number, sizeof number);
         break;
     case NUMBER: case COUNT: case LONG_NUMBER: case LONG_COUNT: return set_whole(row, field, text);
@@ -878,13 +1048,16 @@ int set_value(const struct row *row, struct settings *s, const char *text)
     return DONE;
 }
 
-static int writes(const struct row *row, size_t field) { return row->kind != HEADING && row->offset == field; }
+static int writes(const struct row *row, size_t field)
+{
+    return row->kind != HEADING && row->offset == field;
+}
 
 const char *option_name(size_t field)
 {
     int i;
     for (i = 0; i < n_rows; i++) if (writes(&rows[i], field)) return rows[i].name;
-    say("no option writes the field at %zu of the settings", field);        /* a mistake in trf itself */
+    say("no option writes the field at %zu of the settings", field); /* a mistake in trf itself */
     abort();
 }
 
@@ -912,18 +1085,18 @@ int shares_embedding(const trf_config *config)
 
 int was_given(const struct settings *s, const char *name) { return given_text(s, name) != NULL; }
 
-/* Applies all options that were given to s, in the order of the table. */
+/* Applies all given options to s, in the order of the table. */
 int apply_given(struct settings *s)
 {
     int i;
     for (i = 0; i < n_rows; i++) {
-        if (!s->given[i] || rows[i].kind == TEXTS) continue;      /* texts are there already */
+        if (!s->given[i] || rows[i].kind == TEXTS) continue;      /* their texts are in s already */
         if (set_value(&rows[i], s, s->given[i])) return USAGE;
         if (rows[i].then) rows[i].then(s);
     }
-    if (is_given(s, AT(joint_vocabulary)) && !s->joint_vocabulary && !is_given(s, AT(config.tying)) &&
-        s->config.tying == TRF_TIED_ALL)
-        s->config.tying = TRF_TIED_DECODER;     /* as far as a preset's goes with two vocabularies */
+    if (is_given(s, AT(joint_vocabulary)) && !s->joint_vocabulary &&
+        !is_given(s, AT(config.tying)) && s->config.tying == TRF_TIED_ALL)
+        s->config.tying = TRF_TIED_DECODER; /* all that a preset can tie with two vocabularies */
     then_device(s);
     return DONE;
 }
@@ -940,11 +1113,11 @@ int set_given_architecture(struct settings *s)
 // -----------------------------------------------------------------------------------------------
 // >>help           texts made from the table
 //
-// Defaults are not written here: they are asked from the library, once plainly and once under each
-// preset, and a preset is named where it differs. But for the few that recipe.c has chosen.
+// The defaults come from the library: once without a preset, and once with each preset, which is
+// named if its value differs. recipe.c chooses a few of them itself.
 // -----------------------------------------------------------------------------------------------
 
-/* Prints text from column `indent` on, broken before column 100. `column` is where the cursor stands. */
+/* Prints text from column `indent` on, broken before column 100. The cursor is at `column`. */
 static void print_wrapped(const char *text, int indent, int column)
 {
     enum { WIDTH = 99 };
@@ -968,7 +1141,7 @@ void default_text(const struct row *row, char *text, size_t size)
         {AT(conventions), "pytorch"}, {AT(conventions), "paper"}, {AT(search_rule), "fairseq"},
         {AT(search_rule), "ctranslate2"}, {AT(search_rule), "marian"}, {AT(search_rule), "raw"},
         {AT(search_rule), "hugging-face"}};
-    static const struct { size_t field; const char *value; } fixed[] = {    /* by recipe.c, whatever the data are */
+    static const struct { size_t field; const char *value; } fixed[] = { /* by recipe.c */
         {AT(config.norm_place), "pre-norm"}, {AT(config.generator_bias), "no"},
         {AT(training.schedule), "inverse-sqrt"}, {AT(training.attention_dropout), "0"},
         {AT(training.activation_dropout), "0"}, {AT(ema), "0.002"}};
@@ -983,9 +1156,13 @@ void default_text(const struct row *row, char *text, size_t size)
     if (chosen) set_value(row, &plain, chosen);
     value_text(row, &plain, value, sizeof value);
     *text = 0;
-    if (!chosen && row->commands & FROM_DATA) { snprintf(text, size, " (default: from the data)"); return; }
+    if (!chosen && row->commands & FROM_DATA) {
+        snprintf(text, size, " (default: from the data)");
+        return;
+    }
     if (!*value || row->then == then_conventions) return;
-    used = (size_t)snprintf(text, size, " (default %s%s", value, chosen ? ", of --recipe auto" : "");
+    used = (size_t)snprintf(text, size, " (default %s%s", value,
+                            chosen ? " with --recipe auto" : "");
     for (i = 0; i < sizeof presets / sizeof *presets && used < size; i++) {
         changed = plain;
         for (j = 0; j < n_rows; j++)
@@ -1012,7 +1189,8 @@ static void print_help(const struct command *command)
         const struct row *row = &rows[i];
         if (!(row->commands & command->bit)) continue;
         if (row->kind == HEADING) { printf("\n%s:\n", row->name); continue; }
-        width = printf("  --%s%s%s%s", row->name, row->kind == MAYBE ? " [" : row->argument ? " " : "",
+        width = printf("  --%s%s%s%s", row->name,
+                       row->kind == MAYBE ? " [" : row->argument ? " " : "",
                        row->argument ? row->argument : "", row->kind == MAYBE ? "]" : "");
         if (width > COLUMN - 2) { putchar('\n'); width = 0; }
         default_text(row, defaults, sizeof defaults);
@@ -1051,13 +1229,17 @@ static void say_unknown(const struct command *command, const char *argument)
     char name[64], several[512] = "";
     const char *nearest = NULL;
     int i, best = INT32_MAX;
-    if (strncmp(argument, "--", 2)) { say("unknown option '%s'; all options: %s --help", argument, program); return; }
+    if (strncmp(argument, "--", 2)) {
+        say("unknown option '%s'; all options: %s --help", argument, program);
+        return;
+    }
     snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
     for (i = 0; i < n_rows; i++) {
         int far;
         if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING) continue;
         if (!strncmp(rows[i].name, name, strlen(name)))
-            snprintf(several + strlen(several), sizeof several - strlen(several), " --%s", rows[i].name);
+            snprintf(several + strlen(several), sizeof several - strlen(several), " --%s",
+                     rows[i].name);
         far = distance(name, rows[i].name);
         if (far < best) { best = far; nearest = rows[i].name; }
     }
@@ -1067,7 +1249,7 @@ static void say_unknown(const struct command *command, const char *argument)
     else say("unknown option '--%s'; all options: %s --help", name, program);
 }
 
-/* Fills s from argv. Returns -1 to go on, or the exit status when all is said. */
+/* Fills s from argv. Returns -1 to run the command, or the exit status. */
 int parse_command_line(const struct command *command, struct settings *s, int argc, char **argv)
 {
     enum { FIRST = 1000, HELP = FIRST + MAX_OPTIONS };
@@ -1077,8 +1259,9 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
     for (i = 0; i < n_rows; i++) {
         if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING) continue;
         options[n].name = rows[i].name;
-        options[n].has_arg = rows[i].kind == FLAG ? no_argument : rows[i].kind == MAYBE ? optional_argument
-                                                                                        : required_argument;
+        options[n].has_arg = rows[i].kind == FLAG    ? no_argument
+                             : rows[i].kind == MAYBE ? optional_argument
+                                                     : required_argument;
         options[n++].val = FIRST + i;
     }
     options[n].name = "help";
@@ -1088,7 +1271,10 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
         if (code == HELP || code == 'h') { print_help(command); return DONE; }
         if (code == ':') { say("%s needs a value", argv[optind - 1]); return USAGE; }
         if (code == '?' && optopt == HELP) { say("--help takes no value"); return USAGE; }
-        if (code == '?' && optopt >= FIRST) { say("--%s takes no value", rows[optopt - FIRST].name); return USAGE; }
+        if (code == '?' && optopt >= FIRST) {
+            say("--%s takes no value", rows[optopt - FIRST].name);
+            return USAGE;
+        }
         if (code == '?' && optopt) {
             say("unknown option '-%c'; all options: %s --help", optopt, program);
             return USAGE;

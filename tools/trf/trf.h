@@ -187,7 +187,7 @@ struct settings {
     const char *prefixes, *prompt;
     int32_t count;                                              /* generating */
     int32_t weights;                                            /* averaging: a trf_weights */
-    int64_t labels_told;                                        /* classifying */
+    int64_t labels_shown;                                        /* classifying */
     int32_t truncate, split;
     int32_t shape, source_length, target_length, labels, trace;         /* inspecting without a file */
     const char *source_text, *target_text, *layer, *head;               /* attention */
