@@ -60,7 +60,7 @@ static int check_saving(const char *path, const char *numbered)
 /* Of a model and its checkpoint, or NULL. One that is there already has the names that it needs. */
 int check_saved(const struct settings *s, const char *model, const char *checkpoint)
 {
-    int averaged = !s->resume && !(was_given(s, "ema") && s->ema <= 0);
+    int averaged = !s->resume && !(is_given(s, AT(ema)) && s->ema <= 0);
     return check_saving(model, !s->resume && (s->keep || s->average > 1) ? ".update-" : "") ||
            (checkpoint && check_saving(checkpoint, averaged ? ".average-" : "")) ? FAILED : DONE;
 }
@@ -289,16 +289,16 @@ static int check_values(const struct settings *s)
     trf_search search = s->search;
     trf_error err;
     config.source_vocab = config.target_vocab = 8;
-    if (was_given(s, "d-ff")) config.d_ff = s->config.d_ff;
-    if (was_given(s, "d-model")) config.d_model = s->config.d_model;
-    config.n_heads = was_given(s, "d-model") && was_given(s, "n-heads") ? s->config.n_heads : 1;
-    if (was_given(s, "encoder-layers")) config.encoder_layers = s->config.encoder_layers;
-    if (was_given(s, "decoder-layers")) config.decoder_layers = s->config.decoder_layers;
+    if (is_given(s, AT(config.d_ff))) config.d_ff = s->config.d_ff;
+    if (is_given(s, AT(config.d_model))) config.d_model = s->config.d_model;
+    config.n_heads = is_given(s, AT(config.d_model)) && is_given(s, AT(config.n_heads)) ? s->config.n_heads : 1;
+    if (is_given(s, AT(config.encoder_layers))) config.encoder_layers = s->config.encoder_layers;
+    if (is_given(s, AT(config.decoder_layers))) config.decoder_layers = s->config.decoder_layers;
     config.max_length = s->config.max_length;
     config.position_offset = s->config.position_offset;
     config.norm_epsilon = s->config.norm_epsilon;
     training.source_tokens = training.target_tokens = training.sequences = training.longest = 2;
-    if (!was_given(s, "warmup")) training.warmup = 1;
+    if (!is_given(s, AT(training.warmup))) training.warmup = 1;
     if (training.schedule == TRF_COSINE && !ends_cosine(s))
         training.total_steps = training.warmup < INT64_MAX ? training.warmup + 1 : INT64_MAX;
     search.beam = s->valid_beam;
@@ -311,11 +311,11 @@ static int check_values(const struct settings *s)
 static int check_sizes(const struct settings *s)
 {
     enum { MOST_TOKENS = 1 << 24, WIDEST = 65536 };
-    if (was_given(s, "n-heads") && s->config.n_heads > WIDEST) {
+    if (is_given(s, AT(config.n_heads)) && s->config.n_heads > WIDEST) {
         say("--n-heads must divide --d-model, which is at most %d, got %d", (int)WIDEST, (int)s->config.n_heads);
         return USAGE;
     }
-    if (was_given(s, "batch-tokens") && s->corpus.batch_tokens > MOST_TOKENS) {
+    if (is_given(s, AT(corpus.batch_tokens)) && s->corpus.batch_tokens > MOST_TOKENS) {
         say("--batch-tokens takes 1 to %d, got %d", (int)MOST_TOKENS, (int)s->corpus.batch_tokens);
         return USAGE;
     }
@@ -328,10 +328,10 @@ static int check_vocabulary_sizes(const struct settings *s)
     int side;
     for (side = 0; side < 2; side++) {
         int32_t size = side ? s->target_vocab_size : s->source_vocab_size;
-        const char *own = side ? "target-vocab-size" : "source-vocab-size";
+        size_t own = side ? AT(target_vocab_size) : AT(source_vocab_size);
         if (size == 0 || size >= 5) continue;
-        say("--%s must be 5 or more, four special tokens included, got %d", was_given(s, own) ? own : "vocab-size",
-            (int)size);
+        say("--%s must be 5 or more, four special tokens included, got %d",
+            option_name(is_given(s, own) ? own : AT(vocab_size)), (int)size);
         return USAGE;
     }
     return DONE;
@@ -344,7 +344,7 @@ int check_training(struct settings *s, char **checkpoint)
     if (standard_inputs(s) > 1) { say("only one of the files can be standard input"); return USAGE; }
     if (s->columns && !s->tsv && !s->valid_tsv) { say("--columns is for pairs in one file"); return USAGE; }
     if (check_columns(s->columns)) return USAGE;
-    if (was_given(s, "dropout") && !(s->dropout >= 0 && s->dropout < 1)) {
+    if (is_given(s, AT(dropout)) && !(s->dropout >= 0 && s->dropout < 1)) {
         say("--dropout must be 0 or more and below 1, got %g", s->dropout);
         return USAGE;
     }

@@ -159,7 +159,7 @@ static int hold_out(struct settings *s, struct examples *data, trf_hold_out_rule
     char *held;
     size_t i;
     int side;
-    if (!was_given(s, "valid-size")) size = n / 20 < 1000 ? n / 20 : 1000;
+    if (!is_given(s, AT(valid_size))) size = n / 20 < 1000 ? n / 20 : 1000;
     if (size == 0) return DONE;
     if (size >= n) {
         say("--valid-size %lld leaves none of %lld pair%s to train on", (long long)size, (long long)n,

@@ -33,9 +33,9 @@ void set_kind(struct settings *s)
             : s->objective == OBJECTIVE_TAG ? TRF_HEAD_TOKENS
             : s->objective != OBJECTIVE_CLASSIFY ? TRF_HEAD_NONE : s->pooling ? TRF_HEAD_FIRST : TRF_HEAD_MEAN;
     if (s->objective == OBJECTIVE_CAUSAL) c->target_eos = 0;        /* documents bring their own */
-    if (!encoder && !was_given(s, "encoder-layers")) c->encoder_layers = 0;
-    if (!decoder && !was_given(s, "decoder-layers")) c->decoder_layers = 0;
-    if (c->kind == TRF_ENCODER_DECODER || was_given(s, "tying")) return;
+    if (!encoder && !is_given(s, AT(config.encoder_layers))) c->encoder_layers = 0;
+    if (!decoder && !is_given(s, AT(config.decoder_layers))) c->decoder_layers = 0;
+    if (c->kind == TRF_ENCODER_DECODER || is_given(s, AT(config.tying))) return;
     c->tying = !decoder ? TRF_UNTIED : c->tying == TRF_TIED_ALL ? TRF_TIED_DECODER : c->tying;
 }
 
@@ -43,15 +43,15 @@ void set_kind(struct settings *s)
 // >>options        that do nothing beside another one, or without it
 // -----------------------------------------------------------------------------------------------
 
-struct unfit { const char *option, *why; int wrong; };
+struct unfit { size_t field; const char *why; int wrong; };
 
 static int check_unfit(const struct settings *s, const struct unfit *of, size_t n)
 {
     size_t i;
     for (i = 0; i < n; i++) {
-        const char *given = given_text(s, of[i].option);
+        const char *given = text_given(s, of[i].field);
         if (!given || !strcmp(given, "auto") || !of[i].wrong) continue;
-        say("--%s %s", of[i].option, of[i].why);
+        say("--%s %s", option_name(of[i].field), of[i].why);
         return USAGE;
     }
     return DONE;
@@ -65,31 +65,31 @@ int check_company(const struct settings *s)
     static const char kind[] = "is not for a SentencePiece model, which says itself what a token is";
     static const char sized[] = "is not for a SentencePiece model, which has its size";
     int validated_on = s->valid_source || s->valid_tsv || s->valid_text;
-    int unseen = !validated_on && was_given(s, "valid-size") && s->valid_size == 0;
+    int unseen = !validated_on && is_given(s, AT(valid_size)) && s->valid_size == 0;
     int file[2] = {s->source_sentencepiece != NULL, s->target_sentencepiece != NULL};
     int both = (file[0] || !reads_side(s, 0)) && (file[1] || !reads_side(s, 1));
-    int noam = s->training.schedule == TRF_NOAM && (was_given(s, "schedule") || s->recipe == RECIPE_PAPER);
+    int noam = s->training.schedule == TRF_NOAM && (is_given(s, AT(training.schedule)) || s->recipe == RECIPE_PAPER);
     const struct unfit of[] = {
-        {"size", "is not for --init-from: the sizes are those of that model", s->init_from != NULL},
-        {"tokens", kind, both && (is_whole(s->source_tokens) || is_whole(s->target_tokens))},
-        {"source-tokens", kind, file[0] && is_whole(s->source_tokens)},
-        {"target-tokens", kind, file[1] && is_whole(s->target_tokens)},
-        {"normalise", "is not for a SentencePiece model, which has a rule of its own", both},
-        {"vocab-size", sized, both},
-        {"source-vocab-size", sized, file[0]},
-        {"target-vocab-size", sized, file[1]},
-        {"subword-alpha", "is for --subword-samples", s->subword_samples < 2},
-        {"average-of", "is for --average", s->average < 2},
-        {"total-steps", "is for --schedule cosine", s->training.schedule != TRF_COSINE},
-        {"final-rate", "is for --schedule cosine", s->training.schedule != TRF_COSINE},
-        {"initial-rate", "is not for --schedule noam, which rises from 0", noam},
-        {"valid-beam", "is for answers, which --metric loss does not want", s->metric == METRIC_LOSS},
-        {"patience", "is for pairs to validate on, and there are none", unseen && s->patience > 0},
-        {"metric", "is for pairs to validate on, and there are none",
+        {AT(size), "is not for --init-from: the sizes are those of that model", s->init_from != NULL},
+        {AT(tokens), kind, both && (is_whole(s->source_tokens) || is_whole(s->target_tokens))},
+        {AT(source_tokens), kind, file[0] && is_whole(s->source_tokens)},
+        {AT(target_tokens), kind, file[1] && is_whole(s->target_tokens)},
+        {AT(normalise), "is not for a SentencePiece model, which has a rule of its own", both},
+        {AT(vocab_size), sized, both},
+        {AT(source_vocab_size), sized, file[0]},
+        {AT(target_vocab_size), sized, file[1]},
+        {AT(subword_alpha), "is for --subword-samples", s->subword_samples < 2},
+        {AT(average_of), "is for --average", s->average < 2},
+        {AT(training.total_steps), "is for --schedule cosine", s->training.schedule != TRF_COSINE},
+        {AT(training.final_rate), "is for --schedule cosine", s->training.schedule != TRF_COSINE},
+        {AT(training.initial_rate), "is not for --schedule noam, which rises from 0", noam},
+        {AT(valid_beam), "is for answers, which --metric loss does not want", s->metric == METRIC_LOSS},
+        {AT(patience), "is for pairs to validate on, and there are none", unseen && s->patience > 0},
+        {AT(metric), "is for pairs to validate on, and there are none",
          unseen && s->metric != METRIC_AUTO && s->metric != METRIC_LOSS},
-        {"valid-every", "is for pairs to validate on, or for --keep and --average",
+        {AT(valid_every), "is for pairs to validate on, or for --keep and --average",
          unseen && !s->keep && s->average < 2},
-        {"valid-size", "is for pairs held out, but the pairs to validate on are given",
+        {AT(valid_size), "is for pairs held out, but the pairs to validate on are given",
          validated_on && s->valid_size > 0}
     };
     return check_unfit(s, of, sizeof of / sizeof *of);
@@ -103,16 +103,16 @@ int check_inherited(const struct settings *s, const trf_vocab *const vocab[2])
     static const char shared[] = "is not for --init-from: the model says how many vocabularies there are";
     int has[2] = {!reads_side(s, 0) || vocab[0], !reads_side(s, 1) || vocab[1]}, still = !s->extend_vocabulary;
     const struct unfit of[] = {
-        {"sentencepiece", theirs, has[0] && has[1]},
-        {"source-sentencepiece", theirs, has[0]},
-        {"target-sentencepiece", theirs, has[1]},
-        {"joint-vocabulary", shared,
+        {AT(sentencepiece), theirs, has[0] && has[1]},
+        {AT(source_sentencepiece), theirs, has[0]},
+        {AT(target_sentencepiece), theirs, has[1]},
+        {AT(joint_vocabulary), shared,
          s->joint_vocabulary != (vocab[0] && vocab[1] && same_tokens(vocab[0], vocab[1]))},
-        {"normalise", theirs, has[0] && has[1]},
-        {"min-count", grown, has[0] && has[1] && still},
-        {"vocab-size", grown, has[0] && has[1] && still},
-        {"source-vocab-size", grown, has[0] && still},
-        {"target-vocab-size", grown, has[1] && still}
+        {AT(normalise), theirs, has[0] && has[1]},
+        {AT(min_count), grown, has[0] && has[1] && still},
+        {AT(vocab_size), grown, has[0] && has[1] && still},
+        {AT(source_vocab_size), grown, has[0] && still},
+        {AT(target_vocab_size), grown, has[1] && still}
     };
     return check_unfit(s, of, sizeof of / sizeof *of);
 }
@@ -125,30 +125,30 @@ int check_effects(const struct settings *s)
            MASKS = 1 << OBJECTIVE_MASK, SPANS = 1 << OBJECTIVE_SPAN,
            TEXTS_ALONE = GOES_ON | MASKS | SPANS, ENCODES = TRANSLATES | CLASSIFIES | TAGS | MASKS | SPANS,
            DECODES = TRANSLATES | GOES_ON | SPANS };
-    static const struct { const char *option; int objectives; } of[] = {
-        {"documents", TEXTS_ALONE}, {"pack", TEXTS_ALONE}, {"chunk", TEXTS_ALONE}, {"keep-empty", TRANSLATES},
-        {"source-tokens", ENCODES}, {"source-sentencepiece", ENCODES}, {"source-vocab-size", ENCODES},
-        {"target-tokens", TRANSLATES | GOES_ON}, {"target-sentencepiece", TRANSLATES | GOES_ON},
-        {"target-vocab-size", TRANSLATES | GOES_ON}, {"joint-vocabulary", TRANSLATES},
-        {"subword-samples", TRANSLATES}, {"subword-alpha", TRANSLATES}, {"valid-beam", TRANSLATES},
-        {"tying", DECODES}, {"source-eos", ENCODES}, {"target-eos", TRANSLATES | SPANS}, {"pooling", CLASSIFIES},
-        {"noise-density", MASKS | SPANS}, {"masked-share", MASKS}, {"random-share", MASKS}, {"whole-words", MASKS},
-        {"mean-span", SPANS}
+    static const struct { size_t field; int objectives; } of[] = {
+        {AT(documents), TEXTS_ALONE}, {AT(pack), TEXTS_ALONE}, {AT(chunk), TEXTS_ALONE}, {AT(keep_empty), TRANSLATES},
+        {AT(source_tokens), ENCODES}, {AT(source_sentencepiece), ENCODES}, {AT(source_vocab_size), ENCODES},
+        {AT(target_tokens), TRANSLATES | GOES_ON}, {AT(target_sentencepiece), TRANSLATES | GOES_ON},
+        {AT(target_vocab_size), TRANSLATES | GOES_ON}, {AT(joint_vocabulary), TRANSLATES},
+        {AT(subword_samples), TRANSLATES}, {AT(subword_alpha), TRANSLATES}, {AT(valid_beam), TRANSLATES},
+        {AT(config.tying), DECODES}, {AT(config.source_eos), ENCODES}, {AT(config.target_eos), TRANSLATES | SPANS}, {AT(pooling), CLASSIFIES},
+        {AT(noise.density), MASKS | SPANS}, {AT(noise.masked), MASKS}, {AT(noise.randomised), MASKS}, {AT(noise.whole_words), MASKS},
+        {AT(noise.mean_span), SPANS}
     };
     static const char *const names[] = {"translate", "causal", "classify", "tag", "mask", "span"};
     size_t i;
     for (i = 0; i < sizeof of / sizeof *of; i++) {
-        if (!was_given(s, of[i].option) || of[i].objectives >> s->objective & 1) continue;
-        say("--%s has no effect on --objective %s", of[i].option, names[s->objective]);
+        if (!is_given(s, of[i].field) || of[i].objectives >> s->objective & 1) continue;
+        say("--%s has no effect on --objective %s", option_name(of[i].field), names[s->objective]);
         return USAGE;
     }
-    if (s->joint_vocabulary == 0 && was_given(s, "joint-vocabulary") && shares_embedding(&s->config) &&
-        was_given(s, "tying")) {
+    if (s->joint_vocabulary == 0 && is_given(s, AT(joint_vocabulary)) && shares_embedding(&s->config) &&
+        is_given(s, AT(config.tying))) {
         say("--tying %s needs one vocabulary for both sides, --joint-vocabulary no wants two",
             s->config.tying == TRF_TIED_ALL ? "all" : "embeddings");
         return USAGE;
     }
-    if (was_given(s, "pack") && s->documents == DOCUMENTS_FILE) {
+    if (is_given(s, AT(pack)) && s->documents == DOCUMENTS_FILE) {
         say("--pack has no effect on --documents file, which is one document");
         return USAGE;
     }
@@ -159,7 +159,7 @@ int check_effects(const struct settings *s)
 int check_chunk(const struct settings *s)
 {
     int32_t most = s->config.max_length - 1;            /* the library adds a begin or an end mark */
-    if (!learns_from_text(s) || (most >= 2 && !was_given(s, "chunk"))) return DONE;
+    if (!learns_from_text(s) || (most >= 2 && !is_given(s, AT(chunk)))) return DONE;
     if (s->chunk >= 2 && s->chunk <= most) return DONE;
     if (most < 2) {
         say("--max-length %d leaves no room for a text: 3 or more", (int)s->config.max_length);
@@ -173,7 +173,7 @@ int check_chunk(const struct settings *s)
 int settle_chunk(struct settings *s)
 {
     s->corpus.max_length = s->config.max_length - 1;
-    if (!was_given(s, "chunk")) s->chunk = s->corpus.max_length;        /* a checkpoint brings its own afterwards */
+    if (!is_given(s, AT(chunk))) s->chunk = s->corpus.max_length;        /* a checkpoint brings its own afterwards */
     return check_chunk(s);
 }
 

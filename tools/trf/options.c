@@ -1048,7 +1048,7 @@ int set_value(const struct row *row, struct settings *s, const char *text)
     return DONE;
 }
 
-static int writes(const struct row *row, size_t field)
+int row_writes(const struct row *row, size_t field)
 {
     return row->kind != HEADING && row->offset == field;
 }
@@ -1056,7 +1056,7 @@ static int writes(const struct row *row, size_t field)
 const char *option_name(size_t field)
 {
     int i;
-    for (i = 0; i < n_rows; i++) if (writes(&rows[i], field)) return rows[i].name;
+    for (i = 0; i < n_rows; i++) if (row_writes(&rows[i], field)) return rows[i].name;
     say("no option writes the field at %zu of the settings", field); /* a mistake in trf itself */
     abort();
 }
@@ -1065,25 +1065,16 @@ const char *text_given(const struct settings *s, size_t field)
 {
     int i;
     option_name(field);
-    for (i = 0; i < n_rows; i++) if (s->given[i] && writes(&rows[i], field)) return s->given[i];
+    for (i = 0; i < n_rows; i++) if (s->given[i] && row_writes(&rows[i], field)) return s->given[i];
     return NULL;
 }
 
 int is_given(const struct settings *s, size_t field) { return text_given(s, field) != NULL; }
 
-const char *given_text(const struct settings *s, const char *name)
-{
-    int i;
-    for (i = 0; i < n_rows; i++) if (s->given[i] && !strcmp(rows[i].name, name)) return s->given[i];
-    return NULL;
-}
-
 int shares_embedding(const trf_config *config)
 {
     return config->tying == TRF_TIED_ALL || config->tying == TRF_TIED_EMBEDDINGS;
 }
-
-int was_given(const struct settings *s, const char *name) { return given_text(s, name) != NULL; }
 
 /* Applies all given options to s, in the order of the table. */
 int apply_given(struct settings *s)
@@ -1152,7 +1143,7 @@ void default_text(const struct row *row, char *text, size_t size)
     int j;
     set_defaults(&plain);
     for (i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (row->commands & TRAIN && writes(row, fixed[i].field)) chosen = fixed[i].value;
+        if (row->commands & TRAIN && row_writes(row, fixed[i].field)) chosen = fixed[i].value;
     if (chosen) set_value(row, &plain, chosen);
     value_text(row, &plain, value, sizeof value);
     *text = 0;
@@ -1166,7 +1157,7 @@ void default_text(const struct row *row, char *text, size_t size)
     for (i = 0; i < sizeof presets / sizeof *presets && used < size; i++) {
         changed = plain;
         for (j = 0; j < n_rows; j++)
-            if (writes(&rows[j], presets[i].field)) {
+            if (row_writes(&rows[j], presets[i].field)) {
                 if (row == &rows[j]) break;             /* a preset does not explain itself */
                 set_value(&rows[j], &changed, presets[i].value);
                 rows[j].then(&changed);

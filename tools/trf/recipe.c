@@ -11,9 +11,9 @@
 
 #include <math.h>
 
-static int is_auto(const struct settings *s, const char *name)
+static int is_auto(const struct settings *s, size_t field)
 {
-    return s->recipe == RECIPE_AUTO && !was_given(s, name);
+    return s->recipe == RECIPE_AUTO && !is_given(s, field);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ static int settle_vocabularies(const struct settings *s, const trf_vocab *const 
     if (s->objective == OBJECTIVE_SPAN) return 1;       /* missing spans are tokens of the text itself */
     if (s->objective != OBJECTIVE_TRANSLATE) return 2;
     if (s->joint_vocabulary || (shares_embedding(&s->config) && !s->init_from)) return 1;
-    if (!is_auto(s, "joint-vocabulary") || !is_auto(s, "tying") || vocab[0] || vocab[1]) return 2;
+    if (!is_auto(s, AT(joint_vocabulary)) || !is_auto(s, AT(config.tying)) || vocab[0] || vocab[1]) return 2;
     if (!s->source_sentencepiece != !s->target_sentencepiece) return 2;
     if (s->source_sentencepiece) return same_file(s->source_sentencepiece, s->target_sentencepiece) ? 1 : 2;
     if (s->source_tokens >= TOKENS_UNIGRAM && s->target_tokens >= TOKENS_UNIGRAM &&
@@ -169,17 +169,17 @@ int decide_model(struct settings *s, const struct plan *plan)
         s->config.decoder_layers = recipe.config.decoder_layers;
         if (set_given_architecture(s)) return USAGE;        /* single options win over it */
     }
-    if (s->recipe != RECIPE_AUTO || was_given(s, "conventions")) return DONE;
-    if (is_auto(s, "norm-place")) s->config.norm_place = recipe.config.norm_place;
-    if (is_auto(s, "tying")) s->config.tying = recipe.config.tying;
-    if (is_auto(s, "generator-bias")) s->config.generator_bias = recipe.config.generator_bias;
+    if (s->recipe != RECIPE_AUTO || is_given(s, AT(conventions))) return DONE;
+    if (is_auto(s, AT(config.norm_place))) s->config.norm_place = recipe.config.norm_place;
+    if (is_auto(s, AT(config.tying))) s->config.tying = recipe.config.tying;
+    if (is_auto(s, AT(config.generator_bias))) s->config.generator_bias = recipe.config.generator_bias;
     return DONE;
 }
 
 int decide_batches(struct settings *s, const struct plan *plan)
 {
     trf_recipe recipe;
-    if (!is_auto(s, "batch-tokens")) return DONE;
+    if (!is_auto(s, AT(corpus.batch_tokens))) return DONE;
     if (find_recipe(s, plan, 0, &recipe)) return FAILED;
     s->corpus.batch_tokens = recipe.corpus.batch_tokens;
     return DONE;
@@ -187,16 +187,16 @@ int decide_batches(struct settings *s, const struct plan *plan)
 
 static void take_training(struct settings *s, const trf_train_options *found)
 {
-    if (is_auto(s, "schedule")) s->training.schedule = found->schedule;
-    if (is_auto(s, "warmup")) s->training.warmup = found->warmup;
-    if (is_auto(s, "learning-rate") || (!was_given(s, "learning-rate") && s->training.schedule != TRF_NOAM))
+    if (is_auto(s, AT(training.schedule))) s->training.schedule = found->schedule;
+    if (is_auto(s, AT(training.warmup))) s->training.warmup = found->warmup;
+    if (is_auto(s, AT(training.learning_rate)) || (!is_given(s, AT(training.learning_rate)) && s->training.schedule != TRF_NOAM))
         s->training.learning_rate = s->training.schedule == TRF_NOAM ? 1 : found->learning_rate;
-    if (is_auto(s, "label-smoothing")) s->training.label_smoothing = found->label_smoothing;
-    if (was_given(s, "dropout")) return;
-    if (is_auto(s, "embedding-dropout")) s->training.dropout = found->dropout;
-    if (is_auto(s, "residual-dropout")) s->training.residual_dropout = found->residual_dropout;
-    if (is_auto(s, "attention-dropout")) s->training.attention_dropout = found->attention_dropout;
-    if (is_auto(s, "activation-dropout")) s->training.activation_dropout = found->activation_dropout;
+    if (is_auto(s, AT(training.label_smoothing))) s->training.label_smoothing = found->label_smoothing;
+    if (is_given(s, AT(dropout))) return;
+    if (is_auto(s, AT(training.dropout))) s->training.dropout = found->dropout;
+    if (is_auto(s, AT(training.residual_dropout))) s->training.residual_dropout = found->residual_dropout;
+    if (is_auto(s, AT(training.attention_dropout))) s->training.attention_dropout = found->attention_dropout;
+    if (is_auto(s, AT(training.activation_dropout))) s->training.activation_dropout = found->activation_dropout;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -208,20 +208,22 @@ enum { NO_PLAN = -1 };
 /* Tells the recipe's reasons, line by line, but for those that options of the command line have overruled. */
 static void say_reasons(const struct settings *s, struct plan *plan, const trf_recipe *recipe)
 {
-    static const struct { const char *begins, *options[7]; } of[N_REASONS] = {
-        {"model:", {"init-from", "size", "d-model", "d-ff", "encoder-layers", "decoder-layers", NULL}},
-        {"batches:", {"batch-tokens", "accumulate", NULL}},
-        {"rate:", {"schedule", "learning-rate", "warmup", "d-model", NULL}},
-        {"dropout:", {"dropout", "embedding-dropout", "residual-dropout", NULL}},
-        {"label smoothing:", {"label-smoothing", NULL}},
-        {"end:", {"valid-every", "patience", "minutes", NULL}}};
+    static const struct { const char *begins; int n; size_t fields[6]; } of[N_REASONS] = {
+        {"model:", 6, {AT(init_from), AT(size), AT(config.d_model), AT(config.d_ff),
+                       AT(config.encoder_layers), AT(config.decoder_layers)}},
+        {"batches:", 2, {AT(corpus.batch_tokens), AT(accumulate)}},
+        {"rate:", 4, {AT(training.schedule), AT(training.learning_rate), AT(training.warmup),
+                      AT(config.d_model)}},
+        {"dropout:", 3, {AT(dropout), AT(training.dropout), AT(training.residual_dropout)}},
+        {"label smoothing:", 1, {AT(training.label_smoothing)}},
+        {"end:", 3, {AT(valid_every), AT(patience), AT(minutes)}}};
     const char *line = recipe->reasons;
     int i, k, own;
     for (; *line && s->recipe == RECIPE_AUTO; line += strcspn(line, "\n") + 1)
         for (i = 0; i < N_REASONS; i++) {
             if (strncmp(line, of[i].begins, strlen(of[i].begins))) continue;
             own = i == REASON_END && !plan->validates;
-            for (k = 0; of[i].options[k]; k++) own |= was_given(s, of[i].options[k]);
+            for (k = 0; k < of[i].n; k++) own |= is_given(s, of[i].fields[k]);
             if (own) continue;
             inform("%.*s\n", (int)strcspn(line, "\n"), line);
             plan->explained[i] = 1;
@@ -243,9 +245,9 @@ static int64_t planned_updates(const struct settings *s, const struct plan *plan
 
 static void decide_validation(struct settings *s, const trf_learn_options *found)
 {
-    if (!was_given(s, "valid-every")) s->valid_every = found->valid_every;
-    if (!was_given(s, "patience")) s->patience = isfinite(s->minutes) ? 0 : found->patience;
-    if (is_auto(s, "ema")) s->ema = found->ema;
+    if (!is_given(s, AT(valid_every))) s->valid_every = found->valid_every;
+    if (!is_given(s, AT(patience))) s->patience = isfinite(s->minutes) ? 0 : found->patience;
+    if (is_auto(s, AT(ema))) s->ema = found->ema;
 }
 
 void settle_validation(struct settings *s, const struct plan *plan)
@@ -267,7 +269,7 @@ static int64_t cosine_end(const trf_train_options *o, int64_t planned)
     return planned > o->warmup || o->warmup == INT64_MAX ? planned : o->warmup + 1;
 }
 
-int ends_cosine(const struct settings *s) { return was_given(s, "total-steps") && s->training.total_steps != 0; }
+int ends_cosine(const struct settings *s) { return is_given(s, AT(training.total_steps)) && s->training.total_steps != 0; }
 
 static void warn_of_cosine(const struct settings *s, int64_t planned)
 {

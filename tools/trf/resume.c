@@ -51,11 +51,11 @@ static int check_objective(struct training *t)
     struct settings asked = *t->s;
     const trf_config *c = trf_model_config(t->run.model);
     asked.config = *c;
-    if (!was_given(t->s, "pooling")) asked.pooling = c->head == TRF_HEAD_FIRST;
+    if (!is_given(t->s, AT(pooling))) asked.pooling = c->head == TRF_HEAD_FIRST;
     set_kind(&asked);
     if (asked.config.kind == c->kind && asked.config.head == c->head)
         return learns_labels(t->s) ? load_labels(t->run.model, t->run.checkpoint, &t->labels) : DONE;
-    say("%s is of another --objective%s", t->run.checkpoint, was_given(t->s, "pooling") ? " or --pooling" : "");
+    say("%s is of another --objective%s", t->run.checkpoint, is_given(t->s, AT(pooling)) ? " or --pooling" : "");
     return FAILED;
 }
 
@@ -86,7 +86,7 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     }
     *s = merged;
     s->config = stored.config;
-    if (!was_given(s, "seed"))
+    if (!is_given(s, AT(seed)))
         s->corpus.seed = s->seed = stored.config.seed; /* one seed for all, as then_seed has it */
     return settle_chunk(s);
 }
@@ -98,10 +98,11 @@ static int stored_batches(struct settings *s, const trf_file *file)
     const char *value;
     int i, status = DONE;
     for (i = 0; i < n_rows && !status; i++) {
-        if (strcmp(rows[i].name, "batch-tokens") && strcmp(rows[i].name, "batch-sentences")) continue;
+        size_t field = rows[i].offset;
+        if (field != AT(corpus.batch_tokens) && field != AT(corpus.batch_sentences)) continue;
         snprintf(key, sizeof key, "option.%s", rows[i].name);
         value = trf_file_metadata(file, key);
-        if (value && !was_given(s, rows[i].name)) status = set_value(&rows[i], s, value);
+        if (value && !is_given(s, field)) status = set_value(&rows[i], s, value);
         if (status) say("the value is in the checkpoint's metadata '%s'", key);
     }
     return status ? FAILED : DONE;
@@ -149,16 +150,17 @@ static void note_before(const struct training *t, const trf_train_options *train
 /* Says which of them are others now. Returns those that are about the data and their order, or ""; malloc'd. */
 static char *say_changes(const struct training *t, char *before[MAX_OPTIONS])
 {
-    static const char *const of_data[] = {
-        "batch-tokens", "batch-sentences", "padded-budget", "shuffle", "buckets", "valid-size", "keep-empty",
-        "documents", "pack", "chunk", "subword-samples", "subword-alpha", "seed"};
+    static const size_t of_data[] = {
+        AT(corpus.batch_tokens), AT(corpus.batch_sentences), AT(corpus.padded_budget),
+        AT(corpus.shuffle), AT(corpus.buckets), AT(valid_size), AT(keep_empty), AT(documents),
+        AT(pack), AT(chunk), AT(subword_samples), AT(subword_alpha), AT(seed)};
     char value[64], *all = format_text("%s", ""), *change, *longer;
     int i;
     size_t k, n = sizeof of_data / sizeof *of_data;
     for (i = 0; i < n_rows; i++) {
         if (!before[i]) continue;
         value_text(&rows[i], t->s, value, sizeof value);
-        for (k = 0; k < n && strcmp(rows[i].name, of_data[k]); k++) { }
+        for (k = 0; k < n && rows[i].offset != of_data[k]; k++) { }
         change = format_text("--%s was %s, now it is %s", rows[i].name, before[i], value);
         if (strcmp(value, before[i])) tell("%s", change);
         if (strcmp(value, before[i]) && k < n) {
@@ -197,7 +199,7 @@ static int merge_training(const struct training *t, const trf_load_options *load
     if (stored->schedule != TRF_COSINE) stored->total_steps = 0;
     if (apply_given(merged)) return USAGE;
     if ((merged->training.schedule == TRF_NOAM) != (stored->schedule == TRF_NOAM) &&
-        !was_given(t->s, "learning-rate")) {
+        !is_given(t->s, AT(training.learning_rate))) {
         say("another --schedule than the checkpoint's needs --learning-rate, which is a factor for noam and the "
             "highest rate for the others");
         return USAGE;

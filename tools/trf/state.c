@@ -169,7 +169,7 @@ static int note_state(struct run *r, int there)
     if (!status) status = note(r->model, "training.held_out", there ? value : NULL);
     if (!status) status = note(r->model, "training.picks", there && !state->combed ? "random" : NULL);
     if (!status)
-        status = note(r->model, "training.model", there && was_given(r->s, "checkpoint") ? name_of(r->s->model) : NULL);
+        status = note(r->model, "training.model", there && is_given(r->s, AT(checkpoint)) ? name_of(r->s->model) : NULL);
     if (!status) status = note(r->model, "training.kept", there && *kept ? kept : NULL);
     free(kept);
     return status;
@@ -212,8 +212,10 @@ int save_checkpoint(struct run *r, double seconds)
 /* A fingerprint of the pairs held out, and of the options by which they are judged: what their figures are about. */
 uint64_t held_out_hash(const struct settings *s, const struct text held[2])
 {
-    static const char *const judging[] = {"valid-beam", "noise-density", "mean-span", "masked-share", "random-share",
-                                          "whole-words", "chunk", "label-smoothing", "smoothing-rule"};
+    static const size_t judging[] = {
+        AT(valid_beam), AT(noise.density), AT(noise.mean_span), AT(noise.masked),
+        AT(noise.randomised), AT(noise.whole_words), AT(chunk), AT(training.label_smoothing),
+        AT(training.smoothing_rule)};
     size_t n = sizeof judging / sizeof *judging - (metric_of(s) == METRIC_LOSS ? 0 : 2), i, j;
     uint64_t hash = 0;
     char value[64];
@@ -221,7 +223,7 @@ uint64_t held_out_hash(const struct settings *s, const struct text held[2])
     if (!held[0].count) return 0;
     for (k = 0; k < n_rows; k++)
         for (j = 0; j < n; j++) {
-            if (!(rows[k].commands & TRAIN) || strcmp(rows[k].name, judging[j])) continue;
+            if (!(rows[k].commands & TRAIN) || rows[k].offset != judging[j]) continue;
             if (rows[k].offset == AT(chunk) && !learns_from_text(s)) continue;
             value_text(&rows[k], s, value, sizeof value);
             hash = hash * 1099511628211u ^ hash_line(value);
@@ -237,24 +239,31 @@ static int64_t stored_number(const struct run *r, const char *key, int64_t other
     return value ? strtoll(value, NULL, 10) : otherwise;
 }
 
+static int is_tokens(const struct row *row)
+{
+    return row->offset == AT(source_tokens) || row->offset == AT(target_tokens);
+}
+
 /* The vocabularies are there already. */
 static int check_vocabulary_option(const struct run *r, const struct row *row)
 {
-    static const struct { const char *name, *of_both; } of[] = {
-        {"source-vocab-size", "vocab-size"}, {"target-vocab-size", "vocab-size"}, {"source-tokens", "tokens"},
-        {"target-tokens", "tokens"}, {"min-count", ""}, {"joint-vocabulary", ""}, {"normalise", ""}};
+    static const struct { size_t field, of_both; } of[] = {
+        {AT(source_vocab_size), AT(vocab_size)}, {AT(target_vocab_size), AT(vocab_size)},
+        {AT(source_tokens), AT(tokens)}, {AT(target_tokens), AT(tokens)},
+        {AT(min_count), AT(min_count)}, {AT(joint_vocabulary), AT(joint_vocabulary)},
+        {AT(normalise), AT(normalise)}};
     char key[96], asked[64];
     const char *value;
     size_t i, n = sizeof of / sizeof *of;
-    for (i = 0; i < n && strcmp(row->name, of[i].name); i++) { }
+    for (i = 0; i < n && row->offset != of[i].field; i++) { }
     if (i == n || !(row->commands & TRAIN)) return DONE;
-    if (!was_given(r->s, row->name) && !was_given(r->s, of[i].of_both)) return DONE;
+    if (!is_given(r->s, of[i].field) && !is_given(r->s, of[i].of_both)) return DONE;
     snprintf(key, sizeof key, "option.%s", row->name);
     value = trf_model_metadata(r->model, key);
     value_text(row, r->s, asked, sizeof asked);
     if (!value || !strcmp(value, asked) || !strcmp(asked, "0")) return DONE;        /* 0: from the data */
     /* check_tokens has seen to words, characters and subwords: here two kinds of subwords differ */
-    if (strstr(row->name, "tokens") && (strncmp(asked, "sentencepiece:", 14) || strncmp(value, "sentencepiece:", 14)))
+    if (is_tokens(row) && (strncmp(asked, "sentencepiece:", 14) || strncmp(value, "sentencepiece:", 14)))
         return DONE;
     say("the checkpoint was made with --%s %s, now it is %s: vocabularies cannot change while a model is trained",
         row->name, value, asked);
@@ -264,14 +273,15 @@ static int check_vocabulary_option(const struct run *r, const struct row *row)
 /* Whether what is given leaves it to the training, which knows by now what it has decided. */
 static int leaves_open(const struct row *row, const char *given)
 {
-    return !strcmp(given, "auto") || (strstr(row->name, "-tokens") && !strcmp(given, "sentencepiece")) ||
-           (strstr(row->name, "-vocab-size") && strspn(given, "0") == strlen(given));
+    int sizes = row->offset == AT(source_vocab_size) || row->offset == AT(target_vocab_size);
+    return !strcmp(given, "auto") || (is_tokens(row) && !strcmp(given, "sentencepiece")) ||
+           (sizes && strspn(given, "0") == strlen(given));
 }
 
 /* Options of the checkpoint that this command line does not give; of those that say when to end, all or none. */
 int restore_options(struct run *r)
 {
-    static const char *const ends[] = {"updates", "epochs", "minutes", "patience"};
+    static const size_t ends[] = {AT(updates), AT(corpus.epochs), AT(minutes), AT(patience)};
     struct state *state = &r->state;
     char key[96];
     const char *value;
@@ -283,12 +293,12 @@ int restore_options(struct run *r)
                                    trf_trainer_step(r->trainer) * stored_number(r, "option.accumulate", 1));
     state->had_mean = stored_number(r, "option.average", 1) > 1;
     state->cosine_follows = trf_model_metadata(r->model, "training.cosine") != NULL;
-    for (e = 0; e < 4; e++) end_given |= was_given(r->s, ends[e]);
+    for (e = 0; e < 4; e++) end_given |= is_given(r->s, ends[e]);
     for (i = 0; i < n_rows; i++) {
         int is_end = 0;
         if (check_vocabulary_option(r, &rows[i])) return FAILED;
         if (!is_stored(&rows[i])) continue;
-        for (e = 0; e < 4; e++) is_end |= !strcmp(rows[i].name, ends[e]);
+        for (e = 0; e < 4; e++) is_end |= rows[i].offset == ends[e];
         snprintf(key, sizeof key, "option.%s", rows[i].name);
         value = trf_model_metadata(r->model, key);
         if (value && rows[i].offset == AT(metric))

@@ -53,17 +53,17 @@ static const char *next_to_learn(void *user)
 
 /* The size to try instead; 0: there is none; -1: none, which has been told. libsentencepiece says "Vocabulary size
    too high (8000). Please set it to a value <= 413." of a small text, and "Vocabulary size is smaller than
-   required_chars. 500 vs 1516." of one with many characters: then a third more, but not if the number was asked
-   for. */
-static int32_t other_size(const char *why, int32_t size, int asked)
+   required_chars. 500 vs 1516." of one with many characters: then a third more, but not if the size was
+   given. */
+static int32_t other_size(const char *why, int32_t size, int given)
 {
     const char *most = strstr(why, "<= "), *least = strstr(why, "required_chars. ");
     int characters;
     if (!least) return most && strtol(most + 3, NULL, 10) < size ? (int32_t)strtol(most + 3, NULL, 10) : 0;
     if (sscanf(least, "required_chars. %*d vs %d", &characters) != 1) return 0;
-    if (asked)
+    if (given)
         say("--vocab-size %d is less than the text has characters, which are %d", (int)size + UNUSED, characters);
-    return asked ? -1 : characters + characters / 3;
+    return given ? -1 : characters + characters / 3;
 }
 
 static int any_line(const struct text text[2], int first_side, int last_side, int (*is)(const char *line))
@@ -95,7 +95,8 @@ static int decide_normalise(const struct settings *s, const struct text text[2],
 int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2], int first_side,
                    int last_side)
 {
-    int asked = was_given(s, "vocab-size") || was_given(s, first_side ? "target-vocab-size" : "source-vocab-size");
+    int given = is_given(s, AT(vocab_size)) ||
+                is_given(s, first_side ? AT(target_vocab_size) : AT(source_vocab_size));
     static const char *const rules[] = {"", "identity", "nfc", "nmt_nfkc"};
     struct subwords_options o;
     struct lines lines = {text, first_side, last_side, 0, 0};
@@ -106,7 +107,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const struc
     trf_error err;
     if (size < 8 || size > 1 << 20) {
         say("--vocab-size of subwords is 8 to %d, got %d", 1 << 20, (int)size);
-        return was_given(s, "vocab-size") ? USAGE : FAILED;
+        return is_given(s, AT(vocab_size)) ? USAGE : FAILED;
     }
     busy_with("learning subwords ...\n");
     if (!learns_from_text(s)) lines.most = PIECE_CHARACTERS * (size_t)s->corpus.max_length;      /* texts are cut */
@@ -126,7 +127,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const struc
         lines.side = first_side;
         lines.line = 0;
         status = subwords_learn(&o, next_to_learn, &lines, &model, &bytes, why);
-        other = status ? other_size(why, o.size, asked) : 0;
+        other = status ? other_size(why, o.size, given) : 0;
         if (other < 8 || tries == 4) break;
         o.size = other;
     }

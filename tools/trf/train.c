@@ -98,10 +98,11 @@ static int train_once(struct settings *s, double *score)
 }
 
 /* As if the option had stood on the command line. */
-static void give(struct settings *s, const char *name, const char *text)
+static void give(struct settings *s, size_t field, const char *text)
 {
     int i;
-    for (i = 0; i < n_rows; i++) if ((rows[i].commands & TRAIN) && !strcmp(rows[i].name, name)) s->given[i] = text;
+    for (i = 0; i < n_rows; i++)
+        if ((rows[i].commands & TRAIN) && row_writes(&rows[i], field)) s->given[i] = text;
 }
 
 static char *seed_path(const char *path, uint64_t seed)
@@ -119,9 +120,9 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
     int status;
     *model = seed_path(s->model, number);
     checkpoint = format_text("%s.checkpoint", *model);
-    give(&one, "seed", seed);
-    give(&one, "model", *model);
-    if (s->log && !is_device(s->log)) give(&one, "log", log);
+    give(&one, AT(seed), seed);
+    give(&one, AT(model), *model);
+    if (s->log && !is_device(s->log)) give(&one, AT(log), log);
     inform("seed %s:\n", seed);
     status = apply_given(&one);
     one.resume = s->resume && !stat(checkpoint, &there);

@@ -263,14 +263,13 @@ void value_text(const struct row *row, const struct settings *s, char *text, siz
 int set_value(const struct row *row, struct settings *s, const char *text);
 int apply_given(struct settings *s);            /* all options that were given, in the order of the table */
 /* An option is known by the field that it writes: is_given(s, AT(config.d_model)). A misspelt field does not compile;
-   one that no option writes ends the program (tests/test_trf_usage.sh finds it in the source). */
+   one that no option writes ends the program (tests/test_trf_options.sh finds it in the source). */
 int is_given(const struct settings *s, size_t field);
 const char *text_given(const struct settings *s, size_t field);      /* as it was typed, or NULL */
 const char *option_name(size_t field);                              /* without its dashes */
-int was_given(const struct settings *s, const char *name);
+int row_writes(const struct row *row, size_t field);
 int set_given_architecture(struct settings *s);     /* what the command line itself says of it stands */
 int shares_embedding(const trf_config *config);       /* one embedding, so one vocabulary, for both sides */
-const char *given_text(const struct settings *s, const char *name);     /* what was typed, or NULL */
 int row_within(const struct row *row, size_t member, size_t bytes);    /* a field of that member of the settings? */
 /* The options of trf train in that member: those that are numbers or choices, one a line; as a JSON object the files of
    data and the switches too. */

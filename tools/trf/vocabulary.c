@@ -60,8 +60,8 @@ int check_tokens(const struct settings *s, const trf_vocab *const vocab[2], cons
         const char *file = side ? s->target_sentencepiece : s->source_sentencepiece;
         int tokens = side ? s->target_tokens : s->source_tokens;
         if (!vocab[side]) continue;
-        if ((!was_given(s, "tokens") && !was_given(s, side ? "target-tokens" : "source-tokens") && !file) ||
-            tokens == TOKENS_AUTO)
+        if (tokens == TOKENS_AUTO) continue;
+        if (!is_given(s, AT(tokens)) && !is_given(s, side ? AT(target_tokens) : AT(source_tokens)) && !file)
             continue;
         if (trf_vocab_kind(vocab[side]) == (file ? TRF_SENTENCEPIECE : kinds[tokens])) continue;
         say("%s was made with other --%s-tokens", path, side ? "target" : "source");
@@ -146,9 +146,9 @@ static int makes_vocabulary(const struct settings *s, const struct vocabularies 
 /* Options of vocabularies that are not made. */
 static int check_made(const struct settings *s, const struct vocabularies *v)
 {
-    const char *normalise = given_text(s, "normalise");
+    const char *normalise = text_given(s, AT(normalise));
     int inherited = v->of[0] || v->of[1];
-    if (was_given(s, "min-count") && !inherited && !makes_vocabulary(s, v, 0, 0) && !makes_vocabulary(s, v, 1, 0)) {
+    if (is_given(s, AT(min_count)) && !inherited && !makes_vocabulary(s, v, 0, 0) && !makes_vocabulary(s, v, 1, 0)) {
         say("--min-count is not for subwords, which are learned by a rule of their own");
         return USAGE;
     }
