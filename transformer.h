@@ -1,12 +1,17 @@
-// transformer.h - train and run transformers in C: translators, language models, classifiers. One file, no framework.
+// transformer.h - train and run transformers in C: one file, no framework
 //
-// SPDX-License-Identifier: MIT        Copyright (c) 2026 the transformer.h authors; full text at the end
+// SPDX-License-Identifier: MIT
+// Copyright (c) 2026 the transformer.h authors; the full licence is at the end of the file
 //
-// Sequences in, sequences out: translation, transliteration, pronunciation, normalisation, commands to actions
-// (Vaswani et al. 2017, "Attention is all you need": "the paper" below). The header holds tensors, multi-head
-// attention, feed-forward, layer norm, positions, encoder and decoder stacks, backprop, Adam, warm-up, label
-// smoothing, greedy and beam search, files and checkpoints. Encoder-only models (classifying, tagging, masked tokens)
-// and decoder-only ones are the same code.
+// The header trains and runs translators, language models and classifiers. A model turns sequences
+// into sequences: translation, transliteration, pronunciation, normalisation, commands to actions.
+// It follows Vaswani et al. 2017, "Attention is all you need", called "the paper" below.
+// Encoder-only models (classify, tag, fill in masked tokens) and decoder-only models (continue a
+// text) use the same code.
+//
+// It contains tensors, multi-head attention, feed-forward, layer norm, positions, encoder and
+// decoder stacks, backpropagation, Adam, warm-up, label smoothing, greedy and beam search,
+// sampling, model files and checkpoints.
 //
 // DO THIS
 //   In exactly one source file:     #define TRF_IMPLEMENTATION
@@ -16,22 +21,25 @@
 //   With OpenBLAS                   cc -O2 -march=native app.c -lopenblas -lm
 //   On a bare machine               cc -O2 -march=native -DTRF_NO_CBLAS app.c -lm
 //   As C++                          c++ -O2 -march=native app.cc -lopenblas -lm
-//   To ship: runs on any x86-64 and uses what it finds. column.c is two lines, `#define TRF_COLUMN avx2` and
-//   `#include "transformer.h"`:     cc -O2 -mavx2 -mfma -c column.c
+//   To ship a program that runs on any x86-64 and uses AVX2 where it is: column.c is two lines,
+//   `#define TRF_COLUMN avx2` and `#include "transformer.h"`
+//                                   cc -O2 -mavx2 -mfma -c column.c
 //                                   cc -O2 -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
-//   For GPUs too: cuda.c is two lines, `#define TRF_COLUMN cuda` and `#include "transformer.h"`:
-//      nvcc -O2 -arch=sm_90 -x cu -c cuda.c
-//      cc -O2 -march=native -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
-//     (and -L/usr/local/cuda/lib64 where the linker does not find it), or all in one file:
-//     nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
-//   All of them compute on several threads. A glibc before 2.34 keeps threads in a library of their
-//   own: add -pthread.
+//   For GPUs too: cuda.c is two lines, `#define TRF_COLUMN cuda` and `#include "transformer.h"`
+//    nvcc -O2 -arch=sm_90 -x cu -c cuda.c
+//    cc -O2 -march=native -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
+//   For GPUs, everything in one file
+//    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
 //
-//   -std=c99 and its like switch floating-point contraction off: add -ffp-contract=fast, or use -std=gnu99.
-//   -ffast-math and -Ofast are refused: they cannot see a NaN. Builds that compute floats in a
-//   wider type are refused too: for 32-bit x86 add -msse2 -mfpmath=sse.
+//   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
+//   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
+//   - -std=c99 and the like switch floating-point contraction off. Add -ffp-contract=fast, or use
+//     -std=gnu99.
+//   - -ffast-math and -Ofast are rejected at compile time: such code cannot detect a NaN.
+//   - Builds that compute floats in a wider type are rejected too. For 32-bit x86 add
+//     -msse2 -mfpmath=sse.
 //
-// A COMPLETE PROGRAM (examples/dates.c). examples/copy.c has a loop of its own, update by update.
+// A COMPLETE PROGRAM (examples/dates.c). Three more are in >>manual.
 //
 //     #define TRF_IMPLEMENTATION
 //     #include "transformer.h"
@@ -75,32 +83,39 @@
 //         return failed;
 //     }
 //
-// OPTIONS, to be defined before the include
-//   TRF_IMPLEMENTATION    this file gets the implementation
-//   TRF_NO_CBLAS          the built-in matrix product does everything: with it no library but libm
-//                         is needed. Without a <cblas.h> (and TRF_CBLAS_HEADER) it defines itself
-//   TRF_CBLAS_HEADER      another header than <cblas.h>, such as <Accelerate/Accelerate.h> or <mkl_cblas.h>
-//   TRF_DOUBLE            all tensors in double, for checking gradients
-//   TRF_NO_TRAIN          only translating: no backward, no trainer
-//   TRF_SCALAR            no vector types: plain C, as for compilers that have none
-//   TRF_COLUMN name       this file gets nothing but the ops, as a table for this version's implementation: cuda, or
-//                         the CPU's as this file is compiled
-//   TRF_WITH_AVX2, TRF_WITH_AVX512    columns avx2 and avx512 are linked in; the best one is chosen at run time
+// OPTIONS, defined before the include
+//   TRF_IMPLEMENTATION    this source file contains the implementation
+//   TRF_NO_CBLAS          use the built-in matrix product for everything; the program then needs no
+//                         library but libm. Defined automatically if there is no <cblas.h> and no
+//                         TRF_CBLAS_HEADER
+//   TRF_CBLAS_HEADER      a header to use instead of <cblas.h>, such as
+//                         <Accelerate/Accelerate.h> or <mkl_cblas.h>
+//   TRF_DOUBLE            all tensors are double, for checking gradients
+//   TRF_NO_TRAIN          no backward and no trainer, only translating and sampling
+//   TRF_SCALAR            plain C without vector types, as with compilers that have none
+//   TRF_COLUMN name       this source file contains only the ops, compiled for one device or one
+//                         instruction set, as a table (a "column") that the implementation links:
+//                         cuda, or the CPU that the compiler flags select
+//   TRF_WITH_AVX2         column avx2 is linked in; the best column is chosen at run time
+//   TRF_WITH_AVX512       the same for column avx512
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
-//   TRF_CUDA              nvcc compiles this file, and the CUDA backend is in it
-//   TRF_NO_THREADS        every object computes on the thread that calls, and no thread is ever started
+//   TRF_CUDA              nvcc compiles this file, which then contains the CUDA backend
+//   TRF_NO_THREADS        objects compute on the calling thread; no thread is ever started
 //   TRF_STATIC            every function is static
-//   TRF_API               what declares a public function; default extern. For a shared library of
+//   TRF_API               declares a public function; default extern. For a shared library with
 //                         -fvisibility=hidden: extern __attribute__((visibility("default")))
-//   TRF_NO_SLOW_WARNING   no message where GCC or clang compile without -O: many times slower
+//   TRF_NO_SLOW_WARNING   no message if GCC or Clang compile without -O, which is many times slower
 //   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
 // DOES NOT
-//   learn subwords (it reads what SentencePiece has learned); speak to a network
-//   (a hook sums gradients over ranks, you bind it to MPI); differentiate graphs of your own (blocks have backwards);
-//   train an encoder-only model without a head (trf_head: labels of sequences or tokens, masked tokens).
+//   - learn subwords: it reads what SentencePiece has learned
+//   - use a network: a hook sums gradients over ranks, and you connect it to MPI
+//   - differentiate your own graphs: each block has a backward
+//   - train an encoder-only model without a head (trf_head: labels of sequences, labels of tokens,
+//     masked tokens)
 //
 // CONTENTS: search for a mark to go there
+//   >>manual           words, errors, threads, GPUs, three more programs
 //   >>api-basics       numbers, status, errors, hooks, tensors
 //   >>api-config       what a model is, and the conventions in which systems differ
 //   >>api-vocab        text to ids and back
@@ -188,12 +203,334 @@
 //                     >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder >>cuda-state
 //
 // NOTATION
-//   d       d_model, width of a token's vector          f       d_ff, inner width of feed-forward
-//   h       n_heads [paper: h]; d_head = d / h [d_k]    V       size of a vocabulary, special ids included
-//   rows    the tokens of all sequences of a batch, one after another: there is no padding anywhere
-//   (n, d)  a row-major matrix, the last index runs fastest; weights are (out, in), so y = x w^T + b
-//   dx      the gradient of the loss with respect to x; of an activation it is set (=), of a parameter added to (+=)
-//   Every call that can fail returns 0 (TRF_OK) or a negative trf_status and fills the caller's trf_error.
+//   d       d_model, the width of a token's vector
+//   f       d_ff, the inner width of feed-forward
+//   h       n_heads [paper: h]; d_head = d / h [paper: d_k]
+//   V       size of a vocabulary, the special ids included
+//   rows    the tokens of all sequences of a batch, one after another; there is no padding anywhere
+//   (n, d)  the shape of a row-major matrix: the last index runs fastest. Weights are (out, in), so
+//           y = x w^T + b
+//   dx      gradient of the loss with respect to x. Gradients of activations are set (=), gradients
+//           of parameters are added to (+=)
+//   a..b    all values from a to b, both included
+
+// -----------------------------------------------------------------------------------------------
+// >>manual         words, errors, threads, GPUs, three more programs
+//
+// WORDS
+//   These are the terms of the comments below. Objects have their struct's name in brackets.
+//
+//   Text
+//     token          a word, a character or a subword; one unit of a sequence
+//     id             number of a token in its vocabulary
+//     special ids    pad, bos, eos and unk. BOS and EOS begin and end sequences; unk stands for
+//                    every unknown token
+//     vocabulary     the tokens of one side [trf_vocab]
+//     sequence       ids one after another: a sentence, a name, a text
+//     side           source or target: what a model reads, what it predicts
+//     pair           a source and its target
+//     beginning      what a decoder-only model or a sampler continues
+//     prefix         forced first tokens of an answer
+//
+//   Models
+//     model          a configuration, its weights and its vocabularies [trf_model]
+//     preset         a function that fills in a configuration, such as trf_config_tiny
+//     conventions    the choices in which PyTorch, the paper and other systems differ
+//     head           1. one of the h parts of attention. 2. trf_head, the last layer of an
+//                    encoder-only model
+//     generator      the output projection from hidden states to the logits of a vocabulary, as in
+//                    The Annotated Transformer; "generator.weight" in files
+//     gain           the factor of a norm ("weight" in PyTorch)
+//     tied           two matrices are one parameter
+//     block          one part of the architecture as a function (>>api-blocks)
+//
+//   Batches
+//     row            one token of a batch, as one line of a matrix. A sequence of n ids has n rows,
+//                    or n + 1 if the library adds EOS
+//     batch          the pairs of one call [trf_batch]
+//     corpus         pairs of ids in memory, delivered as batches [trf_corpus]
+//     epoch          one pass over a corpus
+//     place          position of a batch in its corpus [trf_place]: epoch and batch number
+//     ordinal        number of a batch's first pair within its update. Dropout and noise depend on
+//                    it, so that a batch in parts is computed like the whole
+//     noise          masks, spans and prefixes for self-supervised training [trf_noise]
+//     sentinel       an id that marks a span of noise
+//
+//   Training
+//     trainer        gradients, optimizer and activations of one model [trf_trainer]
+//     step, update   one change of the weights. Both words mean the same
+//     micro-batch    one of several batches whose gradients make one update
+//     rank           1. number of a process or machine that trains with others. 2. number of a
+//                    tensor's dimensions. 3. position in a list of answers, 0 is the best
+//     held-out pairs pairs for validation, which training does not see
+//     recipe         all options, chosen from the data [trf_recipe]
+//     checkpoint     a file from which training continues with the same bits
+//     updater        the optimizer alone [trf_updater]
+//
+//   Answers
+//     translator     a search over one model [trf_translator]
+//     sampler        draws tokens from one model [trf_sampler]; its session can be saved
+//     hypothesis     a candidate answer, finished or live [trf_hypothesis]
+//     teacher-forced the decoder reads the given target, not its own answer
+//     nats           unit of log-probabilities: natural logarithm
+//
+//   Machines
+//     device         CPU or GPU, with its threads [trf_device]
+//     column         the ops compiled for one device or instruction set (TRF_COLUMN)
+//     hook           your function that the library calls [trf_hooks]
+//     context        where blocks run [trf_context]
+//
+// ERRORS
+//   Every call that can fail returns 0 (TRF_OK) or a negative trf_status, and fills a trf_error in
+//   the caller's memory. The library never ends the program and never prints.
+//
+//     if (trf_model_load(&model, "de-en.safetensors", NULL, &err)) {
+//         if (err.status == TRF_E_IO && err.sys_errno == ENOENT) puts("train a model first");
+//         else fprintf(stderr, "%s\n", err.message);      /* the field, and what was expected */
+//         return 1;
+//     }
+//
+//   A failing call changes nothing unless its comment says otherwise, so you may correct the cause
+//   and call again. Statuses that programs usually branch on:
+//
+//     TRF_E_END          the corpus is finished: leave the loop
+//     TRF_E_CANCELLED    your cancel hook stopped the call: save a checkpoint, or call again
+//     TRF_E_LIMIT        a buffer is too small: *n or *bytes is the size that you need
+//     TRF_E_NOMEM        no memory: lower batch_tokens or max_sentences, or set recompute
+//     TRF_E_IO           err.sys_errno is the reason
+//     TRF_E_BACKEND      there is no GPU, or it failed; err.message has the reason
+//
+// THREADS
+//   Calls do not lock objects. An object may move from one thread to another between calls.
+//
+//     object                                    who may use it at the same time
+//     trf_model                                 any number of threads may read it: translators and
+//                                               samplers of their own, trf_model_save, ..._copy
+//     trf_model: its trainer's step, set_vocabs, set_metadata, average, copy_weights
+//                                               one thread, while no other uses the model
+//     trf_vocab, finished                       any number of threads
+//     trf_vocab while it learns, trf_vocab_add  one thread
+//     trf_trainer, trf_updater, trf_ema         one thread
+//     trf_translator, trf_sampler               one thread each; several of one model at once
+//     trf_corpus, trf_noise, trf_dataset        one thread
+//     trf_context, trf_file                     one thread
+//     functions without an object               any number of threads
+//
+//   To serve many requests, share one model and give each thread a translator with threads = 1. To
+//   translate during training, make a trf_model_copy between two steps.
+//
+// GPUS
+//   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100; use your
+//      card's number.
+//   2. Choose the device. The trainers, translators and samplers of a model compute where it is.
+//
+//        config.device.kind = TRF_DEVICE_CUDA;               /* a new model, or */
+//        loading.device.kind = TRF_DEVICE_CUDA;              /* trf_load_options, for a file */
+//        config.device.precision = TRF_PRECISION_BF16;       /* faster; weights stay float32 */
+//
+//   3. A program that also runs without a GPU tries the CPU after TRF_E_BACKEND. Files do not
+//      store the device: a model trained on a GPU runs on a CPU, and the other way round.
+//   4. Parameters have no `data` there. Use trf_tensor_read and trf_tensor_write.
+//   `make cuda` builds the examples and `trf` that way; `trf train --device cuda` uses it.
+//
+// MORE PROGRAMS
+//   The program of the first page goes from text to text. These three are complete too.
+//
+//   A language model. It learns from texts alone and continues "the cat" four times, with lines
+//   such as "the cat sees the bird".
+//
+//     #define TRF_IMPLEMENTATION
+//     #include "transformer.h"
+//     #include <stdio.h>
+//
+//     int main(void)
+//     {
+//         static const char *const who[] = {"dog", "cat", "king", "girl", "bird"};
+//         static const char *const does[] = {"sees", "helps", "hears", "likes"};
+//         trf_error err;
+//         trf_dataset_options options = trf_dataset_defaults();
+//         trf_dataset *data = NULL; trf_model *model = NULL;
+//         trf_trainer *trainer = NULL; trf_sampler *sampler = NULL;
+//         trf_recipe *recipe;
+//         trf_sampling sampling = trf_sampling_defaults();
+//         trf_batch begin = {{NULL, NULL, 0}, {NULL, NULL, 0}, 0, {0, 0, 0}};
+//         int32_t ids[4 * 2], lengths[4], n = 0;
+//         char text[200];
+//         int i, failed = 1;
+//
+//         options.kind = TRF_DATA_TEXTS;              /* a language model: texts alone */
+//         options.updates = 400;                      /* default: until nothing improves */
+//         if (trf_dataset_create(&data, &options, &err)) goto done;
+//         for (i = 0; i < 1000; i++) {
+//             snprintf(text, sizeof text, "the %s %s the %s", who[i % 5], does[i / 5 % 4],
+//                      who[(i + i / 20) % 5]);
+//             if (trf_dataset_add(data, NULL, text, &err)) goto done;
+//         }
+//         if (trf_dataset_finish(data, &err)) goto done;
+//         recipe = trf_dataset_recipe(data);
+//         if (trf_dataset_create_model(data, &model, &err)) goto done;
+//         if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
+//         if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
+//                       &recipe->learning, NULL, &err)) goto done;
+//
+//         sampling.temperature = 0.8;                 /* four texts that begin with "the cat" */
+//         sampling.top_p = 0.95;
+//         for (i = 0; i < 4; i++) {
+//             if (trf_vocab_encode(trf_model_target_vocab(model), "the cat", ids + 2 * i, 2, &n,
+//                                  &err)) goto done;
+//             lengths[i] = n;
+//         }
+//         begin.target.ids = ids; begin.target.lengths = lengths; begin.target.count = 4;
+//         if (trf_sampler_create(&sampler, model, &sampling, &err)) goto done;
+//         if (trf_sampler_begin(sampler, &begin, &err)) goto done;
+//         if (trf_sampler_step(sampler, 100, NULL, &err)) goto done;
+//         for (i = 0; i < 4; i++) {
+//             const trf_hypothesis *answer = trf_sampler_at(sampler, i);
+//             if (trf_vocab_decode(trf_model_target_vocab(model), answer->ids, answer->n, text,
+//                                  sizeof text, NULL, &err)) goto done;
+//             printf("the cat %s\n", text);
+//         }
+//         failed = 0;
+//     done:
+//         if (failed) fprintf(stderr, "%s\n", err.message);
+//         trf_sampler_destroy(sampler); trf_trainer_destroy(trainer);
+//         trf_model_destroy(model); trf_dataset_destroy(data);
+//         return failed;
+//     }
+//
+//   A classifier. It learns a label for each text and prints "German: 1.00".
+//
+//     #define TRF_IMPLEMENTATION
+//     #include "transformer.h"
+//     #include <stdio.h>
+//
+//     enum { LABELS = 2 };
+//
+//     int main(void)
+//     {
+//         static const char *const english[] = {"dog", "cat", "king", "house", "tree", "girl"};
+//         static const char *const german[] = {"Hund", "Kater", "Mann", "Wald", "Baum", "Vogel"};
+//         trf_error err;
+//         trf_dataset_options options = trf_dataset_defaults();
+//         trf_dataset *data = NULL; trf_model *model = NULL;
+//         trf_trainer *trainer = NULL; trf_translator *translator = NULL;
+//         trf_recipe *recipe;
+//         int32_t ids[16], n, best;
+//         trf_sequences text = {ids, &n, 1};          /* one sequence of n ids */
+//         trf_real p[LABELS];
+//         trf_tensor probabilities = trf_tensor_of(p, 2, 1, LABELS, 1);
+//         char line[200], label[32];
+//         int i, failed = 1;
+//
+//         options.kind = TRF_DATA_LABELLED;           /* an encoder with a head */
+//         options.updates = 200;                      /* default: until nothing improves */
+//         if (trf_dataset_create(&data, &options, &err)) goto done;
+//         for (i = 0; i < 600; i++) {
+//             int a = i / 2 % 6, b = i / 12 % 6;
+//             if (i % 2) snprintf(line, sizeof line, "the %s sees the %s", english[a], english[b]);
+//             else snprintf(line, sizeof line, "der %s sieht den %s", german[a], german[b]);
+//             if (trf_dataset_add(data, line, i % 2 ? "English" : "German", &err)) goto done;
+//         }
+//         if (trf_dataset_finish(data, &err)) goto done;
+//         recipe = trf_dataset_recipe(data);
+//         if (trf_dataset_create_model(data, &model, &err)) goto done;
+//         if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
+//         if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
+//                       &recipe->learning, NULL, &err)) goto done;
+//
+//         if (trf_translator_create(&translator, model, NULL, &err)) goto done;
+//         if (trf_vocab_encode(trf_model_source_vocab(model), "der Baum sieht den Wald", ids, 16,
+//                              &n, &err)) goto done;
+//         if (trf_classify(translator, &text, &probabilities, &err)) goto done;
+//         best = p[0] > p[1] ? 0 : 1;                 /* column i is label i */
+//         if (trf_model_label(model, best, label, sizeof label, NULL, &err)) goto done;
+//         printf("%s: %.2f\n", label, (double)p[best]);
+//         failed = 0;
+//     done:
+//         if (failed) fprintf(stderr, "%s\n", err.message);
+//         trf_translator_destroy(translator); trf_trainer_destroy(trainer);
+//         trf_model_destroy(model); trf_dataset_destroy(data);
+//         return failed;
+//     }
+//
+//   Continuing from a checkpoint. Each run makes 200 updates, from where the last one ended, and
+//   Ctrl-C ends it early. The loop is your own: trf_learn is not used.
+//
+//     #define TRF_IMPLEMENTATION
+//     #include "transformer.h"
+//     #include <errno.h>
+//     #include <signal.h>
+//     #include <stdio.h>
+//
+//     static volatile sig_atomic_t interrupted;
+//     static void on_interrupt(int number) { (void)number; interrupted = 1; }
+//     static int cancel(void *user) { (void)user; return interrupted; }
+//
+//     static void print_error(const trf_error *err)
+//     {
+//         fprintf(stderr, "%s: %s\n", trf_status_name((trf_status)err->status), err->message);
+//         if (err->where >= 0) fprintf(stderr, "  at %ld of %s\n", (long)err->where, err->what);
+//     }
+//
+//     /* Sequences of letters, and the same backwards. Ids 0 to 3 are special. */
+//     static int add_pairs(trf_corpus *corpus, trf_error *err)
+//     {
+//         int32_t source[8], target[8], i, k, n;
+//         for (i = 0; i < 4000; i++) {
+//             n = 2 + i % 7;
+//             for (k = 0; k < n; k++)
+//                 source[k] = target[n - 1 - k] = 4 + (i * 31 + k * (i % 11)) % 26;
+//             if (trf_corpus_add(corpus, source, n, target, n, err)) return 1;
+//         }
+//         return 0;
+//     }
+//
+//     int main(void)
+//     {
+//         const char *path = "run.checkpoint";
+//         trf_error err;
+//         trf_model *model = NULL; trf_trainer *trainer = NULL; trf_corpus *corpus = NULL;
+//         trf_load_options loading = trf_load_defaults();
+//         trf_train_options training = trf_train_defaults();
+//         trf_corpus_options options = trf_corpus_defaults();
+//         trf_config config = trf_config_tiny();
+//         trf_batch batch;
+//         trf_step_report report;
+//         int64_t last;
+//         int failed = 1;
+//
+//         signal(SIGINT, on_interrupt);
+//         loading.hooks.cancel = training.hooks.cancel = cancel;
+//         options.batch_tokens = 256;
+//         if (trf_corpus_create(&corpus, &options, &err) || add_pairs(corpus, &err)) goto done;
+//         if (!trf_checkpoint_load(&model, &trainer, corpus, path, NULL, &loading, &err)) {
+//             printf("continuing after update %d\n", (int)trf_trainer_step(trainer));
+//         } else if (err.status == TRF_E_IO && err.sys_errno == ENOENT) {     /* no file: begin */
+//             config.source_vocab = config.target_vocab = 4 + 26;
+//             if (trf_model_create(&model, &config, &err)) goto done;
+//             if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
+//         } else goto done;           /* damaged, or of another corpus: leave the file as it is */
+//
+//         for (last = trf_trainer_step(trainer) + 200; trf_trainer_step(trainer) < last; ) {
+//             if (trf_corpus_next(corpus, &batch, &err)) goto done;
+//             if (trf_train_step(trainer, &batch, &report, &err)) {
+//                 if (err.status != TRF_E_CANCELLED) goto done;
+//                 puts("interrupted");                /* this step has changed nothing */
+//                 break;
+//             }
+//             if (report.skipped)                     /* not an error: weights are as before */
+//                 printf("update %d skipped: %s is not finite\n", (int)report.step, report.tensor);
+//             else if (report.step % 50 == 0)
+//                 printf("update %d  loss %.3f\n", (int)report.step, report.loss);
+//         }
+//         if (trf_checkpoint_save(trainer, corpus, path, &err)) goto done;
+//         failed = 0;
+//     done:
+//         if (failed) print_error(&err);
+//         trf_trainer_destroy(trainer); trf_model_destroy(model); trf_corpus_destroy(corpus);
+//         return failed;
+//     }
+// -----------------------------------------------------------------------------------------------
 
 #ifndef TRANSFORMER_H
 #define TRANSFORMER_H

@@ -1,0 +1,74 @@
+#!/bin/sh
+# The programs of the header's manual, taken out of it, compiled and run: sh tests/test_manual.sh BUILD
+#
+# A program begins with a line "//     #define TRF_IMPLEMENTATION" and ends before the first line that is not indented
+# like it. Each must compile without a warning as C99 and as C++11 with gcc and clang, and must print what the manual
+# says. BUILD is where the programs are made and run.
+
+work=${1:?usage: test_manual.sh BUILD}/manual
+root=$(cd "$(dirname "$0")/.." && pwd)
+rm -rf "$work"
+mkdir -p "$work" && cd "$work" || exit 1
+passed=0 failed=0
+check()
+{
+    name=$1; shift
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $name"; fi
+}
+
+awk '
+    /^#ifndef TRANSFORMER_H/ { exit }
+    /^\/\/     #define TRF_IMPLEMENTATION$/ { file = "program" ++n ".c" }
+    !/^\/\/     / && !/^\/\/$/ { file = "" }
+    file { print substr($0, 8) >file }' "$root/transformer.h"
+check "the manual has four programs" eval '[ -f program4.c ] && [ ! -f program5.c ]'
+
+quiet=-DTRF_NO_SLOW_WARNING
+warnings="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror $quiet -I$root"
+blas=-lopenblas flags=
+echo 'int main(void) { return 0; }' >empty.c
+cc empty.c -o empty $blas 2>errors || { blas='' flags=-DTRF_NO_CBLAS; echo "left out: -lopenblas"; }
+for n in 1 2 3 4; do
+    for compiler in 'gcc -std=c99' 'clang -std=c99' 'g++ -x c++ -std=c++11' 'clang++ -x c++ -std=c++11'; do
+        command -v ${compiler%% *} >/dev/null || { echo "left out: ${compiler%% *}"; continue; }
+        check "$compiler program$n.c" $compiler $warnings $flags -fsyntax-only program$n.c
+    done
+    check "program$n is built" cc -O2 -march=native $flags -I"$root" program$n.c -o program$n $blas -lm
+done
+
+# prints PROGRAM PATTERN COUNT LINES: it ends with 0 and prints COUNT lines of this pattern, LINES in all
+prints()
+{
+    check "$1 ends with 0" sh -c "./$1 >$1.out"
+    check "$1 prints what the manual says" [ "$(grep -c -x -E "$2" "$1.out")" -eq "$3" ]
+    check "$1 prints no more" [ "$(wc -l <"$1.out")" -eq "$4" ]
+}
+prints program1 '14 July 2001 -> 2001-07-14' 1 1
+prints program2 'the cat (sees|helps|hears|likes) the (dog|cat|king|girl|bird)' 4 4
+prints program3 'German: 1\.00' 1 1
+prints program4 'update (50|100|150|200)  loss [0-9.]+' 4 4
+prints program4 'update (250|300|350|400)  loss [0-9.]+' 4 5
+check "program4 continues" grep -q -x 'continuing after update 200' program4.out
+
+cp run.checkpoint whole
+head -c 1000 whole >part
+cp part run.checkpoint
+./program4 >damaged 2>&1
+check "program4 fails with a damaged checkpoint" [ $? -eq 1 ]
+check "its message has the status and the file" grep -q '^TRF_E_FORMAT: run.checkpoint' damaged
+check "the damaged checkpoint stays as it is" cmp part run.checkpoint
+
+mv whole run.checkpoint
+trap '' INT                             # until the program has its own handler
+./program4 >program4.out & program=$!
+while kill -INT $program 2>kill.txt; do sleep 1; done
+wait $program
+status=$?
+trap - INT
+check "program4 ends with 0 if it is interrupted" [ $status -eq 0 ]
+check "it knows that" grep -q -x interrupted program4.out
+./program4 >program4.out
+check "it continues from what was saved" grep -q -x 'continuing after update [45][0-9][0-9]' program4.out
+
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
