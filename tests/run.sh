@@ -2,9 +2,9 @@
 # Every test: sh tests/run.sh BUILD [builds] [SUITE...]
 #
 # BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
-# apart_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, the studies, README's commands,
-# columns.sh, compile.sh and every case of each test. Two jobs run at a time; each shows one line when it is done, and
-# its output if it failed. The last line counts test cases.
+# apart_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, the studies, the manual's programs,
+# README's commands, columns.sh, compile.sh and every case of each test. Two jobs run at a time; each shows one line when
+# it is done, and its output if it failed. The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
 shift
@@ -92,6 +92,7 @@ done
 mkdir "$work/copy" "$work/embed" "$work/raw"
 [ -z "$builds" ] || job "example copy" status "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$builds" ] || job "example reverse" status "exec '$build/reverse' 1"
+[ -z "$builds" ] || job test_manual.sh count "exec sh tests/test_manual.sh '$build'"
 [ -z "$builds" ] || job test_studies.sh count "exec sh tests/test_studies.sh '$build'"
 mkdir "$work/translate"
 # What README runs: make demo, whole, among others. Without it a part of that.
