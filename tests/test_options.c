@@ -5,7 +5,10 @@
 #define TRF_NO_CBLAS            /* trf's would be loaded, by a file that is not linked here */
 #endif
 #define TRF_IMPLEMENTATION
+#include "../tools/trf/settings.c"
 #include "../tools/trf/options.c"
+#include "../tools/trf/values.c"
+#include "../tools/trf/command_line.c"
 #include "../tools/metrics/metrics.h"
 
 #include <setjmp.h>
@@ -14,7 +17,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-/* What options.c wants of text.c. Messages are counted, and the last one is kept. */
+/* What these files use of text.c. Messages are counted, and the last one is kept. */
 const char *program = "trf";
 static char said[4096];
 static int messages;

@@ -42,7 +42,10 @@
 //   output.c        files that are written
 //   lines.c         lines and pairs of lines
 //   commands.c      what each command is, in words
-//   options.c       the table of all options, help, parsing
+//   command_line.c  a command line becomes settings; --help; see options.h
+//   values.c          values of options as texts
+//   options.c         the table of all options
+//   settings.c        the settings before any option
 //   openblas.c      OpenBLAS, loaded when a product asks for it
 //   text.c          messages, and text in general
 //
@@ -111,7 +114,7 @@ void print_json_field(FILE *file, const char *name, double x);          /* ,"nam
 void print_json_list(FILE *file, const char *name, const double *x, int32_t n);    /* ,"name":[x,...] */
 
 // -----------------------------------------------------------------------------------------------
-// Settings: everything that can be set (options.c)
+// Settings: everything that can be set (settings.c, options.c)
 //
 // The structs of the library are in here as they are; options write straight into their fields.
 // -----------------------------------------------------------------------------------------------

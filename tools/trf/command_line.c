@@ -1,0 +1,189 @@
+// trf: a command line becomes settings; --help.
+
+#include "options.h"
+
+#include <getopt.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>help           texts made from the table
+//
+// The defaults come from the library: once without a preset, and once with each preset, which is
+// named if its value differs. recipe.c chooses a few of them itself.
+// -----------------------------------------------------------------------------------------------
+
+/* Prints text from column `indent` on, broken before column 100. The cursor is at `column`. */
+static void print_wrapped(const char *text, int indent, int column)
+{
+    enum { WIDTH = 99 };
+    while (*text) {
+        int word = (int)strcspn(text, " ");
+        if (column > indent && column + 1 + word > WIDTH) { putchar('\n'); column = 0; }
+        else if (column > indent) { putchar(' '); column++; }
+        for (; column < indent; column++) putchar(' ');
+        printf("%.*s", word, text);
+        column += word;
+        text += word;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
+/* "default 128; --size base 512; --size big 1024" */
+void default_text(const struct row *row, char *text, size_t size)
+{
+    static const struct { size_t field; const char *value; } presets[] = {
+        {AT(conventions), "pytorch"}, {AT(conventions), "paper"}, {AT(search_rule), "fairseq"},
+        {AT(search_rule), "ctranslate2"}, {AT(search_rule), "marian"}, {AT(search_rule), "raw"},
+        {AT(search_rule), "hugging-face"}};
+    static const struct { size_t field; const char *value; } fixed[] = { /* by recipe.c */
+        {AT(config.norm_place), "pre-norm"}, {AT(config.generator_bias), "no"},
+        {AT(training.schedule), "inverse-sqrt"}, {AT(training.attention_dropout), "0"},
+        {AT(training.activation_dropout), "0"}, {AT(ema), "0.002"}};
+    const char *chosen = NULL;
+    struct settings plain, changed;
+    char value[64], other[64];
+    size_t used, i;
+    int j;
+    set_defaults(&plain);
+    for (i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (row->commands & TRAIN && row_writes(row, fixed[i].field)) chosen = fixed[i].value;
+    if (chosen) set_value(row, &plain, chosen);
+    value_text(row, &plain, value, sizeof value);
+    *text = 0;
+    if (!chosen && row->commands & FROM_DATA) {
+        snprintf(text, size, " (default: from the data)");
+        return;
+    }
+    if (!*value || row->then == then_conventions) return;
+    used = (size_t)snprintf(text, size, " (default %s%s", value,
+                            chosen ? " with --recipe auto" : "");
+    for (i = 0; i < sizeof presets / sizeof *presets && used < size; i++) {
+        changed = plain;
+        for (j = 0; j < n_rows; j++)
+            if (row_writes(&rows[j], presets[i].field)) {
+                if (row == &rows[j]) break;             /* a preset does not explain itself */
+                set_value(&rows[j], &changed, presets[i].value);
+                rows[j].then(&changed);
+            }
+        value_text(row, &changed, other, sizeof other);
+        if (!strcmp(value, other)) continue;
+        used += (size_t)snprintf(text + used, size - used, "; %s: %s", presets[i].value, other);
+    }
+    if (used < size) snprintf(text + used, size - used, ")");
+}
+
+static void print_help(const struct command *command)
+{
+    enum { COLUMN = 30 };
+    char defaults[256], sentence[1024];
+    int i, width;
+    printf("usage: %s\n\n", command->usage);
+    puts(command->text);
+    for (i = 0; i < n_rows; i++) {
+        const struct row *row = &rows[i];
+        if (!(row->commands & command->bit)) continue;
+        if (row->kind == HEADING) { printf("\n%s:\n", row->name); continue; }
+        width = printf("  --%s%s%s%s", row->name,
+                       row->kind == MAYBE ? " [" : row->argument ? " " : "",
+                       row->argument ? row->argument : "", row->kind == MAYBE ? "]" : "");
+        if (width > COLUMN - 2) { putchar('\n'); width = 0; }
+        default_text(row, defaults, sizeof defaults);
+        snprintf(sentence, sizeof sentence, "%s%s", row->help, defaults);
+        print_wrapped(sentence, COLUMN, width);
+    }
+    printf("\n%s\n", command->after);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>command-line   getopt_long over the table, and messages that help
+// -----------------------------------------------------------------------------------------------
+
+/* Levenshtein's distance, for "did you mean". */
+int distance(const char *a, const char *b)
+{
+    int cost[64], n = (int)strlen(b), i, j;
+    if (n >= 64) return INT32_MAX;
+    for (j = 0; j <= n; j++) cost[j] = j;
+    for (i = 0; a[i]; i++) {
+        int diagonal = cost[0];
+        cost[0] = i + 1;
+        for (j = 1; j <= n; j++) {
+            int best = diagonal + (a[i] != b[j - 1]);
+            diagonal = cost[j];
+            if (cost[j] + 1 < best) best = cost[j] + 1;
+            if (cost[j - 1] + 1 < best) best = cost[j - 1] + 1;
+            cost[j] = best;
+        }
+    }
+    return cost[n];
+}
+
+static void say_unknown(const struct command *command, const char *argument)
+{
+    char name[64], several[512] = "";
+    const char *nearest = NULL;
+    int i, best = INT32_MAX;
+    if (strncmp(argument, "--", 2)) {
+        say("unknown option '%s'; all options: %s --help", argument, program);
+        return;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    for (i = 0; i < n_rows; i++) {
+        int far;
+        if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING) continue;
+        if (!strncmp(rows[i].name, name, strlen(name)))
+            snprintf(several + strlen(several), sizeof several - strlen(several), " --%s",
+                     rows[i].name);
+        far = distance(name, rows[i].name);
+        if (far < best) { best = far; nearest = rows[i].name; }
+    }
+    if (*several) say("'--%s' is short for several options:%s", name, several);
+    else if (nearest && best <= 1 + (int)strlen(name) / 3)
+        say("unknown option '--%s'; did you mean --%s?", name, nearest);
+    else say("unknown option '--%s'; all options: %s --help", name, program);
+}
+
+/* Fills s from argv. Returns -1 to run the command, or the exit status. */
+int parse_command_line(const struct command *command, struct settings *s, int argc, char **argv)
+{
+    enum { FIRST = 1000, HELP = FIRST + MAX_OPTIONS };
+    struct option options[MAX_OPTIONS + 2];
+    int n = 0, i, code;
+    memset(options, 0, sizeof options);
+    for (i = 0; i < n_rows; i++) {
+        if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING) continue;
+        options[n].name = rows[i].name;
+        options[n].has_arg = rows[i].kind == FLAG    ? no_argument
+                             : rows[i].kind == MAYBE ? optional_argument
+                                                     : required_argument;
+        options[n++].val = FIRST + i;
+    }
+    options[n].name = "help";
+    options[n].val = HELP;
+    opterr = 0;
+    while ((code = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        if (code == HELP || code == 'h') { print_help(command); return DONE; }
+        if (code == ':') { say("%s needs a value", argv[optind - 1]); return USAGE; }
+        if (code == '?' && optopt == HELP) { say("--help takes no value"); return USAGE; }
+        if (code == '?' && optopt >= FIRST) {
+            say("--%s takes no value", rows[optopt - FIRST].name);
+            return USAGE;
+        }
+        if (code == '?' && optopt) {
+            say("unknown option '-%c'; all options: %s --help", optopt, program);
+            return USAGE;
+        }
+        if (code == '?') { say_unknown(command, argv[optind - 1]); return USAGE; }
+        if (rows[code - FIRST].kind == MAYBE && !optarg && optind < argc &&
+            choice_number(rows[code - FIRST].argument, argv[optind]) >= 0)
+            optarg = argv[optind++];
+        if (rows[code - FIRST].kind == TEXTS) {
+            if (set_value(&rows[code - FIRST], s, optarg)) return USAGE;
+        } else if (s->given[code - FIRST]) {
+            say("--%s is given twice", rows[code - FIRST].name);
+            return USAGE;
+        }
+        s->given[code - FIRST] = optarg ? optarg : "";
+    }
+    return apply_given(s) ? USAGE : -1;
+}

@@ -1,0 +1,116 @@
+// trf: the settings before any option, and what an option does beyond writing its field.
+//
+// Options that follow from the data (recipe.c) have no default here.
+
+#include "options.h"
+
+#include <math.h>
+
+/* One seed for everything that is random. */
+void then_seed(struct settings *s)
+{
+    s->config.seed = s->training.seed = s->corpus.seed = s->seed;
+}
+
+void set_defaults(struct settings *s)
+{
+    memset(s, 0, sizeof *s);
+    s->config = trf_config_tiny();
+    s->training = trf_train_defaults();
+    s->corpus = trf_corpus_defaults();
+    s->search = trf_search_defaults();
+    s->config.hooks.log = s->training.hooks.log = s->corpus.hooks.log = s->search.hooks.log =
+        log_warning;
+    s->noise = trf_noise_defaults();
+    s->sampling = trf_sampling_defaults();
+    s->min_count = 1;
+    s->dropout = s->training.dropout;
+    s->seed = s->config.seed;
+    then_seed(s);
+    s->device = trf_device_default();
+    s->updates = INT64_MAX;
+    s->minutes = HUGE_VAL;
+    s->checkpoint_every = 1000;
+    s->log_every = 100;
+    s->accumulate = s->seeds = s->valid_beam = s->average = s->subword_samples = 1;
+    s->subword_alpha = 0.1;
+    s->chunk = s->config.max_length - 1;
+    s->count = 1;
+    s->labels_shown = INT64_MAX;
+    s->batch = 32;
+    s->lines = 200;
+    s->labels = 2;
+    s->source_length = s->target_length = 32;
+    s->metrics = "bleu,chrf,exact,wer,cer";
+    s->plot_schedules = "noam";
+    s->plot_warmups = "4000";
+    s->plot_updates = 20000;
+    s->plot_rows = 50;
+    s->plot_kinds = "full,causal";
+    s->plot_length = 8;
+}
+
+/* What an option does beyond writing its field. Rows are applied in the order of the table,
+   whatever the order on the command line: presets first, then single fields. */
+
+void then_size(struct settings *s)
+{
+    trf_config size;
+    if (s->size == SIZE_AUTO) return;
+    size = s->size == SIZE_BASE  ? trf_config_base()
+           : s->size == SIZE_BIG ? trf_config_big()
+                                 : trf_config_tiny();
+    if (s->size == SIZE_SMALL) {
+        size.encoder_layers = size.decoder_layers = 3;
+        size.d_model = 256;
+        size.d_ff = 512;
+    }
+    s->config.d_model = size.d_model;
+    s->config.n_heads = size.n_heads;
+    s->config.d_ff = size.d_ff;
+    s->config.encoder_layers = size.encoder_layers;
+    s->config.decoder_layers = size.decoder_layers;
+}
+
+/* Adam and the rule of smoothing. Schedule, smoothing and dropout stay: --recipe decides them. */
+void then_conventions(struct settings *s)
+{
+    trf_train_options *o = &s->training, kept = *o;
+    trf_config_set_conventions(&s->config, (trf_conventions)s->conventions);
+    trf_train_set_conventions(o, (trf_conventions)s->conventions);
+    o->schedule = kept.schedule;
+    o->learning_rate = kept.learning_rate;
+    o->warmup = kept.warmup;
+    o->label_smoothing = kept.label_smoothing;
+    o->dropout = kept.dropout;
+    o->attention_dropout = kept.attention_dropout;
+    o->activation_dropout = kept.activation_dropout;
+    o->residual_dropout = kept.residual_dropout;
+}
+
+void then_recipe(struct settings *s)
+{
+    if (s->recipe != RECIPE_PAPER) return;
+    s->conventions = TRF_CONVENTIONS_PAPER;
+    trf_config_set_conventions(&s->config, TRF_CONVENTIONS_PAPER);
+    trf_train_set_conventions(&s->training, TRF_CONVENTIONS_PAPER);
+}
+
+void then_tokens(struct settings *s) { s->source_tokens = s->target_tokens = s->tokens; }
+void then_vocab_size(struct settings *s)
+{
+    s->source_vocab_size = s->target_vocab_size = s->vocab_size;
+}
+
+void then_sentencepiece(struct settings *s)
+{
+    s->source_sentencepiece = s->target_sentencepiece = s->sentencepiece;
+}
+
+void then_dropout(struct settings *s) { trf_train_set_dropout(&s->training, s->dropout); }
+void then_rule(struct settings *s)
+{
+    trf_search_set_rule(&s->search, (trf_search_rule)s->search_rule);
+}
+
+void then_device(struct settings *s) { s->config.device = s->device; }
