@@ -295,7 +295,8 @@
 //
 //     TRF_E_END          the corpus is finished: leave the loop
 //     TRF_E_CANCELLED    your cancel hook stopped the call: save a checkpoint, or call again
-//     TRF_E_LIMIT        a buffer is too small: *n or *bytes is the size that you need
+//     TRF_E_LIMIT        a size is beyond a limit. If your buffer is too small, *n or *bytes is the
+//                        size that you need
 //     TRF_E_NOMEM        no memory: lower batch_tokens or max_sentences, or set recompute
 //     TRF_E_IO           err.sys_errno is the reason
 //     TRF_E_BACKEND      there is no GPU, or it failed; err.message has the reason
@@ -303,21 +304,24 @@
 // THREADS
 //   Calls do not lock objects. An object may move from one thread to another between calls.
 //
-//     object                                    who may use it at the same time
-//     trf_model                                 any number of threads may read it: translators and
-//                                               samplers of their own, trf_model_save, ..._copy
-//     trf_model: its trainer's step, set_vocabs, set_metadata, average, copy_weights
-//                                               one thread, while no other uses the model
-//     trf_vocab, finished                       any number of threads
-//     trf_vocab while it learns, trf_vocab_add  one thread
-//     trf_trainer, trf_updater, trf_ema         one thread
-//     trf_translator, trf_sampler               one thread each; several of one model at once
-//     trf_corpus, trf_noise, trf_dataset        one thread
-//     trf_context, trf_file                     one thread
-//     functions without an object               any number of threads
+//     object                               threads at the same time
+//     trf_model, read (1)                  any number
+//     trf_model, changed (2)               one, while no other thread uses the model
+//     trf_vocab, finished                  any number
+//     trf_vocab, learning or growing (3)   one
+//     trf_trainer, with its trf_ema        one
+//     trf_translator, trf_sampler          one each; several of one model may compute at once
+//     trf_corpus, trf_noise, trf_dataset   one
+//     trf_updater, trf_context, trf_file   one
+//     no object                            any number
 //
-//   To serve many requests, share one model and give each thread a translator with threads = 1. To
-//   translate during training, make a trf_model_copy between two steps.
+//     (1) by its translators and samplers, trf_model_copy, trf_model_save, views of parameters
+//     (2) by a step of its trainer, trf_model_set_vocabs, trf_model_set_metadata,
+//         trf_model_average, trf_model_copy_weights, numbers written through a view
+//     (3) trf_vocab_learn, trf_vocab_finish, trf_vocab_add
+//
+//   To serve many requests, share one model, and give each thread a translator with threads = 1.
+//   To translate during training, make a trf_model_copy between two steps.
 //
 // GPUS
 //   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100; use your
@@ -329,7 +333,7 @@
 //        config.device.precision = TRF_PRECISION_BF16;       /* faster; weights stay float32 */
 //
 //   3. A program that also runs without a GPU tries the CPU after TRF_E_BACKEND. Files do not
-//      store the device: a model trained on a GPU runs on a CPU, and the other way round.
+//      store the device: a model trained on a GPU runs on a CPU, and vice versa.
 //   4. Parameters have no `data` there. Use trf_tensor_read and trf_tensor_write.
 //   `make cuda` builds the examples and `trf` that way; `trf train --device cuda` uses it.
 //
@@ -702,9 +706,9 @@ typedef enum trf_products {
      - After fork(), the parent's objects compute on the calling thread alone in the child. Objects
        that the child creates have threads.
      - On Windows, do not destroy an object inside DllMain.
-     - There is only the calling thread, whatever `threads` says, with TRF_NO_THREADS, in
-       WebAssembly without -pthread, on systems that are neither POSIX nor Windows, and with
-       compilers other than GCC and Clang.
+     - `threads` has no effect, and objects compute on the calling thread alone, with
+       TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
+       Windows, and with compilers other than GCC and Clang.
 
    OpenBLAS. Only its pthread build is used, by at most 64 threads at a time. With another build the
    object logs a warning and uses BUILT_IN. Each thread needs 128 MB of address space; without it,
@@ -716,8 +720,8 @@ typedef struct trf_device {
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
                                        this process may use */
     int32_t index;                  /* which of several GPUs, from 0; default 0 */
-    trf_precision precision;        /* default FLOAT32 */
-    trf_products products;          /* default AUTO */
+    trf_precision precision;        /* default TRF_PRECISION_FLOAT32 */
+    trf_products products;          /* default TRF_PRODUCTS_AUTO */
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
@@ -873,7 +877,7 @@ typedef enum trf_head {
 
 /* The options of a model. Options are literal: the library uses what the struct contains and
    replaces nothing. Fill it with a preset, then change fields. trf_model_create rejects a field
-   that is out of range and names it. The paper's letters stand in brackets. "default" is the value
+   that is out of range and names it. The paper's letters are in brackets. "default" is the value
    in all three presets. */
 typedef struct trf_config {
     trf_kind kind;              /* default TRF_ENCODER_DECODER */
@@ -1185,7 +1189,7 @@ typedef struct trf_place {
        TOKENS          as many as the source has ids   0..n_labels - 1
        MASKED          as many as the source has ids   the id that belongs there
 
-   EOS has no label. Label -1 asks for nothing: the loss ignores it. Everything else fails with
+   EOS has no label. The loss ignores a token or sequence with label -1. Everything else fails with
    TRF_E_INVALID_ARG and the position. */
 typedef struct trf_batch {
     trf_sequences source, target;
@@ -1310,8 +1314,8 @@ TRF_API void trf_noise_destroy(trf_noise *noise);
      - The noise of a sequence depends on seed, place.epoch, place.batch, and ordinal plus the
        sequence's number in the batch. A batch and its parts get the same noise if the parts have
        the right ordinals.
-     - In batches of your own, increase place.batch from batch to batch. The trainer wants in all
-       batches of an update the same ordinal, that of the update.
+     - In batches of your own, increase place.batch from batch to batch. The ordinal cannot tell
+       them apart: for the trainer it is the same in all batches of an update.
    TRF_E_INVALID_ARG, with the position: an id is negative, vocab or more (MASKS), or a sentinel
    (SPANS). After a failure `made` is empty. */
 TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made,
@@ -1399,8 +1403,8 @@ TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
 /* Reads the numbers first .. first + count - 1 of tensor `index`, in the order of the file. The
    tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
-   numbers go beyond its end. TRF_E_NONFINITE: a number is infinite or NaN and the load options do
-   not allow it, or an F64 is too large for a float. After a failure `values` may be partly
+   numbers go beyond its end. TRF_E_NONFINITE, unless the load options allow such numbers: a number
+   is infinite or NaN, or an F64 is too large for a float. After a failure `values` may be partly
    written. */
 TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values,
                                  int64_t count, trf_error *err);
@@ -1494,8 +1498,8 @@ typedef struct trf_train_options {
     int64_t warmup;                     /* number of updates, >= 1; default 100 */
     int64_t total_steps;                /* TRF_COSINE: > warmup. default 0 */
     double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation */
-    trf_smoothing smoothing_rule;       /* default UNIFORM. NO_PAD_KL is not for a head, whose
-                                           labels have no pad */
+    trf_smoothing smoothing_rule;       /* default TRF_SMOOTH_UNIFORM. NO_PAD_KL does not work
+                                           with a head: labels have no pad */
     double dropout;                     /* on the sum of embedding and position; default 0 */
     double attention_dropout;           /* on attention weights; default 0 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0 */
@@ -2072,8 +2076,8 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // -----------------------------------------------------------------------------------------------
 // >>api-learn      from texts to a trained model: a data set, the recipe, training by itself
 //
-// The whole way from texts to a model, in the order of a program. `trf train` makes the same calls
-// and gets the same bits:
+// All steps from texts to a model, in the order of a program. `trf train` makes the same calls and
+// gets the same bits:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
@@ -2102,7 +2106,8 @@ typedef enum trf_metric {
     TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate; smaller is better. 0 is perfect; 100 or more is
                                    no better than empty answers */
     TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right. Larger
-                                   is better, 100 is perfect, 0 or less is worth nothing */
+                                   is better. 100 is perfect; 0 or less is no better than
+                                   empty answers */
     TRF_METRIC_CUSTOM     = 3,  /* the score of `custom`, read like ACCURACY */
     TRF_METRIC_COUNT
 } trf_metric;
@@ -2309,8 +2314,9 @@ typedef enum trf_data_kind {
 
 typedef struct trf_dataset_options {
     trf_data_kind kind;         /* default TRF_DATA_PAIRS */
-    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO; default AUTO. Texts
-                                                   alone are targets, texts with labels sources */
+    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO. Texts
+                                                   alone are targets, texts with labels sources.
+                                                   default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
                                                    learned ones, as for subwords
                                                    (trf_vocab_load_sentencepiece). Borrowed until

@@ -1,9 +1,9 @@
 #!/bin/sh
-# The programs of the header's manual, taken out of it, compiled and run: sh tests/test_manual.sh BUILD
+# The header's manual: its programs are compiled and run, its defaults compared: sh tests/test_manual.sh BUILD
 #
 # A program begins with a line "//     #define TRF_IMPLEMENTATION" and ends before the first line that is not indented
 # like it. Each must compile without a warning as C99 and as C++11 with gcc and clang, and must print what the manual
-# says. BUILD is where the programs are made and run.
+# says. What comments call the default of a field is what the presets set (defaults.awk). BUILD is where all is made.
 
 work=${1:?usage: test_manual.sh BUILD}/manual
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -35,6 +35,12 @@ for n in 1 2 3 4; do
     done
     check "program$n is built" cc -O2 -march=native $flags -I"$root" program$n.c -o program$n $blas -lm
 done
+
+printf '#define TRF_IMPLEMENTATION\n' >defaults.c
+awk -f "$root/tests/defaults.awk" "$root/transformer.h" >>defaults.c
+check "the program that compares defaults is built" cc -O0 $quiet $flags -I"$root" defaults.c -o defaults $blas -lm
+check "defaults are what the comments say" sh -c './defaults >defaults.txt || { cat defaults.txt; exit 1; }'
+check "there are 100 of them or more" [ "$(sed -n 's/ defaults$//p' defaults.txt)" -ge 100 ]
 
 # prints PROGRAM PATTERN COUNT LINES: it ends with 0 and prints COUNT lines of this pattern, LINES in all
 prints()
