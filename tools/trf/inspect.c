@@ -174,7 +174,7 @@ static int print_ours(struct report *r, int checkpoint)
     status = print_weight_counts(&s->config, trf_model_parameter_count(model), s->json);
     trf_model_destroy(model);
     if (status || !checkpoint) return status ? status : print_amounts(s);
-    if (stored_training(s, r->file, r->path)) return FAILED;
+    if (stored_training(s, r->file)) return FAILED;
     steps = trf_file_metadata(r->file, "trf.step");
     updates = steps ? strtoll(steps, NULL, 10) : -1;
     if (s->json) printf(",\"updates\":%lld", updates);

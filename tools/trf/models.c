@@ -180,32 +180,13 @@ int copy_model(struct settings *s, const char *from, const char *to)
     return status;
 }
 
-/* One stored training option into its field; choices are stored as numbers, which the library checks. */
-static int set_stored(const struct row *row, struct settings *s, const char *value)
+int stored_training(struct settings *s, const trf_file *file)
 {
-    int32_t number = (int32_t)strtol(value, NULL, 10);
-    if (row->kind != CHOICE && row->kind != SWITCH) return set_value(row, s, value);
-    memcpy((char *)s + row->offset, &number, sizeof number);
+    trf_train_options stored;
+    trf_error err;
+    if (trf_file_training(file, &stored, &err)) { say_error(NULL, &err); return FAILED; }
+    stored.hooks = s->training.hooks;       /* those of this program */
+    stored.threads = s->training.threads;
+    s->training = stored;
     return DONE;
-}
-
-int stored_training(struct settings *s, trf_file *file, const char *path)
-{
-    const char *value;
-    char key[96], *c;
-    int i, status = DONE;
-    for (i = 0; i < n_rows && !status; i++) {
-        if (!row_within(&rows[i], AT(training), sizeof s->training)) continue;
-        snprintf(key, sizeof key, "trf.train.%s", rows[i].offset == AT(training.dropout) ? "dropout" : rows[i].name);
-        for (c = key; *c; c++) if (*c == '-') *c = '_';
-        value = trf_file_metadata(file, key);
-        if (!value) say("%s: the metadata '%s' is missing, so the checkpoint is not complete", path, key);
-        status = value && !set_stored(&rows[i], s, value) ? DONE : FAILED;
-        if (value && status) say("%s: the value is in its metadata '%s'", path, key);
-    }
-    value = trf_file_metadata(file, "trf.train.seed");
-    if (value) s->training.seed = (uint64_t)strtoll(value, NULL, 10);
-    value = trf_file_metadata(file, "trf.train.longest");
-    if (value) s->training.longest = (int32_t)strtol(value, NULL, 10);
-    return status;
 }

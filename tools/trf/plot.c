@@ -71,40 +71,6 @@ static int choose_panels(const char *only, int wanted[N_PANELS])
 // >>log            lines to series
 // -----------------------------------------------------------------------------------------------
 
-/* What stands behind "key": in a line, or NULL. In a text of JSON a quotation mark has a backslash: nothing of the
-   user's is taken for a key. */
-static const char *value_of(const char *line, const char *key)
-{
-    size_t n = strlen(key);
-    const char *at = line;
-    while ((at = strchr(at, '"'))) {
-        at++;
-        if (strncmp(at, key, n) || at[n] != '"') continue;
-        at += n + 1;
-        at += strspn(at, " ");
-        if (*at == ':') return at + 1 + strspn(at + 1, " ");
-    }
-    return NULL;
-}
-
-/* A number; NAN where null stands, which is a number that is not finite. Returns whether the key is there. */
-static int number_of(const char *line, const char *key, double *x)
-{
-    const char *at = value_of(line, key);
-    char *end;
-    if (!at) return 0;
-    *x = strtod(at, &end);
-    if (end == at || !isfinite(*x)) *x = NAN;
-    return 1;
-}
-
-static int event_is(const char *line, const char *event)
-{
-    const char *at = value_of(line, "event");
-    size_t n = strlen(event);
-    return at && *at == '"' && !strncmp(at + 1, event, n) && at[n + 1] == '"';
-}
-
 /* What is made again after a kill, or begun anew. */
 static void cut_from(struct series *c, double update)
 {
@@ -136,44 +102,57 @@ static void add_point(struct run *run, int panel, int validation, const char *me
     c->finite += isfinite(value) != 0;
 }
 
-static void read_progress(struct run *run, const char *line, double update)
+/* A number as it is in the log: NAN, a gap in the curve, where null stands. */
+static void add_number(struct run *run, int panel, int validation, const char *metric, double update,
+                       const struct fields *f, const char *key)
 {
-    static const struct { const char *key; int panel; double unit; } keys[] = {
-        {"loss", LOSS, 1}, {"accuracy", ACCURACY, 100}, {"learning_rate", RATE, 1}, {"tokens_per_second", SPEED, 1},
-        {"gradient_norm", GRADIENT, 1}};
-    double x;
+    double unit = panel == ACCURACY ? 100 : 1;
+    if (field_text(f, key)) add_point(run, panel, validation, metric, update, unit * field_number(f, key));
+}
+
+static void read_progress(struct run *run, const struct fields *f, double update)
+{
+    static const struct { const char *key; int panel; } keys[] = {
+        {"loss", LOSS}, {"accuracy", ACCURACY}, {"learning_rate", RATE}, {"tokens_per_second", SPEED},
+        {"gradient_norm", GRADIENT}};
     size_t i;
-    for (i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (number_of(line, keys[i].key, &x)) add_point(run, keys[i].panel, 0, "", update, keys[i].unit * x);
+    for (i = 0; i < sizeof keys / sizeof *keys; i++) add_number(run, keys[i].panel, 0, "", update, f, keys[i].key);
 }
 
 /* The metric "accuracy" of labels is the accuracy of their tokens: it is drawn once. */
-static void read_validation(struct run *run, const char *line, double update)
+static void read_validation(struct run *run, const struct fields *f, double update)
 {
-    const char *at = value_of(line, "metric");
-    char metric[16] = "";
-    double x;
-    if (!at || sscanf(at, "\"%15[a-z0-9+]\"", metric) != 1) metric[0] = '\0';
-    if (number_of(line, "loss", &x)) add_point(run, LOSS, 1, "", update, x);
-    if (number_of(line, "accuracy", &x)) add_point(run, ACCURACY, 1, "", update, 100 * x);
-    if (*metric && strcmp(metric, "loss") && strcmp(metric, "accuracy") && number_of(line, "score", &x))
-        add_point(run, METRIC, 1, metric, update, x);
+    const char *metric = field_text(f, "metric");
+    add_number(run, LOSS, 1, "", update, f, "loss");
+    add_number(run, ACCURACY, 1, "", update, f, "accuracy");
+    if (metric && strlen(metric) < sizeof run->series->metric && strcmp(metric, "loss") && strcmp(metric, "accuracy"))
+        add_number(run, METRIC, 1, metric, update, f, "score");
 }
 
-/* Whether it is a whole object of a training; else why not. */
+/* Why the fields are no event of a training, or NULL. */
+static const char *read_event(struct run *run, const struct fields *f)
+{
+    const char *event = field_text(f, "event");
+    double update = field_number(f, "update");
+    size_t i;
+    if (!event) return "no \"event\"";
+    if (!isfinite(update)) return "no number behind \"update\"";
+    if (!strcmp(event, "start"))
+        for (i = 0; i < run->n_series; i++) cut_from(&run->series[i], update + 1);
+    else if (!strcmp(event, "progress")) read_progress(run, f, update);
+    else if (!strcmp(event, "validation")) read_validation(run, f, update);
+    return NULL;
+}
+
 static const char *read_line(struct run *run, const struct reader *r)
 {
-    double update = NAN;
-    size_t i;
-    if (r->fault) return r->fault;
-    if (r->line[0] != '{' || r->line[r->length - 1] != '}') return "no whole JSON object";
-    if (!value_of(r->line, "event")) return "no \"event\"";
-    if (!number_of(r->line, "update", &update) || isnan(update)) return "no number behind \"update\"";
-    if (event_is(r->line, "start"))
-        for (i = 0; i < run->n_series; i++) cut_from(&run->series[i], update + 1);
-    else if (event_is(r->line, "progress")) read_progress(run, r->line, update);
-    else if (event_is(r->line, "validation")) read_validation(run, r->line, update);
-    return NULL;
+    struct fields f = {NULL, 0, 0}, inner = {NULL, 0, 0};
+    const char *fault = r->fault;
+    if (!fault && !read_json_object(r->line, &f, &inner)) fault = "no whole JSON object";
+    if (!fault) fault = read_event(run, &f);
+    free_fields(&f);
+    free_fields(&inner);
+    return fault;
 }
 
 /* The last line may be cut: it is being written, or its program was killed. */

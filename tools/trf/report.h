@@ -55,14 +55,6 @@ void end_table(FILE *to);
 // Logs (report_log.c)
 // -----------------------------------------------------------------------------------------------
 
-struct field {
-    char *name, *value;
-};
-struct fields {
-    struct field *item;
-    size_t n, capacity;
-};
-
 enum series {
     SERIES_LOSS,
     SERIES_VALID_LOSS,

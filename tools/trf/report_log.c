@@ -9,162 +9,6 @@
 #include <math.h>
 
 // -----------------------------------------------------------------------------------------------
-// >>json           one object: texts, numbers, and objects of texts in it
-// -----------------------------------------------------------------------------------------------
-
-static void add_field(struct fields *f, char *name, char *value)
-{
-    f->item = grow(f->item, &f->capacity, f->n + 1, sizeof *f->item);
-    f->item[f->n].name = name;
-    f->item[f->n++].value = value;
-}
-
-static void free_fields(struct fields *f)
-{
-    size_t i;
-    for (i = 0; i < f->n; i++) {
-        free(f->item[i].name);
-        free(f->item[i].value);
-    }
-    free(f->item);
-    memset(f, 0, sizeof *f);
-}
-
-static const char *value_of(const struct fields *f, const char *name)
-{
-    size_t i;
-    for (i = 0; i < f->n; i++)
-        if (!strcmp(f->item[i].name, name)) return f->item[i].value;
-    return NULL;
-}
-
-static double number_of(const struct fields *f, const char *name)
-{
-    const char *text = value_of(f, name);
-    char *end;
-    double x = text ? strtod(text, &end) : NAN;
-    return text && end != text && !*end ? x : NAN;
-}
-
-static const char *skip_blanks(const char *at) { return at + strspn(at, " \t\r\n"); }
-
-/* Four hexadecimal digits, or -1. */
-static long hexadecimal(const char *at)
-{
-    char digits[5] = "";
-    if (strspn(at, "0123456789abcdefABCDEF") < 4) return -1;
-    memcpy(digits, at, 4);
-    return strtol(digits, NULL, 16);
-}
-
-static char *put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) *to++ = (char)c;
-    else {
-        if (c < 0x800) *to++ = (char)(0xC0 | c >> 6);
-        else if (c < 0x10000) *to++ = (char)(0xE0 | c >> 12);
-        else *to++ = (char)(0xF0 | c >> 18);
-        if (c >= 0x10000) *to++ = (char)(0x80 | (c >> 12 & 0x3F));
-        if (c >= 0x800) *to++ = (char)(0x80 | (c >> 6 & 0x3F));
-        *to++ = (char)(0x80 | (c & 0x3F));
-    }
-    return to;
-}
-
-/* What follows \u: one code point, of two halves where the first is such. A NUL is U+2400, the
-   picture of one. */
-static const char *read_code(const char *at, char **to)
-{
-    long c = hexadecimal(at), low;
-    if (c < 0) return NULL;
-    at += 4;
-    if (c >= 0xD800 && c < 0xDC00 && at[0] == '\\' && at[1] == 'u' &&
-        (low = hexadecimal(at + 2)) >= 0xDC00 && low < 0xE000) {
-        c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
-        at += 6;
-    } else if (c >= 0xD800 && c < 0xE000) c = 0xFFFD;
-    *to = put_utf8(*to, c ? (uint32_t)c : 0x2400);
-    return at;
-}
-
-/* A text in quotation marks, malloc'd in *text; NULL: it is none. */
-static const char *read_text(const char *at, char **text)
-{
-    static const char *const escapes = "\"\\/bfnrt", *const meant = "\"\\/\b\f\n\r\t";
-    size_t most = 1;
-    char *to;
-    while (at[most] && at[most] != '"') most += at[most] == '\\' && at[most + 1] ? 2 : 1;
-    *text = to = zeroed(most + 1, 1);
-    for (at++; *at && *at != '"';) {
-        const char *escape;
-        if (*at != '\\') {
-            *to++ = *at++;
-            continue;
-        }
-        if (at[1] == 'u') {
-            if (!(at = read_code(at + 2, &to))) break;
-            continue;
-        }
-        escape = at[1] ? strchr(escapes, at[1]) : NULL;
-        if (!escape) break;
-        *to++ = meant[escape - escapes];
-        at += 2;
-    }
-    if (at && *at == '"') return at + 1;
-    free(*text);
-    *text = NULL;
-    return NULL;
-}
-
-static const char *read_object(const char *at, struct fields *f, struct fields *inner);
-
-/* A value; the fields of an object go to `inner`, which has to be there. */
-static const char *read_value(const char *at, char *name, struct fields *f, struct fields *inner)
-{
-    char *value = NULL;
-    size_t n;
-    if (*at == '{') {
-        at = inner ? read_object(at, inner, NULL) : NULL;
-        free(name);
-        return at;
-    }
-    if (*at == '"') at = read_text(at, &value);
-    else {
-        n = strspn(at, "+-.0123456789abcdefghijklmnopqrstuvwxyzE");
-        value = format_text("%.*s", (int)(n < 64 ? n : 64), at);
-        at = n ? at + n : NULL;
-    }
-    if (at) add_field(f, name, value);
-    else {
-        free(name);
-        free(value);
-    }
-    return at;
-}
-
-/* Behind the object, or NULL where it is none. */
-static const char *read_object(const char *at, struct fields *f, struct fields *inner)
-{
-    char *name;
-    if (*at != '{') return NULL;
-    at = skip_blanks(at + 1);
-    if (*at == '}') return at + 1;
-    for (;;) {
-        if (*at != '"' || !(at = read_text(at, &name))) return NULL;
-        at = skip_blanks(at);
-        if (*at != ':') {
-            free(name);
-            return NULL;
-        }
-        if (!(at = read_value(skip_blanks(at + 1), name, f, inner))) return NULL;
-        at = skip_blanks(at);
-        if (*at == '}') return at + 1;
-        if (*at != ',') return NULL;
-        at = skip_blanks(at + 1);
-    }
-}
-
-// -----------------------------------------------------------------------------------------------
 // >>events
 // -----------------------------------------------------------------------------------------------
 
@@ -194,7 +38,7 @@ static void add_facts(struct run *run, const struct fields *f)
                                            {"labels", "labels"}};
     size_t i;
     for (i = 0; i < sizeof facts / sizeof *facts; i++) {
-        const char *value = value_of(f, facts[i][0]);
+        const char *value = field_text(f, facts[i][0]);
         if (value && strcmp(value, "0"))
             add_field(&run->options, format_text("%s", facts[i][1]), format_text("%s", value));
     }
@@ -202,7 +46,7 @@ static void add_facts(struct run *run, const struct fields *f)
 
 static void take_start(struct run *run, const struct fields *f, struct fields *options)
 {
-    double update = number_of(f, "update");
+    double update = field_number(f, "update");
     int i;
     run->starts++;
     if (isfinite(update))
@@ -211,7 +55,7 @@ static void take_start(struct run *run, const struct fields *f, struct fields *o
     run->options = *options;
     memset(options, 0, sizeof *options);
     add_facts(run, f);
-    run->weights = number_of(f, "weights");
+    run->weights = field_number(f, "weights");
     run->update = isfinite(update) ? update : 0;
     run->session_seconds = run->starts == 1 ? 0 : run->seconds;
     *run->why = 0;
@@ -219,12 +63,12 @@ static void take_start(struct run *run, const struct fields *f, struct fields *o
 
 static void take_progress(struct run *run, const struct fields *f)
 {
-    double update = number_of(f, "update"), seconds = number_of(f, "seconds"),
-           speed = number_of(f, "tokens_per_second"), spent = seconds - run->session_seconds;
-    add_point(&run->series[SERIES_LOSS], update, number_of(f, "loss"));
-    add_point(&run->series[SERIES_RATE], update, number_of(f, "learning_rate"));
-    add_point(&run->series[SERIES_NORM], update, number_of(f, "gradient_norm"));
-    add_point(&run->series[SERIES_ACCURACY], update, number_of(f, "accuracy"));
+    double update = field_number(f, "update"), seconds = field_number(f, "seconds"),
+           speed = field_number(f, "tokens_per_second"), spent = seconds - run->session_seconds;
+    add_point(&run->series[SERIES_LOSS], update, field_number(f, "loss"));
+    add_point(&run->series[SERIES_RATE], update, field_number(f, "learning_rate"));
+    add_point(&run->series[SERIES_NORM], update, field_number(f, "gradient_norm"));
+    add_point(&run->series[SERIES_ACCURACY], update, field_number(f, "accuracy"));
     add_point(&run->series[SERIES_SPEED], update, speed);
     if (spent > 0 && isfinite(speed)) {
         run->speed_seconds += spent;
@@ -236,35 +80,34 @@ static void take_progress(struct run *run, const struct fields *f)
 
 static void take_validation(struct run *run, const struct fields *f)
 {
-    double update = number_of(f, "update");
-    const char *metric = value_of(f, "metric");
-    add_point(&run->series[SERIES_VALID_LOSS], update, number_of(f, "loss"));
-    add_point(&run->series[SERIES_VALID_ACCURACY], update, number_of(f, "accuracy"));
+    double update = field_number(f, "update");
+    const char *metric = field_text(f, "metric");
+    add_point(&run->series[SERIES_VALID_LOSS], update, field_number(f, "loss"));
+    add_point(&run->series[SERIES_VALID_ACCURACY], update, field_number(f, "accuracy"));
     if (!metric || !strcmp(metric, "loss") || !strcmp(metric, "accuracy"))
         return; /* they are there already */
     if (strcmp(metric, run->metric))
         run->series[SERIES_SCORE].n = 0; /* judged otherwise from here on */
     snprintf(run->metric, sizeof run->metric, "%s", metric);
-    add_point(&run->series[SERIES_SCORE], update, number_of(f, "score"));
+    add_point(&run->series[SERIES_SCORE], update, field_number(f, "score"));
 }
 
 static void take_event(struct run *run, const char *line)
 {
     struct fields f, options;
-    const char *event, *end, *why;
+    const char *event, *why;
     memset(&f, 0, sizeof f);
     memset(&options, 0, sizeof options);
-    end = read_object(line, &f, &options);
-    event = end && !*skip_blanks(end) ? value_of(&f, "event") : NULL;
+    event = read_json_object(line, &f, &options) ? field_text(&f, "event") : NULL;
     if (!event) run->unusable++;
     else if (!strcmp(event, "start")) take_start(run, &f, &options);
     else if (!strcmp(event, "progress")) take_progress(run, &f);
     else if (!strcmp(event, "validation")) take_validation(run, &f);
     else if (!strcmp(event, "end")) {
-        why = value_of(&f, "why");
+        why = field_text(&f, "why");
         snprintf(run->why, sizeof run->why, "%s", why ? why : "");
-        if (isfinite(number_of(&f, "seconds"))) run->seconds = number_of(&f, "seconds");
-        if (isfinite(number_of(&f, "update"))) run->update = number_of(&f, "update");
+        if (isfinite(field_number(&f, "seconds"))) run->seconds = field_number(&f, "seconds");
+        if (isfinite(field_number(&f, "update"))) run->update = field_number(&f, "update");
     }
     free_fields(&f);
     free_fields(&options);
@@ -280,7 +123,7 @@ int read_run(struct run *run, const char *path)
     if ((status = open_reader(&r, path))) return status;
     while ((got = next_line(&r)) > 0) {
         if (r.fault) run->unusable++;
-        else if (*skip_blanks(r.line)) take_event(run, r.line);
+        else if (r.line[strspn(r.line, " \t\r\n")]) take_event(run, r.line);
     }
     close_reader(&r);
     if (got) return FAILED;
@@ -367,17 +210,17 @@ static void list_options(struct fields *all, const struct run *runs, int n)
     int i;
     for (i = 0; i < n; i++)
         for (k = 0; k < runs[i].options.n; k++)
-            if (!value_of(all, runs[i].options.item[k].name))
+            if (!field_text(all, runs[i].options.item[k].name))
                 add_field(all, format_text("%s", runs[i].options.item[k].name),
                           format_text("here"));
 }
 
 static int is_equal(const struct run *runs, int n, const char *name)
 {
-    const char *first = value_of(&runs[0].options, name), *other;
+    const char *first = field_text(&runs[0].options, name), *other;
     int i;
     for (i = 1; i < n; i++) {
-        other = value_of(&runs[i].options, name);
+        other = field_text(&runs[i].options, name);
         if (!first != !other || (first && strcmp(first, other))) return 0;
     }
     return 1;
@@ -444,7 +287,7 @@ static void put_row(FILE *to, const struct run *run, const struct fields *all,
     fputs("<tr><th scope=row>", to);
     put_html_text(to, run->name);
     for (k = 0; k < all->n; k++) {
-        const char *value = value_of(&run->options, all->item[k].name);
+        const char *value = field_text(&run->options, all->item[k].name);
         if (is_equal(runs, n, all->item[k].name)) continue;
         fputs("<td>", to);
         if (value) put_option(to, value);
@@ -480,7 +323,7 @@ static void put_equal_options(FILE *to, const struct fields *all, const struct r
         fputs("<div><dt>", to);
         put_html_text(to, all->item[k].name);
         fputs("<dd>", to);
-        put_option(to, value_of(&runs[0].options, all->item[k].name));
+        put_option(to, field_text(&runs[0].options, all->item[k].name));
         fputs("</div>\n", to);
     }
     fputs("</dl></details>\n", to);

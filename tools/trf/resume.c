@@ -117,7 +117,7 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
     int status;
     if (trf_file_open(&file, path, load, &err)) { say_error(NULL, &err); return FAILED; }
     content = trf_file_metadata(file, "trf.content");       /* if it is neither, loading will say so */
-    status = content && !strcmp(content, "checkpoint") ? stored_training(s, file, path) : DONE;
+    status = content && !strcmp(content, "checkpoint") ? stored_training(s, file) : DONE;
     if (content && !strcmp(content, "model")) {
         say("%s is a model, not the checkpoint of a training: --init-from begins with it", path);
         status = FAILED;

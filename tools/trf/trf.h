@@ -41,6 +41,7 @@
 //   tokens.c        token ids of texts, texts of token ids
 //   output.c        files that are written
 //   lines.c         lines and pairs of lines
+//   json.c          reading JSON
 //   commands.c      what each command is, in words
 //   command_line.c  a command line becomes settings; --help; see options.h
 //   values.c          values of options as texts
@@ -341,6 +342,17 @@ void free_text(struct text *text);
 uint64_t hash_line(const char *line);
 int by_hash(const void *a, const void *b);      /* for qsort and bsearch */
 
+/* The texts and numbers of an object of JSON, by name (json.c). */
+struct field { char *name, *value; };
+struct fields { struct field *item; size_t n, capacity; };
+
+/* Whether the line is one whole object; an object within it has its fields in `inner`. Both begin empty. */
+int read_json_object(const char *line, struct fields *f, struct fields *inner);
+void add_field(struct fields *f, char *name, char *value);      /* which become its own */
+void free_fields(struct fields *f);                             /* and makes it empty */
+const char *field_text(const struct fields *f, const char *name);       /* NULL: there is none */
+double field_number(const struct fields *f, const char *name);          /* NAN: none, or none that is finite */
+
 /* Token ids, one sentence after another, as the library takes them. */
 struct side {
     int32_t *ids, *lengths;
@@ -452,7 +464,7 @@ int never_writes_unk(const trf_model *model);    /* whether no target of its tra
 int check_decoder(const struct settings *s, const trf_model *model);    /* that there is one */
 int copy_model(struct settings *s, const char *from, const char *to);
 int same_tokens(const trf_vocab *a, const trf_vocab *b);    /* whether ids mean the same in both */
-int stored_training(struct settings *s, trf_file *file, const char *path);      /* a checkpoint's training options */
+int stored_training(struct settings *s, const trf_file *file);      /* a checkpoint's training options */
 int32_t source_limit(const trf_config *config);     /* tokens that fit beside an end mark, where there is one */
 
 /* Unicode's composition (NFC), as a map of a SentencePiece model (compose.c). */
