@@ -157,7 +157,7 @@ done
 without labels classify.m classify.no
 expect 0 "inspect: no labels" "^2 labels: their texts, the metadata 'labels', are not in the file$" "$trf" inspect classify.no
 without trf.train.beta1 m.checkpoint half.checkpoint
-expect 1 "no whole checkpoint" "half.checkpoint: the metadata 'trf.train.beta1' is missing" "$trf" train --tsv train.tsv $small --valid-size 0 --model half --resume --updates 4
+expect 1 "no whole checkpoint" "half.checkpoint: the metadata lack trf.train.beta1" "$trf" train --tsv train.tsv $small --valid-size 0 --model half --resume --updates 4
 without trf.source_vocab m.checkpoint blind.checkpoint
 expect 1 "a checkpoint without a vocabulary" "blind.checkpoint: it has no source vocabulary" "$trf" train --tsv train.tsv $small --valid-size 0 --model blind --resume --updates 4
 fi

@@ -491,31 +491,29 @@ PICTURE void picture__value_text(FILE *to, double x)
     else fprintf(to, "%.5g", x);
 }
 
+/* "target der", or "target der to Hund" where a cell stands for n of them. */
+PICTURE void picture__put_place(FILE *to, const char *axis, const char *const *names, long at,
+                                long n)
+{
+    char number[32];
+    if (axis) {
+        picture_escape(to, axis);
+        putc(' ', to);
+    }
+    picture_escape(to, picture__label(names, at, number));
+    if (n < 2) return;
+    fputs(" to ", to);
+    picture_escape(to, picture__label(names, at + n - 1, number));
+}
+
 /* "target der, source the: 0.12345"; of several cells the numbers of the first and of the last. */
 PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long column, long down,
                             long wide, double x)
 {
-    char number[32];
     fputs("<title>", to);
-    if (map->row_label) {
-        picture_escape(to, map->row_label);
-        putc(' ', to);
-    }
-    picture_escape(to, picture__label(map->row_names, row, number));
-    if (down > 1) {
-        fputs(" to ", to);
-        picture_escape(to, picture__label(map->row_names, row + down - 1, number));
-    }
+    picture__put_place(to, map->row_label, map->row_names, row, down);
     fputs(", ", to);
-    if (map->column_label) {
-        picture_escape(to, map->column_label);
-        putc(' ', to);
-    }
-    picture_escape(to, picture__label(map->column_names, column, number));
-    if (wide > 1) {
-        fputs(" to ", to);
-        picture_escape(to, picture__label(map->column_names, column + wide - 1, number));
-    }
+    picture__put_place(to, map->column_label, map->column_names, column, wide);
     fputs(down > 1 || wide > 1 ? ": mean " : ": ", to);
     picture__value_text(to, x);
     fputs("</title>", to);
