@@ -1776,10 +1776,11 @@ typedef struct trf_search {
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its share of the
                                    softmax. A prefix may contain it. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
-    int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0; default 20. An answer has at most
-                                   a * (source ids) + b target tokens, without EOS, and never more
-                                   than config.max_length - 1. In a decoder-only model the
-                                   beginning is the source, and the limit is beyond it */
+    int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. Without EOS an
+                                   answer has at most a * n + b target tokens for a source of n ids,
+                                   and never more than config.max_length - 1. A decoder-only model
+                                   takes the beginning for the source, and a * n + b counts from its
+                                   end; default 20 */
     int32_t max_sentences;      /* sentences searched together, longest first. When one is done, the
                                    next takes its slot. Fewer if beam times the tokens of their
                                    answers would pass 2^31. Memory: trf_translator_memory. >= 1;
