@@ -1200,7 +1200,7 @@ typedef struct trf_batch {
                                    batches of your own */
 } trf_batch;
 
-/* Convert from and to padded (count, width) arrays. `pad` fills the rows and may stand only at
+/* Convert from and to padded (count, width) arrays. `pad` fills the rows and may occur only at
    their ends. lengths has room for count numbers, ids for *total, the number of ids without
    padding. A NULL `ids` only counts them. */
 TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
@@ -1214,10 +1214,10 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
    similar length. Checkpoints contain its position. */
 typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
-    int32_t batch_tokens;       /* most tokens of a batch on each side. A sequence counts its ids
-                                   and one more (BOS or EOS, even if none is added). A longer pair
-                                   has a batch of its own. >= 1; default 4096 */
-    int32_t batch_sentences;    /* most pairs of a batch; >= 1; default 1024 */
+    int32_t batch_tokens;       /* limit of a batch's tokens on each side. A sequence counts its
+                                   ids and one more (BOS or EOS, even if none is added). A longer
+                                   pair has a batch of its own. >= 1; default 4096 */
+    int32_t batch_sentences;    /* limit of a batch's pairs; >= 1; default 1024 */
     int32_t padded_budget;      /* 1: batch_tokens limits pairs times the longest sequence, as in
                                    systems with padding; default 0 */
     int32_t shuffle;            /* 1: a new order in each epoch; 0: as added; default 1 */
@@ -1443,7 +1443,7 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
 // skipped. That is not an error; the report says why.
 // -----------------------------------------------------------------------------------------------
 
-/* Label smoothing (paper 5.4): how the wanted distribution over V tokens spreads the smoothing e.
+/* Label smoothing (paper 5.4): how the target distribution over V tokens spreads the smoothing e.
                             target       other tokens   pad       minus its entropy
        UNIFORM              1-e+e/V      e/V            e/V       no
        OTHERS               1-e          e/(V-1)        e/(V-1)   no
@@ -1785,8 +1785,8 @@ typedef struct trf_search {
                                    next takes its slot. Fewer if beam times the tokens of their
                                    answers would pass 2^31. Memory: trf_translator_memory. >= 1;
                                    default 32 */
-    int32_t max_tokens;         /* most source tokens of sentences searched together, each counted
-                                   as long as the longest; >= 1; default 4096 */
+    int32_t max_tokens;         /* limit of the source tokens of sentences searched together, each
+                                   counted as long as the longest; >= 1; default 4096 */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
     trf_hooks hooks;            /* default none */
 } trf_search;
@@ -1856,8 +1856,8 @@ typedef struct trf_translator trf_translator;
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err);
 TRF_API void trf_translator_destroy(trf_translator *translator);
-/* Most bytes that a new translator holds until the end of its first call, if that has `sentences`
-   sources (or beginnings) of `source_tokens` ids each and answers of any length. Sources of mixed
+/* The largest number of bytes that a new translator holds during its first call, for `sentences`
+   sources (or beginnings) of `source_tokens` ids each, and answers of any length. Sources of mixed
    lengths take no more than their longest does with max_tokens = INT32_MAX. Prefixes longer than
    the length limit may take more. 0: no such call is possible. NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
@@ -2012,9 +2012,9 @@ typedef struct trf_sampling {
     double repetition_penalty;  /* for ids in the beginning or in the answer: divides positive
                                    logits and multiplies negative ones (Keskar et al. 2019);
                                    1e-6..1e6; 1: no effect; default 1 */
-    int32_t max_tokens;         /* most tokens of an answer, without EOS; >= 1; default 256. In an
-                                   encoder-decoder, beginning and answer together have at most
-                                   config.max_length - 1 ids */
+    int32_t max_tokens;         /* limit of an answer's tokens, without EOS; >= 1; default 256.
+                                   In an encoder-decoder, beginning and answer together have at
+                                   most config.max_length - 1 ids */
     int32_t window;             /* decoder-only: W, the most ids that the model reads at a time,
                                    never more than config.max_length - 1. When there are more, the
                                    older half is dropped and the remaining (W + 1) / 2 ids are read
@@ -2269,7 +2269,7 @@ typedef enum trf_tokens {
 
 typedef struct trf_token_choice {
     trf_tokens tokens[2];       /* in and out, of source and target: AUTO is replaced */
-    int32_t vocab_size[2];      /* in and out, most ids. 0 becomes 32000, or for subwords 500 to
+    int32_t vocab_size[2];      /* in and out, limit of ids. 0 becomes 32000, or for subwords 500 to
                                    8000, growing with the text */
     int32_t vocabularies;       /* in and out. 1: shared; 2: one per side; 0 becomes 1 or 2 */
     int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
@@ -2322,7 +2322,7 @@ typedef struct trf_dataset_options {
                                                    learned ones, as for subwords
                                                    (trf_vocab_load_sentencepiece). Borrowed until
                                                    trf_dataset_finish. default NULL */
-    int32_t max_vocab;          /* most ids of a learned vocabulary, 5..2^24; default 32000 */
+    int32_t max_vocab;          /* limit of a learned vocabulary's ids, 5..2^24; default 32000 */
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
     int64_t held_out;           /* about so many pairs; 0: a twentieth, at most 1,000; -1: none;
                                    default 0 */
