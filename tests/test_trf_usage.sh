@@ -380,7 +380,7 @@ for wrong in --versoin:--version --hepl:--help -V:--version; do
         ${wrong%:*}
 done
 expect 2 "an option in front of its command" \
-    "'--model' is an option of a command, .* trf train --model" "$trf" --model=m translate
+    "'--model' is an option of a command and stands after it, as in: trf train --model" "$trf" --model=m translate
 expect 2 "no option at all" "unknown option '--nonsense'; all commands: trf --help" "$trf" \
     --nonsense
 expect 2 "nearly completion" "did you mean 'trf completion'" "$trf" completon

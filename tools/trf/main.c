@@ -1,16 +1,17 @@
-// trf: the command line of transformer.h. Train, translate, generate, label, score, evaluate, inspect.
+// trf: the command line of transformer.h: trains, translates, generates, labels, scores, inspects.
 // SPDX-License-Identifier: MIT
 //
-// Build (from the root of the repository), without and with learning of subwords (libsentencepiece-dev):
+// Build, in the root of the repository: first without, then with learning of subwords, which needs
+// libsentencepiece-dev. The last command is one line.
 //     cc -O2 -march=native -I. tools/trf/*.c tools/metrics/metrics.c -o build/trf -lm
 //     c++ -O2 -c tools/trf/spm.cc -o build/spm.o
-//     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c tools/metrics/metrics.c build/spm.o
-//         -o build/trf -lsentencepiece_train -lsentencepiece -lstdc++ -lm    (one line with the last)
+//     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c tools/metrics/metrics.c
+//         build/spm.o -o build/trf -lsentencepiece_train -lsentencepiece -lstdc++ -lm
 // Run:
 //     build/trf --help
 //
-// Lines of text go in, a model file comes out; a model file and lines go in, lines come out. Everything is done
-// through the public half of the header: what stands here is reading lines, options and messages.
+// trf turns lines of text into a model file, and a model file and lines into lines. It uses only
+// the public half of the header; its own work is lines, options and messages.
 
 #define TRF_IMPLEMENTATION
 #include "trf.h"
@@ -20,7 +21,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* What each of the commands calls, in their order. */
+/* The functions of the commands, in the order of the table. */
 static int (*const runs[])(struct settings *s, int argc, char **argv) = {
     command_train, command_translate, command_generate, command_classify, command_classify,
     command_score, command_eval, command_inspect, command_attention, command_average,
@@ -32,12 +33,13 @@ static void print_overview(FILE *file)
     int i;
     fprintf(file, "trf %s: trains and runs transformers on lines of text\n\n", TRF_VERSION);
     fprintf(file, "usage: trf COMMAND [options]\n\n");
-    for (i = 0; i < n_commands; i++) fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
+    for (i = 0; i < n_commands; i++)
+        fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fprintf(file, "\n  trf COMMAND --help   all options of a command, with their defaults\n"
                   "  trf --help           this text\n"
-                  "  trf --version        version, and how this program was built\n"
-                  "  trf help --man       all of this as a man page\n"
-                  "  trf completion bash  what bash (or zsh) completes\n");
+                  "  trf --version        the version, and how this program was built\n"
+                  "  trf help --man       the help of all commands as a man page\n"
+                  "  trf completion bash  a completion script for bash (or zsh)\n");
 }
 
 static int run_command(const struct command *command, int argc, char **argv)
@@ -53,18 +55,18 @@ static int run_command(const struct command *command, int argc, char **argv)
     if (status > 0) return status;
     quiet = s.quiet;
     if (optind < argc && command->bit & TRAIN) {
-        say("'%s' is not an option: the data are --tsv FILE, --source FILE and --target FILE, or --text FILE; all "
-            "options: %s --help", argv[optind], name);
+        say("'%s' is not an option: the data need --tsv FILE, --source FILE and --target FILE, or "
+            "--text FILE; all options: %s --help", argv[optind], name);
         return USAGE;
     }
-    /* whoever reads results may leave, and that is the end; but a training goes on without those who watched it */
+    /* a command ends when nobody reads its results any more, but a training goes on */
     if (command->bit & TRAIN) signal(SIGPIPE, SIG_IGN);
     if (command->bit & (RUN | ATTENTION) && (status = check_device(&s))) return status;
     return runs[command - commands](&s, argc - optind, argv + optind);
 }
 
-/* A file that is opened must not get the number of a closed standard stream: messages would go into it. Writing to
-   one that was closed fails, as it would have without us. */
+/* Opens the standard streams that are closed: else a file would get the number of one of them, and
+   messages would go into the file. Writing to such a stream still fails. */
 static void open_standard_streams(void)
 {
     int fd;
@@ -78,16 +80,17 @@ static void print_version(void)
 #ifdef TRF_WITH_SENTENCEPIECE
     puts("subwords: learned by libsentencepiece, or read from a SentencePiece model");
 #else
-    puts("subwords: read from a SentencePiece model; not learned, as it was built without libsentencepiece");
+    puts("subwords: read from a SentencePiece model; this trf was built without libsentencepiece "
+         "and cannot learn them");
 #endif
 #ifdef TRF_NO_CBLAS
     puts("products: built-in");
 #elif defined(LOADS_OPENBLAS)
-    puts("products: built-in, or those of OpenBLAS, which is loaded when it is needed (--products cblas)");
+    puts("products: built-in, or by OpenBLAS, which is loaded when needed (--products cblas)");
 #else
-    puts("products: built-in, or those of the CBLAS library that it is linked with (--products cblas)");
+    puts("products: built-in, or by the linked CBLAS library (--products cblas)");
 #endif
-    puts("pictures: trf plot and trf report start gnuplot, if it is installed");
+    puts("pictures: trf plot and trf report run gnuplot if it is installed");
 #ifdef __clang__
     printf("compiler: %s, C %ld\n", __VERSION__, (long)__STDC_VERSION__);
 #else
@@ -103,7 +106,8 @@ static int help(const char *word)
     for (i = 0; i < n_commands; i++)
         if (!strcmp(word, commands[i].name)) return run_command(&commands[i], 2, arguments);
     if (!strcmp(word, "--man")) print_manual();
-    else if (!*word || !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h")) print_overview(stdout);
+    else if (!*word || !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h"))
+        print_overview(stdout);
     else return -1;
     return close_output(stdout, NULL);
 }
@@ -118,13 +122,16 @@ static void say_unknown_option(const char *word)
         say("unknown option '%s'; did you mean --version?", name);
         return;
     }
-    if (distance(name, "--help") <= 2) { say("unknown option '%s'; did you mean --help?", name); return; }
+    if (distance(name, "--help") <= 2) {
+        say("unknown option '%s'; did you mean --help?", name);
+        return;
+    }
     for (i = 0; i < n_rows && !strncmp(name, "--", 2); i++) {
         int k = 0;
         if (rows[i].kind == HEADING || strcmp(rows[i].name, name + 2)) continue;
         while (!(commands[k].bit & rows[i].commands)) k++;
-        say("'%s' is an option of a command, and stands behind it, as in: trf %s %s; all commands: trf --help", name,
-            commands[k].name, name);
+        say("'%s' is an option of a command and stands after it, as in: trf %s %s; all commands: "
+            "trf --help", name, commands[k].name, name);
         return;
     }
     say("unknown option '%s'; all commands: trf --help", name);
@@ -133,7 +140,8 @@ static void say_unknown_option(const char *word)
 int main(int argc, char **argv)
 {
     static const char *const others[] = {"help", "completion"};
-    const char *word = argc > 1 ? argv[1] : "", *next = argc > 2 ? argv[2] : "", *nearest = commands[0].name;
+    const char *word = argc > 1 ? argv[1] : "", *next = argc > 2 ? argv[2] : "",
+               *nearest = commands[0].name;
     int i, status;
     open_standard_streams();
     signal(SIGPIPE, SIG_DFL);

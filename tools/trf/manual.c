@@ -1,7 +1,7 @@
-// trf: the man page and what shells complete, made from the tables of commands and options.
+// trf: the man page and completion scripts, made from the tables of commands and options.
 //
 //     trf help --man            roff, for man(1)
-//     trf completion bash       a script for bash, or zsh, to be read by the shell
+//     trf completion bash       a script for bash (or zsh)
 
 #include "trf.h"
 
@@ -19,7 +19,7 @@ static void print_roff(const char *text, size_t bytes)
         else putchar(text[i]);
 }
 
-/* Lines of a command's text: paragraphs, and examples, which are indented and stay as they are. */
+/* The text of a command: paragraphs, and examples, which are indented and keep their line breaks. */
 static void print_roff_text(const char *text)
 {
     int example = 0;
@@ -36,7 +36,7 @@ static void print_roff_text(const char *text)
     if (example) puts(".fi\n.RE");
 }
 
-/* A list of values may be broken behind each bar. */
+/* A list of values may be broken after each bar. */
 static void print_roff_values(const char *text)
 {
     while (*text) {
@@ -89,8 +89,9 @@ void print_manual(void)
         print_roff(commands[i].usage, strlen(commands[i].usage));
         putchar('\n');
     }
-    puts(".SH DESCRIPTION\nA model file comes out of lines of text; lines come out of a model file and lines.\n"
-         "Results go to standard output, everything else to standard error.");
+    puts(
+        ".SH DESCRIPTION\ntrf turns lines of text into a model file, and a model file and lines into lines.\n"
+        "Results go to standard output, everything else to standard error.");
     for (i = 0; i < n_commands; i++) {
         printf(".TP\n\\fBtrf %s\\fR\n", commands[i].name);
         print_roff(commands[i].summary, strlen(commands[i].summary));
@@ -113,9 +114,12 @@ void print_manual(void)
 // >>completion     for bash and zsh
 // -----------------------------------------------------------------------------------------------
 
-static int takes_file(const struct row *row) { return row->argument && !strcmp(row->argument, "FILE"); }
+static int takes_file(const struct row *row)
+{
+    return row->argument && !strcmp(row->argument, "FILE");
+}
 
-/* Whether they are a list; of a device: those that need no number. */
+/* Whether the values of an option are a list. For --device, it has those without a number. */
 static int has_values(const struct row *row)
 {
     return row->kind == CHOICE || row->kind == SWITCH || row->kind == DEVICE || row->kind == MAYBE;
@@ -124,21 +128,23 @@ static int has_values(const struct row *row)
 static void print_values(const struct row *row)
 {
     const char *c;
-    for (c = row->kind == DEVICE ? "cpu|cuda" : row->argument; *c; c++) putchar(*c == '|' ? ' ' : *c);
+    for (c = row->kind == DEVICE ? "cpu|cuda" : row->argument; *c; c++)
+        putchar(*c == '|' ? ' ' : *c);
 }
 
-/* case COMMAND,OPTION: what follows the option. */
+/* case COMMAND,OPTION: the words that may follow the option. */
 static void print_bash_values(const struct command *command)
 {
     int i, n = 0;
     for (i = 0; i < n_rows; i++) {
-        if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING || !has_values(&rows[i])) continue;
+        if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING || !has_values(&rows[i]))
+            continue;
         printf("        %s,--%s) %swords='", command->name, rows[i].name,
                rows[i].kind == MAYBE ? "[[ $current == -* ]] || " : "");
         print_values(&rows[i]);
         puts("' ;;");
     }
-    for (i = 0; i < n_rows; i++) {          /* nothing can be said of numbers and texts */
+    for (i = 0; i < n_rows; i++) {          /* numbers and texts have no list */
         if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING || rows[i].kind == FLAG ||
             has_values(&rows[i]) || takes_file(&rows[i])) continue;
         printf("%s%s,--%s", n++ ? "|" : "        ", command->name, rows[i].name);
@@ -166,20 +172,22 @@ static void print_bash(void)
     for (i = 0; i < n_commands; i++) {
         printf("        %s,-*) words='", commands[i].name);
         for (k = 0; k < n_rows; k++)
-            if ((rows[k].commands & commands[i].bit) && rows[k].kind != HEADING) printf("--%s ", rows[k].name);
+            if ((rows[k].commands & commands[i].bit) && rows[k].kind != HEADING)
+                printf("--%s ", rows[k].name);
         puts("--help' ;;");
     }
-    puts("        plot,*) files=1; [ \"$COMP_CWORD\" -ne 2 ] || words='schedule positions masks' ;;\n"
-         "        *) files=1 ;;\n        esac\n    fi\n"
-         "    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\")); fi\n"
-         "    if [ -z \"$files\" ]; then return; fi\n"
-         "    local IFS=$'\\n'\n"
-         "    COMPREPLY+=($(compgen -f -- \"$current\"))\n"
-         "}\n"
-         "complete -o filenames -F _trf trf");
+    puts(
+        "        plot,*) files=1; [ \"$COMP_CWORD\" -ne 2 ] || words='schedule positions masks' ;;\n"
+        "        *) files=1 ;;\n        esac\n    fi\n"
+        "    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\")); fi\n"
+        "    if [ -z \"$files\" ]; then return; fi\n"
+        "    local IFS=$'\\n'\n"
+        "    COMPREPLY+=($(compgen -f -- \"$current\"))\n"
+        "}\n"
+        "complete -o filenames -F _trf trf");
 }
 
-/* The first clause of a help text, between quotation marks and brackets of zsh. */
+/* The first clause of a help text, quoted for zsh. */
 static void print_zsh_clause(const char *text)
 {
     size_t bytes = strcspn(text, ";:.(["), i;
@@ -208,7 +216,8 @@ static void print_zsh_command(const struct command *command)
         } else if (row->kind != FLAG) fputs(":value: ", stdout);
         puts("' \\");
     }
-    if (command->bit & PLOT) puts("            '1:log or picture:{compadd schedule positions masks; _files}' \\");
+    if (command->bit & PLOT)
+        puts("            '1:log or picture:{compadd schedule positions masks; _files}' \\");
     puts("            '--help[all options]' \\\n            '*:file:_files' ;;");
 }
 
