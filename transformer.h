@@ -115,7 +115,7 @@
 //     masked tokens)
 //
 // CONTENTS: search for a mark to go there
-//   >>manual           words, errors, threads, GPUs, three more programs
+//   >>manual           where to start, words, errors, threads, GPUs, three more programs
 //   >>api-basics       numbers, status, errors, hooks, tensors
 //   >>api-config       what a model is, and the conventions in which systems differ
 //   >>api-vocab        text to ids and back
@@ -215,7 +215,28 @@
 //   a..b    all values from a to b, both included
 
 // -----------------------------------------------------------------------------------------------
-// >>manual         words, errors, threads, GPUs, three more programs
+// >>manual         where to start, words, errors, threads, GPUs, three more programs
+//
+// WHERE TO START
+//   Texts become ids, ids become batches, batches train a model, and a model answers:
+//
+//     texts --> trf_dataset --> trf_corpus --> trf_batch --> trf_trainer --> trf_model
+//
+//     trf_model --> trf_translator    answers by search; labels, scores, hidden states
+//               --> trf_sampler       answers by drawing tokens
+//               --> a file
+//
+//     you want to                                  call
+//     translate with a trained model               trf_model_load, trf_translate_text
+//     continue a text                              trf_model_load, trf_sampler_create
+//     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
+//     train on texts, without settings             trf_dataset_create, trf_learn
+//     train on ids, with your own loop             trf_corpus_create, trf_train_step
+//     continue a training run                      trf_checkpoint_load
+//     start from a trained model                   trf_model_load, or trf_model_copy_weights
+//     load weights from PyTorch                    trf_model_load with trf_load_options.config
+//     see attention, hidden states, logits         trf_look_inside
+//     build another architecture                   the blocks (>>api-blocks), trf_updater
 //
 // WORDS
 //   These are the terms of the comments below. Objects have their struct's name in brackets.
