@@ -819,7 +819,8 @@ typedef enum trf_norm_place {
 
 /* All of them multiply the result by a gain. All but RMS add a bias. */
 typedef enum trf_norm_rule {
-    TRF_NORM_STANDARD  = 0, /* (x - mean) / sqrt(var + epsilon), var biased: most systems */
+    TRF_NORM_STANDARD  = 0, /* (x - mean) / sqrt(var + epsilon), var biased: PyTorch and
+                               nearly all systems */
     TRF_NORM_ANNOTATED = 1, /* (x - mean) / (s + epsilon), s the unbiased standard deviation: The
                                Annotated Transformer */
     TRF_NORM_RMS       = 2, /* x / sqrt(mean of x^2 + epsilon), without a bias: Zhang and Sennrich
@@ -1770,7 +1771,8 @@ typedef enum trf_at_limit {
 } trf_at_limit;
 
 /* Options of a translator. The fields from length_rule to renormalize_logits follow a system:
-   trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. */
+   trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. Beam 4 is the
+   paper's too. */
 typedef struct trf_search {
     int32_t beam;               /* number of live hypotheses, 1..1024. 1 is greedy search, whatever
                                    the rules below. default 4 */
@@ -1797,11 +1799,11 @@ typedef struct trf_search {
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its share of the
                                    softmax. A prefix may contain it. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
-    int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. Without EOS an
-                                   answer has at most a * n + b target tokens for a source of n ids,
-                                   and never more than config.max_length - 1. A decoder-only model
-                                   takes the beginning for the source, and a * n + b counts from its
-                                   end; default 20 */
+    int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. The answer to a source of n ids has
+                                   at most a * n + b target tokens, and never more than
+                                   config.max_length - 1, EOS not counted. In a decoder-only model n
+                                   is the length of the beginning, and the answer follows it;
+                                   default 20 */
     int32_t max_sentences;      /* sentences searched together, longest first. When one is done, the
                                    next takes its slot. Fewer if beam times the tokens of their
                                    answers would pass 2^31. Memory: trf_translator_memory. >= 1;
