@@ -1158,6 +1158,12 @@ TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* numbe
 TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
 /* Number of the parameter with this name, or -1. */
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
+/* Packs the matrices of products as translators and samplers read them, and frees their floats. The objects
+   share the packed matrices instead of making copies: a translator then takes about half the memory.
+   Answers keep their bits. Make no translator or sampler before. Afterwards the model cannot be trained,
+   copied, averaged or saved (TRF_E_STATE), and views of its matrices have no numbers. Packing a packed
+   model does nothing. A CUDA device: TRF_E_UNSUPPORTED. */
+TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It may have no trainer and no translator. TRF_E_SHAPE: a
    configuration differs in more than seed, device and hooks; `what` is the field and `where` the
@@ -3576,9 +3582,16 @@ TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
     return a ? (trf__act *)(void *)((char *)(void *)a + n * (int64_t)run->element) : NULL;
 }
 
-/* A weight matrix (out, in) from row `row` on, and the backend's own copy of it, or NULL: packed panels (see >>gemm),
-   or 16 bits. Both pointers are those of row 0. Where there is a copy the bias is of the same arena. */
-typedef struct trf__mat { const trf_real *plain; const void *packed; int64_t row; } trf__mat;
+/* Formats of packed weights: rows of the table in >>formats. */
+enum { TRF__FLOAT32, TRF__FORMATS };
+
+/* How a device keeps weights for products, besides the model's arena: not at all; each matrix packed in a format; or
+   all parameters in 16 bits, in an arena of the same layout. */
+enum { TRF__PACKS_NOTHING, TRF__PACKS_MATRICES, TRF__PACKS_16_BITS };
+
+/* A weight matrix (out, in), of which products read the rows from `row` on. plain: its floats, or NULL if it is only
+   packed; packed: how the device keeps it for products, or NULL. Both begin with row 0. */
+typedef struct trf__mat { const trf_real *plain; const void *packed; int64_t row; int format; } trf__mat;
 
 /* Where the rows of a matrix come from: the number of their sentence in the whole step and the position in it. With
    the site they number every random decision, whatever the split into batches. NULL: sentence 0, position = row. */
@@ -3594,7 +3607,8 @@ typedef struct trf__drop {
 
 typedef struct trf__embed {
     trf__act *y;                        /* (rows, d) */
-    const trf_real *weight, *table;     /* (vocab, d); (positions, d) or NULL */
+    trf__mat weight;                    /* (vocab, d) */
+    const trf_real *table;              /* (positions, d) or NULL */
     const int32_t *ids;                 /* -1: the zero vector */
     trf__rows at;
     int64_t rows, d;
@@ -3786,7 +3800,7 @@ typedef struct trf__clip {
 
 typedef struct trf__adam {
     trf_real *p, *m, *v;
-    void *packed;                         /* the backend's own packed of the weights, made on the way; or NULL */
+    void *packed;                       /* the weights in 16 bits, made on the way; or NULL */
     const trf_real *g;
     const trf__tile *tiles;
     int64_t n_tiles;
@@ -3847,9 +3861,8 @@ typedef struct trf__reorder {
     int32_t start, begin;               /* start: the id that is read first */
 } trf__reorder;
 
-/* Makes the copy of the parameter (out, in) at `offset` of an arena of weights, if it wants one of such; the copies
-   lie in the same layout. matrix 0: products add it, or nobody copies it. */
-typedef struct trf__pack { void *packed; const trf_real *weights; int64_t offset, out, in; int matrix; } trf__pack;
+/* Packs the matrix (out, in) in a format, or, where the device keeps all parameters in 16 bits, any parameter. */
+typedef struct trf__pack { void *packed; const trf_real *weights; int64_t out, in; int format; } trf__pack;
 
 // >>op-table       the list of ops, and what a backend is
 
@@ -3885,7 +3898,8 @@ typedef struct trf__pack { void *packed; const trf_real *weights; int64_t offset
    asked        ends a list of ops; whole 0: it is only a part. Returns 0 if all of it is to be issued once more
    element      bytes of an activation
    ..._room     bytes of scratch for an op
-   packed_bytes   of the packed copies of an arena of weights, in proportion to its size; 0 if it wants none */
+   packs        how weights are kept for products: TRF__PACKS_...
+   packed_bytes of a packed matrix */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
     X(trf_status, open, (trf__run *run, trf_error *err)) \
@@ -3911,7 +3925,8 @@ typedef struct trf__pack { void *packed; const trf_real *weights; int64_t offset
     X(size_t, loss_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t d, \
        int copied)) \
     X(size_t, top_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t n)) \
-    X(size_t, packed_bytes, (const trf_device *device, int64_t n_weights, int training))
+    X(int, packs, (const trf_device *device, int training)) \
+    X(size_t, packed_bytes, (int format, int64_t out, int64_t in))
 
 typedef struct trf__backend {
     const char *name;                   /* "avx512", "128-bit": what these functions were compiled for */
@@ -4888,14 +4903,6 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
     }
 }
 
-/* A whole weight (out, in) as panels of w^T, one after another: round_up(out, 16) * in numbers. */
-TRF__FN void trf__pack_weight(trf_real *packed, const trf_real *w, int64_t out, int64_t in)
-{
-    int64_t j;
-    for (j = 0; j < out; j += 16)
-        trf__pack_panel(packed + j * in, trf__view_of(w + j * in, 1, in), in, trf__min64(16, out - j));
-}
-
 /* Numbers of scratch that a worker's product needs: for panels of B, and for strips of A, sixteen numbers apart. */
 enum { TRF__STRIPS = (TRF__TALL + TRF__STRIP - 1) / TRF__STRIP,
        TRF__GEMM_SCRATCH = TRF__DEEP * (32 + TRF__STRIPS * TRF__STRIP) + 16 * TRF__STRIPS };
@@ -4945,6 +4952,78 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
     }
 }
 
+// >>formats        how packed weights lie
+
+/* float32: panels of w^T, one after another, the last one filled up with zeros. */
+TRF__FN size_t trf__panels_bytes(int64_t out, int64_t in)
+{
+    return trf__bytes(trf__times(trf__round_up(out, 16), in), sizeof(trf_real));
+}
+
+TRF__FN void trf__panels_pack(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in)
+{
+    trf_real *to = (trf_real *)packed + first * in;
+    int64_t j;
+    for (j = 0; j < rows; j += 16)
+        trf__pack_panel(to + j * in, trf__view_of(w + (first + j) * in, 1, in), in, trf__min64(16, rows - j));
+}
+
+/* Row `row` of w, its columns c .. c + 15 or to its end. */
+TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, int64_t in)
+{
+    const trf_real *from = (const trf_real *)packed + row / 16 * 16 * in + c * 16 + row % 16;
+    trf_real x[TRF__WIDE];
+    int64_t i;
+    for (i = 0; i < TRF__WIDE; i++) x[i] = i < in - c ? from[16 * i] : 0;
+    return trf__load(x);
+}
+
+/* From a row inside a panel on, sixteen rows are put together out of two panels at a time. */
+TRF__FN void trf__panels_across(trf_real *scratch, const trf__product *p, const trf_real *packed, int64_t row)
+{
+    int64_t t, j, k, i;
+    for (t = 0; t == 0 || t < p->k; t += TRF__DEEP)
+        for (j = 0; j < p->n; j += 16) {
+            int64_t deep = trf__min64(TRF__DEEP, p->k - t);
+            trf__product part = trf__product_of(p->c + j, p->ldc, p->m, trf__min64(16, p->n - j), deep,
+                                                trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column),
+                                                trf__view_of(scratch, 16, 16 * deep), p->add || t > 0);
+            for (i = 0; i < 16; i++) {
+                int64_t at = row + j + (i < part.n ? i : 0);
+                const trf_real *from = packed + at / 16 * 16 * p->k + t * 16 + at % 16;
+                for (k = 0; k < deep; k++) scratch[16 * k + i] = from[16 * k];
+            }
+            part.bias = p->bias ? p->bias + j : NULL;
+            trf__mm(part);
+        }
+}
+
+TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
+{
+    const trf_real *panels = (const trf_real *)packed;
+    p.b = trf__view_of(panels + row / 16 * 16 * p.k, 16, 16 * p.k);
+    if (row % 16) trf__panels_across(scratch, &p, panels, row);
+    else if (trf__transposed(&p)) trf__mm_packing(scratch, &p, 1);
+    else trf__mm(p);
+}
+
+/* A format: the bytes of a packed matrix; packing of rows first .. first + rows - 1 (first: a multiple of 16); sixteen
+   numbers of a row; and a product, whose B^T is the matrix from row `row` on. Nothing else knows how weights lie. */
+typedef struct trf__format {
+    const char *name;
+    size_t (*bytes)(int64_t out, int64_t in);
+    void (*pack)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in);
+    trf__v16 (*read)(const void *packed, int64_t row, int64_t c, int64_t in);
+    void (*product)(trf_real *scratch, trf__product p, const void *packed, int64_t row);
+} trf__format;
+
+static const trf__format trf__formats[TRF__FORMATS] = {
+    { "float32", trf__panels_bytes, trf__panels_pack, trf__panels_read, trf__panels_product }
+};
+
+/* A weight of which only the packed numbers are read, or NULL; rows inside a panel only where there are no others. */
+TRF__FN int trf__reads_packed(const trf__mat *w) { return w->packed && (!w->plain || w->row % 16 == 0); }
+
 // >>product-tiles  one product, by whom, and cut into tiles
 
 #if !defined(TRF_NO_CBLAS)
@@ -4970,9 +5049,9 @@ TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t
         }
 }
 
-/* A product in an op: by CBLAS if `blas`, where one stride of A and of B must be 1; else ours, with B as `packed` by
-   trf__pack_weight or, if that is NULL, packing into the worker's scratch. */
-TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_real *packed, trf__product p)
+/* A product in an op: by CBLAS if `blas`, where one stride of A and of B must be 1; else ours, with B^T as rows of the
+   packed weight w from `row` on or, if w is NULL, packing B into the worker's scratch. */
+TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf__mat *w, int64_t row, trf__product p)
 {
 #if !defined(TRF_NO_CBLAS)
     if (blas) {
@@ -4987,31 +5066,28 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
     }
 #endif
     (void)blas;
-    if (packed) p.b = trf__view_of(packed, 16, 16 * p.k);
-    if (packed && !trf__transposed(&p)) trf__mm(p);
-    else trf__mm_packing(trf__scratch(run, worker), &p, packed != NULL);
+    if (w) trf__formats[w->format].product(trf__scratch(run, worker), p, w->packed, w->row + row);
+    else trf__mm_packing(trf__scratch(run, worker), &p, 0);
 }
 
-/* Row r and following of a weight, as row 0. */
-TRF__FN trf__mat trf__mat_from(trf__mat w, int64_t r, int64_t in)
+/* A weight as B = w^T of a product. */
+TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
 {
-    r += w.row;
-    w.plain += r * in;
-    w.packed = w.packed && r % 16 == 0 ? (const trf_real *)w.packed + r * in : NULL;     /* where panels begin */
-    w.row = 0;
-    return w;
+    return trf__view_of(w->plain ? w->plain + w->row * in : NULL, 1, in);
 }
 
-/* The change between CBLAS and the built-in product depends on the number of rows only (and on packed weights). */
-TRF__FN int trf__use_blas(const trf__run *run, int64_t rows)
+/* Whether CBLAS makes a product: that depends on the number of rows only, and on packed weights. w NULL: nothing is
+   packed. */
+TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
+    if (w && trf__reads_packed(w) && (rows <= TRF__PACKED_ROWS || !w->plain)) return 0;
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
 
 /* A part of an op's product that B's panels in the room suffice for, and how it is cut into tiles of C. */
 typedef struct trf__product_job {
     trf__product p;
-    const trf_real *packed;     /* B in panels, or NULL */
+    const trf__mat *packed;     /* B^T, or NULL */
     int64_t rows, columns;      /* of a tile */
     int blas;
 } trf__product_job;
@@ -5040,9 +5116,9 @@ TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t til
     p.m = trf__min64(j->rows, p.m - row);
     p.n = trf__min64(j->columns, p.n - column);
     p.a.at += row * p.a.row;
-    p.b.at += column * p.b.column;
+    if (p.b.at) p.b.at += column * p.b.column;
     if (p.bias) p.bias += column;
-    trf__multiply(run, worker, j->blas, j->packed ? j->packed + column * p.k : NULL, p);
+    trf__multiply(run, worker, j->blas, j->packed, column, p);
 }
 
 /* Some panels of all rows of B, or, where its columns stand side by side, all panels of some rows. */
@@ -5059,11 +5135,12 @@ TRF__FN void trf__room_tile(const trf__run *run, const void *job, int64_t tile, 
                         p->n - column);
 }
 
-/* An op's whole product on all threads. B in panels: packed; else, if it is not for CBLAS, they are made in the room,
+/* An op's whole product on all threads. packed: B^T, or NULL: if it is not for CBLAS, panels of B are made in the room,
    for as much of it at a time as fits. */
-TRF__FN void trf__product_all(const trf__run *run, int blas, const trf_real *packed, const trf__product *whole)
+TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *packed, const trf__product *whole)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
+    const trf__mat panels = { NULL, cpu->room, 0, TRF__FLOAT32 };
     int64_t room = (int64_t)(cpu->room_bytes / sizeof(trf_real)), deep = whole->k, wide = whole->n, t, j;
     int packs = !blas && !packed && room >= TRF__DEEP * 32 && deep > 0 && wide > 0;
     trf__product_job part;
@@ -5079,10 +5156,10 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf_real *pac
             part.p.n = trf__min64(wide, whole->n - j);
             part.p.k = trf__min64(deep, whole->k - t);
             part.p.a.at += t * whole->a.column;
-            part.p.b.at += t * whole->b.row + j * whole->b.column;
+            if (whole->b.at) part.p.b.at += t * whole->b.row + j * whole->b.column;
             part.p.bias = t == 0 && whole->bias ? whole->bias + j : NULL;
             part.p.add = whole->add || t > 0;
-            part.packed = packs ? cpu->room : packed;
+            part.packed = packs ? &panels : packed;
             part.blas = blas;
             trf__product_cut(&part, cpu->threads);
             if (packs)
@@ -5165,24 +5242,28 @@ TRF__FN int trf__cpu_prefers_own(const trf_device *device)
 #endif
 }
 
-/* Packed panels pay where a few rows meet the same weights again and again: in translating. */
-TRF__FN size_t trf__cpu_packed_bytes(const trf_device *device, int64_t n_weights, int training)
+/* Packing pays where a few rows meet the same weights again and again: in translating. */
+TRF__FN int trf__cpu_packs(const trf_device *device, int training)
 {
     (void)device;
-    return training ? 0 : trf__bytes(n_weights, sizeof(trf_real));
+    return training ? TRF__PACKS_NOTHING : TRF__PACKS_MATRICES;
 }
+
+TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in) { return trf__formats[format].bytes(out, in); }
+
+enum { TRF__PACK_ROWS = 256 };
 
 TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__pack *j = (const trf__pack *)job;
-    int64_t row = tile * 256, at = j->offset + row * j->in;
+    int64_t row = tile * TRF__PACK_ROWS, rows = trf__min64(TRF__PACK_ROWS, j->out - row);
     (void)run; (void)worker;
-    trf__pack_weight((trf_real *)j->packed + at, j->weights + at, trf__min64(256, j->out - row), j->in);
+    trf__formats[j->format].pack(j->packed, j->weights, row, rows, j->in);
 }
 
 TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
 {
-    if (j->matrix) trf__tiles(run, trf__ceil_div(j->out, 256), trf__pack_tile, j);
+    trf__tiles(run, trf__ceil_div(j->out, TRF__PACK_ROWS), trf__pack_tile, j);
 }
 
 // >>dropout        paper 5.4
@@ -5252,11 +5333,12 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__embed *j = (const trf__embed *)job;
+    const trf__format *format = &trf__formats[j->weight.format];
     int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
-        const trf_real *w = j->ids[row] < 0 ? NULL : j->weight + j->ids[row] * j->d;
+        const trf_real *w = j->ids[row] < 0 || !j->weight.plain ? NULL : j->weight.plain + j->ids[row] * j->d;
         const trf_real *p = j->table ? j->table + trf__position(&j->at, row) * j->d : NULL;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
@@ -5264,6 +5346,8 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
             int64_t n = j->d - c;
             trf__v16 value = p ? trf__load_n(p + c, n) : trf__set(0);
             if (w) value = trf__fma(trf__load_n(w + c, n), trf__set(j->scale), value);
+            else if (j->ids[row] >= 0)
+                value = trf__fma(format->read(j->weight.packed, j->ids[row], c, j->d), trf__set(j->scale), value);
             if (dropping) value = trf__mul(value, trf__mask_chunk(&mask, c / 16));
             trf__store_n(trf__to(j->y) + row * j->d + c, value, n);
         }
@@ -5343,12 +5427,10 @@ TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradi
 
 TRF__FN void trf__cpu_linear(const trf__run *run, const trf__linear *j)
 {
-    trf__mat w = trf__mat_from(j->w, 0, j->in);
     trf__product p = trf__product_of(trf__to(j->y), j->out, j->rows, j->out, j->in,
-                                     trf__view_of(trf__from(j->x), j->in, 1), trf__view_of(w.plain, 1, j->in), 0);
-    int blas = trf__use_blas(run, j->rows) && !(w.packed && j->rows <= TRF__PACKED_ROWS);
+                                     trf__view_of(trf__from(j->x), j->in, 1), trf__weight_view(&j->w, j->in), 0);
     p.bias = j->b;
-    trf__product_all(run, blas, (const trf_real *)w.packed, &p);
+    trf__product_all(run, trf__use_blas(run, j->rows, &j->w), trf__reads_packed(&j->w) ? &j->w : NULL, &p);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -5357,8 +5439,8 @@ TRF__FN void trf__cpu_linear_dx(const trf__run *run, const trf__linear_dx *j)
 {
     trf__product p = trf__product_of(trf__to(j->dx), j->in, j->rows, j->in, j->out,
                                      trf__view_of(trf__from(j->dy), j->out, 1),
-                                     trf__view_of(trf__mat_from(j->w, 0, j->in).plain, j->in, 1), j->add);
-    trf__product_all(run, trf__use_blas(run, j->rows), NULL, &p);
+                                     trf__view_of(j->w.plain + j->w.row * j->in, j->in, 1), j->add);
+    trf__product_all(run, trf__use_blas(run, j->rows, NULL), NULL, &p);
 }
 
 /* sum[c] += (or = with `first`) the sum over rows of x[r][c]: partial sums of 64 rows, added in order. */
@@ -5397,7 +5479,7 @@ TRF__FN void trf__dw_all(const trf__run *run, const trf__dw_job *j)
 {
     trf__product p = trf__product_of(j->dw, j->in, j->out, j->in, j->rows, trf__view_of(j->dy, 1, j->ld),
                                      trf__view_of(j->x, j->in, 1), !j->first);
-    if (j->dw) trf__product_all(run, trf__use_blas(run, j->rows), NULL, &p);
+    if (j->dw) trf__product_all(run, trf__use_blas(run, j->rows, NULL), NULL, &p);
     if (j->db) trf__tiles(run, trf__ceil_div(j->out, TRF__SUMS_TILE), trf__sums_tile, j);
 }
 
@@ -6097,7 +6179,7 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
 /* One group: rows row0 .. row0 + rows - 1. */
 typedef struct trf__loss_job {
     const trf__loss *l;
-    trf__mat w;                 /* from its row on */
+    trf__mat w;
     int64_t row0, rows, ld;
     int64_t each;               /* rows of a tile */
     int blas;
@@ -6154,13 +6236,13 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     trf_real *z = j->logits + first * j->ld;
     trf__product p = trf__product_of(z, j->ld, rows, l->vocab, l->d,
                                      trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
-                                     trf__view_of(j->w.plain, 1, l->d), 0);
+                                     trf__weight_view(&j->w, l->d), 0);
     p.bias = l->bias;
-    trf__multiply(run, worker, j->blas, (const trf_real *)j->w.packed, p);
+    trf__multiply(run, worker, j->blas, j->w.packed ? &j->w : NULL, 0, p);
     for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     if (l->dx)
-        trf__multiply(run, worker, j->blas, NULL,
+        trf__multiply(run, worker, j->blas, NULL, 0,
                       trf__product_of(trf__to(l->dx) + row * l->d, l->d, rows, l->d, l->vocab,
                                       trf__view_of(z, j->ld, 1), trf__view_of(j->w.plain, l->d, 1), 0));
 #endif
@@ -6186,16 +6268,17 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     trf__loss_job job;
     trf_real *panels;
     job.l = l;
-    job.w = trf__mat_from(l->w, 0, l->d);
+    job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
-    job.blas = trf__use_blas(run, l->rows);
+    job.blas = trf__use_blas(run, l->rows, l->w.plain ? NULL : &l->w);
     /* a quarter of a group; of ours a share for each thread, as no bit depends on it */
     job.each = trf__max64(32, TRF__LOSS_GROUP / (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
     trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits, &job.hit, &panels);
     if (!job.blas && !job.w.packed && panels) {
-        trf__pack pack = { panels, job.w.plain, 0, l->vocab, l->d, 1 };
+        trf__pack pack = { panels, job.w.plain, l->vocab, l->d, TRF__FLOAT32 };
         trf__cpu_pack(run, &pack);
         job.w.packed = panels;
+        job.w.format = TRF__FLOAT32;
     }
     /* once without rows too: `first` sets the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
@@ -6411,12 +6494,12 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
     int64_t blocks = trf__ceil_div(t->rows, j->rows), row = tile % blocks * j->rows, r;
     int64_t column = tile / blocks * TRF__TOP_COLUMNS, columns = trf__min64(TRF__TOP_COLUMNS, t->vocab - column);
     trf_real *z = j->z + worker * j->rows * j->columns;
-    trf__mat w = trf__mat_from(t->w, column, t->d);
     trf__product p = trf__product_of(z, j->columns, trf__min64(j->rows, t->rows - row), columns, t->d,
                                      trf__view_of(trf__from(t->x) + row * t->d, t->d, 1),
-                                     trf__view_of(w.plain, 1, t->d), 0);
+                                     trf__weight_view(&t->w, t->d), 0);
+    if (p.b.at) p.b.at += column * t->d;
     p.bias = t->bias ? t->bias + column : NULL;
-    trf__multiply(run, worker, j->blas, (const trf_real *)w.packed, p);
+    trf__multiply(run, worker, j->blas, trf__reads_packed(&t->w) ? &t->w : NULL, column, p);
     for (r = 0; r < p.m; r++)
         trf__top_slice(j, row + r, z + r * j->columns, column, columns, &j->floor[worker * t->rows + row + r]);
 }
@@ -6456,7 +6539,7 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
     trf__top_cut(t->room, &run->device, t->rows, t->vocab, t->n, &job);
     job.t = t;
     for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
-    job.blas = trf__use_blas(run, t->rows) && !(t->w.packed && t->rows <= TRF__PACKED_ROWS);
+    job.blas = trf__use_blas(run, t->rows, &t->w);
     if (t->rows == 0) return;
     trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices, trf__top_slice_tile, &job);
     trf__tiles(run, t->rows, trf__top_tile, &job);
@@ -7765,9 +7848,9 @@ enum {
     X(tgt_positions,  target && learned, \
       "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING)
 
-/* A matrix (out, in) with its bias, y = x w^T + b, and a norm: offsets of their parameters in the arena.
-   -1: there is none. */
-typedef struct trf__affine { int64_t w, b, out, in; int biased; } trf__affine;
+/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not there; and where w
+   begins among the packed matrices, by format. A norm: where gain and bias begin. */
+typedef struct trf__affine { int64_t w, b, out, in; int biased; size_t packed[TRF__FORMATS]; } trf__affine;
 typedef struct trf__scaling { int64_t gain, bias; } trf__scaling;
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
@@ -7790,6 +7873,7 @@ typedef struct trf__outer {
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
     trf__scaling final_norm[2];         /* of the encoder and of the decoder */
+    trf__affine generator;              /* of states to logits or labels; w -1: there is none */
 } trf__outer;
 
 typedef struct trf__param {
@@ -7809,6 +7893,10 @@ typedef struct trf__layout {
     trf__outer outer;
     int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
+    int packed;                 /* 1: matrices of products are not in the arena, but packed elsewhere; */
+    int32_t generator;          /* and then: the number of the generator's matrix, or -1 */
+    const trf__backend *on;
+    size_t packed_bytes[TRF__FORMATS];      /* of all matrices of products, packed */
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
 
@@ -7817,7 +7905,8 @@ enum { TRF__TILE = 16384 };
 TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number, const char *name,
                                int64_t rows, int64_t columns, int start)
 {
-    int64_t offset = layout->n_weights;
+    int product = start == TRF__START_MATRIX || start == TRF__START_QKV || layout->n_params == layout->generator;
+    int64_t offset = layout->packed && product ? -1 : layout->n_weights;
     if (layout->params) {
         trf__param *p = &layout->params[layout->n_params];
         TRF__ZERO(*p);
@@ -7830,7 +7919,7 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
         p->start = start;
     }
     layout->n_params++;
-    layout->n_weights += trf__round_up(trf__round_up(rows, 16) * (columns ? columns : 1), 16);
+    if (offset >= 0) layout->n_weights += trf__round_up(trf__round_up(rows, 16) * (columns ? columns : 1), 16);
     layout->n_tiles += trf__ceil_div(rows * (columns ? columns : 1), TRF__TILE);
     return offset;
 }
@@ -7877,11 +7966,24 @@ TRF__FN int trf__d_head(const trf_config *c)
     return first.d_head;
 }
 
+/* A place for the matrix among the packed ones. */
+TRF__FN void trf__add_packed(trf__layout *layout, trf__affine *a)
+{
+    trf__cursor cursor = trf__cursor_at(NULL);
+    int format;
+    for (format = 0; layout->on && format < TRF__FORMATS; format++) {
+        a->packed[format] = cursor.used = layout->packed_bytes[format];
+        trf__take(&cursor, 1, layout->on->packed_bytes(format, a->out, a->in));
+        layout->packed_bytes[format] = cursor.used;
+    }
+}
+
 TRF__FN void trf__add_affine(trf__layout *layout, trf__affine *a, const char *stack, int layer,
                              const char *const names[2], int start, int start_bias)
 {
     a->w = trf__add_param(layout, stack, layer, names[0], a->out, a->in, start);
     a->b = a->biased ? trf__add_param(layout, stack, layer, names[1], a->out, 0, start_bias) : -1;
+    trf__add_packed(layout, a);
 }
 
 TRF__FN void trf__add_scaling(trf__layout *layout, const trf_config *c, trf__scaling *norm,
@@ -7935,6 +8037,8 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     int learned = c->positions == TRF_POSITIONS_LEARNED;
     layout->n_params = layout->n_parts = 0;
     layout->n_weights = layout->n_tiles = 0;
+    layout->on = trf__backend_of(c->device.kind);
+    memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
 #define TRF__X(field, condition, name, rows, columns, start) \
     layout->outer.field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
@@ -7945,6 +8049,11 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
         layout->outer.generator_w = trf__has_labels(c) ? layout->outer.head_w : layout->outer.src_embed;
         layout->outer.generator_b = layout->outer.head_b;
     }
+    layout->outer.generator.w = layout->outer.generator_w;
+    layout->outer.generator.b = layout->outer.generator_b;
+    layout->outer.generator.out = trf__n_logits(c);
+    layout->outer.generator.in = d;
+    if (target || c->head) trf__add_packed(layout, &layout->outer.generator);
     for (stack = 0; stack < 2; stack++) {
         trf__scaling *norm = &layout->outer.final_norm[stack];
         norm->gain = norm->bias = -1;
@@ -8016,6 +8125,7 @@ struct trf_model {
     trf__layout layout;
     trf__run run;               /* where the weights are */
     trf_real *weights;          /* layout.n_weights numbers on the device */
+    void *packed; size_t packed_bytes;      /* matrices of products, if they are only packed (trf_model_pack) */
     trf_vocab *source, *target; /* copies, or NULL */
     trf__meta *metadata;        /* the program's own texts in the order of their keys, and behind them their bytes */
     size_t metadata_bytes;      /* of it all; 0: NULL */
@@ -8032,6 +8142,7 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf_vocab_destroy(model->target);
     trf__free(&hooks, model->metadata, model->metadata_bytes);
     model->run.backend->release(&model->run, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+    if (model->packed) model->run.backend->release(&model->run, model->packed, model->packed_bytes);
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, model->layout.parts, trf__bytes(model->layout.n_parts, sizeof(trf__part)));
     trf__free(&hooks, model, sizeof *model);
@@ -8250,9 +8361,10 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, 
     trf_tensor tensor = trf_tensor_of(NULL, 1, 0, 1, 1);
     if (index >= 0 && index < trf_model_parameter_count(model)) {
         const trf__param *p = &model->layout.params[index];
-        tensor = trf_tensor_of(run->backend->on_host ? arena + p->offset : NULL, p->rank, p->shape[0], p->shape[1],
-                               1);
+        tensor = trf_tensor_of(NULL, p->rank, p->shape[0], p->shape[1], 1);
         tensor.name = p->name;
+        if (p->offset < 0) return tensor;
+        if (run->backend->on_host) tensor.data = arena + p->offset;
         tensor.home = run;
         tensor.there = arena + p->offset;
     }
@@ -8412,6 +8524,14 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
 
 // >>model-copies   copies, means, weights of other models
 
+/* What reads or changes the floats of matrices is not for a model that has none. */
+TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
+{
+    if (!model->packed) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "model",
+                     "the model is packed: only translators and samplers can be made of it");
+}
+
 TRF__COLD
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
@@ -8419,6 +8539,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     if (copy) *copy = NULL;
     TRF__TRY(trf__begin(model, "model", err));
     if (!copy) return trf__fail_null(err, "copy");
+    TRF__TRY(trf__needs_floats(model, err));
     TRF__TRY(trf__model_new(copy, &model->config, err));
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
                              trf__bytes(model->layout.n_weights, sizeof(trf_real)));
@@ -8451,9 +8572,11 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     TRF__TRY(trf__begin(model, "model", err));
     if (count < 1) return trf__fail_below(err, "count", 1, count);
     if (!models) return trf__fail_null(err, "models");
+    TRF__TRY(trf__needs_floats(model, err));
     for (k = 0; k < count; k++) {
         if (!models[k]) return trf__fail(err, TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL", (int)k);
         TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
+        TRF__TRY(trf__needs_floats(models[k], err));
     }
     for (number = 0; number < model->layout.n_params; number++) {
         const trf__param *p = &model->layout.params[number];
@@ -8478,6 +8601,8 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
     if (copied) *copied = 0;
     TRF__TRY(trf__begin(model, "model", err));
     if (!from) return trf__fail_null(err, "from");
+    TRF__TRY(trf__needs_floats(model, err));
+    TRF__TRY(trf__needs_floats(from, err));
     for (write = 0; write < 2; write++)         /* first only a look */
         for (i = 0; i < model->layout.n_params; i++) {
             const trf__param *p = &model->layout.params[i], *q;
@@ -8771,8 +8896,9 @@ typedef struct trf__pass {
     trf__run run;
     const trf_config *config;
     const trf__layout *layout;
-    const trf_real *weights;
-    void *packed; size_t packed_bytes;    /* the backend's own of the weights, or NULL; 0: they are the trainer's */
+    const trf_real *weights;            /* the model's */
+    int packs;                          /* how the device keeps weights for products: TRF__PACKS_..., */
+    void *packed; size_t packed_bytes;  /* and where, or NULL; bytes 0: they are another's */
     trf_real *gradients;                /* backward: the arena; */
     int first;                          /* and whether it holds nothing yet */
     const trf__cache *cache;            /* while decoding token by token, else NULL */
@@ -9034,6 +9160,7 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
     pass.layout = layout;
     pass.limits = *limits;
     pass.training = o != NULL;
+    pass.packs = run->backend->packs(&run->device, pass.training);
     pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0) |
                  (c->head ? TRF__HEAD : 0);
     pass.encoder = trf__stack_new(c, layout, 0);
@@ -9146,28 +9273,58 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     return TRF_OK;
 }
 
-/* Fills the backend's own copies of the weights. */
+/* Bytes of the packed weights of a layout's parameters. */
+TRF__FN size_t trf__packed_size(const trf__layout *layout, const trf__run *run, int packs)
+{
+    if (packs == TRF__PACKS_16_BITS) return trf__bytes(layout->n_weights, run->element);
+    return packs == TRF__PACKS_MATRICES ? layout->packed_bytes[TRF__FLOAT32] : 0;
+}
+
+/* A matrix of products. */
+TRF__FN trf__mat trf__weight(const trf__pass *pass, const trf__affine *a)
+{
+    trf__mat w = { NULL, NULL, 0, TRF__FLOAT32 };
+    if (a->w >= 0) w.plain = pass->weights + a->w;
+    if (pass->packed)
+        w.packed = (char *)pass->packed + (pass->packs == TRF__PACKS_16_BITS ? (size_t)a->w * pass->run.element
+                                                                             : a->packed[w.format]);
+    return w;
+}
+
+TRF__FN void trf__pack_matrix(const trf__pass *pass, const trf__affine *a)
+{
+    trf__mat w = trf__weight(pass, a);
+    trf__pack pack = { (void *)(uintptr_t)w.packed, w.plain, a->out, a->in, w.format };
+    if (a->w >= 0) pass->run.backend->pack(&pass->run, &pack);
+}
+
+/* Packs the weights as they are now. */
 TRF__FN void trf__pack_weights(const trf__pass *pass)
 {
     const trf__layout *layout = pass->layout;
-    trf__pack pack;
     int32_t i;
-    pack.packed = pass->packed;
-    pack.weights = pass->weights;
-    for (i = 0; pass->packed && i < layout->n_params; i++) {
-        const trf__param *p = &layout->params[i];
-        pack.matrix = p->start == TRF__START_MATRIX || p->start == TRF__START_QKV ||
-                      p->offset == layout->outer.generator_w;
-        pack.offset = p->offset; pack.out = p->shape[0]; pack.in = p->rank == 1 ? 1 : p->shape[1];
-        pass->run.backend->pack(&pass->run, &pack);
+    if (!pass->packed) return;
+    if (pass->packs == TRF__PACKS_16_BITS) {
+        for (i = 0; i < layout->n_params; i++) {
+            const trf__param *p = &layout->params[i];
+            trf__pack pack = { (char *)pass->packed + (size_t)p->offset * pass->run.element,
+                               pass->weights + p->offset, p->shape[0], p->shape[1], TRF__FLOAT32 };
+            pass->run.backend->pack(&pass->run, &pack);
+        }
+        return;
     }
+    for (i = 0; i < layout->n_parts; i++) {
+        trf__pack_matrix(pass, &layout->parts[i].in);
+        trf__pack_matrix(pass, &layout->parts[i].out);
+    }
+    trf__pack_matrix(pass, &layout->outer.generator);
 }
 
 /* Makes them for a pass that only looks forward, if the backend wants any. */
 TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
 {
     const trf__run *run = &pass->run;
-    size_t bytes = run->backend->packed_bytes(&run->device, pass->layout->n_weights, 0);
+    size_t bytes = trf__packed_size(pass->layout, run, pass->packs);
     if (bytes == 0) return TRF_OK;
     pass->packed = run->backend->alloc(run, bytes);
     if (!pass->packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
@@ -9195,6 +9352,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
     run = trf__run_on(&device, hooks);
     *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
     pass->weights = model->weights;
+    pass->packed = model->packed;
     status = run.backend->open(&pass->run, err);
     if (status != TRF_OK) { TRF__ZERO(*pass); return status; }
     n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
@@ -9209,8 +9367,66 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
         if (o) { trf__stack_drops(&pass->encoder, o); trf__stack_drops(&pass->decoder, o); }
         status = trf__pass_resize(pass, limits, err);
     }
-    if (status == TRF_OK && !o) status = trf__pass_pack(pass, err);
+    if (status == TRF_OK && !o && !model->packed) status = trf__pass_pack(pass, err);
     if (status != TRF_OK) trf__pass_close(pass);
+    return status;
+}
+
+/* The model's new arenas: matrices of products packed, everything else as floats. */
+TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const trf__run *run, trf_error *err)
+{
+    trf__limits none;
+    trf__pass pass;
+    int32_t i;
+    TRF__ZERO(none);
+    TRF__TRY(trf__model_weights(to, err));
+    to->packed_bytes = trf__packed_size(&from->layout, run, TRF__PACKS_MATRICES);
+    to->packed = run->backend->alloc(run, to->packed_bytes);
+    if (!to->packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
+    pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
+    pass.weights = from->weights;
+    pass.packed = to->packed;
+    trf__pack_weights(&pass);
+    for (i = 0; i < to->layout.n_params; i++) {
+        const trf__param *p = &to->layout.params[i];
+        if (p->offset < 0) continue;
+        run->backend->copy(run, to->weights + p->offset, from->weights + from->layout.params[i].offset,
+                           trf__bytes(trf__param_size(p), sizeof(trf_real)));
+    }
+    return run->backend->sync(run, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err)
+{
+    trf_model *to, old;
+    trf__run run;
+    trf_status status;
+    int32_t i;
+    TRF__TRY(trf__begin(model, "model", err));
+    if (model->packed) return TRF_OK;
+    run = trf__run_on(&model->config.device, &model->config.hooks);
+    if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s packs no matrices", run.backend->name);
+    TRF__TRY(trf__model_without_weights(&to, &model->config, err));
+    to->layout.packed = 1;
+    to->layout.generator = -1;
+    for (i = 0; i < model->layout.n_params; i++)
+        if (model->layout.params[i].offset == model->layout.outer.generator_w) to->layout.generator = i;
+    trf__lay_out(&to->layout, &model->config);
+    status = run.backend->open(&run, err);
+    if (status == TRF_OK) {
+        status = trf__pack_model(to, model, &run, err);
+        run.backend->close(&run);
+    }
+    if (status == TRF_OK) {             /* the model keeps its texts, and gives up its floats */
+        old = *model;
+        model->layout = to->layout; model->weights = to->weights;
+        model->packed = to->packed; model->packed_bytes = to->packed_bytes;
+        to->layout = old.layout; to->weights = old.weights;
+        to->packed = NULL;
+    }
+    trf_model_destroy(to);
     return status;
 }
 
@@ -9464,16 +9680,6 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
 // Training, evaluating, looking inside and decoding token by token all come through here; they differ in dropout
 // (run.now), in what is kept, and in where keys and values come from (trf__operands_of).
 
-TRF__FN trf__mat trf__weight(const trf__pass *pass, int64_t offset)
-{
-    trf__mat w;
-    w.plain = pass->weights + offset;
-    w.packed = pass->packed ? (char *)pass->packed + pass->run.backend->packed_bytes(&pass->run.device, offset,
-                                                                                  pass->training) : NULL;
-    w.row = 0;
-    return w;
-}
-
 /* A parameter of an arena; -1: NULL. */
 TRF__FN trf_real *trf__at(trf_real *arena, int64_t offset) { return offset < 0 ? NULL : arena + offset; }
 TRF__FN const trf_real *trf__plain(const trf__pass *pass, int64_t offset)
@@ -9503,7 +9709,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     sub.memory_rows = !cross ? stack->rows : cache ? 0 : pass->encoder.rows;
     sub.d = c->d_model; sub.f = is->hidden;
     sub.at = trf__stack_rows(stack);
-    sub.in_w = trf__weight(pass, is->in.w); sub.out_w = trf__weight(pass, is->out.w);
+    sub.in_w = trf__weight(pass, &is->in); sub.out_w = trf__weight(pass, &is->out);
     sub.in_b = trf__plain(pass, is->in.b); sub.out_b = trf__plain(pass, is->out.b);
     sub.activation = is->activation;
     sub.attention.heads = is->heads;
@@ -9630,7 +9836,8 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     trf__embed e;
     e.d = pass->config->d_model;
     e.y = stack->embedded;
-    e.weight = pass->weights + stack->embed;
+    e.weight = trf__weight(pass, &pass->layout->outer.generator);     /* it is the embedding if that has no floats */
+    if (stack->embed >= 0) e.weight.plain = pass->weights + stack->embed;
     e.table = stack->positions < 0 ? pass->table
                                    : pass->weights + stack->positions + pass->config->position_offset * e.d;
     e.ids = stack->device.ids;
@@ -9716,7 +9923,7 @@ TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
 /* y (rows, logits): the projection of the generator or of the head. */
 TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, const trf__act *x, int64_t rows)
 {
-    trf__project(&pass->run, y, x, trf__weight(pass, pass->layout->outer.generator_w),
+    trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->outer.generator),
                  trf__generator_bias(pass), rows, trf__n_logits(pass->config), pass->config->d_model);
 }
 
@@ -9732,7 +9939,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.sums = pass->sums;
     l.room = pass->loss_scratch;
     l.x = pass->decoder.out;
-    l.w = trf__weight(pass, pass->layout->outer.generator_w);
+    l.w = trf__weight(pass, &pass->layout->outer.generator);
     l.bias = trf__generator_bias(pass);
     l.targets = pass->decoder.device.targets;
     l.rows = pass->decoder.rows;
@@ -10124,17 +10331,18 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c, 
 
 /* What a trainer keeps on the device besides its pass, in one arena; base NULL: only the size. */
 TRF__COLD
-TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, int64_t n_weights, char *base)
+TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout, char *base)
 {
     trf__cursor cursor = trf__cursor_at(base);
-    size_t copies = run->backend->packed_bytes(&run->device, n_weights, 1);
+    size_t packed = trf__packed_size(layout, run, run->backend->packs(&run->device, 1));
+    int64_t n_weights = layout->n_weights;
     t->gradients = trf__take_reals(&cursor, n_weights + TRF__TALLIES, 1);
     t->m = trf__take_reals(&cursor, n_weights, 1);
     t->v = trf__take_reals(&cursor, n_weights, 1);
     t->tiles = (trf__tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__tile));
     t->partial = (double *)trf__take(&cursor, t->n_tiles, sizeof(double));
     t->clip_result = (trf__clip_result *)trf__take(&cursor, 1, sizeof(trf__clip_result));
-    if (copies > 0) t->pass.packed = trf__take(&cursor, 1, copies);
+    if (packed > 0) t->pass.packed = trf__take(&cursor, 1, packed);
     return cursor.used;
 }
 
@@ -10156,7 +10364,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     run = trf__run_on(&device, &options->hooks);
     limits = trf__train_limits(&run, config, options);
     count.n_tiles = layout.n_tiles;
-    return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, layout.n_weights, NULL),
+    return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, &layout, NULL),
                                        sizeof count + trf__marks_bytes(layout.n_params)),
                          trf__pass_memory(config, &limits, options, &device));
 }
@@ -10190,12 +10398,12 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     t->frozen = (char *)(t->missed + layout->n_params);
     memset(t->frozen, '0', (size_t)layout->n_params);
     t->n_tiles = layout->n_tiles;
-    t->arena_bytes = trf__trainer_layout(t, run, layout->n_weights, NULL);
+    t->arena_bytes = trf__trainer_layout(t, run, layout, NULL);
     t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
     if (!t->arena)
         return trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights",
                          (long long)layout->n_weights);
-    trf__trainer_layout(t, run, layout->n_weights, t->arena);
+    trf__trainer_layout(t, run, layout, t->arena);
     trf__cut_tiles(t, t->options.decay_all);
     t->pass.gradients = t->gradients;
     return TRF_OK;
@@ -10245,6 +10453,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     TRF__TRY(trf__begin(trainer, "trainer", err));
     *trainer = NULL;
     if (!model) return trf__fail_null(err, "model");
+    TRF__TRY(trf__needs_floats(model, err));
     if (!options) options = &defaults;
     TRF__TRY(trf_train_check(options, &model->config, err));
     t = (trf_trainer *)trf__alloc_zeroed(&options->hooks, sizeof *t);
@@ -13252,7 +13461,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.ids = (int32_t *)(uintptr_t)next.found;
     top.room = h->top_scratch;
     top.x = stack->out;
-    top.w = trf__weight(&t->pass, t->pass.layout->outer.generator_w);
+    top.w = trf__weight(&t->pass, &t->pass.layout->outer.generator);
     top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
     top.banned[0] = c->pad; top.banned[1] = c->bos; top.banned[2] = t->search.ban_unk ? c->unk : -1;
@@ -13708,7 +13917,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     answers = (int64_t)sentences * search->n_best;
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)), sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
-    fixed = trf__add_size(sizeof(trf_translator), run.backend->packed_bytes(&device, layout.n_weights, 0));
+    fixed = trf__add_size(sizeof(trf_translator), trf__packed_size(&layout, &run, run.backend->packs(&device, 0)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences), sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
@@ -14903,7 +15112,7 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
-    if (pass->layout->outer.generator_w < 0)
+    if (!trf__has_target(c) && !c->head)
         return trf__fail(err, TRF_E_STATE, -1, "kind", "this model has neither a generator nor a head");
     rows = states ? states->shape[0] : 0;
     TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
@@ -17068,6 +17277,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     size_t bytes = trf__bytes(all + 2, sizeof(trf__out));
     trf__out *out;
     trf_status status;
+    TRF__TRY(trf__name_file(trf__needs_floats(model, err), name, err));
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     if (!out)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all),
@@ -19762,6 +19972,16 @@ TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int6
     return trf__shape_check(w, name, *out, in, err);
 }
 
+TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
+{
+    trf__mat m;
+    m.plain = trf__guest_of(c, w, 'i');
+    m.packed = NULL;
+    m.format = TRF__FLOAT32;
+    m.row = 0;
+    return m;
+}
+
 // >>blocks-embedding
 
 TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
@@ -19822,7 +20042,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
         e.table = (trf_real *)trf__bring(context, context->table, trf__bytes(longest * d, sizeof(trf_real)), 'i');
     }
     e.y = trf__act_staged(context, y, 'o');
-    e.weight = trf__guest_of(context, weight, 'i');
+    e.weight = trf__mat_of(context, weight);
     e.ids = trf__list_staged(context, x->ids, rows);
     e.at.position = trf__list_staged(context, context->ints, rows);
     e.rows = rows; e.d = d; e.scale = (trf_real)options->scale;
@@ -19889,15 +20109,6 @@ TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_ten
 }
 
 // >>blocks-linear
-
-TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
-{
-    trf__mat m;
-    m.plain = trf__guest_of(c, w, 'i');
-    m.packed = NULL;
-    m.row = 0;
-    return m;
-}
 
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
                               const trf_tensor *bias, trf_error *err)
@@ -21068,17 +21279,18 @@ TRF__FN size_t trf__cuda_element(const trf_device *device)
     return device->precision == TRF_PRECISION_BF16 ? sizeof(trf__bf16) : sizeof(float);
 }
 
-/* Copies are the weights in 16 bits. */
-TRF__FN size_t trf__cuda_packed_bytes(const trf_device *device, int64_t n_weights, int)
+TRF__FN int trf__cuda_packs(const trf_device *device, int)
 {
-    return device->precision == TRF_PRECISION_BF16 ? trf__bytes(n_weights, sizeof(trf__bf16)) : 0;
+    return device->precision == TRF_PRECISION_BF16 ? TRF__PACKS_16_BITS : TRF__PACKS_NOTHING;
 }
+
+TRF__FN size_t trf__cuda_packed_bytes(int, int64_t, int64_t) { return 0; }
 
 TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
 {
     int64_t n = j->out * j->in;
     trf__launch(run, "pack", trf__tiles_of(n), trf__gpu_convert<trf__bf16, float>,
-                (trf__bf16 *)j->packed + j->offset, j->weights + j->offset, n);
+                (trf__bf16 *)j->packed, j->weights, n);
 }
 
 // >>cuda-dropout
@@ -21139,7 +21351,7 @@ template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now 
 {
     trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
         float value = j.table ? j.table[(j.at.position ? j.at.position[row] : row) * j.d + c] : 0;
-        if (j.ids[row] >= 0) value = fmaf(j.weight[j.ids[row] * j.d + c], j.scale, value);
+        if (j.ids[row] >= 0) value = fmaf(j.weight.plain[j.ids[row] * j.d + c], j.scale, value);
         trf__put<A>(j.y, row * j.d + c, value * factor);
     });
 }
