@@ -6238,13 +6238,14 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
                                      trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
                                      trf__weight_view(&j->w, l->d), 0);
     p.bias = l->bias;
-    trf__multiply(run, worker, j->blas, j->w.packed ? &j->w : NULL, 0, p);
+    trf__multiply(run, worker, j->blas, trf__reads_packed(&j->w) ? &j->w : NULL, 0, p);
     for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     if (l->dx)
         trf__multiply(run, worker, j->blas, NULL, 0,
                       trf__product_of(trf__to(l->dx) + row * l->d, l->d, rows, l->d, l->vocab,
-                                      trf__view_of(z, j->ld, 1), trf__view_of(j->w.plain, l->d, 1), 0));
+                                      trf__view_of(z, j->ld, 1),
+                                      trf__view_of(j->w.plain + j->w.row * l->d, l->d, 1), 0));
 #endif
 }
 
@@ -6275,9 +6276,11 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.each = trf__max64(32, TRF__LOSS_GROUP / (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
     trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits, &job.hit, &panels);
     if (!job.blas && !job.w.packed && panels) {
-        trf__pack pack = { panels, job.w.plain, l->vocab, l->d, TRF__FLOAT32 };
+        trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, TRF__FLOAT32 };
         trf__cpu_pack(run, &pack);
+        job.w.plain = pack.weights;
         job.w.packed = panels;
+        job.w.row = 0;
         job.w.format = TRF__FLOAT32;
     }
     /* once without rows too: `first` sets the gradients of the weight */

@@ -104,7 +104,7 @@ static void apart_see(const void *p)
 #define ROWS(at)     do { ON((at).sentence); ON((at).position); } while (0)
 #define MAT(w)       do { ON((w).plain); ON((w).packed); } while (0)
 #define KEYS(in)     do { ON((in).q); ON((in).k); ON((in).v); ON((in).spans); ON((in).key_rows); } while (0)
-static void see_embed(const trf__embed *j) { ON(j->y); ON(j->weight); ON(j->table); ON(j->ids); ROWS(j->at); }
+static void see_embed(const trf__embed *j) { ON(j->y); MAT(j->weight); ON(j->table); ON(j->ids); ROWS(j->at); }
 static void see_linear(const trf__linear *j) { ON(j->y); ON(j->x); MAT(j->w); ON(j->b); }
 static void see_activate(const trf__activate *j) { ON(j->a); ON(j->h); ROWS(j->at); }
 static void see_attention(const trf__attention *j) { KEYS(j->in); ON(j->out); ON(j->stats); }
@@ -243,7 +243,7 @@ static void *apart_alloc(const trf__run *run, size_t bytes)
     return memory;
 }
 
-static void apart_free(const trf__run *run, void *memory, size_t bytes)
+static void apart_release(const trf__run *run, void *memory, size_t bytes)
 {
     const unsigned char *guard = (const unsigned char *)memory + (bytes ? bytes : 1);
     size_t top = 0;
@@ -378,39 +378,42 @@ static size_t apart_state_bytes(const trf__run *run, int64_t longest, int64_t d_
     return apart.cpu->state_bytes(run, longest, d_head, weight);
 }
 static void *apart_stream(const trf__run *run) { return apart.cpu->stream(run); }
-static int64_t apart_fill(const trf__run *run, int64_t n)
+static int64_t apart_padded(const trf__run *run, int64_t n)
 {
     (void)run;
     return apart.fills ? trf__round_up(n, apart.fills) : n;
 }
 static int apart_replay(const trf__run *run, const trf__shape *shape) { return apart.cpu->replay(run, shape); }
-static int apart_asked(const trf__run *run, int whole) { return apart.cpu->end_list(run, whole); }
+static int apart_end_list(const trf__run *run, int whole) { return apart.cpu->end_list(run, whole); }
 static size_t apart_element(const trf_device *device) { return apart.cpu->element(device); }
-static size_t apart_loss_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied)
+static size_t apart_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied)
 {
     return apart.cpu->loss_scratch(device, rows, vocab, d, copied);
 }
-static size_t apart_top_room(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
+static size_t apart_top_scratch(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
 {
     return apart.cpu->top_scratch(device, rows, vocab, n);
 }
-static size_t apart_copy_bytes(const trf_device *device, int64_t n_weights, int training)
+static int apart_packs(const trf_device *device, int training)
 {
-    return apart.cpu->packed_bytes(device, n_weights, training && !apart.trains_on_copies);
+    return apart.cpu->packs(device, training && !apart.trains_on_copies);
+}
+static size_t apart_packed_bytes(int format, int64_t out, int64_t in)
+{
+    return apart.cpu->packed_bytes(format, out, in);
 }
 
 /* Every field in its order, so that a new one is not left to the CPU. */
 #define X(name, type) , apart_##name
+#define VERB(result, name, arguments) , apart_##name
 static const trf__backend apart_table = {
-    "apart", 0, 1, apart_probe, apart_open, apart_reserve, apart_close, apart_state_bytes, apart_alloc, apart_free,
-    apart_zero, apart_copy, apart_upload, apart_download, apart_fetch, apart_feed, apart_sync, apart_stream,
-    apart_fill, apart_replay, apart_asked, apart_element, apart_loss_room, apart_top_room, apart_copy_bytes
-    TRF__OPS(X)
+    "apart", 0, 1 TRF__VERBS(VERB) TRF__OPS(X)
 #if !defined(TRF_NO_TRAIN)
     , apart_linear_dw
 #endif
 };
 #undef X
+#undef VERB
 
 static const trf__backend *apart_backend(const trf__backend *cpu)
 {

@@ -171,11 +171,27 @@ sums of the last micro-batch alone @@ ops model @@ trf__store_loss @@
 sums lose what a float does not hold @@ ops @@ trf__tally @@
     slots[slot] + (double)slots[slot + 1] @@ slots[slot]
 the loss begins at row 0 of its matrix @@ ops @@ trf__cpu_cross_entropy @@
-    trf__mat_from(l->w, 0, l->d) @@ l->w
-a copy is read from the middle of a panel @@ ops @@ trf__mat_from @@
-    w.packed && r % 16 == 0 @@ w.packed
-the copies of a wide matrix are its first rows @@ ops usage @@ trf__pack_tile @@
-    offset + row * j @@ offset + 0 * row * j
+    l->w.plain + l->w.row * l->d @@ l->w.plain
+a packed weight is read from the middle of a panel @@ ops @@ trf__reads_packed @@
+    (!w->plain || w->row % 16 == 0) @@ 1
+rows of a wide matrix are packed over its first ones @@ ops usage @@ trf__panels_pack @@
+    (first + j) * in @@ j * in
+from inside a panel on, the next panel is forgotten @@ ops pack @@ trf__panels_across @@
+    at / 16 * 16 * p->k @@ row / 16 * 16 * p->k
+a row of a packed embedding is its neighbour @@ ops pack @@ trf__panels_read @@
+    row % 16 @@ (row ^ 1) % 16
+CBLAS is asked for a weight without floats @@ ops @@ trf__use_blas @@
+    (rows <= TRF__PACKED_ROWS || !w->plain) @@ rows <= TRF__PACKED_ROWS
+packed matrices over one another @@ pack search @@ trf__add_packed @@
+    layout->packed_bytes[format] = cursor.used @@ (void)0
+a packed model keeps the floats of its matrices @@ pack @@ trf__add_param @@
+    layout->packed && product @@ layout->packed && 0
+a packed model keeps the generator's floats @@ pack @@ trf__add_param @@
+    layout->n_params == layout->generator @@ 0
+vectors of a packed model are not taken over @@ pack @@ trf__pack_model @@
+    if (p->offset < 0) continue @@ continue
+a packed model is trained @@ pack @@ trf__needs_floats @@
+    if (!model->packed) return @@ return
 a second gradient of y forgotten where there is no norm @@ ops model @@ trf__norm_gradient_tile @@
     != j->dy || j->dy2 @@ != j->dy
 every span has the ancestors of the first @@ ops usage @@ trf__head_of @@

@@ -714,7 +714,6 @@ static void test_device_is_strict(void **state)
     (void)state;
     assert_true((uintptr_t)block % 64 == 0);
     memset(&pack, 0, sizeof pack);
-    pack.matrix = 1;
     pack.weights = numbers;
     ABORTS(on->pack(run, &pack));
     ABORTS(on->upload(run, numbers, numbers, sizeof numbers));

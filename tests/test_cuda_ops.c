@@ -120,7 +120,7 @@ static struct thing *acts(int64_t n, double scale)
 static struct thing *weights, *copies;
 static void make_weights(int64_t n)
 {
-    trf__pack pack = { NULL, NULL, 0, n, 1, 0 };
+    trf__pack pack = { NULL, NULL, n, 1, TRF__FLOAT32 };
     weights = reals(n, 1);
     copies = bytes_of(weights->at[CPU], (size_t)n * 2);
     pack.packed = copies->at[NARROW];
@@ -129,7 +129,7 @@ static void make_weights(int64_t n)
 }
 static trf__mat mat_on(int r, int64_t row)
 {
-    trf__mat m = { (const trf_real *)weights->at[r], r == NARROW ? copies->at[r] : NULL, row };
+    trf__mat m = { (const trf_real *)weights->at[r], r == NARROW ? copies->at[r] : NULL, row, TRF__FLOAT32 };
     return m;
 }
 static const trf_real *bias_on(int r, int64_t at) { return (const trf_real *)weights->at[r] + at; }
@@ -222,7 +222,7 @@ static void test_embed(void **state)
         EVERYWHERE {
             trf__embed e;
             trf__embed_gradient g;
-            e.y = ACT(y); e.weight = bias_on(r, 0); e.table = REAL(table); e.ids = INT(t_ids); e.at = rows_on(r);
+            e.y = ACT(y); e.weight = mat_on(r, 0); e.table = REAL(table); e.ids = INT(t_ids); e.at = rows_on(r);
             e.rows = ROWS; e.d = d; e.scale = 2; e.drop = drop_of(0.25);
             ON->embed(&runs[r], &e);
             g.dweight = REAL(dweight); g.dtable = REAL(dtable); g.dy = ACT(dy); g.ids = INT(t_ids);

@@ -670,7 +670,7 @@ static void test_products(void **state)
 
 static void multiply(const trf__run *run, const product_case *p, trf_real *c, int64_t ldc, int add)
 {
-    trf__multiply(run, 0, trf__cpu_of(run)->blas, NULL,
+    trf__multiply(run, 0, trf__cpu_of(run)->blas, NULL, 0,
                   trf__product_of(c, ldc, p->m, p->n, p->k, trf__view_of(p->a, p->a_row, p->a_step),
                                   trf__view_of(p->b, p->b_row, p->b_column), add));
 }
@@ -765,29 +765,35 @@ static void test_blas_for_many_rows_only(void **state)
 {
     trf__run run = run_of(1, 1);
     (void)state;
-    assert_false(trf__use_blas(&run, 1));
-    assert_false(trf__use_blas(&run, 16));
+    assert_false(trf__use_blas(&run, 1, NULL));
+    assert_false(trf__use_blas(&run, 16, NULL));
 #if defined(TRF_NO_CBLAS)
-    assert_false(trf__use_blas(&run, 17));
+    assert_false(trf__use_blas(&run, 17, NULL));
 #else
-    assert_true(trf__use_blas(&run, 17));
+    assert_true(trf__use_blas(&run, 17, NULL));
 #endif
     trf__cpu_of(&run)->blas = 0;
-    assert_false(trf__use_blas(&run, 300));
+    assert_false(trf__use_blas(&run, 300, NULL));
     end_run(&run);
 }
 
 /* -----------------------------------------------------------------------------------------------
    >>linear */
 
+static trf__mat floats_of(const trf_real *plain)
+{
+    trf__mat w = { plain, NULL, 0, TRF__FLOAT32 };
+    return w;
+}
+
 static trf__mat weight_of(const trf__run *run, const trf_real *plain, int64_t out, int64_t in, int packed)
 {
     trf__mat w;
-    w.plain = plain; w.packed = NULL; w.row = 0;
+    w.plain = plain; w.packed = NULL; w.row = 0; w.format = TRF__FLOAT32;
     if (packed) {
         trf__pack j;
         j.packed = plain_empty((out + 15) / 16 * 16 * in);
-        j.weights = plain; j.offset = 0; j.out = out; j.in = in; j.matrix = 1;
+        j.weights = plain; j.out = out; j.in = in; j.format = TRF__FLOAT32;
         ASIDE(run, pack, &j);
         w.packed = j.packed;
     }
@@ -968,8 +974,8 @@ static void test_built_in_product_has_one_order(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   pack: the panels stand where the matrix does in the arena, and nothing else is touched. A product takes them, as it
-   gives NaN without; from a row in the middle of a panel it cannot. */
+   pack: panels of sixteen rows, and nothing else is touched. A product reads them: with NaN in the floats
+   it gives no NaN. From a row in the middle of a panel it reads the floats, if there are any. */
 
 static uint64_t check_pack(const trf__run *run, int64_t out, int64_t in, int64_t offset)
 {
@@ -979,7 +985,7 @@ static uint64_t check_pack(const trf__run *run, int64_t out, int64_t in, int64_t
     trf_real *weights = plain_random(n, 1), *copies = plain_fill(plain_empty(n), n, sentinel);
     uint64_t hash;
     trf__pack j;
-    j.packed = copies; j.weights = weights; j.offset = offset; j.out = out; j.in = in; j.matrix = 1;
+    j.packed = copies + offset; j.weights = weights + offset; j.out = out; j.in = in; j.format = TRF__FLOAT32;
     OP(run, pack, &j);
     for (i = 0; i < n; i++)
         if (i < offset || i >= offset + padded * in) assert_true((double)copies[i] == sentinel);
@@ -1006,11 +1012,61 @@ static void test_pack(void **state)
     for (row = 0; row <= 32; row += 8) {
         j.out = OUT - row;
         j.w = packed; j.w.row = row;
-        plain_fill(w, OUT * IN, row % 16 ? 1 : NAN);        /* only the copy is read, or only the weight */
+        plain_fill(w, OUT * IN, row % 16 ? 1 : NAN);        /* the floats are read, or the panels */
         plain_fill(y, ROWS * OUT, NAN);
         OP(&run, linear, &j);
-        for (i = 0; i < ROWS * (OUT - row); i++) assert_true(trf__is_finite((double)y[i]));
+        for (i = 0; i < ROWS * (OUT - row); i++) {
+            const trf_real *line = x + i / (OUT - row) * IN;
+            double sum = 0;
+            int c;
+            for (c = 0; c < IN; c++) sum += (double)line[c];
+            assert_true(trf__is_finite((double)y[i]));
+            if (row % 16) assert_true(fabs(sum - (double)y[i]) < 1e-5);
+        }
     }
+    end_run(&run);
+}
+
+/* Without floats every product has the bits of the built-in one with them: from any row of the matrix on, for
+   few rows and for more than CBLAS would take; so does every looked-up row. */
+static void test_packed_alone(void **state)
+{
+    enum { OUT = 70, IN = 300, MANY = 530 };
+    static const int64_t rows[] = {1, 7, 40, MANY};
+    trf__run run = run_of(2, 1);
+    int mark = plain_used;
+    trf_real *x = plain_random(MANY * IN, 1), *w = plain_random(OUT * IN, 1), *bias = plain_random(OUT, 1);
+    trf_real *wanted = plain_empty(MANY * OUT), *y = plain_empty(MANY * OUT);
+    trf__mat floats = floats_of(w), packed = weight_of(&run, w, OUT, IN, 1);
+    int32_t ids[OUT + 1];
+    trf__embed e;
+    int64_t r, row, i;
+    (void)state;
+    packed.plain = NULL;
+    for (r = 0; r < 4; r++)
+        for (row = 0; row < OUT; row += 1 + row % 5) {
+            trf__linear j = linear_of(wanted, x, floats, bias, rows[r], OUT - row, IN);
+            int blas = trf__cpu_of(&run)->blas;
+            trf__cpu_of(&run)->blas = 0;
+            j.w.row = row;
+            ASIDE(&run, linear, &j);
+            trf__cpu_of(&run)->blas = blas;
+            plain_fill(y, MANY * OUT, NAN);
+            j.y = act(y); j.w = packed; j.w.row = row;
+            ASIDE(&run, linear, &j);
+            assert_memory_equal(y, wanted, (size_t)(rows[r] * (OUT - row)) * sizeof *y);
+        }
+    TRF__ZERO(e);
+    for (i = 0; i < OUT; i++) ids[i] = (int32_t)((i * 37) % OUT);
+    ids[OUT] = -1;
+    e.ids = ids; e.rows = OUT + 1; e.d = IN; e.scale = (trf_real)1.5;
+    wanted = plain_empty((OUT + 1) * IN); y = plain_fill(plain_empty((OUT + 1) * IN), (OUT + 1) * IN, NAN);
+    e.y = act(wanted); e.weight = floats;
+    ASIDE(&run, embed, &e);
+    e.y = act(y); e.weight = packed;
+    ASIDE(&run, embed, &e);
+    assert_memory_equal(y, wanted, (size_t)((OUT + 1) * IN) * sizeof *y);
+    plain_release(mark);
     end_run(&run);
 }
 
@@ -1098,7 +1154,7 @@ static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int wi
             want[r * d + c] *= factor;
         }
     }
-    e.y = act(y); e.weight = weight; e.table = table; e.ids = ids; e.at = at; e.rows = rows; e.d = d;
+    e.y = act(y); e.weight = floats_of(weight); e.table = table; e.ids = ids; e.at = at; e.rows = rows; e.d = d;
     e.scale = (trf_real)scale; e.drop = drop;
     OP(run, embed, &e);
     g.dweight = dweight; g.dtable = dtable; g.dy = act(dy); g.ids = ids; g.groups = groups_of(ids, rows); g.at = at;
@@ -1146,7 +1202,7 @@ static void test_positions_without_a_list(void **state)
     (void)state;
     TRF__ZERO(e);
     TRF__ZERO(g);
-    e.y = act(y); e.weight = weight; e.table = table; e.ids = ids; e.rows = ROWS; e.d = D; e.scale = 1;
+    e.y = act(y); e.weight = floats_of(weight); e.table = table; e.ids = ids; e.rows = ROWS; e.d = D; e.scale = 1;
     OP(&run, embed, &e);
     assert_same("y", y, table, ROWS * D);
     g.dweight = dweight; g.dtable = dtable; g.dy = act(dy); g.ids = ids; g.groups = groups_of(ids, ROWS);
@@ -2518,8 +2574,9 @@ static void test_memory_verbs(void **state)
     run.hooks = none;
     assert_int_equal(cpu->on_host, 1);
     assert_int_equal(cpu->element(&run.device), sizeof(trf_real));
-    assert_int_equal(cpu->packed_bytes(&run.device, 100, 0), 100 * sizeof(trf_real));
-    assert_int_equal(cpu->packed_bytes(&run.device, 100, 1), 0);
+    assert_int_equal(cpu->packs(&run.device, 0), TRF__PACKS_MATRICES);
+    assert_int_equal(cpu->packs(&run.device, 1), TRF__PACKS_NOTHING);
+    assert_int_equal(cpu->packed_bytes(TRF__FLOAT32, 17, 10), 320 * sizeof(trf_real));
     end_run(&run);
 }
 
@@ -2724,7 +2781,7 @@ int main(void)
         TEST(test_lanes_and_nan), TEST(test_ends_of_rows), TEST(test_sums_follow_one_tree), TEST(test_exp),
         TEST(test_erf), TEST(test_sqrt), TEST(test_ln), TEST(test_products), TEST(test_products_of_weights), TEST(test_whole_products),
         TEST(test_blas_for_many_rows_only), TEST(test_linear), TEST(test_built_in_product_has_one_order),
-        TEST(test_pack), TEST(test_rows_in_groups), TEST(test_embed), TEST(test_positions_without_a_list), TEST(test_pool),
+        TEST(test_pack), TEST(test_packed_alone), TEST(test_rows_in_groups), TEST(test_embed), TEST(test_positions_without_a_list), TEST(test_pool),
         TEST(test_activate), TEST(test_attention), TEST(test_attention_with_listed_keys),
         TEST(test_attention_over_areas), TEST(test_attention_weights), TEST(test_attention_extremes), TEST(test_add_norm), TEST(test_norm_extremes),
         TEST(test_cross_entropy), TEST(test_cross_entropy_extremes), TEST(test_clip), TEST(test_adam), TEST(test_top),
