@@ -2020,9 +2020,12 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // >>api-sampling   sampling, token by token
 //
 // A sampler continues sequences by drawing one token after another: begin, step as often as you
-// like, look at the answers. The same seed gives the same answers. On the CPU they have the same
-// bits for all numbers of threads, for all budgets, after saving and loading, and in whatever batch
-// a sequence is. (With sources the last holds only if no product uses CBLAS: trf_products.)
+// like, look at the answers. The same seed gives the same answers. On the CPU the bits of
+// an answer do not depend on
+//   - the number of threads,
+//   - budgets, and saving and loading in between,
+//   - the other sequences of its batch. In an encoder-decoder this needs a device whose products
+//     never use CBLAS (trf_products).
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
@@ -2068,19 +2071,20 @@ TRF_API trf_sampling trf_sampling_defaults(void);
 /* Checks options; makes nothing. */
 TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, trf_error *err);
 
-/* The model must outlive the sampler, which takes a snapshot of the weights as a translator does.
+/* The model must outlive the sampler. Like a translator, a sampler takes a snapshot of the weights.
    NULL sampling: the defaults. TRF_E_STATE: an encoder-only model. */
 typedef struct trf_sampler trf_sampler;
 
 TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
                                       const trf_sampling *sampling, trf_error *err);
 TRF_API void trf_sampler_destroy(trf_sampler *sampler);
-/* Starts new sequences and forgets the old ones, also if it fails.
+/* Starts new sequences. The old ones are forgotten, even if the call fails.
      - beginnings.target has what each sequence begins with; lengths may be 0. The model reads it
-       in one pass, and only the end of a beginning that is longer than the window.
-     - An encoder-decoder also encodes beginnings.source. Without any target its answers begin with
-       nothing.
-     - beginnings.ordinal is the number i of the first sequence, for its random numbers. */
+       in one pass. Of a beginning that is longer than the window it reads the end.
+     - An encoder-decoder also encodes beginnings.source. Its target may have no sequences; then
+       all answers begin with nothing.
+     - Sequence k of the call draws with the random numbers of sequence beginnings.ordinal + k
+       (trf_sampling.seed). */
 TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
                                      trf_error *err);
 /* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
@@ -2093,13 +2097,13 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
    begin, load or destroy. Its contents and arrays change with each step. log_probability is that of
    the model itself, before the rules above; score is the same number. */
 TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
-/* Save a session as a safetensors file, with the guarantees of trf_model_save: ids,
-   log-probabilities and rules. Loading sets the sequences and the rules of a sampler of the same
-   model, but not its threads, callback and hooks. It computes keys and values from the ids again.
-   TRF_E_STATE: the model has other weights. A file that is rejected changes nothing, with three
-   exceptions after which the sampler has no sequences: ids that do not fit the model, lack of
-   memory, and TRF_E_CANCELLED. */
+/* Saves the session as a safetensors file: ids, log-probabilities and rules. The path gets the
+   whole file or nothing, as with trf_model_save. */
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
+/* Loads a session into a sampler of the same model: its sequences and its rules, but not threads,
+   callback and hooks. Keys and values are computed again from the ids. TRF_E_STATE: the model has
+   other weights. A call that fails changes nothing, with three exceptions: if ids do not fit the
+   model, if there is no memory, and after TRF_E_CANCELLED the sampler has no sequences. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
 #if !defined(TRF_NO_TRAIN)
