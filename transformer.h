@@ -1993,11 +1993,11 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
    attention. */
 TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch,
                                     trf_attention_kind kind);
-/* The block (layers, heads, queries, keys) of one sequence, as a view of the tensor `all` that
-   trf_look_inside has written. The view has no data if there is no such sequence, or if `all` does
-   not have trf_attention_count elements. */
+/* The block (layers, heads, queries, keys) of one sequence, as a view of the tensor `attention`
+   that trf_look_inside has written. The view has no data if there is no such sequence, or if the
+   tensor does not have trf_attention_count elements. */
 TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch,
-                                    trf_attention_kind kind, const trf_tensor *all,
+                                    trf_attention_kind kind, const trf_tensor *attention,
                                     int32_t sequence);
 
 /* Runs the decoder of an encoder-decoder model alone, teacher-forced. memory is what
