@@ -240,7 +240,7 @@ static int print_flops(const struct settings *s, int json)
     return DONE;
 }
 
-/* What a file and a configuration alone have in common; the trace if it is asked for. */
+/* For a file and for options alike; with --trace the trace too. */
 int print_amounts(struct settings *s)
 {
     trf_weight_counts n;

@@ -1,11 +1,11 @@
-// trf train: a new model, from the data.
+// trf train: makes a new model from the data. See training.h.
 
 #include "training.h"
 #include "labelled.h"
 #include "measure.h"
 #include "objective.h"
 
-/* A model that has never seen one among its targets need not write any: see trf translate --ban-unk. */
+/* A model without unknown tokens among its targets need not write any: see trf translate --ban-unk. */
 static int store_unknown(struct training *t, int64_t unknown)
 {
     const char *before = t->from ? trf_model_metadata(t->from, "target.unknown") : "0";
@@ -15,19 +15,19 @@ static int store_unknown(struct training *t, int64_t unknown)
     return note(t->run.model, "target.unknown", text);
 }
 
-/* How many tokens the longest text of the training had: the model knows nothing about positions beyond. */
+/* The tokens of the longest text: the model is not trained on positions beyond. */
 static int store_longest(struct training *t)
 {
     const char *before = t->from ? trf_model_metadata(t->from, "trained.longest") : NULL;
     char text[24];
     long long longest = before ? strtoll(before, NULL, 10) : 0;
-    if (t->from && !before) return DONE;        /* nobody knows how far it was trained */
+    if (t->from && !before) return DONE;        /* the earlier maximum is unknown */
     if (longest < t->data.amounts.longest) longest = t->data.amounts.longest;
     snprintf(text, sizeof text, "%lld", longest);
     return note(t->run.model, "trained.longest", text);
 }
 
-/* The vocabularies and what they make of the data. */
+/* Makes the vocabularies, and encodes the data. */
 static int encode(struct training *t)
 {
     struct settings *s = t->s;
@@ -46,7 +46,7 @@ static int encode(struct training *t)
     return DONE;
 }
 
-/* The recipe decides one after another: model, batches, and, as these say how many there are, schedule. */
+/* The recipe chooses the model, then the batches, and then, as it knows how many there are, the schedule. */
 static int decide(struct training *t)
 {
     struct settings *s = t->s;

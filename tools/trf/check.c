@@ -1,4 +1,4 @@
-// trf train: what is wrong with a command line, before any data are read. See check.h.
+// trf train: checks the command line before any data are read. See check.h.
 
 #include "check.h"
 #include "measure.h"
@@ -12,17 +12,16 @@
 #include <unistd.h>
 
 // -----------------------------------------------------------------------------------------------
-// >>names          of files that are written
+// >>written        names of files that training writes
 // -----------------------------------------------------------------------------------------------
 
-/* A pipe, a terminal, /dev/null: written as it is, never replaced. */
 int is_device(const char *path)
 {
     struct stat there;
     return !stat(path, &there) && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
 }
 
-/* What is read or written besides must outlive the training to `model` and `checkpoint` (or NULL). */
+/* No other file may have a name that saving `model` or `checkpoint` (or NULL) replaces or removes. */
 int check_own_names(const struct settings *s, const char *model, const char *checkpoint, const char *log)
 {
     const struct { const char *option, *path; } named[] = {
@@ -43,7 +42,7 @@ int check_own_names(const struct settings *s, const char *model, const char *che
     return DONE;
 }
 
-/* A file that is saved has longer names beside it: of what is not whole yet, and of an update (`numbered`, or ""). */
+/* Saving needs room for longer names beside it: of the unfinished file, and of an update (`numbered`, or ""). */
 static int check_saving(const char *path, const char *numbered)
 {
     static const char unfinished[] = ".tmp-12345678", update[] = "1234567890";
@@ -57,7 +56,7 @@ static int check_saving(const char *path, const char *numbered)
     return FAILED;
 }
 
-/* Of a model and its checkpoint, or NULL. One that is there already has the names that it needs. */
+
 int check_saved(const struct settings *s, const char *model, const char *checkpoint)
 {
     int averaged = !s->resume && !(is_given(s, AT(ema)) && s->ema <= 0);
@@ -65,8 +64,7 @@ int check_saved(const struct settings *s, const char *model, const char *checkpo
            (checkpoint && check_saving(checkpoint, averaged ? ".average-" : "")) ? FAILED : DONE;
 }
 
-/* A log is written on, not replaced: a folder in which nothing can be made will do where it is there already. One
-   that goes on is read too, for whether its last line is whole. */
+/* An existing log needs no new file in its folder. A log to be continued is read too: its last line may be cut off. */
 static int check_log(const char *path, int resumes)
 {
     struct stat there;
@@ -92,7 +90,7 @@ static void add_numbered(void *user, const char *path, const char *tail)
     if (*tail && !tail[strspn(tail, "0123456789")] && is_taken(path)) add_found((struct found *)user, path);
 }
 
-/* Files that an earlier training has left under these names are replaced only by --overwrite. */
+/* Only --overwrite replaces files of an earlier training. */
 int check_replaced(const struct settings *s, const char *model, const char *checkpoint, const char *log)
 {
     struct found f = {NULL, 0};
@@ -117,7 +115,7 @@ int check_replaced(const struct settings *s, const char *model, const char *chec
     return f.n ? FAILED : DONE;
 }
 
-/* A training that goes on from a --checkpoint that was named writes to its own model, or to a new file. */
+/* A training that resumes from --checkpoint FILE may write to its own model, or to a new file. */
 static int check_other_model(const struct settings *s, const char *checkpoint)
 {
     trf_load_options load = load_options(s);
@@ -143,7 +141,7 @@ static int check_other_model(const struct settings *s, const char *checkpoint)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>files          that are read
+// >>read           files that training reads
 // -----------------------------------------------------------------------------------------------
 
 enum { N_DATA = 8 };
@@ -155,7 +153,6 @@ static void data_files(const struct settings *s, const char *files[N_DATA])
     memcpy(files, all, sizeof all);
 }
 
-/* Everything that will be read can be. */
 int check_read(const struct settings *s)
 {
     const char *files[N_DATA];
@@ -166,7 +163,7 @@ int check_read(const struct settings *s)
            check_readable(s->target_sentencepiece) ? FAILED : DONE;
 }
 
-/* Models and subwords that training begins with are such: of models their headers, before the data are read. */
+/* Fails now, not after reading the data, if a model or SentencePiece file is none. */
 static int check_beginnings(const struct settings *s, const char *checkpoint)
 {
     const char *path = s->resume ? checkpoint : s->init_from;
@@ -175,7 +172,7 @@ static int check_beginnings(const struct settings *s, const char *checkpoint)
     trf_error err;
     if (path && trf_file_open(&file, path, &load, &err)) { load_refused(path, &err); return FAILED; }
     trf_file_close(file);
-    if (s->init_from) return DONE;          /* its vocabularies may be there already: see check_inherited */
+    if (s->init_from) return DONE;          /* it may have the vocabularies: see check_inherited */
     return check_subwords(s->source_sentencepiece) ||
            (!same_file(s->source_sentencepiece, s->target_sentencepiece) && check_subwords(s->target_sentencepiece))
            ? FAILED : DONE;
@@ -223,7 +220,6 @@ static int standard_inputs(const struct settings *s)
     return n;
 }
 
-/* What is read once is gone: a pipe. */
 int check_rereading(const struct settings *s)
 {
     const char *files[N_DATA];
@@ -237,7 +233,7 @@ int check_rereading(const struct settings *s)
     return DONE;
 }
 
-/* Whether the files are those that the objective wants, and what is compared can be. */
+/* Fails unless the files and the metric fit the objective. */
 static int check_data(const struct settings *s)
 {
     int pairs = s->source || s->target || s->tsv || s->valid_source || s->valid_target || s->valid_tsv;
@@ -260,7 +256,7 @@ static int check_data(const struct settings *s)
     return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
 }
 
-/* A file beside itself is a slip of the command line. */
+/* The same file twice is probably a mistake. */
 static void warn_of_same_files(const struct settings *s)
 {
     const struct { const char *path[2], *option[2]; } twice[] = {
@@ -277,11 +273,11 @@ static void warn_of_same_files(const struct settings *s)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>values         that the library would refuse, and those that only trf knows
+// >>values         of options
 // -----------------------------------------------------------------------------------------------
 
-/* What the library would refuse of the options is told before the data are read, which may take minutes. Widths and
-   layers count as far as they are given and do not follow from the data. */
+/* Refuses what the library will refuse before the data are read, which may take minutes. Widths and layers count if they
+   are given; the recipe chooses the others. */
 static int check_values(const struct settings *s)
 {
     trf_config config = trf_config_tiny();
@@ -307,7 +303,7 @@ static int check_values(const struct settings *s)
     return trf_search_check(&search, &err) ? refused("validation", &err) : DONE;
 }
 
-/* What check_values cannot ask for, as the width follows from the data and the memory is that of the batches. */
+/* What check_values does not see: heads if the recipe chooses the width, and the size of batches. */
 static int check_sizes(const struct settings *s)
 {
     enum { MOST_TOKENS = 1 << 24, WIDEST = 65536 };
@@ -322,7 +318,7 @@ static int check_sizes(const struct settings *s)
     return DONE;
 }
 
-/* Of words and characters, which is not known yet: the least that a vocabulary may have. */
+/* The smallest size of a vocabulary; for subwords it is larger. */
 static int check_vocabulary_sizes(const struct settings *s)
 {
     int side;

@@ -1,13 +1,13 @@
-// trf train: what is read, and what is held out of it. See data.h.
+// trf train: reading the data, and holding out a part of them. See data.h.
 //
-// The text is read once into memory (so pipes will do); pairs to validate on are held out of it, unless they are given.
+// Text is read once, into memory, so it may come from a pipe. Unless pairs for validation are given, some are held out.
 
 #include "data.h"
 #include "labelled.h"
 #include "objective.h"
 
 // -----------------------------------------------------------------------------------------------
-// >>skips          what cannot be trained on: left out and counted, the first five told; --strict: the end
+// >>skips          lines that cannot be trained on: counted, the first five reported; --strict: an error
 // -----------------------------------------------------------------------------------------------
 
 const char *training_file(const struct settings *s, int side)
@@ -54,7 +54,7 @@ void say_skips(const struct settings *s, const struct examples *data, int64_t tr
 // >>reading        pairs, or lines of text alone
 // -----------------------------------------------------------------------------------------------
 
-/* Lines without a tab in front of all that have one: no line may have any. */
+/* The lines without a tab before the first line with one. Possibly no line has a tab. */
 struct tabless { const char *fault; int64_t number[5], n; };
 
 static int skip_tabless(const struct settings *s, struct examples *data, struct tabless *lines, const char *file)
@@ -112,7 +112,7 @@ static int read_pairs(const struct settings *s, struct examples *data, struct pa
     return status ? status : got ? FAILED : DONE;
 }
 
-/* Lines of text alone; the other side's are empty. Where the file is one document they keep their ends. */
+/* Lines of text; those of the other side are empty. In a file that is one document they keep their line ends. */
 static int read_documents(const struct settings *s, struct examples *data, struct pairs *to, const char *path)
 {
     struct reader r;
@@ -136,10 +136,10 @@ static int read_documents(const struct settings *s, struct examples *data, struc
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>holding out    what is validated on
+// >>held-out       pairs for validation
 // -----------------------------------------------------------------------------------------------
 
-/* Marks the pairs to hold out, about `size`; *count: how many. A checkpoint of before has held them out with a comb. */
+/* Marks about `size` pairs to hold out and counts them. */
 static int choose_held_out(const struct text *source, int64_t size, trf_hold_out_rule rule, char *held,
                            int64_t *count)
 {
@@ -151,7 +151,7 @@ static int choose_held_out(const struct text *source, int64_t size, trf_hold_out
     return status;
 }
 
-/* About a twentieth of the pairs or lines, a thousand or so at most, goes from the training text to that of
+/* Moves about a twentieth of the pairs or lines, a thousand or so at most, from the training text to that of
    validation. */
 static int hold_out(struct settings *s, struct examples *data, trf_hold_out_rule rule)
 {
@@ -168,7 +168,7 @@ static int hold_out(struct settings *s, struct examples *data, trf_hold_out_rule
     }
     held = zeroed((size_t)n, 1);
     if (learns_from_text(s) && s->documents == DOCUMENTS_FILE) {
-        memset(held + (n - size), 1, (size_t)size);     /* the end of it */
+        memset(held + (n - size), 1, (size_t)size);     /* its end */
         count = size;
     } else if (choose_held_out(&data->learn.text[learns_from_text(s) && leading_side(s)], size, rule, held,
                                &count)) {
@@ -214,7 +214,7 @@ static uint64_t hash_pair(const struct text text[2], size_t i)
     return hash_line(line_of(&text[0], i)) * 1099511628211u ^ hash_line(line_of(&text[1], i));
 }
 
-/* Validation is for data that training has not seen. */
+/* Validation needs data that training has not seen. */
 void warn_of_overlap(const struct settings *s, const struct examples *data)
 {
     size_t n = data->learn.text[0].count, held = data->held.text[0].count, i, both = 0;

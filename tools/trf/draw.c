@@ -1,10 +1,10 @@
-// trf plot: where pictures go: to --output, or to the terminal.
+// trf plot: writes pictures to --output or to the terminal. See plot.h.
 
 #include "plot.h"
 
 #include <errno.h>
 
-/* To --output, or to standard output: what stands there is replaced once the picture is complete. */
+/* Copies a complete picture to --output or to standard output. */
 int deliver(const struct settings *s, FILE *drawn)
 {
     FILE *out = open_output(s);

@@ -1,4 +1,4 @@
-// trf train: lines become token ids, and these a corpus. What cannot be trained on is left out. See encode.h.
+// trf train: encodes lines as token ids, and fills the corpus. Leaves out what cannot be trained on. See encode.h.
 
 #include "encode.h"
 #include "labelled.h"
@@ -9,10 +9,10 @@
 #include <math.h>
 
 // -----------------------------------------------------------------------------------------------
-// >>pairs          lines of two sides, or a line and its label
+// >>pairs          a line of each side, or a line and its label
 // -----------------------------------------------------------------------------------------------
 
-/* What every line is encoded by. */
+/* What encoding a line needs. */
 struct encoder {
     const struct settings *s;
     struct examples *data;
@@ -20,7 +20,7 @@ struct encoder {
     const struct labels *labels;
 };
 
-/* Appends text i with its label or labels, or says why not. */
+/* Appends text i with its label or labels, or skips it. */
 static int add_example(const struct encoder *e, struct pairs *to, size_t i, const char *file, int *taken)
 {
     const char *const line[2] = {line_of(&to->text[0], i), line_of(&to->text[1], i)};
@@ -33,7 +33,7 @@ static int add_example(const struct encoder *e, struct pairs *to, size_t i, cons
     return skip(e->s, e->data, fault ? kind : SKIP_EMPTY, file, to->text[0].numbers[i], fault ? fault : "empty");
 }
 
-/* Appends pair i of the text, or says why not. *taken: whether it was appended. */
+/* Appends pair i of the text, or skips it. *taken: whether it was appended. */
 static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const char *const files[2], int *taken)
 {
     const struct settings *s = e->s;
@@ -60,8 +60,8 @@ static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const c
                         : skip(s, data, SKIP_EMPTY, files[0], line, "empty on both sides");
 }
 
-/* --subword-samples: more copies of the pairs in use, each side cut at random; one that has become too long is left
-   out. The amounts are those of the data, not of the copies. */
+/* --subword-samples: more copies of the pairs in use, each side segmented at random. Leaves out a copy that is too
+   long. The amounts stay those of the data, without the copies. */
 static int add_samples(const struct encoder *e, const struct vocabularies *v, const char *in_use)
 {
     const struct settings *s = e->s;
@@ -116,9 +116,9 @@ static int check_amounts(const struct settings *s, const struct examples *data)
 // -----------------------------------------------------------------------------------------------
 // >>documents      text alone, in chunks
 //
-// A line is a document, or all of them are one (--documents file). A chunk has at most --chunk tokens; the rest of a
-// document goes on in the next one. What a language model reads has an end mark behind every document, and none where
-// a chunk is cut. With --pack documents follow one another in a chunk.
+// Each line is a document, or the whole file is one (--documents file). A chunk has at most --chunk tokens; a longer
+// document continues in the next chunk. A language model reads an end mark after each document, and none at the end of
+// a chunk within a document. With --pack a chunk may hold several documents.
 // -----------------------------------------------------------------------------------------------
 
 struct stream { int32_t *ids; size_t n, capacity; };
@@ -142,7 +142,7 @@ static void end_document(const struct settings *s, struct stream *stream)
     stream->ids[stream->n++] = s->config.eos;
 }
 
-/* A text that is one document has line ends, for which words and most SentencePiece models have no token. */
+/* A file that is one document has line ends. Vocabularies of words and most SentencePiece models have no token for one. */
 void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
 {
     int32_t ids[16], n;
@@ -204,7 +204,7 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
     const char *const training[2] = {training_file(s, 0), training_file(s, 1)};
     const char *validation[2] = {s->valid_text ? s->valid_text : s->valid_tsv ? s->valid_tsv : s->valid_source,
                                  s->valid_tsv ? s->valid_tsv : s->valid_target};
-    char *in_use;       /* lines of the text that are trained on */
+    char *in_use;       /* 1: the line is trained on */
     int taken, status = DONE;
     size_t i;
     if (!validation[0]) validation[0] = training[0], validation[1] = training[1];
@@ -228,8 +228,7 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
     return check_amounts(s, data);
 }
 
-/* The corpus, and how many updates as many pairs take as the data have, about: batches of later passes are cut
-   elsewhere. */
+/* Counts the batches of the first pass. Later passes may have a few more or less, as their batches differ. */
 int fill_corpus(const struct settings *s, struct examples *data, trf_corpus **corpus, struct plan *plan)
 {
     struct side *ids = data->learn.ids;
@@ -264,7 +263,7 @@ static int64_t count_unknown(const struct side *ids)
     return unknown;
 }
 
-/* A vocabulary of another text may know little of this one; and that of the training little of the validation. */
+/* A vocabulary of another text may know few words of this text, and the one of training few of those of validation. */
 void warn_of_unknown(const struct settings *s, const struct examples *data, const trf_vocab *const vocab[2])
 {
     int side;
@@ -284,7 +283,7 @@ void warn_of_unknown(const struct settings *s, const struct examples *data, cons
     }
 }
 
-/* How many unknown tokens the model learns to write. */
+/* Unknown tokens among the targets: the model learns to write them. */
 int64_t count_unknown_targets(const struct settings *s, const struct examples *data)
 {
     return count_unknown(&data->learn.ids[reads_side(s, 1) && s->objective != OBJECTIVE_SPAN]);

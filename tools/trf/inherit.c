@@ -1,9 +1,9 @@
-// trf train --init-from: the vocabularies and the architecture of another model; its weights, once there is one.
+// trf train --init-from: takes vocabularies, architecture and weights of another model. See training.h.
 
 #include "training.h"
 #include "objective.h"
 
-/* A vocabulary of our own that is like one of the model's; joint: it is that of both sides. */
+/* Copies a vocabulary of the model. joint: for both sides. */
 static int inherit_vocabulary(struct training *t, int side, int joint)
 {
     const trf_vocab *old = side ? trf_model_target_vocab(t->from) : trf_model_source_vocab(t->from);
@@ -21,8 +21,8 @@ static int inherit_vocabulary(struct training *t, int side, int joint)
     return t->s->extend_vocabulary ? extend_vocabulary(t->s, t->data.learn.text, side, side || joint, v->of[side]) : DONE;
 }
 
-/* The architecture is that of the model. What it has no options for, as it lacks an encoder or a decoder or its
-   documents end by themselves, is like the other half, or as it would be without it. */
+/* Takes the architecture of the model. A stack that it lacks gets as many layers as the other one; the end mark of
+   targets is that of the options if the model is a language model. */
 static int take_architecture(struct training *t)
 {
     struct settings *s = t->s;
@@ -63,7 +63,7 @@ int begin_from(struct training *t)
     return DONE;
 }
 
-/* Whether the rows of a parameter are about the same things in both models, in the same order: labels, tokens. */
+/* Whether the rows of a parameter belong to the same labels or tokens in both models, in the same order. */
 static int rows_agree(const struct training *t, const char *name)
 {
     const trf_vocab *old[2] = {trf_model_source_vocab(t->from), trf_model_target_vocab(t->from)};
@@ -73,7 +73,7 @@ static int rows_agree(const struct training *t, const char *name)
     return t->s->objective != OBJECTIVE_SPAN || !old[1] || same_tokens(old[0], old[1]);
 }
 
-/* Rows of labels that the other model has too are that model's. */
+/* Copies the rows of labels that both models have. */
 static int copy_rows_of_labels(const struct training *t, const struct labels *old, trf_tensor w, trf_real *to)
 {
     trf_tensor theirs = trf_model_parameter(t->from, trf_model_parameter_index(t->from, w.name));
@@ -89,7 +89,7 @@ static int copy_rows_of_labels(const struct training *t, const struct labels *ol
     return DONE;
 }
 
-/* Parameters whose rows do not agree are new, but for labels that both have. *copied: those of the other model. */
+/* Parameters with other rows stay new, except for labels that both models have. *copied: parameters copied. */
 static int copy_weights(struct training *t, int32_t *copied)
 {
     int32_t i, n = trf_model_parameter_count(t->run.model);

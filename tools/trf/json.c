@@ -1,5 +1,4 @@
-// trf: reading JSON: one object on a line, of texts, numbers, and objects of these in it. What is
-// printed as JSON: text.c.
+// trf: reads an object of JSON: texts, numbers, and objects within it. See trf.h. text.c prints JSON.
 
 #include "trf.h"
 
@@ -64,8 +63,7 @@ static char *put_utf8(char *to, uint32_t c)
     return to;
 }
 
-/* What follows \u: one code point, of two halves where the first is such. A NUL is U+2400, the
-   picture of one. */
+/* The code point after \u, possibly a pair of surrogates. A NUL becomes U+2400, its picture. */
 static const char *read_code(const char *at, char **to)
 {
     long c = hexadecimal(at), low;
@@ -80,7 +78,7 @@ static const char *read_code(const char *at, char **to)
     return at;
 }
 
-/* A text in quotation marks, malloc'd in *text; NULL: it is none. */
+/* Reads a text in quotation marks; *text is malloc'd. NULL: there is none. */
 static const char *read_text(const char *at, char **text)
 {
     static const char *const escapes = "\"\\/bfnrt", *const meant = "\"\\/\b\f\n\r\t";
@@ -111,7 +109,7 @@ static const char *read_text(const char *at, char **text)
 
 static const char *read_object(const char *at, struct fields *f, struct fields *inner);
 
-/* A value; the fields of an object go to `inner`, which has to be there. */
+/* Reads a value. The fields of an object go to `inner`; without it an object is an error. */
 static const char *read_value(const char *at, char *name, struct fields *f, struct fields *inner)
 {
     char *value = NULL;
@@ -135,7 +133,7 @@ static const char *read_value(const char *at, char *name, struct fields *f, stru
     return at;
 }
 
-/* Behind the object, or NULL where it is none. */
+/* Returns the end of the object, or NULL if there is none. */
 static const char *read_object(const char *at, struct fields *f, struct fields *inner)
 {
     char *name;

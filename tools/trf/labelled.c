@@ -1,11 +1,11 @@
-// trf train: the labels of the data, and what a line becomes by them. See labelled.h.
+// trf train: the labels of the data, and lines with their labels as training pairs. See labelled.h.
 
 #include "labelled.h"
 
 enum { MOST_LABELS = 65536, MOST_LABEL_BYTES = 1000 };
 
 // -----------------------------------------------------------------------------------------------
-// >>labels         which ones there are
+// >>labels         which labels the data have
 // -----------------------------------------------------------------------------------------------
 
 static void append_word(void *user, const char *word, size_t bytes)
@@ -23,8 +23,8 @@ static void for_labels(const struct settings *s, const char *line,
     else if (bytes) each(user, label, bytes);
 }
 
-/* Those of one line. Now and then one of each is left, so that memory does not grow with the lines. 0: they are too
-   many. */
+/* Appends the labels of one line. Removes repeated ones from time to time, so that memory does not grow with the
+   number of lines. Returns 0 if there are too many labels. */
 static int append_labels(const struct settings *s, const char *line, struct labels *labels)
 {
     for_labels(s, line, append_word, labels);
@@ -33,7 +33,7 @@ static int append_labels(const struct settings *s, const char *line, struct labe
     return labels->n <= MOST_LABELS;
 }
 
-/* Those of the text, but for lines that are marked; sorted, one of each. */
+/* The labels of the text without its marked lines: sorted, each once. */
 static void collect_labels(const struct settings *s, const struct text *text, const char *marked,
                            struct labels *labels)
 {
@@ -45,7 +45,7 @@ static void collect_labels(const struct settings *s, const struct text *text, co
 
 struct missing { struct labels *labels; int found; };
 
-/* Puts a label that is not among the sorted ones in its place there. */
+/* Inserts a label into the sorted labels unless they have it. */
 static void add_missing(void *user, const char *word, size_t bytes)
 {
     struct missing *m = (struct missing *)user;
@@ -75,7 +75,7 @@ int64_t keep_labels(const struct settings *s, const struct text text[2], char *h
         if (m.found) back[n++] = hash_line(line_of(&text[0], i));
     }
     qsort(back, n, sizeof *back, by_hash);
-    for (i = 0; i < text[0].count && n; i++) {      /* with the others of their source */
+    for (i = 0; i < text[0].count && n; i++) {      /* and all other lines with the same source */
         if (!held[i]) continue;
         hash = hash_line(line_of(&text[0], i));
         if (!bsearch(&hash, back, n, sizeof *back, by_hash)) continue;
@@ -99,7 +99,7 @@ int learn_labels(const struct settings *s, const struct text *text, struct label
     return FAILED;
 }
 
-/* They travel as a text of the model, a line each. */
+/* In the metadata of the model, one label a line. */
 int store_labels(trf_model *model, const struct labels *labels)
 {
     size_t capacity = 0, used = 0;
@@ -136,7 +136,7 @@ static void label_word(void *user, const char *word, size_t bytes)
     if (label < 0) l->unknown++;
 }
 
-/* One label a word, -1 at all other tokens. Returns why not, or NULL. */
+/* A label at the first token of each word, -1 at all other tokens. Returns the reason why not, or NULL. */
 static const char *add_tagged(const struct settings *s, const struct labels *labels, const trf_vocab *vocab,
                               const char *const line[2], struct side ids[2], enum skip *kind, char why[300])
 {
@@ -178,7 +178,7 @@ static const char *add_classified(const struct settings *s, const struct labels 
 {
     size_t bytes;
     const char *label = trim_label(line[1], &bytes);
-    int32_t n, number = label_number(labels, line[1], strlen(line[1]));     /* old checkpoints keep outer blanks */
+    int32_t n, number = label_number(labels, line[1], strlen(line[1]));     /* labels of old checkpoints have outer blanks */
     *kind = SKIP_LABEL;
     if (number < 0) number = label_number(labels, label, bytes);
     if (number < 0) {

@@ -1,11 +1,11 @@
-// trf: labels of texts and of words: their names, and the words of a line that they belong to. See trf.h.
+// trf: names of labels, and lines of words as tokens. See trf.h.
 
 #include "trf.h"
 
 #include <math.h>
 
 // -----------------------------------------------------------------------------------------------
-// >>labels         their texts, sorted; label i of the model is text i
+// >>labels         names, sorted; label i of the model is name[i]
 // -----------------------------------------------------------------------------------------------
 
 static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -32,7 +32,6 @@ int32_t label_number(const struct labels *labels, const char *text, size_t bytes
     return found ? (int32_t)(found - labels->name) : -1;
 }
 
-/* Sorts, and leaves one of each. */
 void settle_labels(struct labels *labels)
 {
     int32_t i, n = 0;
@@ -51,7 +50,6 @@ int32_t best_of(const trf_real *numbers, int32_t n)
     return best;
 }
 
-/* The label of a text: blanks around it, and the CR of a line that ends in CR CR LF, are no part of it. */
 const char *trim_label(const char *line, size_t *bytes)
 {
     line += strspn(line, BLANKS);
@@ -84,7 +82,6 @@ int load_labels(const trf_model *model, const char *path, struct labels *labels)
 // >>words          a line of words, token by token, and where each word begins
 // -----------------------------------------------------------------------------------------------
 
-/* The words of a line: calls each(user, word, bytes) and returns their number. */
 int32_t for_words(const char *line, void (*each)(void *user, const char *word, size_t bytes), void *user)
 {
     int32_t n = 0;
@@ -96,7 +93,6 @@ int32_t for_words(const char *line, void (*each)(void *user, const char *word, s
     return n;
 }
 
-/* Appends the ids of a text to n ids, for which room is made: a character may become many tokens. */
 int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n, size_t *capacity,
                         int32_t *added, trf_error *err)
 {
@@ -120,8 +116,8 @@ struct encoding {
     int failed;
 };
 
-/* Words are encoded one by one, so that a word's first token is known; between characters stands a blank. A word of
-   invisible characters may have no subword: it is one unknown token, as it is where tokens are words. */
+/* Encodes one word, so that its first token is known. Where tokens are characters, a blank separates words. A word of
+   invisible characters may have no subword; it becomes one unknown token, as in a vocabulary of words. */
 static void encode_word(void *user, const char *word, size_t bytes)
 {
     struct encoding *e = (struct encoding *)user;
@@ -138,7 +134,7 @@ static void encode_word(void *user, const char *word, size_t bytes)
         e->failed = 1;
         return;
     }
-    if (n == 0) to->ids[to->n + n++] = UNK;         /* encode_after has made room for more than one */
+    if (n == 0) to->ids[to->n + n++] = UNK;         /* encode_after made room for it */
     to->n += n;
 }
 

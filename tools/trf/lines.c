@@ -33,7 +33,7 @@ void close_reader(struct reader *r)
     memset(r, 0, sizeof *r);
 }
 
-/* Whether every second byte is a NUL, from the byte at `from` on: letters of two bytes. */
+/* Whether every second byte from `from` on is a NUL, as in text of 16 bits. */
 static int is_wide(const char *bytes, size_t n, size_t from)
 {
     size_t i;
@@ -41,8 +41,8 @@ static int is_wide(const char *bytes, size_t n, size_t from)
     return n >= 4 && bytes[!from];
 }
 
-/* The form of a file that is not lines of UTF-8, by its first line, and the command that converts it; or NULL.
-   `whole`: the line is all of the file. */
+/* The format of a file that is no UTF-8 text, by its first line, and the command that converts it; or NULL. whole: the
+   line is the whole file. */
 static const char *other_form(const char *line, size_t n, int whole)
 {
     static const struct { size_t n; const char *bytes, *is; } of[] = {
@@ -73,7 +73,7 @@ int next_line(struct reader *r)
     ssize_t length;
     int ends;
     int64_t at;
-    r->fault = NULL;            /* behind the last line too */
+    r->fault = NULL;            /* also after the last line */
     errno = 0;
     length = getline(&r->line, &r->capacity, r->file);
     if (length < 0) {
@@ -164,7 +164,7 @@ void cut_pair(struct pair_reader *p)
         if (column == p->column[1]) p->target = at;
     }
     if (r->fault == r->not_utf8 && p->source && p->target && is_utf8(p->source) && is_utf8(p->target))
-        r->fault = NULL;            /* it stands in a column that nobody asks for */
+        r->fault = NULL;            /* it is in an unused column */
     p->lacks_tab = !r->fault && column == 2;
     if (r->fault) p->fault = r->fault;
     else if (p->exactly_two && column == 2) p->fault = "no tab between source and target";
@@ -183,7 +183,7 @@ static int next_tsv_pair(struct pair_reader *p)
     return got;
 }
 
-/* Two files that do not end together are an error that names both lengths. */
+/* Files of different lengths are an error; the message has both lengths. */
 int next_pair(struct pair_reader *p)
 {
     struct reader *a = &p->side[0], *b = &p->side[1];

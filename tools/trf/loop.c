@@ -1,6 +1,6 @@
 // trf train: updates, validations, checkpoints, and ending well.
 //
-// The model file holds the best validated model from the first validation on.
+// From the first validation on the model file holds the best model. See loop.h.
 
 #include "loop.h"
 #include "measure.h"
@@ -10,12 +10,12 @@
 #include <unistd.h>
 
 // -----------------------------------------------------------------------------------------------
-// >>validation     and what follows from it
+// >>validation     scores, and what follows from them
 // -----------------------------------------------------------------------------------------------
 
-/* From the inside: validate finds figures; validate_interruptibly can be left by a signal; validate_and_keep decides
-   what follows, best, kept and patience; validate_now does so with the average of --ema in the place of the weights;
-   validate_or_save saves a checkpoint if a model could not be written. */
+/* From the inside: validate computes scores; validate_interruptibly lets a signal abort it; validate_and_keep updates
+   the best score, the kept models and the patience; validate_now does so with the average of --ema as weights;
+   validate_or_save saves a checkpoint if a model could not be saved. */
 static int validate_interruptibly(struct run *r, struct validation *v)
 {
     int status = DONE;
@@ -25,7 +25,7 @@ static int validate_interruptibly(struct run *r, struct validation *v)
     return status;
 }
 
-/* Validates what stands in the model now, and keeps it. A signal leaves it undone: going on begins with it. */
+/* Validates the current weights, and keeps them. After a signal a resumed training begins with this validation. */
 static int validate_and_keep(struct run *r, int64_t update)
 {
     struct state *state = &r->state;
@@ -51,7 +51,7 @@ static int validate_and_keep(struct run *r, int64_t update)
     if (keep_model(r, update, v.score, v.loss) || (best && save_model(r, r->s->model))) return FAILED;
     state->stopping = stopping;
     if (best) r->score = v.score;
-    remove_unneeded(r, 1);      /* the best of before too, now that there is another */
+    remove_unneeded(r, 1);      /* including the previous best */
     return DONE;
 }
 
@@ -62,7 +62,7 @@ static int validate_now(struct run *r, int64_t update)
     return restore_ema(r) ? FAILED : status;
 }
 
-/* A model that cannot be written ends training, but what was learned until then is kept if it can be. */
+/* Training ends if a model cannot be saved; a checkpoint still keeps what was learned, if it can be saved. */
 static int validate_or_save(struct run *r, const struct progress *p, int64_t update)
 {
     int status = validate_now(r, update);
@@ -77,10 +77,10 @@ static int32_t validations_left(const struct run *r)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>updates        until one of the ends
+// >>updates        until training ends
 // -----------------------------------------------------------------------------------------------
 
-/* One update from `accumulate` batches, fewer when the last epoch ends. TRF_E_END: no data are left. */
+/* One update from `accumulate` batches, or fewer at the end of the last epoch. TRF_E_END: no data are left. */
 static trf_status one_update(struct run *r, struct progress *p, trf_step_report *report, trf_error *err)
 {
     trf_batch batch;
@@ -100,7 +100,7 @@ static trf_status one_update(struct run *r, struct progress *p, trf_step_report 
     return trf_optimizer_step(r->trainer, report, err);
 }
 
-/* Every update so far was left out: there is nothing to validate or to keep. */
+/* All updates so far were skipped: there is nothing to validate or to keep. */
 static int learnt_nothing(const struct run *r, const struct progress *p)
 {
     return p->updates && !r->state.learnt;
@@ -114,7 +114,7 @@ static void say_left_out(const struct progress *p, const trf_step_report *report
         p->left_out == TOLD ? "; more of them are counted, but not shown" : "");
 }
 
-/* Updates that are left out change nothing, so that the next one is no better: after a hundred in a row training ends,
+/* A skipped update changes nothing, so the next one is likely to be skipped too. After a hundred in a row training ends,
    without a checkpoint of weights that do not recover. */
 static int is_lost(const struct progress *p, const trf_step_report *report)
 {
@@ -125,7 +125,7 @@ static int is_lost(const struct progress *p, const trf_step_report *report)
     return 1;
 }
 
-/* Why training is over before the next update, or NULL. */
+/* The reason why training ends before the next update, or NULL. */
 static const char *is_over(const struct run *r, const struct progress *p, int64_t step)
 {
     const struct settings *s = r->s;
@@ -135,15 +135,15 @@ static const char *is_over(const struct run *r, const struct progress *p, int64_
     return NULL;
 }
 
-/* What is worth a model file is worth a checkpoint: going on from an older one would begin with a worse best, and
-   write it over the better one. */
+/* A new best model needs a checkpoint too: resuming from an older one would begin with a worse best score, and replace
+   the better model. */
 static int is_new_best(const struct run *r, int64_t step)
 {
     return validates(&r->validator) && r->state.stopping.validated == step && r->state.stopping.best_update == step;
 }
 
-/* Runs until an end or a signal. A checkpoint that cannot be written on the way is told and tried again later; what
-   counts is the last one. */
+/* Runs until training ends or a signal comes. A checkpoint that cannot be saved meanwhile is reported; only the last one
+   has to be saved. */
 static int train_on(struct run *r, struct progress *p, const char **why)
 {
     struct settings *s = r->s;
@@ -159,7 +159,7 @@ static int train_on(struct run *r, struct progress *p, const char **why)
         if (stopped() || (*why = is_over(r, p, step))) break;
         if (p->updates && ((s->checkpoint_every && step % s->checkpoint_every == 0) || is_new_best(r, step)))
             save_checkpoint(r, seconds_of_run(p));
-        epoch = trf_corpus_epoch(r->corpus);    /* before the update: behind the last batch it is the next one */
+        epoch = trf_corpus_epoch(r->corpus);    /* after the last batch it would be the next one */
         prepare_notice("finishing update", step + 1, r->checkpoint != NULL);
         status = one_update(r, p, &report, &err);
         if (status == TRF_E_END) { *why = "epochs"; break; }
@@ -176,7 +176,7 @@ static int train_on(struct run *r, struct progress *p, const char **why)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>ends           what is left behind
+// >>ends           the model file, the last checkpoint
 // -----------------------------------------------------------------------------------------------
 
 static int save_last(struct run *r)
@@ -186,7 +186,7 @@ static int save_last(struct run *r)
     return restore_ema(r) ? FAILED : status;
 }
 
-/* The best one is in the model file already. */
+/* The model file is the best model already, unless it was removed. */
 static int leave_best(struct run *r, const char *instead)
 {
     if (!access(r->s->model, F_OK) || copy_best(r)) return DONE;
@@ -194,7 +194,7 @@ static int leave_best(struct run *r, const char *instead)
     return save_last(r);
 }
 
-/* The mean of several takes the place of the best one, unless it is no better. *left: a signal came before that. */
+/* The mean of several models replaces the best one if it is better. *left: a signal aborted this. */
 static int write_mean(struct run *r, int *left)
 {
     struct validation v;
@@ -203,7 +203,7 @@ static int write_mean(struct run *r, int *left)
     prepare_notice("leaving the validation of the mean behind update", trf_trainer_step(r->trainer),
                    r->checkpoint != NULL);
     if (become_mean(r, &count) || validate_interruptibly(r, &v)) return FAILED;
-    if ((*left = v.cancelled)) return DONE;         /* going on comes here again */
+    if ((*left = v.cancelled)) return DONE;         /* a resumed training comes here again */
     end_line();
     if (validates(&r->validator)) {
         worse = !is_better(r, v.score, v.loss, r->state.stopping.best, r->state.stopping.best_loss);
@@ -216,17 +216,17 @@ static int write_mean(struct run *r, int *left)
     return save_model(r, r->s->model);
 }
 
-/* The model file: the best one is there already; a mean, or a model without validation, comes now. */
+/* Completes the model file: the best model is there already; a mean, or a model without validation, comes now. */
 static int write_result(struct run *r, int *left)
 {
     if (r->s->average > 1 && r->state.n_kept) return write_mean(r, left);
     return r->state.stopping.best_update ? leave_best(r, "the last weights are") : save_last(r);
 }
 
-/* After a signal: the checkpoint is there. */
+/* After a signal; the checkpoint is saved. */
 static int end_by_signal(struct run *r)
 {
-    if (!r->checkpoint && r->state.stopping.best_update) remove_unneeded(r, 0);     /* nothing will go on with them */
+    if (!r->checkpoint && r->state.stopping.best_update) remove_unneeded(r, 0);     /* nobody can resume from them */
     say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(r->trainer),
         r->checkpoint ? r->checkpoint : "no checkpoint was wanted, ",
         r->checkpoint ? " is complete: the same command with --resume goes on"
@@ -250,8 +250,8 @@ static int end_well(struct run *r, struct progress *p, const char *why)
         return FAILED;
     }
     if (write_result(r, &left)) return FAILED;
-    if (left) return end_by_signal(r);          /* one that comes later finds the training over */
-    remove_unneeded(r, r->checkpoint != NULL);      /* going on with more updates needs what it would have needed */
+    if (left) return end_by_signal(r);          /* a later signal comes after the end */
+    remove_unneeded(r, r->checkpoint != NULL);      /* a resumed training may need them */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
     if (!p->updates && r->s->resume)
         say("nothing was left to do: an end that the command or the checkpoint gives is reached; another --%s goes "
@@ -269,7 +269,7 @@ static int end_well(struct run *r, struct progress *p, const char *why)
     return kept;
 }
 
-/* The run that goes on may have ended with a mean: the model file becomes the best one of before again. */
+/* If the earlier run ended with a mean, the model file becomes its best single model again. */
 static void restore_best(struct run *r)
 {
     if (!r->state.had_mean || access(r->s->model, F_OK) || !copy_best(r)) return;
@@ -291,7 +291,7 @@ static void log_end(struct run *r, const struct progress *p, const char *why)
     flush_log(&r->log);
 }
 
-/* *why: one of the ends, where it ends well. */
+/* *why: the reason of the end, if training ends normally. */
 static int learn_watched(struct run *r, struct progress *p, const char **why)
 {
     int kept;
@@ -300,7 +300,7 @@ static int learn_watched(struct run *r, struct progress *p, const char **why)
               (int64_t)r->validator.pairs->ids[0].count);
     restore_best(r);
     if (!r->s->resume && r->checkpoint && !access(r->checkpoint, F_OK) && save_checkpoint(r, 0))
-        return FAILED;                  /* else --resume would go on from that of an earlier training */
+        return FAILED;                  /* else --resume would load that of an earlier training */
     if (train_on(r, p, why)) return FAILED;
     if (!stopped()) return end_well(r, p, *why);
     kept = save_checkpoint(r, seconds_of_run(p));

@@ -1,4 +1,4 @@
-// trf train: the figures by which a model is judged. See measure.h.
+// trf train: the metrics of a validation. See measure.h.
 
 #include "measure.h"
 #include "objective.h"
@@ -34,8 +34,8 @@ char *join_cut(int cut, char *text)
     return text;
 }
 
-/* BLEU counts n-grams of up to four words. It is a measure where nearly all references have four and their mean has
-   six; where none has four it is 0 whatever is answered. The words are those that BLEU will count. */
+/* BLEU counts n-grams of up to four words. It is useful if nearly all references have four words and their mean is six or
+   more. If no reference has four, it is always 0. The words are those that BLEU counts. */
 int bleu_tells(const struct text *text, int cut, int *nothing)
 {
     struct metrics_options options;
@@ -63,15 +63,15 @@ int bleu_tells(const struct text *text, int cut, int *nothing)
     return (int)i;
 }
 
-/* The unit of the metric is that of the target: characters, words, or, where words are few or are not parted by
-   blanks, characters of subwords. */
+/* The metric counts what the target consists of: characters, words, or, if there are few words or no blanks between
+   them, characters of subwords. */
 static enum metric translation_metric(const trf_vocab *vocab, const struct text *references)
 {
     trf_token_kind kind = trf_vocab_kind(vocab);
     int nothing;
     if (kind == TRF_CHARACTERS) return METRIC_CER;
     if (trf_vocab_size(vocab) > 500 && bleu_tells(references, kind == TRF_WORDS, &nothing))
-        return METRIC_BLEU;     /* of a language */
+        return METRIC_BLEU;     /* sentences of a language */
     return kind == TRF_WORDS ? METRIC_WER : METRIC_CHRF;
 }
 

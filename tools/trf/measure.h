@@ -1,4 +1,4 @@
-// trf train: the figures by which a model is judged (measure.c).
+// trf train: the metrics of a validation (measure.c).
 
 #ifndef TRF_MEASURE_H
 #define TRF_MEASURE_H
@@ -7,14 +7,14 @@
 
 enum metric metric_of(const struct settings *s);
 const char *metric_name(enum metric metric);
-int is_translating(enum metric metric);         /* needs answers */
-trf_metric library_metric(enum metric metric);  /* the library's, which says what is better */
-/* Whether BLEU is a measure for these references. cut: their tokens are words, which subword-nmt may have cut.
-   *nothing: it would be 0 whatever is answered. */
+int is_translating(enum metric metric);         /* whether it needs translations */
+trf_metric library_metric(enum metric metric);  /* by which the library compares scores */
+/* Whether BLEU is useful for these references. cut: join_cut joins their words first. *nothing: BLEU would always be
+   0. */
 int bleu_tells(const struct text *references, int cut, int *nothing);
-/* "ein gro@@ ßer Hund" -> "ein großer Hund", in place: pieces that subword-nmt has cut. */
+/* Joins pieces of subword-nmt in place: "ein gro@@ ßer Hund" -> "ein großer Hund". cut 0: changes nothing. */
 char *join_cut(int cut, char *text);
-/* --metric auto becomes one. vocab, references: of the target. */
+/* Replaces --metric auto. vocab, references: those of the target. */
 void settle_metric(struct settings *s, const trf_vocab *vocab, const struct text *references);
 
 #endif

@@ -1,4 +1,4 @@
-// trf: devices and models, and what the library says of them in the words of options. See trf.h.
+// trf: devices, models, and messages of the library in terms of options. See trf.h.
 
 #include "trf.h"
 #if defined(LOADS_OPENBLAS)
@@ -6,10 +6,10 @@
 #endif
 
 // -----------------------------------------------------------------------------------------------
-// >>refusals       a field of the library is an option here
+// >>messages       fields of the library become options
 // -----------------------------------------------------------------------------------------------
 
-/* The option that sets a field of the library, or NULL. Most have its name, with dashes. */
+/* The option that sets a field of the library, or NULL. Most have the name of the field, with dashes. */
 static const char *option_of(const char *doing, const char *field)
 {
     static const struct { const char *doing, *field, *option; } others[] = {
@@ -32,8 +32,8 @@ static const char *option_of(const char *doing, const char *field)
     return NULL;
 }
 
-/* A message of the library that begins with a field, in options: "n_heads must divide d_model" becomes
-   "--n-heads must divide --d-model". Returns whether it is one. */
+/* Rewrites a message that begins with a field: "n_heads must divide d_model" becomes "--n-heads must divide --d-model".
+   Returns whether it begins with one. */
 static int in_options(const char *doing, const trf_error *err, char *text, size_t size)
 {
     const char *at = err->message + strlen(err->what), *field = option_of(doing, err->what);
@@ -61,7 +61,7 @@ int refused(const char *doing, const trf_error *err)
     return err->status == TRF_E_INVALID_ARG ? USAGE : FAILED;
 }
 
-/* Where OpenBLAS cannot be loaded, the library warns and takes the built-in product: --products cblas wants neither. */
+/* If OpenBLAS cannot be loaded, the library would warn and use its built-in products: not for --products cblas. */
 static int check_products(const struct settings *s)
 {
 #if defined(LOADS_OPENBLAS)
@@ -141,7 +141,7 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source, 
     return FAILED;
 }
 
-/* Tokens of the longest text that a model was trained on; INT32_MAX where its file does not know. */
+/* INT32_MAX: the file does not say. */
 int32_t longest_trained(const trf_model *model)
 {
     const char *text = trf_model_metadata(model, "trained.longest");
@@ -168,7 +168,7 @@ int32_t source_limit(const trf_config *config)
     return config->max_length - (config->source_eos || config->kind == TRF_DECODER_ONLY ? 1 : 0);
 }
 
-/* The same model under another name. */
+/* Saves the model under another name. */
 int copy_model(struct settings *s, const char *from, const char *to)
 {
     trf_load_options load = load_options(s);
@@ -185,7 +185,7 @@ int stored_training(struct settings *s, const trf_file *file)
     trf_train_options stored;
     trf_error err;
     if (trf_file_training(file, &stored, &err)) { say_error(NULL, &err); return FAILED; }
-    stored.hooks = s->training.hooks;       /* those of this program */
+    stored.hooks = s->training.hooks;       /* the options of this program */
     stored.threads = s->training.threads;
     s->training = stored;
     return DONE;

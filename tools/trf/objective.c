@@ -1,4 +1,4 @@
-// trf train: what --objective means: which files, which kind of model, which options, what is hidden. See objective.h.
+// trf train: what follows from --objective: kind of model, options, hidden tokens. See objective.h.
 
 #include "objective.h"
 
@@ -12,13 +12,11 @@ int learns_labels(const struct settings *s)
     return s->objective == OBJECTIVE_CLASSIFY || s->objective == OBJECTIVE_TAG;
 }
 
-/* Whether a side of the data has a vocabulary of its own. */
 int reads_side(const struct settings *s, int side)
 {
     return s->objective == OBJECTIVE_TRANSLATE || side == (s->objective == OBJECTIVE_CAUSAL);
 }
 
-/* The side that the recipe looks at: what is learned, or, where that is labels, what they belong to. */
 int leading_side(const struct settings *s)
 {
     return s->objective == OBJECTIVE_TRANSLATE || s->objective == OBJECTIVE_CAUSAL;
@@ -32,7 +30,7 @@ void set_kind(struct settings *s)
     c->head = s->objective == OBJECTIVE_MASK ? TRF_HEAD_MASKED
             : s->objective == OBJECTIVE_TAG ? TRF_HEAD_TOKENS
             : s->objective != OBJECTIVE_CLASSIFY ? TRF_HEAD_NONE : s->pooling ? TRF_HEAD_FIRST : TRF_HEAD_MEAN;
-    if (s->objective == OBJECTIVE_CAUSAL) c->target_eos = 0;        /* documents bring their own */
+    if (s->objective == OBJECTIVE_CAUSAL) c->target_eos = 0;        /* documents have their own */
     if (!encoder && !is_given(s, AT(config.encoder_layers))) c->encoder_layers = 0;
     if (!decoder && !is_given(s, AT(config.decoder_layers))) c->decoder_layers = 0;
     if (c->kind == TRF_ENCODER_DECODER || is_given(s, AT(config.tying))) return;
@@ -40,7 +38,7 @@ void set_kind(struct settings *s)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>options        that do nothing beside another one, or without it
+// >>options        that have no effect
 // -----------------------------------------------------------------------------------------------
 
 struct unfit { size_t field; const char *why; int wrong; };
@@ -59,7 +57,7 @@ static int check_unfit(const struct settings *s, const struct unfit *of, size_t 
 
 static int is_whole(int tokens) { return tokens == TOKENS_WORDS || tokens == TOKENS_CHARACTERS; }
 
-/* Options that do nothing beside another one, or without it. */
+/* Refuses options that have no effect together with another option, or without one. */
 int check_company(const struct settings *s)
 {
     static const char kind[] = "is not for a SentencePiece model, which says itself what a token is";
@@ -95,7 +93,7 @@ int check_company(const struct settings *s)
     return check_unfit(s, of, sizeof of / sizeof *of);
 }
 
-/* The same of a model to begin with, once it is known which vocabularies it has. */
+/* The same for --init-from, as soon as the vocabularies of that model are known. */
 int check_inherited(const struct settings *s, const trf_vocab *const vocab[2])
 {
     static const char theirs[] = "is not for --init-from: the vocabulary is that of the model";
@@ -117,7 +115,7 @@ int check_inherited(const struct settings *s, const trf_vocab *const vocab[2])
     return check_unfit(s, of, sizeof of / sizeof *of);
 }
 
-/* Options that only some objectives know: one that did nothing would be taken for one that works. */
+/* Refuses options that have no effect on this objective: users would believe that they work. */
 int check_effects(const struct settings *s)
 {
     enum { TRANSLATES = 1 << OBJECTIVE_TRANSLATE, GOES_ON = 1 << OBJECTIVE_CAUSAL,
@@ -169,21 +167,21 @@ int check_chunk(const struct settings *s)
     return USAGE;
 }
 
-/* The longest sequence may be that of a file. */
+/* The longest sequence follows from --max-length. */
 int settle_chunk(struct settings *s)
 {
     s->corpus.max_length = s->config.max_length - 1;
-    if (!is_given(s, AT(chunk))) s->chunk = s->corpus.max_length;        /* a checkpoint brings its own afterwards */
+    if (!is_given(s, AT(chunk))) s->chunk = s->corpus.max_length;        /* that of a checkpoint comes later */
     return check_chunk(s);
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>noise          what is hidden from the model
+// >>noise          tokens that are hidden from the model
 // -----------------------------------------------------------------------------------------------
 
 int32_t n_sentinels(const struct settings *s) { return s->objective == OBJECTIVE_SPAN ? SENTINELS : 0; }
 
-/* The sentinels of a vocabulary: the first one's id, and how many follow it in their order. */
+/* The sentinels of a vocabulary: the id of the first, and how many follow one another. */
 static int32_t find_sentinels(const trf_vocab *vocab, int32_t *first)
 {
     char token[32] = "<extra_id_0>";
@@ -195,7 +193,7 @@ static int32_t find_sentinels(const trf_vocab *vocab, int32_t *first)
     return n;
 }
 
-/* What the library would refuse of the options, before the data are read. */
+/* Refuses what the library refuses, before the data are read. */
 int check_noise(const struct settings *s)
 {
     trf_noise_options o = s->noise;
@@ -226,7 +224,7 @@ int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **tra
         return FAILED;
     }
     if (!trf_noise_create(training, &o, &err)) {
-        o.seed = 0x5EED;        /* the same places of what is held out are hidden each time, whatever --seed is */
+        o.seed = 0x5EED;        /* every validation hides the same tokens, for any --seed */
         if (!trf_noise_create(validation, &o, &err)) return DONE;
     }
     return refused("noise", &err);

@@ -1,4 +1,4 @@
-// trf train: what --objective means (objective.c).
+// trf train: what follows from --objective (objective.c).
 //
 //   objective   model             learns from                      target of a sequence
 //   translate   encoder-decoder   pairs of lines                   the other line
@@ -15,20 +15,21 @@
 
 int learns_from_text(const struct settings *s);
 int learns_labels(const struct settings *s);
-int reads_side(const struct settings *s, int side);     /* has a vocabulary of its own */
-int leading_side(const struct settings *s);             /* that the recipe looks at */
-void set_kind(struct settings *s);                      /* of the model */
+int reads_side(const struct settings *s, int side);     /* whether the side has its own vocabulary */
+int leading_side(const struct settings *s);             /* of text alone: the side that it is on */
+void set_kind(struct settings *s);                      /* the kind of model and its head */
 
-int check_effects(const struct settings *s);            /* that the options given are some to this objective, */
-int check_company(const struct settings *s);            /* beside one another, */
-int check_inherited(const struct settings *s, const trf_vocab *const vocab[2]);     /* and beside --init-from */
+/* Refuse options without effect: on this objective, on one another, and on a training with --init-from. */
+int check_effects(const struct settings *s);
+int check_company(const struct settings *s);
+int check_inherited(const struct settings *s, const trf_vocab *const vocab[2]);
 int check_chunk(const struct settings *s);          /* whether a chunk fits the model */
-int settle_chunk(struct settings *s);               /* and how long a sequence may be */
+int settle_chunk(struct settings *s);               /* sets the chunk and the longest sequence */
 
 enum { SENTINELS = 100 };
-int32_t n_sentinels(const struct settings *s);          /* that are learned with subwords */
+int32_t n_sentinels(const struct settings *s);          /* to be learned with subwords */
 int check_noise(const struct settings *s);
-/* What hides tokens from the model, or NULL. They must outlive the training. */
+/* Makes what hides tokens from the model, or leaves NULL. vocab must live as long as the training. */
 int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **training, trf_noise **validation);
 
 #endif

@@ -1,4 +1,4 @@
-// trf: files that are written: which names may be, and that nothing is lost. See trf.h.
+// trf: names of files that are written, and writing without losing anything. See trf.h.
 
 #include "trf.h"
 
@@ -13,7 +13,7 @@
 // >>results
 // -----------------------------------------------------------------------------------------------
 
-/* The folder of a path as the system knows it; returns the rest of the path, or NULL. */
+/* stat of the folder of a path. Returns the name within it, or NULL. */
 static const char *name_in_folder(const char *path, struct stat *there)
 {
     char *folder = folder_of(path);
@@ -34,7 +34,7 @@ int same_file(const char *a, const char *b)
     return name_a && name_b && !strcmp(name_a, name_b) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Whether a standard stream reads or writes the regular file at path. */
+/* Whether the standard stream is the regular file at path. */
 static int is_stream(const char *path, int fd)
 {
     struct stat file, stream;
@@ -42,7 +42,7 @@ static int is_stream(const char *path, int fd)
            file.st_dev == stream.st_dev && file.st_ino == stream.st_ino;
 }
 
-/* A file that is written must be none that the command reads. */
+/* A command must not write a file that it reads. */
 int check_written(const struct settings *s, const char *option, const char *path)
 {
     const struct { const char *option, *path; } read[] = {
@@ -92,7 +92,7 @@ void for_files(const char *prefix, void (*each)(void *user, const char *path, co
     free(folder);
 }
 
-/* Where ".tmp-0123abcd", which saving appends to the name of a file that is not whole yet, begins; or NULL. */
+/* The ".tmp-0123abcd" that saving appends to the name of an unfinished file, or NULL. */
 static const char *unfinished_tail(const char *name)
 {
     size_t n = strlen(name), tail = strlen(".tmp-12345678");
@@ -100,7 +100,7 @@ static const char *unfinished_tail(const char *name)
     return n < tail || strncmp(at, ".tmp-", 5) || strspn(at + 5, "0123456789abcdef") != 8 ? NULL : at;
 }
 
-/* "m.update-900" is of "m", "./m.update-900" too. */
+/* "m.update-900" belongs to "m", and so does "./m.update-900". */
 static int is_numbered(const char *path, const char *base, const char *middle)
 {
     const char *at = strrchr(path, '/'), *end = NULL;
@@ -127,7 +127,7 @@ int is_own_name(const char *path, const char *base, const char *numbered)
     return is;
 }
 
-/* Removes a file that is not whole and that nobody holds any more. user: the path that it was to become part of. */
+/* Removes an unfinished file that no process has locked. user: the path that it was saved for. */
 static void remove_unfinished(void *user, const char *path, const char *tail)
 {
     const char *base = (const char *)user;
@@ -144,8 +144,8 @@ static void remove_unfinished(void *user, const char *path, const char *tail)
 
 void sweep(const char *path) { for_files(path, remove_unfinished, (void *)(uintptr_t)path); }
 
-/* As saving does it: under another name, beside it, in a folder that is opened. Rights alone do not say whether that
-   works. A name that is too long for this may do for a file that is written at once. */
+/* Tries what saving does: makes a file beside it, and opens the folder. Permissions alone do not show whether this works.
+   A name that is too long for it may still do for a file that is written directly. */
 static int makes_file(const char *path, const char *folder)
 {
     char *name = format_text("%s.tmp-%08lx", path, (unsigned long)getpid() & 0xffffffff);
@@ -201,7 +201,7 @@ int check_readable(const char *path)
     return reason ? FAILED : DONE;
 }
 
-/* An empty file, such as mktemp makes, has nothing to lose; a device or a pipe is written to, and stays. */
+/* An empty file (of mktemp) has nothing to lose. A device or a pipe is not replaced. */
 int is_taken(const char *path)
 {
     struct stat there;
@@ -224,7 +224,7 @@ int check_not_output(const char *path)
     return FAILED;
 }
 
-/* What is read must not grow by what is written: `trf translate --input s >>s` would never end. */
+/* The input must not grow with the output: `trf translate --input s >>s` would never end. */
 static int check_standard_output(const struct settings *s)
 {
     const char *const read[] = {s->input, s->source, s->target, s->tsv, s->prefixes, s->model};
@@ -242,7 +242,7 @@ static int check_standard_output(const struct settings *s)
 FILE *open_output(const struct settings *s)
 {
     FILE *file;
-    if (!s->output || !strcmp(s->output, "-") || is_stream(s->output, STDOUT_FILENO))   /* it may be added to: >> */
+    if (!s->output || !strcmp(s->output, "-") || is_stream(s->output, STDOUT_FILENO))   /* the shell may append to it */
         return check_standard_output(s) ? NULL : stdout;
     if (check_output_name(s)) return NULL;
     file = fopen(s->output, "w");

@@ -1,9 +1,9 @@
-// trf train: a line now and then for people, and the same as JSON for programs.
+// trf train: lines of progress for people, and a log in JSON for programs. See progress.h.
 //
-// Loss is the mean over the target tokens of the last --log-every updates, however long the last line is ago: a line
-// that comes by the clock leaves the next one as many updates as it has otherwise. Tokens are real ones of both sides: there is no
-// padding to count. On a terminal the line is written over once a second, with a bar: of the whole training where its
-// end is known, else of the pass over the data. In a file lines come every --log-every updates, and every 30 seconds.
+// The loss is the mean over the target tokens of the last --log-every updates, also in a line that comes by the clock.
+// Tokens are those of both sides; there is no padding. On a terminal one line is overwritten once a second. Its bar shows
+// the whole training if its end is known, else the current pass over the data. In a file a line comes every --log-every
+// updates, and every 30 seconds.
 
 #include "progress.h"
 
@@ -21,7 +21,7 @@ enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
 // >>log            --log: a JSON object a line
 // -----------------------------------------------------------------------------------------------
 
-/* A run that goes on appends; a line that was cut off by a kill is ended first. */
+/* A resumed training appends to the log. It first ends a line that was cut off when the program was killed. */
 int open_log(struct log *log, const struct settings *s)
 {
     int last;
@@ -69,7 +69,7 @@ void log_start(struct log *log, const struct settings *s, const trf_model *model
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>line           of progress
+// >>line           the line of progress
 // -----------------------------------------------------------------------------------------------
 
 void start_progress(struct progress *p, const struct settings *s, struct log *log, double earlier)
@@ -107,8 +107,8 @@ void end_progress(struct progress *p)
     p->recent = NULL;
 }
 
-/* Of the target tokens of the last updates: their mean loss, and in *accuracy the share of right ones. NAN: all of these
-   updates were left out. */
+/* The mean loss of the target tokens of the last updates; *accuracy: the share of correct tokens. NAN: all of these
+   updates were skipped. */
 static double recent_loss(const struct progress *p, double *accuracy)
 {
     int64_t n = p->updates < p->span ? p->updates : p->span, target = 0, i;
@@ -122,7 +122,7 @@ static double recent_loss(const struct progress *p, double *accuracy)
     return target ? sum / (double)target : NAN;
 }
 
-/* Seconds until --patience is over, if no validation from now on is better. */
+/* Seconds until --patience ends training if no validation improves. */
 static double patience_left(const struct progress *p, int64_t step, int32_t left)
 {
     int64_t every = p->s->valid_every, next = (step / every + 1) * every;
@@ -141,7 +141,7 @@ static double time_left(const struct progress *p, int64_t step)
     return fmin(left, spent / p->passes * passes);
 }
 
-/* Of the training, from its beginning: what is done of the end that is nearest; without one, of the pass. */
+/* The share of the training that is done, by the end that comes first; without an end, the share of the pass. */
 static double share_done(const struct progress *p, int64_t step)
 {
     const struct settings *s = p->s;
@@ -158,7 +158,7 @@ static double megabytes(void)
     return getrusage(RUSAGE_SELF, &usage) ? 0 : (double)usage.ru_maxrss * 1.024e-3;
 }
 
-/* "[#####...............] 25 % ", as wide as the room allows; "25 % " where there is none for a bar */
+/* "[#####...............] 25 % ", as wide as there is room; "25 % " if there is none for a bar. */
 static void bar_text(double share, int room, char text[64])
 {
     int width = room - (int)strlen("[] 100 % "), i;
@@ -178,7 +178,7 @@ void end_line(void)
     unfinished_line = 0;
 }
 
-/* Of the terminal: a line that is wrapped cannot be written over. */
+/* The width of the terminal: a line that wraps cannot be overwritten. */
 static int columns(void)
 {
     struct winsize size;
@@ -204,7 +204,7 @@ static void log_progress(const struct progress *p, int64_t epoch, const trf_step
     flush_log(p->log);
 }
 
-/* How many updates --minutes are is known when some have been timed. */
+/* After some updates the program knows how many --minutes allow. */
 static void warn_of_minutes(struct progress *p, int64_t step)
 {
     const struct settings *s = p->s;
@@ -222,9 +222,9 @@ void show_progress(struct progress *p, int64_t epoch, const trf_step_report *rep
     char line[224];
     double time = now(), seconds = time - p->window_began, rate = (double)p->window_tokens / fmax(seconds, 1e-9),
            left_s, patient, mean, right;
-    /* where training goes on just before such an update, a single one would look like a jump of the loss */
+    /* shortly after --resume a line of a single update would look like a jump of the loss */
     int whole = (report->step % p->s->log_every == 0 && p->updates >= p->span) || time - p->told >= 30;
-    char left[32], loss[32] = "-", bar[64] = "";        /* '-': every one of these updates was left out */
+    char left[32], loss[32] = "-", bar[64] = "";        /* '-': all of these updates were skipped */
     if (!whole && !(p->terminal && time - p->drawn > 1)) return;
     left_s = time_left(p, report->step);
     patient = patience_left(p, report->step, validations_left);
@@ -269,7 +269,7 @@ void show_waiting(struct progress *p, const char *doing, int64_t update, double 
 // >>busy           before the first update
 // -----------------------------------------------------------------------------------------------
 
-/* What goes on before the first update asks nobody, libsentencepiece's part least of all: a clock does. */
+/* Nothing calls us before the first update, least of all libsentencepiece. So an alarm prints the line. */
 static const char *volatile busy;
 
 static void still_busy(int signal_number)
@@ -287,7 +287,7 @@ void busy_with(const char *line)
     const char *before = busy;
     if (quiet) return;
     busy = line;
-    if (before && line) return;         /* the clock runs */
+    if (before && line) return;         /* the alarm is set */
     memset(&action, 0, sizeof action);
     action.sa_handler = still_busy;
     action.sa_flags = SA_RESTART;

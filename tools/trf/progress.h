@@ -1,4 +1,4 @@
-// trf train: a line now and then for people, and the same as JSON for programs (progress.c).
+// trf train: lines of progress for people, and a log in JSON for programs (progress.c).
 
 #ifndef TRF_PROGRESS_H
 #define TRF_PROGRESS_H
@@ -9,11 +9,11 @@
 struct log {
     FILE *file;                     /* or NULL */
     const char *path;
-    int broken;                     /* 1: it could not be written, which has been told */
+    int broken;                     /* 1: writing failed, and a message said so */
 };
 
 int open_log(struct log *log, const struct settings *s);
-void flush_log(struct log *log);    /* tells once that it cannot be written */
+void flush_log(struct log *log);    /* the first failure is reported */
 void close_log(struct log *log);
 void log_start(struct log *log, const struct settings *s, const trf_model *model, int64_t step, int64_t pairs,
                int64_t held_out);
@@ -22,16 +22,17 @@ struct progress {
     const struct settings *s;
     struct log *log;
     double earlier;                             /* seconds spent in earlier runs */
-    double began, drawn, told, waited;          /* times: training began; the last line was drawn; was kept; was one
-                                                   of waiting */
-    double window_began;                        /* the last finished line */
+    double began;                               /* time at which training began, */
+    double drawn, told, waited;                 /* of the last line, of the last finished one, of the last that
+                                                   show_waiting wrote, */
+    double window_began;                        /* of the last line with a speed */
     int64_t window_tokens;                      /* since then */
     struct { double loss, right; int64_t target; } *recent;     /* of the last `span` updates: a ring */
     size_t recent_capacity;
     int64_t span;                               /* --log-every, MOST_RECENT at most */
-    int64_t tokens, updates, left_out;          /* of this run; left_out: of these updates */
-    int64_t in_a_row;                           /* left out without one between them that was not */
-    double passes, first_pass;                  /* over the data, in this run; where that began */
+    int64_t tokens, updates, left_out;          /* of this run; left_out: skipped updates */
+    int64_t in_a_row;                           /* skipped updates since the last that was not */
+    double passes, first_pass;                  /* passes over the data in this run; position at its start */
     int terminal, warned;
 };
 
@@ -40,14 +41,14 @@ enum { MOST_RECENT = 65536 };
 void start_progress(struct progress *p, const struct settings *s, struct log *log, double earlier);
 void end_progress(struct progress *p);
 double seconds_of_run(const struct progress *p);
-double seconds_in_all(const struct progress *p);    /* earlier runs' too */
+double seconds_in_all(const struct progress *p);    /* with those of earlier runs */
 void count_update(struct progress *p, const trf_step_report *report);
-/* left: validations until --patience ends training; INT32_MAX: it does not. */
+/* left: validations until --patience ends training, or INT32_MAX. */
 void show_progress(struct progress *p, int64_t epoch, const trf_step_report *report, int32_t left);
-/* A line for an update or a validation that takes long, if the last one is old. */
+/* A line about an update or a validation that takes long, unless the last line is recent. */
 void show_waiting(struct progress *p, const char *doing, int64_t update, double since);
-/* Before the first update: a line, with its end, that comes every 30 seconds until the next call; NULL: none. */
+/* Before the first update: prints the line every 30 seconds until the next call. NULL: prints nothing. */
 void busy_with(const char *line);
-void end_line(void);                            /* of progress, if one stands unfinished */
+void end_line(void);                            /* ends an unfinished line of progress */
 
 #endif

@@ -1,8 +1,8 @@
-// trf train: what follows from the data where no option says otherwise. See recipe.h.
+// trf train: chooses from the data what no option sets. See recipe.h.
 //
-// The library decides (trf_tokens_choose, trf_recipe_find); options that are given win over it. --recipe paper switches
-// all but the choice of tokens, and when to validate, off. What is decided is told, with the library's reasons, and
-// stands in the checkpoint: a run that goes on does not decide again.
+// The library chooses (trf_tokens_choose, trf_recipe_find); options override it. --recipe paper leaves it only the choice
+// of tokens and of when to validate. trf prints the choices with the library's reasons, and stores them in the checkpoint;
+// a resumed training does not choose again.
 
 #include "recipe.h"
 #include "measure.h"
@@ -34,7 +34,7 @@ static const char *pieces_file(const struct settings *s, int side)
     return side ? s->target_sentencepiece : s->source_sentencepiece;
 }
 
-/* What is settled already of a side's tokens, and whether it is left open. */
+/* The tokens of a side as far as options decide them. Returns whether the recipe has to choose. */
 static int settle_kind(struct settings *s, const trf_vocab *vocab, int side, trf_tokens *given)
 {
     static const trf_tokens choices[] = {TRF_TOKENS_AUTO, TRF_TOKENS_WORDS, TRF_TOKENS_CHARACTERS,
@@ -47,10 +47,10 @@ static int settle_kind(struct settings *s, const trf_vocab *vocab, int side, trf
     return *kind == TOKENS_AUTO && reads_side(s, side);
 }
 
-/* How many vocabularies there are: 1 or 2, or 0, where that follows from the text. */
+/* The number of vocabularies: 1 or 2; 0: the text decides. */
 static int settle_vocabularies(const struct settings *s, const trf_vocab *const vocab[2])
 {
-    if (s->objective == OBJECTIVE_SPAN) return 1;       /* missing spans are tokens of the text itself */
+    if (s->objective == OBJECTIVE_SPAN) return 1;       /* missing spans are tokens of the same text */
     if (s->objective != OBJECTIVE_TRANSLATE) return 2;
     if (s->joint_vocabulary || (shares_embedding(&s->config) && !s->init_from)) return 1;
     if (!is_auto(s, AT(joint_vocabulary)) || !is_auto(s, AT(config.tying)) || vocab[0] || vocab[1]) return 2;
@@ -61,11 +61,11 @@ static int settle_vocabularies(const struct settings *s, const trf_vocab *const 
     return 0;
 }
 
-/* Subwords in the place of what was chosen, where that could not write what this objective needs. */
+/* Whether the objective needs subwords instead of the chosen tokens. */
 static int wants_subwords(const struct settings *s, trf_tokens chosen)
 {
     if (!subwords_can_be_learned()) return 0;
-    if (chosen == TRF_TOKENS_CHARACTERS) return s->objective == OBJECTIVE_SPAN;     /* a span's mark is no character */
+    if (chosen == TRF_TOKENS_CHARACTERS) return s->objective == OBJECTIVE_SPAN;     /* the mark of a span is no character */
     return chosen == TRF_TOKENS_WORDS && learns_from_text(s) &&
            s->documents == DOCUMENTS_FILE;                                          /* words would lose the line ends */
 }
@@ -125,10 +125,10 @@ int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>find           everything else: trf_recipe_find. Options that are given win over it
+// >>find           everything else: trf_recipe_find, overridden by options
 // -----------------------------------------------------------------------------------------------
 
-/* planned: updates, or 0 where nobody knows. */
+/* planned: updates in all, or 0 if unknown. */
 static int find_recipe(const struct settings *s, const struct plan *plan, int64_t planned, trf_recipe *recipe)
 {
     int decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
@@ -167,7 +167,7 @@ int decide_model(struct settings *s, const struct plan *plan)
         s->config.d_ff = recipe.config.d_ff;
         s->config.encoder_layers = recipe.config.encoder_layers;
         s->config.decoder_layers = recipe.config.decoder_layers;
-        if (set_given_architecture(s)) return USAGE;        /* single options win over it */
+        if (set_given_architecture(s)) return USAGE;        /* single options override the size */
     }
     if (s->recipe != RECIPE_AUTO || is_given(s, AT(conventions))) return DONE;
     if (is_auto(s, AT(config.norm_place))) s->config.norm_place = recipe.config.norm_place;
@@ -200,12 +200,12 @@ static void take_training(struct settings *s, const trf_train_options *found)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>updates        how many there will be, and when to look
+// >>updates        how many there will be, and when to validate
 // -----------------------------------------------------------------------------------------------
 
 enum { NO_PLAN = -1 };
 
-/* Tells the recipe's reasons, line by line, but for those that options of the command line have overruled. */
+/* Prints the recipe's reasons line by line, without those that the user's options override. */
 static void say_reasons(const struct settings *s, struct plan *plan, const trf_recipe *recipe)
 {
     static const struct { const char *begins; int n; size_t fields[6]; } of[N_REASONS] = {
@@ -230,8 +230,8 @@ static void say_reasons(const struct settings *s, struct plan *plan, const trf_r
         }
 }
 
-/* Updates in all, about, or NO_PLAN where nothing says when to end but time and patience: those that are done, and
-   those that the batches to come make. */
+/* The approximate number of updates in all: those done, and those that the remaining batches make. NO_PLAN: only time
+   or patience ends training. */
 static int64_t planned_updates(const struct settings *s, const struct plan *plan)
 {
     int64_t all = s->updates, epochs = s->corpus.epochs, drawn = plan->drawn, left;
@@ -263,7 +263,7 @@ int check_ends(const struct settings *s, const struct plan *plan)
     return USAGE;
 }
 
-/* Behind the warm-up in any case. */
+/* The end of a cosine must lie after the warm-up. */
 static int64_t cosine_end(const trf_train_options *o, int64_t planned)
 {
     return planned > o->warmup || o->warmup == INT64_MAX ? planned : o->warmup + 1;
@@ -283,12 +283,12 @@ static void warn_of_cosine(const struct settings *s, int64_t planned)
             (long long)planned);
 }
 
-/* Where a cosine ends. stored->total_steps is 0 at the beginning, and where the checkpoint was of another schedule.
+/* The update at which a cosine ends. stored->total_steps is 0 in a new training, and if the checkpoint had another schedule.
        --total-steps is given                                    there
        --updates or --epochs are planned, and it is new or
        has ended with such a plan so far                         with the plan of now
        it is new, without a plan                                 refused
-       it has a number of its own                                there; told, if the plan goes further */
+       it has a number of its own                                there; a message, if the plan goes further */
 int settle_cosine(struct settings *s, struct plan *plan, const trf_train_options *stored)
 {
     int64_t planned = planned_updates(s, plan);

@@ -1,38 +1,38 @@
-// trf train: what follows from the data where no option says otherwise (recipe.c).
+// trf train: chooses from the data what no option sets (recipe.c).
 
 #ifndef TRF_RECIPE_H
 #define TRF_RECIPE_H
 
 #include "data.h"
 
-/* What the recipe gives reasons for, as its lines begin. */
+/* The subjects of the recipe's reasons. */
 enum reason { REASON_MODEL, REASON_BATCHES, REASON_RATE, REASON_DROPOUT, REASON_SMOOTHING, REASON_END, N_REASONS };
 
-/* What is known of the data and of the training so far, and what was decided besides settings. */
+/* What the recipe needs to know of the data and the training, and what it decides besides the settings. */
 struct plan {
     struct amounts amounts;
     int32_t vocab_size[2], n_labels;
-    int validates;                  /* there are pairs to validate on */
-    int64_t batches, per_epoch;     /* of a pass: batches, and updates, about */
+    int validates;                  /* 1: there are pairs to validate on */
+    int64_t batches, per_epoch;     /* of one pass: batches, and updates, approximately */
     int64_t drawn, updates;         /* so far: batches, updates */
-    int cosine_follows;             /* it ends with the training, which is no number of the command line */
-    int explained[N_REASONS];       /* which of the recipe's reasons were told: their settings are known */
-    double new_words;               /* percent that are new in other lines: subwords would do better than the words
-                                       that this trf uses; 0: it uses what is best */
+    int cosine_follows;             /* 1: the cosine ends with the training, not at a number that the user gave */
+    int explained[N_REASONS];       /* 1: the reason was printed, with its settings */
+    double new_words;               /* percentage of new words, for which subwords would be better, but this trf
+                                       cannot learn them; else 0 */
 };
 
-/* Each decides what is marked 'from the data' and was not given, and says what it decided. */
+/* Each chooses a part of the settings that no option sets, and prints its choice. */
 int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab *const vocab[2], struct plan *plan);
 int decide_model(struct settings *s, const struct plan *plan);
 int decide_batches(struct settings *s, const struct plan *plan);
 int decide_schedule(struct settings *s, struct plan *plan);
-int ends_cosine(const struct settings *s);      /* whether the command line says where */
-/* Where it ends, after --resume; total_steps 0: it was none before. */
+int ends_cosine(const struct settings *s);      /* whether the user said at which update */
+/* The end of a cosine after --resume. stored->total_steps 0: the schedule was no cosine. */
 int settle_cosine(struct settings *s, struct plan *plan, const trf_train_options *stored);
-/* How many updates, and the rate's way; of a training that goes on too. */
+/* Prints the number of updates and the schedule, also of a resumed training. */
 void say_schedule(const struct settings *s, const struct plan *plan);
-int check_ends(const struct settings *s, const struct plan *plan);      /* something must say when training ends */
-/* --valid-every 0 and what else has another name for a number. */
+int check_ends(const struct settings *s, const struct plan *plan);      /* fails if nothing ends training */
+/* --valid-every 0 becomes the updates of a pass. */
 void settle_validation(struct settings *s, const struct plan *plan);
 
 #endif

@@ -1,13 +1,13 @@
-// trf train --resume: a checkpoint, and the data that belong to it.
+// trf train --resume: loads a checkpoint, and reads its data again. See training.h.
 //
-// The vocabularies and all settings come from the checkpoint; options that are given are compared with it.
+// Vocabularies and settings come from the checkpoint; the options of the command line are compared with it.
 
 #include "training.h"
 #include "objective.h"
 
 #include <math.h>
 
-/* A training that goes on keeps the pairs that it held out. A checkpoint without a note drew them with a comb. */
+/* A resumed training holds out the same pairs. A checkpoint without this note held out every n-th one. */
 int read_picks(struct training *t)
 {
     trf_load_options load = load_options(t->s);
@@ -19,7 +19,7 @@ int read_picks(struct training *t)
     return DONE;
 }
 
-/* --sentencepiece FILE is the model that the checkpoint has. */
+/* Fails if --sentencepiece names another SentencePiece model than the checkpoint has. */
 static int check_pieces(struct training *t, int side)
 {
     const char *file = side ? t->s->target_sentencepiece : t->s->source_sentencepiece;
@@ -45,7 +45,7 @@ static int check_pieces(struct training *t, int side)
     return status;
 }
 
-/* A checkpoint is of one objective, and brings its labels. */
+/* Fails if the checkpoint is of another objective; loads its labels. */
 static int check_objective(struct training *t)
 {
     struct settings asked = *t->s;
@@ -59,7 +59,7 @@ static int check_objective(struct training *t)
     return FAILED;
 }
 
-/* Options of this command line on top of those in the checkpoint. The model cannot change any more. */
+/* Options of this command line override those of the checkpoint, but not those of the model. */
 static int merge_settings(struct training *t, const trf_model *model, const trf_trainer *trainer)
 {
     struct settings *s = t->s, stored = *s, merged;
@@ -70,7 +70,7 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     stored.training.hooks = s->training.hooks;
     merged = stored;
     if (apply_given(&merged)) return USAGE;
-    if (s->init_from) {                 /* no preset said anything of the model: see take_architecture */
+    if (s->init_from) {                 /* presets did not apply to the model: see take_architecture */
         merged.config = stored.config;
         if (set_given_architecture(&merged)) return USAGE;
     }
@@ -87,11 +87,11 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     *s = merged;
     s->config = stored.config;
     if (!is_given(s, AT(seed)))
-        s->corpus.seed = s->seed = stored.config.seed; /* one seed for all, as then_seed has it */
+        s->corpus.seed = s->seed = stored.config.seed; /* one seed for all, as in then_seed */
     return settle_chunk(s);
 }
 
-/* The limits of the checkpoint's batches, for which memory is planned. */
+/* The limits of the checkpoint's batches, to plan memory. */
 static int stored_batches(struct settings *s, const trf_file *file)
 {
     char key[96];
@@ -108,7 +108,7 @@ static int stored_batches(struct settings *s, const trf_file *file)
     return status ? FAILED : DONE;
 }
 
-/* The training options of a checkpoint, from its header: a trainer gets its options when it is loaded. */
+/* Reads the training options from the checkpoint's header: loading a trainer needs them. */
 static int read_stored(struct settings *s, const char *path, const trf_load_options *load)
 {
     trf_file *file = NULL;
@@ -116,7 +116,7 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
     const char *content;
     int status;
     if (trf_file_open(&file, path, load, &err)) { say_error(NULL, &err); return FAILED; }
-    content = trf_file_metadata(file, "trf.content");       /* if it is neither, loading will say so */
+    content = trf_file_metadata(file, "trf.content");       /* loading reports if it is neither */
     status = content && !strcmp(content, "checkpoint") ? stored_training(s, file) : DONE;
     if (content && !strcmp(content, "model")) {
         say("%s is a model, not the checkpoint of a training: --init-from begins with it", path);
@@ -127,7 +127,7 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
     return status;
 }
 
-/* What the options of this command line were in the checkpoint: their texts, or NULL where it does not know. */
+/* The values in the checkpoint of the options given now: texts, or NULL if it has none. */
 static void note_before(const struct training *t, const trf_train_options *training, char *before[MAX_OPTIONS])
 {
     struct settings old = *t->s;
@@ -147,7 +147,7 @@ static void note_before(const struct training *t, const trf_train_options *train
     }
 }
 
-/* Says which of them are others now. Returns those that are about the data and their order, or ""; malloc'd. */
+/* Prints which of them changed. Returns the changes that concern the data and their order, or ""; malloc'd. */
 static char *say_changes(const struct training *t, char *before[MAX_OPTIONS])
 {
     static const size_t of_data[] = {
@@ -174,7 +174,7 @@ static char *say_changes(const struct training *t, char *before[MAX_OPTIONS])
     return all;
 }
 
-/* To where the checkpoint was in the data. changed: the options about these that have changed. */
+/* Moves the corpus to the checkpoint's position. changed: what say_changes returned. */
 static int find_place(struct training *t, const char *changed)
 {
     trf_error err;
@@ -187,8 +187,7 @@ static int find_place(struct training *t, const char *changed)
     return FAILED;
 }
 
-/* The stored training options, as a trainer gets its options when it is loaded, with this command line on top of
-   them. */
+/* The training options for loading the trainer: the stored ones, overridden by this command line. */
 static int merge_training(const struct training *t, const trf_load_options *load, struct settings *merged,
                           trf_train_options *stored)
 {
@@ -207,7 +206,7 @@ static int merge_training(const struct training *t, const trf_load_options *load
     if (merged->training.schedule == TRF_COSINE && merged->training.total_steps <= merged->training.warmup &&
         !ends_cosine(t->s))
         merged->training.total_steps = merged->training.warmup + 1;
-    /* memory is planned as it was, within reason: what the data want is set when they have been read */
+    /* plan memory as before, within limits; the limits of the data follow when they have been read */
     set_limits(merged, (int32_t)fmax(1, fmin(merged->training.longest, merged->corpus.batch_tokens) - 1),
                &merged->training);
     return DONE;
@@ -224,7 +223,7 @@ static int check_stored_vocabularies(const struct training *t, const trf_vocab *
     return DONE;
 }
 
-/* The data, as the vocabularies of the checkpoint have them. */
+/* Encodes the data with the vocabularies of the checkpoint. */
 static int encode(struct training *t, const trf_vocab *const vocab[2])
 {
     struct settings *s = t->s;
@@ -242,10 +241,9 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     return DONE;
 }
 
-/* The vocabularies of the checkpoint make the corpus, which is then moved to its place in the data. In this order, as
-   each step needs the one before: options for the trainer; model and trainer; objective and architecture, which cannot
-   change; our own options and what was best so far; the data, whose longest pair and number of batches the limits and
-   the schedule are then set by. */
+/* Each step needs the one before: options for the trainer; model and trainer; objective and architecture, which cannot
+   change; trf's own options and the best score; the data; limits and schedule, which depend on the longest pair and on
+   the number of batches; at last the corpus moves to the checkpoint's position. */
 int resume_training(struct training *t)
 {
     struct settings *s = t->s, merged;

@@ -1,8 +1,8 @@
-// trf train: what a new training and one that goes on have in common. See training.h.
+// trf train: what a new and a resumed training have in common. See training.h.
 
 #include "training.h"
 
-/* The limits of a batch follow from the corpus; what the plan of memory would not hold it grows by. */
+/* The limits of a batch follow from the corpus. Memory is planned by them, and grows if they are exceeded. */
 void set_limits(const struct settings *s, int32_t longest, trf_train_options *training)
 {
     int32_t tokens = s->corpus.batch_tokens > longest + 1 ? s->corpus.batch_tokens : longest + 1;
@@ -18,8 +18,8 @@ static int32_t count_frozen(const struct run *r)
     return frozen;
 }
 
-/* The patterns of this command line count, and those of an earlier one no more; '' fits nothing. Without any, what the
-   checkpoint has frozen stays so. */
+/* The patterns of this command line replace those of an earlier one; '' matches nothing. Without a pattern, parameters
+   stay frozen as in the checkpoint. */
 static int freeze(struct run *r)
 {
     const struct texts *patterns = &r->s->freeze;

@@ -1,7 +1,9 @@
-// trf train: ending well. SIGINT, SIGTERM and SIGHUP only set a flag: the update that runs is finished (a validation is
-// left), a checkpoint is written, and the exit status is 128 + the signal. A second one of the same kind ends the
-// program at once, but not within a fifth of a second, in which timeout(1) sends one twice: to the program, and to its
-// group. A handler may do next to nothing: it sets a flag, and writes a line that stands ready.
+// trf train: SIGINT, SIGTERM and SIGHUP. See signals.h.
+//
+// A signal sets a flag. The current update is completed (a validation is aborted), a checkpoint is saved, and the exit
+// status is 128 + the signal. A second signal of the same kind ends the program at once, unless it comes within a fifth of
+// a second: timeout(1) sends each signal twice, to the program and to its group. A handler may call almost nothing, so
+// the line that it writes is prepared before.
 
 #include "signals.h"
 
@@ -12,12 +14,12 @@
 static volatile sig_atomic_t stopped_by, notice, validating;
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { N_SIGNALS = sizeof signals / sizeof *signals };
-static struct sigaction inherited[N_SIGNALS];       /* what the parent has wanted, for when training is over */
-static struct progress *watched;        /* of the training that runs, to tell of what takes long */
+static struct sigaction inherited[N_SIGNALS];       /* restored when training is over */
+static struct progress *watched;        /* of the current training, for a line about what takes long */
 static int64_t watched_update;
 static double watched_since;
-static char notices[2][160];    /* one stands ready while the other is written */
-static const char *line_end;    /* of a line of progress that may stand on a terminal */
+static char notices[2][160];    /* one is ready while the other is written */
+static const char *line_end;    /* ends a line of progress on a terminal */
 
 int stopped(void) { return (int)stopped_by; }
 
@@ -31,12 +33,12 @@ static void stop_soon(int signal_number)
     if (asked[i] > 0) {
         if (seconds - asked[i] < 0.2) return;
         signal(signal_number, SIG_DFL);
-        raise(signal_number);           /* it comes when we return */
+        raise(signal_number);           /* delivered when we return */
         return;
     }
     asked[i] = seconds;
     stopped_by = signal_number;
-    if (write(STDERR_FILENO, text, strlen(text)) < 0) { }      /* nobody is there to hear it */
+    if (write(STDERR_FILENO, text, strlen(text)) < 0) { }      /* there is nobody to report it to */
     errno = kept;
 }
 
@@ -59,7 +61,7 @@ void catch_signals(struct progress *of)
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_soon;
     action.sa_flags = SA_RESTART;
-    for (i = 0; i < N_SIGNALS; i++)     /* one that the parent ignores stays ignored */
+    for (i = 0; i < N_SIGNALS; i++)     /* what the parent ignores stays ignored */
         if (!sigaction(signals[i], NULL, &inherited[i]) && inherited[i].sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
 }
@@ -71,7 +73,7 @@ void release_signals(void)
     for (i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &inherited[i], NULL);
 }
 
-/* The library asks this at every layer and token: only a validation is left in the middle. */
+/* The library calls this at every layer and token. Only a validation is aborted. */
 static int leave_validation(void *user)
 {
     (void)user;

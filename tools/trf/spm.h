@@ -1,4 +1,4 @@
-// What C can ask of libsentencepiece (spm.cc).
+// The functions of libsentencepiece that trf uses, for C (spm.cc).
 
 #ifndef TRF_SPM_H
 #define TRF_SPM_H

@@ -1,4 +1,4 @@
-// trf train: what a checkpoint knows besides the library's: options, the best so far, which models are kept. See state.h.
+// trf train: the state of a training, and its part of a checkpoint: options, the best score, kept models. See state.h.
 
 #include "state.h"
 #include "measure.h"
@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 // -----------------------------------------------------------------------------------------------
-// >>average        --ema: trf_ema, applied to validate and to save
+// >>average        --ema
 // -----------------------------------------------------------------------------------------------
 
-/* All weights of a model that is like ours, one after another. */
+/* All weights of a model of the same shape, one after another. */
 static int read_weights(const trf_model *model, trf_real *to)
 {
     trf_error err;
@@ -25,7 +25,7 @@ static int read_weights(const trf_model *model, trf_real *to)
     return DONE;
 }
 
-/* The trainer's weights become those of a model that is like ours. */
+/* Copies the weights of a model of the same shape to the trainer. */
 static int take_weights_of(struct run *r, const trf_model *model)
 {
     trf_real *room = malloc((size_t)trf_model_parameter_total(model) * sizeof *room), *from = room;
@@ -79,8 +79,8 @@ int restore_ema(struct run *r)
 // -----------------------------------------------------------------------------------------------
 // >>state          in the metadata of the checkpoint's model
 //
-// The average is a model file beside the checkpoint, of the same update: written before it, and older ones are removed
-// after it, so that whatever happens one pair is whole.
+// The average is a model file beside the checkpoint, of the same update. It is saved before the checkpoint, and older ones
+// are removed after it: at any time there is a checkpoint with its average.
 // -----------------------------------------------------------------------------------------------
 
 static char *kept_path(const struct run *r, int64_t update)
@@ -124,10 +124,10 @@ int note(trf_model *model, const char *key, const char *value)
     return FAILED;
 }
 
-/* Whether an option is stored by us: not a file, not a preset, and nowhere in the library's own metadata. */
+/* Whether trf stores the option: it is no file, no preset, and not in the library's own metadata. */
 static int is_stored(const struct row *row)
 {
-    const struct settings *s = NULL;     /* its sizes alone */
+    const struct settings *s = NULL;     /* only for sizeof */
     return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT && row->kind != TEXTS && !row->then &&
            row->offset != AT(resume) && row->offset != AT(recipe) && row->offset != AT(seeds) &&
            row->offset != AT(strict) && row->offset != AT(overwrite) &&
@@ -136,7 +136,7 @@ static int is_stored(const struct row *row)
            !row_within(row, AT(device), sizeof s->device);
 }
 
-/* Puts the state into the metadata of the model, or takes it out again. */
+/* Writes the state to the metadata of the model, or removes it (there 0). */
 static int note_state(struct run *r, int there)
 {
     const struct state *state = &r->state;
@@ -200,16 +200,16 @@ int save_checkpoint(struct run *r, double seconds)
     }
     if (note_state(r, 0)) status = FAILED;
     if (!status) remove_averages(r, update);
-    else if (r->s->ema > 0 && !known) unlink(average);      /* it belongs to no checkpoint */
+    else if (r->s->ema > 0 && !known) unlink(average);      /* there is no checkpoint of it */
     free(average);
     return status;
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>restoring      from the metadata of the model, which loses them
+// >>restoring      from the metadata of the model
 // -----------------------------------------------------------------------------------------------
 
-/* A fingerprint of the pairs held out, and of the options by which they are judged: what their figures are about. */
+/* A fingerprint of the held-out pairs and of the options of their validation: only equal ones have comparable scores. */
 uint64_t held_out_hash(const struct settings *s, const struct text held[2])
 {
     static const size_t judging[] = {
@@ -244,7 +244,7 @@ static int is_tokens(const struct row *row)
     return row->offset == AT(source_tokens) || row->offset == AT(target_tokens);
 }
 
-/* The vocabularies are there already. */
+/* Refuses an option that would have made another vocabulary than the checkpoint has. */
 static int check_vocabulary_option(const struct run *r, const struct row *row)
 {
     static const struct { size_t field, of_both; } of[] = {
@@ -262,7 +262,7 @@ static int check_vocabulary_option(const struct run *r, const struct row *row)
     value = trf_model_metadata(r->model, key);
     value_text(row, r->s, asked, sizeof asked);
     if (!value || !strcmp(value, asked) || !strcmp(asked, "0")) return DONE;        /* 0: from the data */
-    /* check_tokens has seen to words, characters and subwords: here two kinds of subwords differ */
+    /* check_tokens compares words, characters and subwords; here remain the two kinds of subwords */
     if (is_tokens(row) && (strncmp(asked, "sentencepiece:", 14) || strncmp(value, "sentencepiece:", 14)))
         return DONE;
     say("the checkpoint was made with --%s %s, now it is %s: vocabularies cannot change while a model is trained",
@@ -270,7 +270,7 @@ static int check_vocabulary_option(const struct run *r, const struct row *row)
     return FAILED;
 }
 
-/* Whether what is given leaves it to the training, which knows by now what it has decided. */
+/* Whether the given value lets the recipe choose: then the choice in the checkpoint stands. */
 static int leaves_open(const struct row *row, const char *given)
 {
     int sizes = row->offset == AT(source_vocab_size) || row->offset == AT(target_vocab_size);
@@ -278,7 +278,7 @@ static int leaves_open(const struct row *row, const char *given)
            (sizes && strspn(given, "0") == strlen(given));
 }
 
-/* Options of the checkpoint that this command line does not give; of those that say when to end, all or none. */
+/* Takes options from the checkpoint that the command line does not give. Options that end training: all or none. */
 int restore_options(struct run *r)
 {
     static const size_t ends[] = {AT(updates), AT(corpus.epochs), AT(minutes), AT(patience)};
@@ -330,7 +330,7 @@ static void restore_kept(struct run *r, const char *text, int comparable)
     }
 }
 
-/* What was best by another metric, or of other pairs, says nothing now. */
+/* The best score by another metric or on other pairs is not comparable, and is dropped. */
 int restore_state(struct run *r)
 {
     struct state *state = &r->state;
@@ -359,7 +359,7 @@ int restore_state(struct run *r)
     return note_state(r, 0);
 }
 
-/* The average as it was at the checkpoint's update. */
+/* The average of the checkpoint's update. */
 int restore_average(struct run *r)
 {
     trf_load_options load = load_options(r->s);
@@ -447,7 +447,7 @@ int keep_model(struct run *r, int64_t update, double score, double loss)
     status = save_model(r, path);
     free(path);
     if (status) return status;
-    if (state->n_kept && state->kept[state->n_kept - 1].update == update) state->n_kept--;     /* made again */
+    if (state->n_kept && state->kept[state->n_kept - 1].update == update) state->n_kept--;     /* saved again */
     state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
     state->kept[state->n_kept].update = update;
     state->kept[state->n_kept].loss = loss;

@@ -1,4 +1,4 @@
-// trf train: vocabularies of subwords, learned by libsentencepiece or read from a file; text cut at random.
+// trf train: vocabularies of subwords: learned by libsentencepiece, or read from a file; random segmentations.
 
 #include "subwords.h"
 #include "objective.h"
@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-/* The bytes of a SentencePiece model are kept for --subword-samples. */
+/* Keeps the bytes of a SentencePiece model for --subword-samples. */
 static void keep_model_bytes(struct vocabularies *v, int first_side, int last_side, char *bytes, size_t n)
 {
     int side;
@@ -20,12 +20,12 @@ static void keep_model_bytes(struct vocabularies *v, int first_side, int last_si
 
 #ifdef TRF_WITH_SENTENCEPIECE
 
-/* Of the three special pieces that --vocab-size counts: SentencePiece's begin and end, which are not learned. */
+/* Special pieces that --vocab-size counts and SentencePiece does not learn: begin and end. */
 enum { UNUSED = 2 };
 
 int subwords_can_be_learned(void) { return 1; }
 
-/* Where learning stands in the lines of one or both sides. */
+/* A position in the lines of one or both sides. */
 struct lines { const struct text *text; int side, last; size_t line, most; };
 
 static const char *next_of(void *user)
@@ -42,7 +42,7 @@ static int has_more_characters(const char *line, size_t most)
     return n > most;
 }
 
-/* Without those that are too long to train on: learning from one would take longer than from all others. */
+/* Passes over lines that are too long to train on: learning from one could take longer than from all others. */
 static const char *next_to_learn(void *user)
 {
     const struct lines *at = (struct lines *)user;
@@ -51,10 +51,9 @@ static const char *next_to_learn(void *user)
     return line;
 }
 
-/* The size to try instead; 0: there is none; -1: none, which has been told. libsentencepiece says "Vocabulary size
-   too high (8000). Please set it to a value <= 413." of a small text, and "Vocabulary size is smaller than
-   required_chars. 500 vs 1516." of one with many characters: then a third more, but not if the size was
-   given. */
+/* A size to try instead; 0: none; -1: none, after a message. libsentencepiece reports "Vocabulary size too high (8000).
+   Please set it to a value <= 413." for a small text, and "Vocabulary size is smaller than required_chars. 500 vs
+   1516." for a text with many characters: then a third more than these, unless the user chose the size. */
 static int32_t other_size(const char *why, int32_t size, int given)
 {
     const char *most = strstr(why, "<= "), *least = strstr(why, "required_chars. ");
@@ -78,8 +77,8 @@ static int any_line(const struct text text[2], int first_side, int last_side, in
 static int has_tab(const char *line) { return strchr(line, '\t') != NULL; }
 static int has_reserved(const char *line) { return strstr(line, "\xE2\x96\x85") != NULL; }
 
-/* What is read may be composed, so that a letter with its mark is known however it is written. What is written comes
-   as it was; a vocabulary of both sides composes if nothing of what is written is changed by it. */
+/* Text that is only read is composed, so that a letter with a mark is known in both spellings. Text that is written must
+   stay as it is: a vocabulary of both sides composes only if that changes no line of the target. */
 static int decide_normalise(const struct settings *s, const struct text text[2], int first_side, int last_side, const char *map)
 {
     int writes = last_side || s->objective == OBJECTIVE_SPAN;
@@ -110,8 +109,8 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const struc
         return is_given(s, AT(vocab_size)) ? USAGE : FAILED;
     }
     busy_with("learning subwords ...\n");
-    if (!learns_from_text(s)) lines.most = PIECE_CHARACTERS * (size_t)s->corpus.max_length;      /* texts are cut */
-    if (!next_to_learn(&lines)) lines.most = 0;         /* there are no others */
+    if (!learns_from_text(s)) lines.most = PIECE_CHARACTERS * (size_t)s->corpus.max_length;      /* text alone is cut into chunks */
+    if (!next_to_learn(&lines)) lines.most = 0;         /* all lines are too long */
     memset(&o, 0, sizeof o);
     o.bpe = (first_side ? s->target_tokens : s->source_tokens) == TOKENS_BPE;
     o.size = size - UNUSED;
@@ -143,7 +142,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const struc
     return DONE;
 }
 
-/* Lines of a side in, ids out; line: those of the line that is being cut. */
+/* From lines of a side to ids. line: the ids of the current line. */
 struct cutting {
     struct lines lines;
     const trf_vocab *vocab;
@@ -204,7 +203,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const struc
 
 #endif
 
-/* The bytes of a file, malloc'd, and the vocabulary that they are. */
+/* Reads a SentencePiece model: its bytes, malloc'd, and its vocabulary. */
 static int read_model(const char *path, char **bytes, size_t *n, trf_vocab **vocab)
 {
     struct reader r;
@@ -240,14 +239,14 @@ int check_subwords(const char *path)
     char *bytes;
     size_t n;
     int status;
-    if (!path || stat(path, &there) || !S_ISREG(there.st_mode)) return DONE;    /* a pipe is read once */
+    if (!path || stat(path, &there) || !S_ISREG(there.st_mode)) return DONE;    /* a pipe can be read only once */
     status = read_model(path, &bytes, &n, &vocab);
     trf_vocab_destroy(vocab);
     free(bytes);
     return status;
 }
 
-/* The model that a file of ours has as a vocabulary: a tensor of bytes. */
+/* A model file stores the SentencePiece model of a vocabulary as a tensor of bytes. */
 int stored_subwords(const struct settings *s, struct vocabularies *v, int side, const char *path)
 {
     trf_load_options load = load_options(s);

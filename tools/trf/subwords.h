@@ -1,25 +1,25 @@
-// trf train: vocabularies of subwords, learned by libsentencepiece or read from a file (subwords.c).
+// trf train: vocabularies of subwords: learned by libsentencepiece, or read from a file (subwords.c).
 
 #ifndef TRF_SUBWORDS_H
 #define TRF_SUBWORDS_H
 
 #include "trf.h"
 
-/* Those of both sides, while learning; both are one when joint. */
+/* The vocabularies of source and target until the model has copies. A joint one stands twice. */
 struct vocabularies {
     trf_vocab *of[2];
-    char *pieces[2];                /* bytes of the SentencePiece models, likewise */
+    char *pieces[2];                /* the bytes of their SentencePiece models, or NULL */
     size_t pieces_bytes[2];
 };
 
 int subwords_can_be_learned(void);
-/* From the text of one or both sides, into v. Without libsentencepiece: a sentence that it is not there. */
+/* Learns a vocabulary from the text of one or both sides. Fails with a message if trf has no libsentencepiece. */
 int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2], int first_side,
                    int last_side);
 int read_subwords(struct vocabularies *v, int first_side, int last_side, const char *path, trf_vocab **vocab);
-int check_subwords(const char *path);           /* that the file is a SentencePiece model; NULL: there is none */
+int check_subwords(const char *path);           /* fails unless it is a SentencePiece model; NULL: none to check */
 int stored_subwords(const struct settings *s, struct vocabularies *v, int side, const char *path);
-/* All lines of a side, cut at random: one sequence a line, whatever it is. */
+/* Segments all lines of a side at random: one sequence for each line. */
 int sample_subwords(const struct vocabularies *v, int side, const struct text *text, const trf_vocab *vocab,
                     double alpha, uint32_t seed, struct side *ids);
 void free_subwords(struct vocabularies *v);

@@ -1,4 +1,4 @@
-// trf: messages and text: what every other file may use. See trf.h.
+// trf: messages, memory, text. See trf.h.
 
 #include "trf.h"
 
@@ -13,8 +13,8 @@
 const char *program = "trf";
 int unfinished_line, quiet;
 
-/* Bytes of the character at text + at; 0: the byte there is no part of UTF-8. *valid: up to there the text is known to
-   be UTF-8; 0 before the first call. */
+/* The bytes of the character at text + at; 0: no valid UTF-8 begins there. *valid: the text is valid up to this offset; 0
+   before the first call. */
 static size_t character_bytes(const char *text, size_t length, size_t at, size_t *valid)
 {
     unsigned char c = (unsigned char)text[at];
@@ -50,7 +50,7 @@ void print_json_text(FILE *file, const char *text, size_t bytes)
         if (n == 0) fputs("\xEF\xBF\xBD", file);
         else if (at[0] == '"' || at[0] == '\\') fprintf(file, "\\%c", at[0]);
         else if (at[0] < 32 || at[0] == 127) fprintf(file, "\\u%04x", at[0]);
-        else if (at[0] == 0xC2 && at[1] < 0xA0) fprintf(file, "\\u%04x", at[1]);       /* control characters too */
+        else if (at[0] == 0xC2 && at[1] < 0xA0) fprintf(file, "\\u%04x", at[1]);       /* control characters of two bytes */
         else fwrite(at, 1, n, file);
         i += n ? n : 1;
     }
@@ -79,7 +79,7 @@ void print_json_list(FILE *file, const char *name, const double *x, int32_t n)
     fputc(']', file);
 }
 
-/* A line of standard error, without control characters. */
+/* Prints a line on standard error without control characters. */
 static void tell_line(const char *before, const char *format, va_list arguments)
 {
     char sentence[4096];

@@ -1,4 +1,4 @@
-// trf train: the command.
+// trf train: the command; one training, or several from different seeds.
 
 #include "check.h"
 #include "labelled.h"
@@ -56,7 +56,7 @@ static void free_training(struct training *t)
     free_examples(&t->data);
 }
 
-/* From the data to what can run; then only what runs is needed. */
+/* Prepares t->run from the data, and frees what it does not need. */
 static int prepare(struct training *t)
 {
     struct settings *s = t->s;
@@ -72,7 +72,7 @@ static int prepare(struct training *t)
     if (status) return status;
     free_text(&t->data.learn.text[0]);
     free_text(&t->data.learn.text[1]);
-    free_vocabularies(&t->vocabularies);        /* the model has copies */
+    free_vocabularies(&t->vocabularies);        /* the model has its own */
     free_subwords(&t->vocabularies);
     describe(t);
     return DONE;
@@ -97,7 +97,7 @@ static int train_once(struct settings *s, double *score)
     return status;
 }
 
-/* As if the option had stood on the command line. */
+/* Sets an option as the command line does. */
 static void give(struct settings *s, size_t field, const char *text)
 {
     int i;
@@ -110,7 +110,7 @@ static char *seed_path(const char *path, uint64_t seed)
     return format_text("%s.seed-%llu", path, (unsigned long long)seed);
 }
 
-/* One of several trainings: its number is that of the seed. */
+/* One of several trainings; its files have the seed in their names. */
 static int train_seed(struct settings *s, uint64_t number, double *score, char **model)
 {
     struct settings one = *s;
@@ -127,14 +127,14 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
     status = apply_given(&one);
     one.resume = s->resume && !stat(checkpoint, &there);
     if (!status) status = train_once(&one, score);
-    s->metric = one.metric;         /* as it was decided */
+    s->metric = one.metric;         /* that of the recipe */
     free(checkpoint);
     free(seed);
     free(log);
     return status;
 }
 
-/* Whether one of several trainings has begun; the others begin now. */
+/* Whether one of several trainings has begun. --resume begins the others. */
 static int any_checkpoint(const struct settings *s)
 {
     int32_t i, found = 0;
@@ -151,7 +151,7 @@ static int any_checkpoint(const struct settings *s)
     return found;
 }
 
-/* The files of every training, before the first one begins. */
+/* Checks the files of all trainings before the first one begins. */
 static int check_seeds(const struct settings *s)
 {
     int32_t i;
@@ -174,7 +174,7 @@ static int check_seeds(const struct settings *s)
     return status;
 }
 
-/* The same training from several seeds: how much of a result is luck. */
+/* The same training from several seeds shows how much of a result is chance. */
 static int train_seeds(struct settings *s)
 {
     double score = 0, sum = 0, squares = 0, best = 0, n = (double)s->seeds;
@@ -199,7 +199,7 @@ static int train_seeds(struct settings *s)
             best = score;
         } else free(model);
         if (i + 1 < s->seeds) s->metric = asked;
-        if (!status && stopped()) status = SIGNALLED + stopped();       /* it came when this one was over */
+        if (!status && stopped()) status = SIGNALLED + stopped();       /* the signal came at the end of this one */
     }
     if (!status) status = copy_model(s, best_model, s->model);
     if (!status && !isfinite(sum))

@@ -1,4 +1,4 @@
-// trf train: all parts of a training, and how it comes to run.
+// trf train: all parts of a training, and how it is prepared.
 
 #ifndef TRF_TRAINING_H
 #define TRF_TRAINING_H
@@ -7,29 +7,29 @@
 #include "state.h"
 #include "vocabulary.h"
 
-/* Only what prepares a training knows all of it. What runs knows `run`. */
+/* Only the files that prepare a training use this struct. The others use its parts. */
 struct training {
     struct settings *s;
     struct examples data;
     struct vocabularies vocabularies;
-    trf_model *from;                    /* --init-from, while beginning */
-    struct labels labels;               /* of texts or words, where these are learned */
+    trf_model *from;                    /* --init-from, until its weights are copied */
+    struct labels labels;               /* for --objective classify and tag */
     struct plan plan;
     struct run run;
 };
 
-/* begin.c: a new model; resume.c: a checkpoint, and the data that belong to it. */
+/* begin.c: a new model; resume.c: a checkpoint and its data. */
 int begin_training(struct training *t);
 int resume_training(struct training *t);
-int read_picks(struct training *t);     /* how the checkpoint has held out pairs */
+int read_picks(struct training *t);     /* how the checkpoint's training held out pairs */
 
-/* inherit.c: what a model to begin with, --init-from, brings. */
-int begin_from(struct training *t);     /* the vocabularies and the architecture; */
-int take_weights(struct training *t);   /* the weights */
+/* inherit.c: --init-from. */
+int begin_from(struct training *t);     /* vocabularies and architecture */
+int take_weights(struct training *t);   /* weights */
 
 /* setup.c: what both have in common. */
 void set_limits(const struct settings *s, int32_t longest, trf_train_options *training);
 void note_data(struct training *t, const trf_vocab *const vocab[2]);    /* in the plan */
-int make_run(struct training *t);       /* what remains, once there are a model and a trainer */
+int make_run(struct training *t);       /* the rest of `run`, after model and trainer */
 
 #endif

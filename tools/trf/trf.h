@@ -62,8 +62,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* OpenBLAS is loaded when a product asks for it. TRF_LINKED_CBLAS: this program is linked with it, or with another
-   CBLAS library. */
+/* The library loads OpenBLAS at its first large product. TRF_LINKED_CBLAS: the program is linked with OpenBLAS or
+   another CBLAS library instead. */
 #if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && !defined(TRF_LINKED_CBLAS) && !defined(TRF_NO_THREADS) && \
     !defined(TRF_DOUBLE) && !defined(__APPLE__)
 #define LOADS_OPENBLAS 1
@@ -73,46 +73,48 @@
 #include "transformer.h"
 
 // -----------------------------------------------------------------------------------------------
-// Exit statuses and messages (text.c; refused: models.c)
+// Messages, memory, text (text.c)
 //
-// Every message begins with the command: "trf train: corpus.de:17: ...". A problem of one line of
-// input is told with file and line. Nothing but results goes to standard output.
+// Every message begins with the command: "trf train: corpus.de:17: ...". A message about a line of
+// input has its file and number. Standard output has results only.
 // -----------------------------------------------------------------------------------------------
 
-enum { DONE = 0, FAILED = 1, USAGE = 2, SIGNALLED = 128 };
+enum { DONE = 0, FAILED = 1, USAGE = 2, SIGNALLED = 128 };      /* exit statuses */
 
-extern const char *program;                     /* "trf train" once the command is known */
-extern int unfinished_line;                     /* 1: a line of progress stands on the terminal, without its end */
-extern int quiet;                               /* 1: nothing but warnings and errors goes to standard error */
+extern const char *program;     /* "trf train" once the command is known */
+extern int unfinished_line;     /* 1: the terminal shows a line of progress without its end */
+extern int quiet;               /* 1: standard error gets warnings and errors only */
 
+/* A warning or an error. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The same without trf's name, and nothing with --quiet: what is no problem. */
+/* A notice: without the name of the command; --quiet suppresses it. */
 void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* A part of such a line, which may hold nothing of the user's but numbers. */
+/* A part of a notice. It may contain nothing of the user's but numbers. */
 void inform(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The message of a failed library call. doing NULL: it is about a file, whose path it begins with. */
+/* The message of a failed library call. doing NULL: the message begins with the path of a file. */
 void say_error(const char *doing, const trf_error *err);
-/* The same about what an option asked for, and the status of exit: a value that the library refuses is a wrong
-   command line as well. */
-int refused(const char *doing, const trf_error *err);
-/* The log hook of the library: prints its warnings, and nothing else. A warning that several objects give in a row is
-   printed once. */
+/* The log hook of the library: prints its warnings. The same warning twice in a row is printed
+   once. */
 void log_warning(void *user, int level, const char *message);
-/* Room for `needed` items. Ends the program when memory does; files are renamed into place, so none is left half. */
+
+/* Room for `needed` items. Ends the program if there is no memory: files are renamed when they are
+   complete, so none is left half written. */
 void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes);
-void *zeroed(size_t count, size_t item_bytes);  /* the same for a fixed number, all zero */
+void *zeroed(size_t count, size_t item_bytes);  /* a fixed number of items, all zero */
+
 char *folder_of(const char *path);              /* "a/b" -> "a/", "b" -> "."; malloc'd */
 const char *name_of(const char *path);          /* "a/b" -> "b" */
-const char *plural(int64_t n);                  /* "s" behind a noun, or "" where n is one */
+const char *plural(int64_t n);                  /* "s", or "" if n is 1 */
 char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* malloc'd */
 double now(void);
 void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
-/* Text of unknown origin, for a terminal: nothing that drives one may pass. At most `most` bytes. */
+
+/* At most `most` bytes of a text of unknown origin, without anything that controls a terminal. */
 void print_clean(FILE *file, const char *text, size_t most);
-void print_json_text(FILE *file, const char *text, size_t bytes);      /* with its quotes; bad UTF-8 as U+FFFD */
-void print_json_number(FILE *file, double x);                           /* what is not finite as null */
-void print_json_field(FILE *file, const char *name, double x);          /* ,"name":x */
-void print_json_list(FILE *file, const char *name, const double *x, int32_t n);    /* ,"name":[x,...] */
+void print_json_text(FILE *file, const char *text, size_t bytes);   /* quoted; bad UTF-8: U+FFFD */
+void print_json_number(FILE *file, double x);                       /* not finite: null */
+void print_json_field(FILE *file, const char *name, double x);      /* ,"name":x */
+void print_json_list(FILE *file, const char *name, const double *x, int32_t n);  /* ,"name":[x] */
 
 // -----------------------------------------------------------------------------------------------
 // Settings: everything that can be set (settings.c, options.c)
@@ -284,10 +286,10 @@ int distance(const char *a, const char *b);     /* Levenshtein's, for "did you m
 int parse_command_line(const struct command *command, struct settings *s, int argc, char **argv);
 
 // -----------------------------------------------------------------------------------------------
-// Lines, pairs (lines.c), sequences (tokens.c), results (output.c), models (models.c)
+// Lines, pairs of lines (lines.c)
 //
-// A line ends with LF or CR LF, which do not belong to the sentence; the last line may lack it.
-// Lines that cannot be read as a sentence or as a pair (a NUL byte, not UTF-8, no tab) come with a `fault`.
+// A line ends with LF or CR LF; the last one may lack it. A line that is no sentence or no pair (a
+// NUL byte, not UTF-8, no tab) comes with a `fault`.
 // -----------------------------------------------------------------------------------------------
 
 struct reader {
@@ -295,39 +297,43 @@ struct reader {
     const char *name;
     char *line;
     size_t capacity, length;
-    int64_t number;         /* of the line just read, from 1 */
+    int64_t number;         /* of the current line, from 1 */
     const char *fault;      /* NULL, or why the line is no sentence */
-    char not_utf8[64];      /* what fault points to when that is the reason */
+    char not_utf8[64];      /* a fault that names the byte */
 };
 
 int open_reader(struct reader *r, const char *path);        /* NULL or "-": standard input */
 void close_reader(struct reader *r);
-int next_line(struct reader *r);    /* 1: a line is in r->line; 0: the end; -1: an error, which has been told */
+int next_line(struct reader *r);    /* 1: r->line is the next line; 0: end; -1: error, reported */
 
 /* Two files line by line, or one file with tabs in each line. */
 struct pair_reader {
-    struct reader side[2];          /* source, target; of a TSV only the first is used */
+    struct reader side[2];          /* source, target; side[0] is the TSV */
     int tsv;
     int column[2];                  /* of a TSV, from 1 */
-    int exactly_two;                /* 1: a TSV has no other columns */
-    int lacks_tab;                  /* 1: this line of a TSV has no tab at all */
-    int keep_unpaired;              /* 1: a line without a partner is a pair with a fault, so that each is answered */
+    int exactly_two;                /* 1: a TSV with other columns is an error */
+    int lacks_tab;                  /* 1: the line of the TSV has no tab */
+    int keep_unpaired;              /* 1: a line without a partner is a pair with a fault */
     int unpaired;                   /* 1: there was one */
-    const struct reader *at;        /* whose name and number tell where the pair stands, or its fault */
-    const char *source, *target;    /* the pair just read */
+    const struct reader *at;        /* its name and number are the position of the pair, or fault */
+    const char *source, *target;    /* the current pair */
     const char *fault;
 };
 
-int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv, const char *columns);
-int check_columns(const char *columns);     /* NULL, or two numbers of columns */
-int same_stream(FILE *a, FILE *b);          /* two names of one pipe or terminal, of which each would get a part */
+int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv,
+               const char *columns);
 void close_pairs(struct pair_reader *p);
 int next_pair(struct pair_reader *p);       /* as next_line */
-void cut_pair(struct pair_reader *p);       /* the line just read of a TSV, at its tabs */
-/* Whether the three options of a command say which pairs are meant. */
+void cut_pair(struct pair_reader *p);       /* splits the current line of the TSV at its tabs */
+int check_columns(const char *columns);     /* fails unless NULL or two column numbers */
+/* Fails unless the options name one TSV, or a source and a target. */
 int check_pairs_given(const char *prefix, const char *source, const char *target, const char *tsv);
+/* Whether both are the same pipe or terminal, so that each would get a part. */
+int same_stream(FILE *a, FILE *b);
+/* Takes the one file of the command line as --input. */
+int take_input(struct settings *s, int argc, char **argv);
 
-/* Lines in memory, each ended by NUL, and the numbers they have in their file. */
+/* Lines in memory, each with a NUL, and their numbers in the file. */
 struct text {
     char *bytes;
     size_t *starts;
@@ -337,23 +343,34 @@ struct text {
 
 void store_line(struct text *text, const char *line, int64_t number);
 const char *line_of(const struct text *text, size_t index);
-const char **lines_of(const struct text *text);     /* pointers to all of them, to be freed */
+const char **lines_of(const struct text *text);     /* pointers to all lines; free them */
 void free_text(struct text *text);
 uint64_t hash_line(const char *line);
-int by_hash(const void *a, const void *b);      /* for qsort and bsearch */
+int by_hash(const void *a, const void *b);          /* for qsort and bsearch */
 
-/* The texts and numbers of an object of JSON, by name (json.c). */
+// -----------------------------------------------------------------------------------------------
+// JSON (json.c; printing: text.c)
+// -----------------------------------------------------------------------------------------------
+
+/* The texts and numbers of an object, by name. */
 struct field { char *name, *value; };
 struct fields { struct field *item; size_t n, capacity; };
 
-/* Whether the line is one whole object; an object within it has its fields in `inner`. Both begin empty. */
+/* Whether the line is one complete object. The fields of an object within it go to `inner`. Both
+   must be empty. */
 int read_json_object(const char *line, struct fields *f, struct fields *inner);
-void add_field(struct fields *f, char *name, char *value);      /* which become its own */
-void free_fields(struct fields *f);                             /* and makes it empty */
-const char *field_text(const struct fields *f, const char *name);       /* NULL: there is none */
-double field_number(const struct fields *f, const char *name);          /* NAN: none, or none that is finite */
+void add_field(struct fields *f, char *name, char *value);          /* takes both strings */
+void free_fields(struct fields *f);                                 /* f is empty again */
+const char *field_text(const struct fields *f, const char *name);   /* NULL: no such field */
+double field_number(const struct fields *f, const char *name);      /* NAN: no finite number */
 
-/* Token ids, one sentence after another, as the library takes them. */
+// -----------------------------------------------------------------------------------------------
+// Token ids (tokens.c)
+// -----------------------------------------------------------------------------------------------
+
+enum { UNK = 3 };       /* the unknown token of every vocabulary */
+
+/* Sequences of token ids, one after another, as the library takes them. */
 struct side {
     int32_t *ids, *lengths;
     size_t used, ids_capacity, count, lengths_capacity;
@@ -362,117 +379,145 @@ struct side {
 void free_side(struct side *side);
 void clear_side(struct side *side);
 trf_sequences sequences_of(const struct side *side);
-/* Appends a text as one more sequence of at most `limit` tokens. Where that fails, *n is still the number of
-   tokens (0 if the text is not UTF-8), nothing is appended, and `why` is a sentence about it. */
-int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n, char why[300]);
+/* Encodes a text as one more sequence of at most `limit` tokens; *n: its tokens. On failure nothing
+   is appended, `why` has the reason, and *n is 0 if the text is not UTF-8. */
+int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n,
+             char why[300]);
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
 void drop_last(struct side *side);
 
-/* A token's text. The piece of a SentencePiece model that is one NUL has one byte, that NUL. */
+/* The text of a token. A SentencePiece model may have the piece NUL: one byte. */
 const char *token_of(const trf_vocab *vocab, int32_t id, size_t *bytes);
-void print_json_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n);
+void print_json_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids,
+                       int32_t n);
+int same_tokens(const trf_vocab *a, const trf_vocab *b);    /* whether ids have the same meaning */
 
-/* Tokens of what a command reads, and how many of them the model does not know. */
-enum { UNK = 3 };            /* of every vocabulary */
-struct unknown { int64_t tokens, unknown, first; };     /* first: the line of the first unknown one, or 0 */
+/* Decodes ids into *text, which grows, and which may contain NULs. NULL: an error, reported. */
+const char *bytes_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text,
+                     size_t *capacity, size_t *bytes);
+/* The same on one line: line ends and NULs, which byte fallback may write, become blanks. */
+const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text,
+                    size_t *capacity);
 
-void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, int64_t line);   /* line 0: none */
-/* One line about them at the end, if more than that share of the tokens is unknown. what: "the input". */
+/* Counts tokens, and those that the model does not know. first: line of the first one, or 0. */
+struct unknown { int64_t tokens, unknown, first; };
+
+void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, int64_t line);
+/* One message at the end if the share of unknown tokens is larger. what: "the input". */
 void tell_unknown(const struct unknown *u, const char *what, double share);
 
-/* An unknown word of a line, or some unknown characters, and the tokens that it has become (unknown.c). */
+// -----------------------------------------------------------------------------------------------
+// Unknown words in a line (unknown.c)
+// -----------------------------------------------------------------------------------------------
+
+/* An unknown word or a run of unknown characters, and its tokens from .. end - 1. */
 struct span { const char *text; size_t bytes; int32_t from, end; };
 struct spans { struct span *item; size_t n, capacity; };
 
-/* ids: those of the line, which must outlive the spans. None where they cannot be found. */
-void find_unknown(const trf_vocab *vocab, const char *line, const int32_t *ids, int32_t n, struct spans *to);
+/* ids: the tokens of the line, which must live as long as the spans. */
+void find_unknown(const trf_vocab *vocab, const char *line, const int32_t *ids, int32_t n,
+                  struct spans *to);
 void report_unknown(const struct spans *spans, const char *file, int64_t line);
-/* The text of an answer without its unknown tokens. copies NULL: they are dropped; else what stands for token i, or
-   NULL: it stays as it is. malloc'd; NULL: told. */
-char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n, const struct span *const *copies);
-
-/* The text of ids and its bytes, of which any may be a NUL; in *text, which grows. NULL: told. */
-const char *bytes_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity,
-                     size_t *bytes);
-/* The same on one line: ends of lines and NULs, which byte fallback may write, become blanks. */
-const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity);
+/* The text of an answer, malloc'd; copies[i]: the text for unknown token i, or NULL: it stays.
+   copies NULL: drops all unknown tokens. Returns NULL after an error, reported. */
+char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n,
+                           const struct span *const *copies);
 
 // -----------------------------------------------------------------------------------------------
-// Labels, and the words that they belong to (labels.c)
+// Labels, and the words of a line (labels.c)
 // -----------------------------------------------------------------------------------------------
 
-#define BLANKS " \t\r\n"         /* what stands between words, as in the library */
+#define BLANKS " \t\r\n"     /* the library's separators of words */
 
-/* Texts of labels, sorted: label i of a model is name[i]. */
+/* Sorted names: label i of a model is name[i]. */
 struct labels { char **name; int32_t n; size_t capacity; };
 
 int load_labels(const trf_model *model, const char *path, struct labels *labels);
-int32_t label_number(const struct labels *labels, const char *text, size_t bytes);      /* or -1 */
+int32_t label_number(const struct labels *labels, const char *text, size_t bytes);  /* or -1 */
 void append_label(struct labels *labels, const char *text, size_t bytes);
-void settle_labels(struct labels *labels);      /* sorts, and leaves one of each */
+void settle_labels(struct labels *labels);      /* sorts, and removes repeated names */
 void free_labels(struct labels *labels);
-/* The label of a text: blanks around it, and the CR of a line that ends in CR CR LF, are no part of it. */
+/* A label without the blanks around it, or the CR of a line that ends with CR CR LF. */
 const char *trim_label(const char *line, size_t *bytes);
-int32_t best_of(const trf_real *numbers, int32_t n);    /* the first of the largest */
+int32_t best_of(const trf_real *numbers, int32_t n);    /* the index of the first maximum */
 
-/* A line of words as tokens, and the first token of each word. */
+/* The tokens of a line of words, and the first token of each word. */
 struct word_tokens {
     int32_t *ids, *first, n, n_words;
     size_t ids_capacity, first_capacity;
-    char why[300];              /* what is wrong with it */
+    char why[300];              /* the reason if encode_words fails */
 };
 
 int encode_words(const trf_vocab *vocab, const char *line, struct word_tokens *to);
 void free_word_tokens(struct word_tokens *words);
-/* The words of a line: calls each(user, word, bytes), if there is one, and returns their number. */
-int32_t for_words(const char *line, void (*each)(void *user, const char *word, size_t bytes), void *user);
-/* Appends the ids of a text to n ids, for which room is made: a character may become many tokens. */
-int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n, size_t *capacity, int32_t *added,
-                 trf_error *err);
+/* Calls each (may be NULL) for every word of a line, and returns their number. */
+int32_t for_words(const char *line, void (*each)(void *user, const char *word, size_t bytes),
+                  void *user);
+/* Appends the ids of a text to n ids. *ids grows: a character may become many tokens. */
+int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n,
+                 size_t *capacity, int32_t *added, trf_error *err);
 
-/* Whether two names mean one file: one that exists, or one that would be made in the same folder. */
+// -----------------------------------------------------------------------------------------------
+// Files that are written (output.c)
+// -----------------------------------------------------------------------------------------------
+
+/* Whether two names are the same file, which need not exist. */
 int same_file(const char *a, const char *b);
-int check_written(const struct settings *s, const char *option, const char *path);
-int check_writable(const char *path);       /* better now than after a night of training */
-int check_not_output(const char *path);     /* what a command reads is not what its standard output goes to */
-int check_replaceable(const char *path);    /* of a file that saving replaces: it may be no symbolic link */
-int check_readable(const char *path);       /* NULL or "-": nothing to check */
-int is_taken(const char *path);             /* whether a file with something in it has this name */
-/* Before a command reads anything: its --output may replace no file, unless --overwrite is given. */
-int check_output_name(const struct settings *s);
-/* Calls each(user, path, tail) for every file whose path begins with prefix; tail is what follows. */
-void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail), void *user);
-/* Whether saving to `base` gives this name to a file of its own, which it replaces and removes: base, a number behind
-   `numbered` (as ".update-") or none, and ".tmp-0123abcd" while the file is not whole. base NULL: no. */
+int is_taken(const char *path);             /* whether it is a file that is not empty */
+/* Each check prints a message and returns FAILED unless: */
+int check_written(const struct settings *s, const char *option, const char *path);  /* not read */
+int check_writable(const char *path);       /* now rather than after a night of training */
+int check_not_output(const char *path);     /* it is not standard output */
+int check_replaceable(const char *path);    /* saving may replace it: no symbolic link */
+int check_readable(const char *path);       /* readable; NULL or "-": nothing to check */
+int check_output_name(const struct settings *s);    /* --output is new, or there is --overwrite */
+/* Calls each for every file whose path begins with prefix; tail: the rest of its name. */
+void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail),
+               void *user);
+/* Whether saving to `base` (or NULL) makes a file of this name, which it replaces or removes: base
+   or base with `numbered` (".update-") and a number, with ".tmp-0123abcd" while it is unfinished. */
 int is_own_name(const char *path, const char *base, const char *numbered);
-/* Removes what saving path, and its averages and kept models, left behind in processes that were killed. */
+/* Removes unfinished files that killed processes left beside path. */
 void sweep(const char *path);
 FILE *open_output(const struct settings *s);
-int check_output(FILE *file, const char *path);     /* a full disk or a closed pipe must not look like success */
+int check_output(FILE *file, const char *path);     /* fails for a full disk or a closed pipe */
 int close_output(FILE *file, const char *path);
 
-/* Which vocabulary a file lacks that its kind needs, and what stores one. */
-void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source, const trf_vocab *target);
-int check_device(const struct settings *s);     /* that this trf and this machine compute as --device and others say */
-trf_load_options load_options(const struct settings *s);
-int load_refused(const char *path, const trf_error *err);      /* says why a model cannot be loaded; the status */
-/* A file of sentences as a position, instead of --input. */
-int take_input(struct settings *s, int argc, char **argv);
-int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target);
-int32_t longest_trained(const trf_model *model);
-int never_writes_unk(const trf_model *model);    /* whether no target of its training had an unknown token */
-int check_decoder(const struct settings *s, const trf_model *model);    /* that there is one */
-int copy_model(struct settings *s, const char *from, const char *to);
-int same_tokens(const trf_vocab *a, const trf_vocab *b);    /* whether ids mean the same in both */
-int stored_training(struct settings *s, const trf_file *file);      /* a checkpoint's training options */
-int32_t source_limit(const trf_config *config);     /* tokens that fit beside an end mark, where there is one */
+// -----------------------------------------------------------------------------------------------
+// Devices, models (models.c)
+// -----------------------------------------------------------------------------------------------
 
-/* Unicode's composition (NFC), as a map of a SentencePiece model (compose.c). */
-char *composing_map(int hangul, size_t *bytes);         /* malloc'd; hangul: with the syllables of Korean */
-int is_composed(const char *map, const char *text);     /* whether the map changes nothing of it */
+/* The message of a failed library call, in terms of options, and the exit status: USAGE if the
+   library refuses a value. */
+int refused(const char *doing, const trf_error *err);
+int check_device(const struct settings *s);     /* that --device and related options work here */
+trf_load_options load_options(const struct settings *s);
+int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
+               const trf_vocab **target);
+int load_refused(const char *path, const trf_error *err);   /* reports it; the exit status */
+int copy_model(struct settings *s, const char *from, const char *to);
+/* Reports which vocabulary the file lacks. */
+void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source,
+                       const trf_vocab *target);
+int check_decoder(const struct settings *s, const trf_model *model);    /* that it has a decoder */
+int32_t longest_trained(const trf_model *model);    /* tokens of the longest text in training */
+int never_writes_unk(const trf_model *model);       /* whether no target had an unknown token */
+int32_t source_limit(const trf_config *config);     /* tokens beside the end mark, if there is one */
+/* Takes the training options that a checkpoint stores. */
+int stored_training(struct settings *s, const trf_file *file);
+
+// -----------------------------------------------------------------------------------------------
+// Unicode's composition, NFC, as a map of a SentencePiece model (compose.c)
+// -----------------------------------------------------------------------------------------------
+
+char *composing_map(int hangul, size_t *bytes);         /* malloc'd; hangul: with Korean syllables */
+int is_composed(const char *map, const char *text);     /* whether the map does not change it */
 int has_hangul(const char *text);
 
-/* All attention of one kind over one pair, by one pass (attention.c). */
+// -----------------------------------------------------------------------------------------------
+// The attention of one kind over one pair (attention.c)
+// -----------------------------------------------------------------------------------------------
+
 struct attention {
     trf_real *weights;              /* (layers, heads, queries, keys) */
     size_t capacity;
@@ -483,7 +528,7 @@ int read_attention(trf_translator *translator, const trf_model *model, trf_atten
                    const trf_sequences *source, const trf_sequences *target, struct attention *to);
 void free_attention(struct attention *of);
 const trf_real *head_of(const struct attention *of, int64_t layer, int64_t head);
-void mean_attention(const struct attention *of, int64_t layer, trf_real *to);     /* (queries, keys) */
+void mean_attention(const struct attention *of, int64_t layer, trf_real *to);   /* (queries, keys) */
 /* ,"attention":... all: ATTENTION_MEAN or ATTENTION_ALL. */
 void print_json_attention(FILE *file, const struct attention *of, int all);
 

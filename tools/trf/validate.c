@@ -1,7 +1,7 @@
-// trf train: how good the model is on pairs that it does not learn from.
+// trf train: how good the model is on pairs that it is not trained on. See validate.h.
 //
-// Loss and perplexity are those of the given targets. Every other metric translates the sources: one line in several
-// pairs (a word with several pronunciations) is translated once, and any of its targets counts as right.
+// Loss and perplexity are those of the given targets. The other metrics need translations. A source of several pairs (a
+// word with several pronunciations) is translated once, and each of its targets is a reference.
 
 #include "validate.h"
 #include "measure.h"
@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-enum { CHUNK = 64 };    /* sources translated in one call: between calls a signal is noticed at once */
+enum { CHUNK = 64 };    /* sources in one call of the library */
 
 static int cancelled(trf_status status, const trf_error *err)
 {
@@ -38,7 +38,7 @@ static int mean_loss(struct validator *v, struct validation *result)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>translating    the sources, and the metric of what comes
+// >>translating    the sources, and the metric of the answers
 // -----------------------------------------------------------------------------------------------
 
 struct translations {
@@ -47,13 +47,13 @@ struct translations {
     struct metrics *metrics;
     char *text;
     const char **references;
-    char **joined;              /* the same, ours to free */
-    size_t sample[N_SAMPLES];   /* pairs whose answers are kept, to be shown: the first ones of their sources */
-    int cut;                    /* tokens are words: what subword-nmt has cut is joined */
+    char **joined;              /* the same strings, to be freed */
+    size_t sample[N_SAMPLES];   /* first pairs of the sources whose answers are shown */
+    int cut;                    /* 1: tokens are words, and pieces of subword-nmt are joined */
     size_t text_capacity, references_capacity, joined_capacity;
 };
 
-/* All targets of the pairs that have this one's source; none if an earlier pair has it. */
+/* The targets of all pairs with the same source. `pair` is the first of them. */
 static size_t references_of(struct translations *r, size_t pair, const size_t *next)
 {
     const struct validator *v = r->v;
@@ -108,7 +108,7 @@ static void chain_sources(const struct validator *v, size_t *next, char *first)
     free(tail);
 }
 
-/* Which of the pairs is shown as sample k: the same ones each time. */
+/* The pair of sample k: the same in every validation. */
 static size_t sample_pair(const struct validator *v, int k)
 {
     return (size_t)(2 * k + 1) * v->pairs->ids[0].count / (2 * N_SAMPLES);
@@ -124,7 +124,7 @@ static void choose_samples(struct translations *r, const size_t *next, const cha
             for (k = 0; k < N_SAMPLES; k++) if (sample_pair(r->v, k) == i) r->sample[k] = pair;
 }
 
-/* Translates up to CHUNK sources from pair *at on, and adds up what comes. An empty one has an empty answer. */
+/* Translates up to CHUNK sources from pair *at on, and counts their answers. The answer to an empty one is empty. */
 static int translate_some(struct translations *r, size_t *at, size_t *used, const size_t *next, const char *first,
                           struct validation *result)
 {
@@ -159,7 +159,7 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
     return failed;
 }
 
-/* The translator of the model as it is now. */
+/* A translator of the current weights. */
 static int make_translator(struct validator *v, trf_translator **translator)
 {
     trf_search search = v->s->search;
@@ -238,7 +238,7 @@ static double mean_f1(const struct counts *counts, int32_t n)
     return occur ? 100 * sum / occur : 0;
 }
 
-/* Adds up what is given to some sequences; n: their number, or that of their tokens. */
+/* Counts the labels of some sequences. n: the number of sequences, or of their tokens. */
 static trf_status label_some(trf_translator *translator, const trf_sequences *sources, const int32_t *wanted,
                              int64_t n, int32_t n_labels, int tags, struct counts *counts, trf_error *err)
 {
@@ -297,10 +297,10 @@ int validate(struct validator *v, struct validation *result)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>showing        what came
+// >>showing        the results
 // -----------------------------------------------------------------------------------------------
 
-/* A text of at most 60 bytes, whole characters, for one line of several. malloc'd */
+/* At most 60 bytes of a text, whole characters; malloc'd. */
 static char *clipped(const char *text)
 {
     size_t n = strlen(text), most = 60;
@@ -321,7 +321,7 @@ static void show_sample(const struct validator *v, size_t pair, const char *answ
     free(wanted);
 }
 
-/* The answer to a pair's source, or NULL, where a signal has left it; malloc'd. */
+/* The answer to the source of a pair, malloc'd; NULL: a signal aborted it. */
 static char *answer_of(struct validator *v, trf_translator *translator, size_t pair)
 {
     const trf_hypothesis *h;
@@ -339,7 +339,7 @@ static char *answer_of(struct validator *v, trf_translator *translator, size_t p
     return text_of(trf_model_target_vocab(v->model), h->ids, h->n, &text, &capacity) ? text : NULL;
 }
 
-/* A validation that translates has the answers; another one makes them here. */
+/* A validation by loss has no translations yet. */
 void show_samples(struct validator *v)
 {
     size_t n = v->pairs->ids[0].count;

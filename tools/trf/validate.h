@@ -1,4 +1,4 @@
-// trf train: how good the model is on pairs that it does not learn from (validate.c).
+// trf train: how good the model is on pairs that it is not trained on (validate.c).
 
 #ifndef TRF_VALIDATE_H
 #define TRF_VALIDATE_H
@@ -6,15 +6,15 @@
 #include "data.h"
 #include "progress.h"
 
-/* A validation: the share of the loss, and of what was translated. */
+/* The result of a validation. */
 struct validation {
     double loss, nll, accuracy, score;
-    int cancelled;
+    int cancelled;                  /* 1: a signal aborted it */
 };
 
 enum { N_SAMPLES = 3 };
 
-/* What is validated, and on what. */
+/* The model, and the pairs to validate it on. */
 struct validator {
     const struct settings *s;
     const struct pairs *pairs;
@@ -27,8 +27,8 @@ struct validator {
 
 int validates(const struct validator *v);       /* whether there are pairs */
 int validate(struct validator *v, struct validation *result);
-int check_translating(struct validator *v);     /* better now than at the first validation */
-/* Three of the pairs, as the model answers them now. */
+int check_translating(struct validator *v);     /* that it can translate: before training rather than after */
+/* Prints the current answers to three of the pairs. */
 void show_samples(struct validator *v);
 void show_validation(const struct validator *v, struct log *log, int64_t update, const struct validation *result,
                      const char *remark);

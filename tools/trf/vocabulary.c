@@ -1,10 +1,10 @@
-// trf train: vocabularies, learned from the training text or read. See vocabulary.h.
+// trf train: vocabularies: learned from the training text, or read from a file. See vocabulary.h.
 
 #include "vocabulary.h"
 #include "data.h"
 #include "objective.h"
 
-/* Counts the tokens of one side. A line with one that is too large for a vocabulary is left out later. */
+/* Counts the tokens of one side. Ignores a line with a token that is too long; encoding leaves it out. */
 static int learn_side(const struct settings *s, const struct text text[2], trf_vocab *vocab, int side)
 {
     trf_error err;
@@ -50,7 +50,7 @@ static int make_vocabulary(const struct settings *s, struct vocabularies *v, con
                         &v->of[first_side]);
 }
 
-/* Whether the vocabularies are what this command line asks for, as far as it does. */
+/* Fails if the command line wants other tokens than the vocabularies have. */
 int check_tokens(const struct settings *s, const trf_vocab *const vocab[2], const char *path)
 {
     static const trf_token_kind kinds[] = {TRF_WORDS,         TRF_WORDS,         TRF_CHARACTERS,
@@ -78,7 +78,7 @@ int check_samples(const struct settings *s, const trf_vocab *const vocab[2])
     return USAGE;
 }
 
-/* Tokens of one or both sides of the text that the vocabulary lacks, the most frequent first. */
+/* Adds the tokens of the text that the vocabulary lacks, the most frequent first. */
 int extend_vocabulary(const struct settings *s, const struct text text[2], int first_side, int last_side,
                       trf_vocab *vocab)
 {
@@ -107,7 +107,7 @@ int extend_vocabulary(const struct settings *s, const struct text text[2], int f
     return DONE;
 }
 
-/* "<extra_id_0>", "<extra_id_1>"...: what stands for a missing span. Subwords were learned with them. */
+/* Adds "<extra_id_0>", "<extra_id_1>"..., which stand for missing spans. Subwords are learned with them. */
 static int add_sentinels(trf_vocab *vocab)
 {
     trf_error err;
@@ -126,7 +126,7 @@ static int add_sentinels(trf_vocab *vocab)
     return DONE;
 }
 
-/* That of the only side there is. Missing spans are written with the tokens of the text. */
+/* The vocabulary of text alone. Missing spans consist of tokens of the same text. */
 static int make_one_vocabulary(const struct settings *s, struct vocabularies *v, const struct text text[2])
 {
     int status, side = reads_side(s, 1);
@@ -136,14 +136,14 @@ static int make_one_vocabulary(const struct settings *s, struct vocabularies *v,
     return add_sentinels(v->of[0]);
 }
 
-/* Whether the vocabulary of a side is made here, of subwords or of the words or characters that are seen. */
+/* Whether the vocabulary of a side is learned here: from subwords, or from words or characters. */
 static int makes_vocabulary(const struct settings *s, const struct vocabularies *v, int side, int subwords)
 {
     return reads_side(s, side) && !v->of[side] && !(side ? s->target_sentencepiece : s->source_sentencepiece) &&
            subwords == ((side ? s->target_tokens : s->source_tokens) >= TOKENS_UNIGRAM);
 }
 
-/* Options of vocabularies that are not made. */
+/* Refuses options about learning a vocabulary if none is learned. */
 static int check_made(const struct settings *s, const struct vocabularies *v)
 {
     const char *normalise = text_given(s, AT(normalise));

@@ -1,4 +1,4 @@
-// trf train: vocabularies, learned from the training text or read (vocabulary.c).
+// trf train: vocabularies: learned from the training text, or read from a file (vocabulary.c).
 
 #ifndef TRF_VOCABULARY_H
 #define TRF_VOCABULARY_H
@@ -6,7 +6,7 @@
 #include "recipe.h"
 #include "subwords.h"
 
-/* Those that are missing. */
+/* Makes the vocabularies that v lacks. */
 int make_vocabularies(struct settings *s, struct vocabularies *v, const struct text text[2], struct plan *plan);
 int extend_vocabulary(const struct settings *s, const struct text text[2], int first_side, int last_side,
                       trf_vocab *vocab);
