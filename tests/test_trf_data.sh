@@ -70,7 +70,7 @@ expect 1 "a text that is too long has no label" "answered with an empty line: 41
     "$trf" classify --model short \
     --input long
 expect 0 "but by its beginning" \
-    "1 of 2 lines had more tokens than the model takes, 8: labelled by their beginnings" "$trf" \
+    "1 of 2 lines had more tokens than the model takes, 8: labelled by their first tokens" "$trf" \
     classify \
     --model short --input long --truncate
 printf 'pos\nneg\n' >want

@@ -52,7 +52,7 @@ expect 0 "max-length is given" '' "$trf" train --objective causal --text fox --d
 check "chunk follows" test "$(chunk fox.100.checkpoint)" = 99
 expect 0 "as far as training went nothing is said" '' "$trf" generate --model fox.100 --max-tokens 99 --seed 1
 check "indeed" sh -c '! grep -q "longest text of the training" err'
-expect 0 "beyond the longest text" '1 of 1 text is longer than 44 tokens, the longest text of the training' \
+expect 0 "beyond the longest text" '1 of 1 text is longer than the longest text of the training, 44 tokens' \
     "$trf" generate --model fox.m --prompt 'the quick brown fox jumps over the lazy dog the' --max-tokens 3
 printf 'the quick brown fox jumps over the lazy dog\nthe quick brown fox jumps over the lazy dog the quick\n' >score.in
 expect 0 "scores beyond it" '1 of 2 .* more than 44 tokens' "$trf" score --model fox.m --target score.in

@@ -77,8 +77,8 @@ check "none unless asked for" eval '! echo ab | "$trf" translate --model two --j
 "$trf" generate --model letters --count 5 --json --token-scores --max-tokens 30 >json 2>err
 check "of what is drawn" sums <json
 check "with the tokens" grep -q '"drawn":\["' json
-expect 2 "in JSON alone" "token-scores is for --json" "$trf" generate --model letters --token-scores
-expect 2 "of translate too" "token-scores are for --json" "$trf" translate --model two --token-scores
+expect 2 "in JSON alone" "token-scores needs --json" "$trf" generate --model letters --token-scores
+expect 2 "of translate too" "token-scores need --json" "$trf" translate --model two --token-scores
 
 # a language model goes on beyond its max-length
 i=0
@@ -99,6 +99,6 @@ for weights in bf16 f16; do
     check "they are smaller" test "$(wc -c <half.$weights)" -lt "$(wc -c <letters)"
     check "and a model" eval '"$trf" generate --model half.$weights --max-tokens 5 --prompt "the" >out 2>err && grep -q "^the" out'
 done
-expect 2 "one model as it is" "two models or more, or one and --weights" "$trf" average letters --output same
+expect 2 "one model as it is" "two or more models, or one model and --weights" "$trf" average letters --output same
 
 finish

@@ -125,9 +125,9 @@ expect 0 "a file behind the option alone" '"attention":\[\[0' \
     "$trf" translate --model translator --json --attention three
 expect 2 "neither" "takes mean|all, or nothing, got 'some'" \
     "$trf" translate --model translator three --json --attention=some
-expect 2 "attention without --json" "for --json" \
+expect 2 "attention without --json" "need --json" \
     "$trf" translate --model translator three --attention all
-expect 2 "attention of a language model" "about source tokens" \
+expect 2 "attention of a language model" "need source tokens" \
     "$trf" translate --model speaker three --json --attention all
 
 echo 'a good film' >film
@@ -147,7 +147,7 @@ check "labels stay the same" eval 'sed "s/,\"tokens\":.*/}/" all | cmp -s - plai
 expect 0 "the mean" '"attention":\[\[0' "$trf" classify --model classifier film --json --attention
 expect 0 "of words" '"words":.*"tokens":\["a","good","film"\],"attention":\[\[\[\[' \
     "$trf" tag --model tagger film --json --attention all
-expect 2 "labels without --json" "--attention is for --json" \
+expect 2 "labels without --json" "--attention needs --json" \
     "$trf" classify --model classifier film --attention
 expect 2 "parts of a line" "--split labels a line in parts" \
     "$trf" tag --model tagger film --json --attention --split

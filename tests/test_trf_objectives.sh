@@ -194,7 +194,7 @@ expect 0 "nothing can be better" "(nothing can be better)" "$trf" train --object
 expect 0 "a line too long for tags" "1 too long" "$trf" train --objective tag --tsv long.tsv \
     $quick --updates 1 --model m
 expect 0 "a large batch of one line" "" "$trf" classify --model counts --input four --batch 2000000
-expect 2 "attention without a source" "about source tokens" "$trf" translate --model counter \
+expect 2 "attention without a source" "need source tokens" "$trf" translate --model counter \
     --input four --json --alignments
 
 # --- text in chunks -----------------------------------------------------------------------------
@@ -249,7 +249,7 @@ expect 1 "two vocabularies are not one" "needs one vocabulary for both sides, bu
     "$trf" train \
     --tsv train.tsv --init-from good \
     --tying all --threads 1 --updates 1 --model m
-expect 2 "numbers of labels" "--n-best is for --json" "$trf" classify --model counts --input four \
+expect 2 "numbers of labels" "--n-best needs --json" "$trf" classify --model counts --input four \
     --n-best 2
 expect 1 "another pooling" "of another --objective or --pooling" "$trf" train --objective classify \
     --tsv counts.tsv \

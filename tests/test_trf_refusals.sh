@@ -214,10 +214,10 @@ check "has no score" test "$(head -n 1 out)" = "nan	0"
 expect 0 "in parts it has" "^trf score: 2 of 4 texts had more than 7 tokens: scored in parts (--split)$" "$trf" score --model seven texts --split
 # its first part is the second text's, its second part the third text; the second part of the second text is the fourth
 check "the sum of the parts" awk '{ s[NR] = $1; n[NR] = $2 } END { d = s[1] - s[3] - s[2] + s[4]; exit !(d < 1e-5 && d > -1e-5 && n[1] == 9 && n[2] == 8 && NR == 4) }' out
-expect 2 "pairs have no parts" "--split is for a language model" "$trf" score --model m --tsv test.tsv --split
+expect 2 "pairs have no parts" "--split needs a language model" "$trf" score --model m --tsv test.tsv --split
 { head -n 2 test.tsv; printf 'no tab\n'; printf '1\t\377\n'; printf '1\000\tone\n'; awk 'BEGIN { for (i = 0; i < 600; i++) printf "1 "; print "\tone"; for (i = 0; i < 5; i++) print "none" }'; } >bad.tsv
 expect 1 "bad pairs" "^trf score: bad.tsv:3: not scored: no tab between source and target$" "$trf" score --model m --tsv bad.tsv
-for line in "4: not scored: expected UTF-8, got the byte 0xFF" "5: not scored: a NUL byte" "6: not scored: 600 tokens, at most 511" "7: not scored: no tab .*; more of them are counted"; do
+for line in "4: not scored: expected UTF-8, got the byte 0xFF" "5: not scored: a NUL byte" "6: not scored: 600 tokens, at most 511" "7: not scored: no tab .*; further ones are only counted"; do
     check "line ${line%%:*} too" grep -q "^trf score: bad.tsv:$line" err
 done
 check "and no more of them" eval 'test "$(grep -c "not scored" err)" -eq 5 && grep -q "^trf score: 9 of 11 pairs could not be scored$" err && lines_are 11 out'

@@ -164,11 +164,11 @@ expect 0 "whose chunks are as short" "^done" "$trf" train --objective causal --t
 expect 1 "of two vocabularies" "different vocabularies" "$trf" average one letters --output m
 "$trf" train $files $brief --threads 1 --d-model 24 --n-heads 2 --updates 1 --model wider \
     2>/dev/null
-expect 1 "of two kinds" "one has --d-model [0-9]*, wider has [0-9]*: " "$trf" average one wider \
+expect 1 "of two kinds" "one has --d-model [0-9]*, but wider has [0-9]*: " "$trf" average one wider \
     --output m
-expect 2 "of nothing" "two models" "$trf" average one --output m
+expect 2 "of nothing" "two or more models" "$trf" average one --output m
 expect 1 "to a folder" "" "$trf" average one letters --output .
-expect 1 "over one of them" "is one of the models that are read" "$trf" average one same \
+expect 1 "over one of them" "is one of the models to average" "$trf" average one same \
     --output ./same
 expect 0 "of checkpoints" "" "$trf" average one.checkpoint two.checkpoint --output mean2
 check "knows nothing of their training" \

@@ -125,9 +125,9 @@ for line in open("out"):
     for a in json.loads(line)["answers"]:
         assert all(abs(sum(row) - 1) < 1e-2 for row in a["attention"]) and len(a["attention"]) == len(a["tokens"]) + 1'
 fi
-expect 2 "prefixes from the input" "cannot both be" \
+expect 2 "prefixes from the input" "only one of --prefixes and the input can be" \
     sh -c "'$trf' translate --model good --prefixes - <three"
-expect 2 "alignments of plain lines" "are for --json" "$trf" translate --model good --input three \
+expect 2 "alignments of plain lines" "need --json" "$trf" translate --model good --input three \
     --alignments
 printf 'nine\n' >prefixes
 expect 0 "prefixes" "^nine" "$trf" translate --model good --input three --prefixes prefixes
@@ -227,7 +227,7 @@ check "if that is wanted" eval '! grep -q unk out && lines_are 5 out'
 expect 0 "it may have one" "unk" "$trf" translate asked --model rare
 expect 2 "nothing to copy to" "--ban-unk yes allows none" "$trf" translate asked --model rare \
     --unknown copy --ban-unk yes
-expect 2 "nothing to copy from" "--unknown copy copies words of a source" "$trf" translate \
+expect 2 "nothing to copy from" "--unknown copy needs source words" "$trf" translate \
     train.names --model lm --unknown copy
 expect 0 "few unknown words are not told" "" \
     sh -c \
@@ -242,10 +242,10 @@ expect 0 "of pairs" \
     "$trf" score rare.tsv --model rare
 check "on one side" eval '! grep -q targets err && grep -q "^1 pair, 4 target tokens" err'
 expect 0 "answers that reach the limit" \
-    "^trf translate: 4 of 4 answers reached the longest length (--max-length-a, --max-length-b) and did not end by themselves$" \
+    "^trf translate: 4 of 4 answers reached the length limit (--max-length-a, --max-length-b) without EOS$" \
     \
     "$trf" translate asked --model rare --beam 1 --max-length-a 0 --max-length-b 2
-expect 0 "as --min-length wants" "; --min-length 9 is not below it for 4 of them$" "$trf" \
+expect 0 "as --min-length wants" "; for 4 of them, --min-length 9 is not below the limit$" "$trf" \
     translate asked --model rare --max-length-a 0 --max-length-b 5 --min-length 9
 expect 0 "those that end" "" "$trf" translate asked --model rare
 check "are not told" eval '! grep -q "longest length" err'

@@ -145,7 +145,7 @@ expect 0 "source and target" "" "$trf" score test.digits test.names --model keep
 check "are scored" same out wanted
 expect 0 "pairs" "" "$trf" score --model keep test.tsv
 check "are scored alike" same out wanted
-expect 2 "more than two" "got also 'train.tsv'" "$trf" score test.digits test.names train.tsv \
+expect 2 "more than two" "'train.tsv' is too much" "$trf" score test.digits test.names train.tsv \
     --model keep
 awk 'BEGIN { for (i = 0; i < 200; i++) print "one two three four" }' >counting
 expect 0 "a language model" "^done" "$trf" train --objective causal --text counting --tokens words \
@@ -155,7 +155,7 @@ expect 0 "a language model" "^done" "$trf" train --objective causal --text count
 expect 0 "a text to go on with" "" "$trf" generate 'one two' --model lm --temperature 0
 check "is a prompt" same out wanted
 expect 2 "without quotation marks" \
-    "one text to go on with, got 'one' and 'two': a text of several words needs quotation marks" \
+    "give one text, got 'one' and 'two': a text of several words needs quotation marks" \
     "$trf" generate --model lm one two
 expect 0 "a text is scored alone" "^-[0-9.]*	5$" "$trf" score --model lm counting
 awk -F '\t' '{ n = split($1, d, " "); print $1 "\t" n " digits" }' train.tsv >counts.tsv

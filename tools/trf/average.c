@@ -24,7 +24,7 @@ static int forget_training(trf_model *model, trf_error *err)
     return DONE;
 }
 
-/* What two models do not share, as the option that sets it. */
+/* Reports the first difference of two models as the option that sets it. */
 static void say_difference(const struct settings *s, char *const *path, trf_model *const *models,
                            const trf_error *err)
 {
@@ -39,8 +39,8 @@ static void say_difference(const struct settings *s, char *const *path, trf_mode
         value_text(&rows[i], &one, values[0], sizeof values[0]);
         value_text(&rows[i], &other, values[1], sizeof values[1]);
         if (!strcmp(values[0], values[1])) continue;
-        say("%s has --%s %s, %s has %s: means are of models of one shape", path[0], rows[i].name, values[0],
-            path[err->where], values[1]);
+        say("%s has --%s %s, but %s has %s: only models of the same shape have a mean", path[0],
+            rows[i].name, values[0], path[err->where], values[1]);
         return;
     }
     say_error(path[err->where], err);
@@ -54,21 +54,27 @@ int command_average(struct settings *s, int argc, char **argv)
     trf_error err;
     int i, n = 0, status = DONE;
     if (argc < 1 || (argc < 2 && !is_given(s, AT(weights)))) {
-        say("give two models or more, or one and --weights");
+        say("give two or more models, or one model and --weights");
         return USAGE;
     }
-    if (!s->output || !strcmp(s->output, "-")) { say("give --output FILE, the model to write"); return USAGE; }
+    if (!s->output || !strcmp(s->output, "-")) {
+        say("give --output FILE, the model to write");
+        return USAGE;
+    }
     for (i = 0; i < argc; i++)
         if (same_file(s->output, argv[i])) {
-            say("--output '%s' is one of the models that are read", s->output);
+            say("--output '%s' is one of the models to average", s->output);
             return FAILED;
         }
     if (check_output_name(s) || check_replaceable(s->output)) return FAILED;
     for (i = 0; i < argc; i++) if (check_readable(argv[i])) return FAILED;
     models = grow(NULL, &capacity, (size_t)argc, sizeof *models);
     for (i = 0; i < argc && !status; i++)
-        if (trf_model_load(&models[n], argv[i], &load, &err)) { say_error(NULL, &err); status = FAILED; } else n++;
-    for (i = 1; i < n && !status; i++) {        /* nor where ids mean other tokens */
+        if (trf_model_load(&models[n], argv[i], &load, &err)) {
+            say_error(NULL, &err);
+            status = FAILED;
+        } else n++;
+    for (i = 1; i < n && !status; i++) {        /* the same id must mean the same token */
         if (!same_tokens(trf_model_source_vocab(models[0]), trf_model_source_vocab(models[i])) ||
             !same_tokens(trf_model_target_vocab(models[0]), trf_model_target_vocab(models[i]))) {
             say("%s and %s have different vocabularies", argv[0], argv[i]);

@@ -18,27 +18,32 @@ struct labelling {
     struct unknown unknown;
     FILE *out;
     struct side side;               /* of the batch */
-    struct { char *text; int32_t sequence; struct word_tokens words; } *line;   /* of the batch; sequence -1: none */
+    struct {
+        char *text;
+        int32_t sequence;
+        struct word_tokens words;
+    } * line;                       /* of the batch; sequence -1: none */
     struct attention attention;     /* of one text */
     trf_real *p;                    /* (rows, labels) */
     size_t p_capacity;
     int32_t limit;                  /* tokens of the longest text */
-    int64_t unusable, cut;          /* lines that have no answer; that were cut (--truncate) or split */
+    int64_t unusable, cut; /* lines that have no answer; that were cut (--truncate) or split */
     int broken;                     /* 1: the input could not be read to its end */
 };
 
-/* Where a part of at most t->limit tokens ends that begins with token `at`: between words, if it can. */
+/* The end of a part that begins with token `at`: at most t->limit tokens later, between words if possible. */
 static int32_t part_end(const struct labelling *t, const struct word_tokens *words, int32_t at)
 {
-    int32_t most = at + t->limit, i;
+    int32_t last = at + t->limit, i;
     if (words->n - at <= t->limit) return words->n;
     for (i = words->n_words; i > 0; i--)
-        if (words->first[i - 1] > at && words->first[i - 1] <= most) return words->first[i - 1];
-    return most;
+        if (words->first[i - 1] > at && words->first[i - 1] <= last) return words->first[i - 1];
+    return last;
 }
 
 /* Appends the line that was read, unless it is empty; words: its own, of trf tag. Returns why not, or NULL. */
-static const char *add_line(struct labelling *t, struct word_tokens *words, int32_t *n, char why[300])
+static const char *add_line(struct labelling *t, struct word_tokens *words, int32_t *n,
+                            char why[300])
 {
     int32_t at, end;
     *why = 0;
@@ -79,7 +84,8 @@ static int32_t read_batch(struct labelling *t)
         t->broken = got < 0;
         if (got < 1) break;
         if ((fault = add_line(t, &t->line[lines].words, &n, why))) {
-            say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number, fault);
+            say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number,
+                fault);
             t->unusable++;
         } else if (n) note_unknown(&t->unknown, t->vocab, t->in.line, t->in.number);
         t->line[lines].sequence = !fault && n ? (int32_t)t->side.count - 1 : -1;
@@ -101,15 +107,17 @@ static int write_attention(struct labelling *t, int32_t sequence)
     one.lengths = t->side.lengths + sequence;
     one.count = 1;
     print_json_tokens(t->out, "tokens", t->vocab, ids, *one.lengths);
-    if (read_attention(t->translator, t->model, TRF_ENCODER_SELF, &one, NULL, &t->attention)) return FAILED;
+    if (read_attention(t->translator, t->model, TRF_ENCODER_SELF, &one, NULL, &t->attention))
+        return FAILED;
     print_json_attention(t->out, &t->attention, t->s->attention);
     return DONE;
 }
 
 /* The labels of a text, the most probable first. */
-static int write_label(struct labelling *t, trf_real *p, int64_t number, const char *text, int32_t sequence)
+static int write_label(struct labelling *t, trf_real *p, int64_t number, const char *text,
+                       int32_t sequence)
 {
-    int32_t n = t->labels.n, most = t->s->labels_shown < n ? (int32_t)t->s->labels_shown : n, k;
+    int32_t n = t->labels.n, shown = t->s->labels_shown < n ? (int32_t)t->s->labels_shown : n, k;
     if (!t->s->json) {
         int32_t best = best_of(p, n);
         if (t->s->scores) fprintf(t->out, "%.6f\t", (double)p[best]);
@@ -119,7 +127,7 @@ static int write_label(struct labelling *t, trf_real *p, int64_t number, const c
     fprintf(t->out, "{\"line\":%lld,\"text\":", (long long)number);
     print_json_text(t->out, text, strlen(text));
     fputs(",\"labels\":[", t->out);
-    for (k = 0; k < most; k++) {
+    for (k = 0; k < shown; k++) {
         int32_t best = best_of(p, n);
         fputs(k ? ",{\"label\":" : "{\"label\":", t->out);
         print_json_text(t->out, t->labels.name[best], strlen(t->labels.name[best]));
@@ -188,13 +196,15 @@ static int label_batch(struct labelling *t, int64_t first, int32_t lines)
     out = trf_tensor_of(p = t->p, 2, n, t->labels.n, 0);
     if (n && (t->tags ? trf_tag(t->translator, &sources, &out, &err)
                       : trf_classify(t->translator, &sources, &out, &err))) {
-        say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message, trf_status_name((trf_status)err.status));
+        say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message,
+            trf_status_name((trf_status)err.status));
         return FAILED;
     }
     for (i = 0; i < lines && !status; i++) {
         int32_t sequence = t->line[i].sequence;
         if (sequence < 0) write_nothing(t, first + i, t->line[i].text);
-        else if (t->tags) status = write_tags(t, p, first + i, t->line[i].text, &t->line[i].words, sequence);
+        else if (t->tags)
+            status = write_tags(t, p, first + i, t->line[i].text, &t->line[i].words, sequence);
         else status = write_label(t, p, first + i, t->line[i].text, sequence);
         if (sequence >= 0) p += (t->tags ? t->line[i].words.n : 1) * (int64_t)t->labels.n;
     }
@@ -225,10 +235,11 @@ static int label_lines(struct labelling *t)
     if (t->cut)
         say("%lld of %lld line%s had more tokens than the model takes, %d: %s", (long long)t->cut,
             (long long)t->in.number, plural(t->in.number), (int)t->limit,
-            t->tags ? "labelled in parts (--split)" : "labelled by their beginnings (--truncate)");
+            t->tags ? "labelled in parts (--split)"
+                    : "labelled by their first tokens (--truncate)");
     if (t->unusable)
-        say("%lld of %lld line%s could not be labelled", (long long)t->unusable, (long long)t->in.number,
-            plural(t->in.number));
+        say("%lld of %lld line%s could not be labelled", (long long)t->unusable,
+            (long long)t->in.number, plural(t->in.number));
     tell_unknown(&t->unknown, "the input", 0.05);
     return status || t->broken || t->unusable ? FAILED : DONE;
 }
@@ -236,8 +247,10 @@ static int label_lines(struct labelling *t)
 static int check_head(const struct labelling *t)
 {
     trf_head head = trf_model_config(t->model)->head;
-    if (t->tags ? head == TRF_HEAD_TOKENS : head == TRF_HEAD_MEAN || head == TRF_HEAD_FIRST) return DONE;
-    say("%s: this model was not trained with --objective %s", t->s->model, t->tags ? "tag" : "classify");
+    if (t->tags ? head == TRF_HEAD_TOKENS : head == TRF_HEAD_MEAN || head == TRF_HEAD_FIRST)
+        return DONE;
+    say("%s: this model was not trained with --objective %s", t->s->model,
+        t->tags ? "tag" : "classify");
     return FAILED;
 }
 
@@ -251,10 +264,10 @@ int command_classify(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     t.tags = !strcmp(program, "trf tag");
-    if (!s->json && is_given(s, AT(labels_shown))) { say("--n-best is for --json"); return USAGE; }
-    if (s->attention && !s->json) { say("--attention is for --json"); return USAGE; }
+    if (!s->json && is_given(s, AT(labels_shown))) { say("--n-best needs --json"); return USAGE; }
+    if (s->attention && !s->json) { say("--attention needs --json"); return USAGE; }
     if (s->attention && s->split) {
-        say("--attention is of a whole line, and --split labels a line in parts");
+        say("--attention needs whole lines, but --split labels a line in parts");
         return USAGE;
     }
     if ((status = take_input(s, argc, argv))) return status;

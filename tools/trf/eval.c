@@ -16,7 +16,7 @@ enum { CLASSES = 33 };          /* of --by-length: 0, 1, 2 to 3, 4 to 7 ... */
 struct evaluation {
     struct settings *s;
     struct metrics *metrics;
-    unsigned figures;                               /* what is asked for: bits */
+    unsigned figures;                               /* --metrics, as bits */
     struct reader readers[2 + MAX_TEXTS];           /* hypotheses, references */
     int n;
     const char **references;                        /* of the line at hand */
@@ -41,7 +41,8 @@ static int read_figures(struct evaluation *e)
     for (; at; at = next) {
         int figure = first_figure(at, &next);
         if (figure < 0) {
-            say("--metrics takes some of bleu,chrf,chrf++,exact,wer,cer, got '%.*s'", (int)strcspn(at, ","), at);
+            say("--metrics takes some of bleu,chrf,chrf++,exact,wer,cer, got '%.*s'",
+                (int)strcspn(at, ","), at);
             return USAGE;
         }
         e->figures |= 1u << figure;
@@ -59,7 +60,7 @@ static int open_files(struct evaluation *e, const char *references, const char *
         if (status) break;
         for (k = 0; k < e->n; k++) {
             if (!same_stream(e->readers[k].file, e->readers[e->n].file)) continue;
-            say("two of the files cannot both be %s", e->readers[k].name);
+            say("only one of the files can be %s", e->readers[k].name);
             status = USAGE;
             break;
         }
@@ -68,7 +69,7 @@ static int open_files(struct evaluation *e, const char *references, const char *
     return status;
 }
 
-/* One line of each file. 1: they are there; 0: all end here; -1: an error, which has been told. */
+/* One line of each file. 1: they are there; 0: all end here; -1: an error, after its message. */
 static int next_lines(struct evaluation *e)
 {
     int i, k, got = 0, lines = 0;
@@ -86,9 +87,9 @@ static int next_lines(struct evaluation *e)
     if (lines == e->n) return 1;
     for (i = 0; i < e->n; i++) while ((got = next_line(&e->readers[i]))) if (got < 0) return -1;
     for (k = 1; e->readers[k].number == e->readers[0].number; k++) { }
-    say("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of the other", e->readers[0].name,
-        (long long)e->readers[0].number, plural(e->readers[0].number), e->readers[k].name,
-        (long long)e->readers[k].number);
+    say("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of the other",
+        e->readers[0].name, (long long)e->readers[0].number, plural(e->readers[0].number),
+        e->readers[k].name, (long long)e->readers[k].number);
     return -1;
 }
 
@@ -133,7 +134,8 @@ static int length_class(const struct evaluation *e, const char *text)
     int k = 0, inside = 0;
     for (; *text; text++) {
         int blank = strchr(" \t\r\n", *text) != NULL;
-        if (e->s->tokenize == METRICS_CHAR) words += !blank && ((unsigned char)*text & 0xC0) != 0x80;
+        if (e->s->tokenize == METRICS_CHAR)
+            words += !blank && ((unsigned char)*text & 0xC0) != 0x80;
         else words += !blank && !inside;
         inside = !blank;
     }
@@ -195,10 +197,12 @@ static void print_worst(const struct evaluation *e)
     if (e->s->json) putchar(']');
 }
 
-/* NAN: BLEU of references without four words tells nothing. */
+/* NAN: BLEU of references without four words. */
 static double value_of(const struct metrics_sums *sums, int figure)
 {
-    return figure == FIGURE_BLEU && !sums->bleu[3].reference ? NAN : metrics_value_of(sums, (enum figure)figure);
+    return figure == FIGURE_BLEU && !sums->bleu[3].reference
+               ? NAN
+               : metrics_value_of(sums, (enum figure)figure);
 }
 
 static void print_by_length(const struct evaluation *e)
@@ -258,20 +262,25 @@ static void print_figure(const struct evaluation *e, enum figure which, const ch
 {
     const struct metrics_sums *sums = metrics_sums(e->metrics);
     struct metrics_bleu b = metrics_bleu(sums);
-    printf("%s|%s = %.2f", metrics_figures[which].title, signature, metrics_value(e->metrics, which));
+    printf("%s|%s = %.2f", metrics_figures[which].title, signature,
+           metrics_value(e->metrics, which));
     if (which == FIGURE_BLEU)
-        printf(" %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %lld ref_len = %lld)", b.precision[0],
-               b.precision[1], b.precision[2], b.precision[3], b.brevity,
-               sums->reference_length ? (double)sums->hypothesis_length / (double)sums->reference_length : 0,
+        printf(" %.1f/%.1f/%.1f/%.1f (BP = %.3f ratio = %.3f hyp_len = %lld ref_len = %lld)",
+               b.precision[0], b.precision[1], b.precision[2], b.precision[3], b.brevity,
+               sums->reference_length
+                   ? (double)sums->hypothesis_length / (double)sums->reference_length
+                   : 0,
                (long long)sums->hypothesis_length, (long long)sums->reference_length);
     if (which == FIGURE_EXACT)
-        printf(" (%lld of %lld line%s)", (long long)sums->exact, (long long)sums->sentences, plural(sums->sentences));
+        printf(" (%lld of %lld line%s)", (long long)sums->exact, (long long)sums->sentences,
+               plural(sums->sentences));
     if (which == FIGURE_WER)
-        printf(" (%lld error%s, %lld word%s)", (long long)sums->word_errors, plural(sums->word_errors),
-               (long long)sums->words, plural(sums->words));
+        printf(" (%lld error%s, %lld word%s)", (long long)sums->word_errors,
+               plural(sums->word_errors), (long long)sums->words, plural(sums->words));
     if (which == FIGURE_CER)
-        printf(" (%lld error%s, %lld character%s)", (long long)sums->character_errors, plural(sums->character_errors),
-               (long long)sums->characters, plural(sums->characters));
+        printf(" (%lld error%s, %lld character%s)", (long long)sums->character_errors,
+               plural(sums->character_errors), (long long)sums->characters,
+               plural(sums->characters));
     putchar('\n');
 }
 
@@ -283,7 +292,9 @@ static void print_json_counts(const struct metrics_counts *counts, int orders)
     for (k = 0; k < 3; k++) {
         printf(",\"%s\":[", names[k]);
         for (i = 0; i < orders; i++) {
-            int64_t count = k == 0 ? counts[i].hypothesis : k == 1 ? counts[i].reference : counts[i].matches;
+            int64_t count = k == 0   ? counts[i].hypothesis
+                            : k == 1 ? counts[i].reference
+                                     : counts[i].matches;
             printf("%s%lld", i ? "," : "", (long long)count);
         }
         putchar(']');
@@ -300,16 +311,16 @@ static void print_json_figure(const struct evaluation *e, enum figure which, con
     printf(",\"signature\":\"%s\"", signature);
     if (which == FIGURE_BLEU) {
         print_json_field(stdout, "brevity_penalty", metrics_bleu(sums).brevity);
-        printf(",\"hypothesis_length\":%lld,\"reference_length\":%lld", (long long)sums->hypothesis_length,
-               (long long)sums->reference_length);
+        printf(",\"hypothesis_length\":%lld,\"reference_length\":%lld",
+               (long long)sums->hypothesis_length, (long long)sums->reference_length);
         print_json_counts(sums->bleu, 4);
     }
     if (which == FIGURE_CHRF) print_json_counts(sums->chrf, 6);
     if (which == FIGURE_CHRFPP) print_json_counts(sums->chrfpp, 8);
     if (which == FIGURE_EXACT) printf(",\"lines\":%lld", (long long)sums->exact);
     if (which == FIGURE_WER || which == FIGURE_CER)
-        printf(",\"errors\":%lld,\"%s\":%lld", (long long)errors, which == FIGURE_WER ? "words" : "characters",
-               (long long)units);
+        printf(",\"errors\":%lld,\"%s\":%lld", (long long)errors,
+               which == FIGURE_WER ? "words" : "characters", (long long)units);
     putchar('}');
 }
 
@@ -320,7 +331,8 @@ static void print_results(const struct evaluation *e)
     if (e->s->json) printf("{\"lines\":%lld", (long long)metrics_sums(e->metrics)->sentences);
     for (i = 0; i < FIGURES; i++) {
         if (!(e->figures >> i & 1)) continue;
-        metrics_signature(e->metrics, (enum figure)i, "trf-" TRF_VERSION, signature, sizeof signature);
+        metrics_signature(e->metrics, (enum figure)i, "trf-" TRF_VERSION, signature,
+                          sizeof signature);
         (e->s->json ? print_json_figure : print_figure)(e, (enum figure)i, signature);
     }
     if (e->s->by_length) print_by_length(e);
@@ -336,7 +348,7 @@ int command_eval(struct settings *s, int argc, char **argv)
     memset(&e, 0, sizeof e);
     e.s = s;
     if (argc < 1 || argc > 2) {
-        say("give a file of references, then one of hypotheses or nothing for standard input");
+        say("give a file of references, then a file of hypotheses, or none for standard input");
         return USAGE;
     }
     for (i = 0; i < argc; i++) if (check_not_output(argv[i])) return FAILED;
@@ -346,13 +358,16 @@ int command_eval(struct settings *s, int argc, char **argv)
     options.tokens = s->tokenize;
     options.lowercase = s->lowercase;
     status = open_files(&e, argv[0], argc > 1 ? argv[1] : NULL);
-    if (!status && !(e.metrics = metrics_create(&options))) { say("out of memory"); status = FAILED; }
+    if (!status && !(e.metrics = metrics_create(&options))) {
+        say("out of memory");
+        status = FAILED;
+    }
     if (!status) status = evaluate(&e);
     if (!status) {
         const struct metrics_sums *sums = metrics_sums(e.metrics);
         if ((e.figures >> FIGURE_BLEU & 1) && sums->bleu[3].reference == 0)
-            say("warning: no reference has four words: BLEU counts n-grams of up to four words, and its value means "
-                "nothing here; those of chrf, exact and cer do");
+            say("warning: BLEU means nothing here, as it counts n-grams of up to four words and no "
+                "reference has four; chrf, exact and cer are meaningful");
         print_results(&e);
         status = close_output(stdout, NULL);
     }

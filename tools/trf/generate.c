@@ -1,8 +1,8 @@
-// trf generate: goes on with texts, token by token.
+// trf generate: continues texts, token by token.
 //
-// A beginning (--prompt, or each line of the input) is written as it was given, and behind it what the tokens that are
-// drawn add to the text of both: a blank between the two is the vocabulary's matter. One text alone is written as it
-// grows, several are drawn together and written in their order.
+// The output repeats a beginning (--prompt, or each line of the input) unchanged, then has what the
+// drawn tokens add to the text of both; the vocabulary decides whether a space comes between. A
+// single text is written as it grows; several are drawn together and written in their order.
 
 #include "trf.h"
 
@@ -11,7 +11,7 @@
 struct generating {
     struct settings *s;
     trf_model *model;
-    trf_sampler *generator;
+    trf_sampler *sampler;
     const trf_vocab *source_vocab, *vocab;
     struct reader in;
     FILE *out;
@@ -22,8 +22,8 @@ struct generating {
     size_t ids_capacity;
     char *text;
     size_t capacity;
-    int32_t from;                   /* of the text that grows: its ids are decoded from this one on, */
-    size_t told;                    /* and so many bytes of that are written */
+    int32_t from; /* of the text that grows: its ids are decoded from this one on, */
+    size_t written;                 /* and so many bytes of that are written */
     int joined;                     /* 1: something behind the beginning is */
     int32_t limit;                  /* tokens of a beginning; 0: any number */
     int64_t drawn, unusable;        /* texts begun, lines that could not be */
@@ -32,9 +32,9 @@ struct generating {
     int failed;
 };
 
-enum { WINDOW = 1024 };             /* ids that are decoded again for each token, at most */
+enum { WINDOW = 1024 };             /* decodes again at most so many ids for each token */
 
-/* A NUL, which byte fallback may draw, is written as a blank. */
+/* A NUL, which byte fallback may draw, is written as a space. */
 static void write_text(FILE *out, const char *text, size_t bytes)
 {
     size_t i;
@@ -42,7 +42,8 @@ static void write_text(FILE *out, const char *text, size_t bytes)
 }
 
 /* Beginning and answer in t->ids; returns their number. A source is no part of them. */
-static int32_t put_ids(struct generating *t, const int32_t *beginning, int32_t n, const trf_hypothesis *answer)
+static int32_t put_ids(struct generating *t, const int32_t *beginning, int32_t n,
+                       const trf_hypothesis *answer)
 {
     if (t->source_vocab != t->vocab) n = 0;
     t->ids = grow(t->ids, &t->ids_capacity, (size_t)n + (size_t)answer->n + 1, sizeof *t->ids);
@@ -61,56 +62,62 @@ static const char *beginning_text(const struct generating *t, size_t i)
 static size_t beginning_bytes(const struct generating *t, const int32_t *beginning, int32_t n)
 {
     size_t bytes = 0;
-    if (t->source_vocab == t->vocab) (void)trf_vocab_decode(t->vocab, beginning, n, NULL, 0, &bytes, NULL);
+    if (t->source_vocab == t->vocab)
+        (void)trf_vocab_decode(t->vocab, beginning, n, NULL, 0, &bytes, NULL);
     return bytes;
 }
 
-/* Where the given text ends in a blank that is none of its tokens, the one that joins words would be a second one. */
-static int doubles_blank(const char *given, const char *text, size_t begin)
+/* If the given text ends in a space that belongs to no token, the space that joins words would be a second one. */
+static int doubles_space(const char *given, const char *text, size_t begin)
 {
     size_t n = strlen(given);
-    return n && strchr(" \t\r\n", given[n - 1]) && text[begin] == ' ' && (begin == 0 || text[begin - 1] != ' ');
+    return n && strchr(" \t\r\n", given[n - 1]) && text[begin] == ' ' &&
+           (begin == 0 || text[begin - 1] != ' ');
 }
 
 /* Writes what the only text has grown by. Bytes of an unfinished character show as up to three U+FFFD: they wait. */
 static void write_growth(struct generating *t, int finished)
 {
-    const trf_hypothesis *answer = trf_sampler_at(t->generator, 0);
+    const trf_hypothesis *answer = trf_sampler_at(t->sampler, 0);
     int32_t n = put_ids(t, t->beginnings.ids, t->beginnings.lengths[0], answer);
     size_t bytes, end, rest;
-    const char *text = bytes_of(t->vocab, t->ids + t->from, n - t->from, &t->text, &t->capacity, &bytes);
+    const char *text =
+        bytes_of(t->vocab, t->ids + t->from, n - t->from, &t->text, &t->capacity, &bytes);
     t->failed |= !text;
     if (!text) return;
-    for (end = bytes; !finished && end >= 3 && bytes - end < 9 && !memcmp(text + end - 3, "\xEF\xBF\xBD", 3);) end -= 3;
-    if (end > t->told) {
-        if (!t->joined) t->told += (size_t)doubles_blank(beginning_text(t, 0), text, t->told);
+    for (end = bytes;
+         !finished && end >= 3 && bytes - end < 9 && !memcmp(text + end - 3, "\xEF\xBF\xBD", 3);)
+        end -= 3;
+    if (end > t->written) {
+        if (!t->joined) t->written += (size_t)doubles_space(beginning_text(t, 0), text, t->written);
         t->joined = 1;
-        write_text(t->out, text + t->told, end - t->told);
-        t->told = end;
+        write_text(t->out, text + t->written, end - t->written);
+        t->written = end;
         fflush(t->out);
     }
     if (n - t->from < WINDOW) return;
-    rest = bytes - t->told;         /* of what is decoded the end is the same, wherever that begins */
+    rest = bytes - t->written; /* of what is decoded the end is the same, wherever that begins */
     text = bytes_of(t->vocab, t->ids + n - WINDOW / 2, WINDOW / 2, &t->text, &t->capacity, &bytes);
     t->failed |= !text;
     if (!text || bytes < rest) return;
     t->from = n - WINDOW / 2;
-    t->told = bytes - rest;
+    t->written = bytes - rest;
 }
 
 static void write_whole(struct generating *t)
 {
     const int32_t *beginning = t->beginnings.ids;
     int32_t i;
-    for (i = 0; i < (int32_t)t->beginnings.count && !t->failed; beginning += t->beginnings.lengths[i++]) {
-        const trf_hypothesis *answer = trf_sampler_at(t->generator, i);
+    for (i = 0; i < (int32_t)t->beginnings.count && !t->failed;
+         beginning += t->beginnings.lengths[i++]) {
+        const trf_hypothesis *answer = trf_sampler_at(t->sampler, i);
         const char *given = beginning_text(t, (size_t)i);
         int32_t n = put_ids(t, beginning, t->beginnings.lengths[i], answer);
         size_t bytes, begin = beginning_bytes(t, beginning, t->beginnings.lengths[i]);
         const char *text = bytes_of(t->vocab, t->ids, n, &t->text, &t->capacity, &bytes);
         t->failed |= !text;
         if (!text) return;
-        begin += (size_t)(begin < bytes && doubles_blank(given, text, begin));
+        begin += (size_t)(begin < bytes && doubles_space(given, text, begin));
         if (t->s->json) {
             char *whole = format_text("%s%*s", given, (int)(bytes - begin), "");
             memcpy(whole + strlen(given), text + begin, bytes - begin);
@@ -141,7 +148,7 @@ static void count_beyond(struct generating *t)
     if (longest >= trf_model_config(t->model)->max_length - 1) return;
     for (i = 0; i < (int32_t)t->beginnings.count; i++) {
         int32_t begun = t->source_vocab == t->vocab ? t->beginnings.lengths[i] : 0;
-        t->beyond += begun + trf_sampler_at(t->generator, i)->n > longest;
+        t->beyond += begun + trf_sampler_at(t->sampler, i)->n > longest;
     }
 }
 
@@ -161,15 +168,19 @@ static int draw(struct generating *t)
     int32_t live = 1;
     if (t->beginnings.count == 0) return DONE;
     memset(&batch, 0, sizeof batch);
-    if (trf_model_config(t->model)->kind == TRF_ENCODER_DECODER) batch.source = sequences_of(&t->beginnings);
+    if (trf_model_config(t->model)->kind == TRF_ENCODER_DECODER)
+        batch.source = sequences_of(&t->beginnings);
     else batch.target = sequences_of(&t->beginnings);
     batch.ordinal = t->drawn;
     t->from = t->joined = 0;
-    t->told = beginning_bytes(t, t->beginnings.ids, t->beginnings.lengths[0]);
-    if (trf_sampler_begin(t->generator, &batch, &err)) { say_error("beginning", &err); return FAILED; }
+    t->written = beginning_bytes(t, t->beginnings.ids, t->beginnings.lengths[0]);
+    if (trf_sampler_begin(t->sampler, &batch, &err)) {
+        say_error("beginning", &err);
+        return FAILED;
+    }
     if (alone) fputs(beginning_text(t, 0), t->out);
     while (live && !t->failed) {
-        if (trf_sampler_step(t->generator, alone ? 1 : INT32_MAX, &live, &err)) {
+        if (trf_sampler_step(t->sampler, alone ? 1 : INT32_MAX, &live, &err)) {
             say_error("generating", &err);
             return FAILED;
         }
@@ -184,16 +195,18 @@ static int draw(struct generating *t)
     return t->failed ? FAILED : check_output(t->out, t->s->output);
 }
 
-/* A line that nothing can be drawn for has empty texts, so that the others keep their places. */
+/* A line that cannot be continued gets empty texts, so that the others keep their order. */
 static int leave_out(struct generating *t, const char *fault)
 {
     int32_t i;
-    if (!t->in.file) say("--prompt: nothing to go on with: %s", fault);
-    else say("%s:%lld: nothing to go on with: %s", t->in.name, (long long)t->in.number, fault);
+    if (!t->in.file) say("--prompt cannot be continued: %s", fault);
+    else say("%s:%lld: cannot be continued: %s", t->in.name, (long long)t->in.number, fault);
     t->unusable++;
     if (draw(t)) return FAILED;
     for (i = 0; t->in.file && i < t->s->count; i++) {
-        if (t->s->json) fputs("{\"text\":\"\",\"log_probability\":null,\"tokens\":0,\"ended\":\"unusable\"}", t->out);
+        if (t->s->json)
+            fputs("{\"text\":\"\",\"log_probability\":null,\"tokens\":0,\"ended\":\"unusable\"}",
+                  t->out);
         fputc('\n', t->out);
     }
     return DONE;
@@ -208,7 +221,8 @@ static int begin(struct generating *t, const char *text)
     note_unknown(&t->unknown, t->source_vocab, text, t->in.file ? t->in.number : 0);
     if (!limit && !trf_vocab_count_unknown(t->source_vocab, text, &unknown, &n, NULL)) limit = n;
     for (i = 0; i < t->s->count && !status; i++) {
-        if (add_text(&t->beginnings, t->source_vocab, text, limit, &n, why)) return leave_out(t, why);
+        if (add_text(&t->beginnings, t->source_vocab, text, limit, &n, why))
+            return leave_out(t, why);
         t->given = grow(t->given, &t->given_capacity, t->beginnings.count, sizeof *t->given);
         t->given[t->beginnings.count - 1] = format_text("%s", text);
         if ((int32_t)t->beginnings.count == t->s->batch) status = draw(t);
@@ -235,18 +249,21 @@ int command_generate(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     if (argc > 1 || (argc && (s->prompt || s->input))) {
-        say("one text to go on with, got '%s' and '%s': a text of several words needs quotation marks", argv[0],
-            argc > 1 ? argv[1] : s->prompt ? s->prompt : s->input);
+        say("give one text, got '%s' and '%s': a text of several words needs quotation marks",
+            argv[0],
+            argc > 1    ? argv[1]
+            : s->prompt ? s->prompt
+                        : s->input);
         return USAGE;
     }
     if (argc) s->prompt = argv[0];
-    if (s->prompt && s->input) { say("--prompt or --input, not both"); return USAGE; }
-    if (s->token_scores && !s->json) { say("--token-scores is for --json"); return USAGE; }
+    if (s->prompt && s->input) { say("give --prompt or --input, not both"); return USAGE; }
+    if (s->token_scores && !s->json) { say("--token-scores needs --json"); return USAGE; }
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
     if (!status) status = check_decoder(s, t.model);
     s->sampling.seed = s->seed;
     if (!status) s->sampling.window = longest_trained(t.model);
-    if (!status && trf_sampler_create(&t.generator, t.model, &s->sampling, &err))
+    if (!status && trf_sampler_create(&t.sampler, t.model, &s->sampling, &err))
         status = refused("sampling", &err);
     if (!status && !(t.out = open_output(s))) status = FAILED;
     if (!status) {
@@ -257,11 +274,12 @@ int command_generate(struct settings *s, int argc, char **argv)
     }
     if (!status) status = draw(&t);
     if (t.beyond)
-        say("%lld of %lld text%s %s longer than %d token%s, the longest text of the training: %s", (long long)t.beyond,
-            (long long)t.drawn, plural(t.drawn), t.beyond == 1 ? "is" : "are", (int)longest_trained(t.model),
-            plural(longest_trained(t.model)), s->sampling.window < INT32_MAX &&
-            trf_model_config(t.model)->kind == TRF_DECODER_ONLY ? "no more of them was read at a time"
-                                                                : "what stands behind them was not learned");
+        say("%lld of %lld text%s %s longer than the longest text of the training, %d token%s: %s",
+            (long long)t.beyond, (long long)t.drawn, plural(t.drawn), t.beyond == 1 ? "is" : "are",
+            (int)longest_trained(t.model), plural(longest_trained(t.model)),
+            s->sampling.window < INT32_MAX && trf_model_config(t.model)->kind == TRF_DECODER_ONLY
+                ? "the model read at most so many at a time"
+                : "the model has not learned the positions after these");
     if (t.out && close_output(t.out, s->output)) status = FAILED;
     tell_unknown(&t.unknown, s->input ? "the input" : "--prompt", 0);
     forget_beginnings(&t);
@@ -269,7 +287,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     free(t.given);
     free(t.ids);
     free(t.text);
-    trf_sampler_destroy(t.generator);
+    trf_sampler_destroy(t.sampler);
     trf_model_destroy(t.model);
     return status ? status : t.unusable ? FAILED : DONE;
 }

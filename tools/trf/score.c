@@ -1,6 +1,6 @@
 // trf score: log-probability of each target, given its source.
 //
-// A line each: natural logarithm, tab, target tokens with the end mark. So exp(-a/b) is the perplexity of a line. A
+// A line each: natural logarithm, tab, target tokens with EOS. So exp(-a/b) is the perplexity of a line. A
 // pair that cannot be scored, and a line that the other file has no partner for, gives "nan", tab, 0, and exit
 // status 1. A language model reads the target alone; with --split a text that is longer than what it was trained on is
 // cut into parts, as trf train does, and has the sum of their logarithms.
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <unistd.h>
 
-enum { TOLD = 5 };              /* lines that cannot be scored; of the others the number */
+enum { REPORTED = 5 };          /* lines that cannot be scored; the others are only counted */
 
 struct scoring {
     struct settings *s;
@@ -24,13 +24,15 @@ struct scoring {
     struct side side[2];
     struct unknown unknown[2];  /* of sources, of targets */
     double *results;
-    struct { int32_t first, n; } *line;     /* of the batch: its pairs, several where a text is cut; n 0: not scored */
+    struct {
+        int32_t first, n;
+    } * line; /* of the batch: its pairs, several where a text is cut; n 0: not scored */
     size_t results_capacity;
     struct side whole;          /* a text that is cut */
     int64_t lines, unusable, tokens, cut;
     int64_t beyond;             /* pairs with more tokens than training had */
     double sum;
-    int broken;                 /* 1: the files could not be read to their ends, or have different lengths */
+    int broken; /* 1: the files could not be read to their ends, or have different lengths */
 };
 
 static int next_target(struct pair_reader *p)
@@ -42,12 +44,13 @@ static int next_target(struct pair_reader *p)
     return got;
 }
 
-/* One more target. Behind the documents of a language model the end mark is one of the ids. */
+/* One more target. The documents of a language model have EOS among their ids. */
 static int add_target(struct scoring *t, const trf_config *config, char why[300])
 {
     struct side *side = &t->side[1];
     int32_t n;
-    if (add_text(side, t->vocab[1], t->pairs.target, config->max_length - 1, &n, why)) return FAILED;
+    if (add_text(side, t->vocab[1], t->pairs.target, config->max_length - 1, &n, why))
+        return FAILED;
     if (config->target_eos || config->kind != TRF_DECODER_ONLY) return DONE;
     side->ids = grow(side->ids, &side->ids_capacity, side->used + 1, sizeof *side->ids);
     side->ids[side->used++] = config->eos;
@@ -55,8 +58,8 @@ static int add_target(struct scoring *t, const trf_config *config, char why[300]
     return DONE;
 }
 
-/* A text as one target, or, where it is longer than `most` tokens, as several. */
-static int add_parts(struct scoring *t, const trf_config *config, int32_t most, char why[300])
+/* A text as one target, or as several if it is longer than `limit` tokens. */
+static int add_parts(struct scoring *t, const trf_config *config, int32_t limit, char why[300])
 {
     struct side *whole = &t->whole;
     int32_t unknown, n = 0, at, end;
@@ -68,9 +71,9 @@ static int add_parts(struct scoring *t, const trf_config *config, int32_t most, 
     }
     if (add_text(whole, t->vocab[1], t->pairs.target, n > 0 ? n : 1, &n, why)) return FAILED;
     add_ids(whole, &config->eos, 1);
-    t->cut += n + 1 > most;
+    t->cut += n + 1 > limit;
     for (at = 0; at <= n; at = end) {
-        end = n + 1 - at <= most ? n + 1 : at + most;
+        end = n + 1 - at <= limit ? n + 1 : at + limit;
         add_ids(&t->side[1], whole->ids + at, end - at);
     }
     return DONE;
@@ -79,8 +82,8 @@ static int add_parts(struct scoring *t, const trf_config *config, int32_t most, 
 /* Tokens of a part: of the longest text of the training, as far as that is known. */
 static int32_t part_tokens(const struct scoring *t)
 {
-    int32_t most = trf_model_config(t->model)->max_length - 1, longest = longest_trained(t->model);
-    return longest < most ? longest : most;
+    int32_t limit = trf_model_config(t->model)->max_length - 1, longest = longest_trained(t->model);
+    return longest < limit ? longest : limit;
 }
 
 /* Reads up to one batch of pairs. Returns the number of lines. */
@@ -99,17 +102,21 @@ static int32_t read_pairs(struct scoring *t)
         if (got < 1) break;
         fault = t->pairs.fault;
         if (!fault && !t->alone &&
-            add_text(&t->side[0], t->vocab[0], t->pairs.source, source_limit(config), &n, why)) fault = why;
-        else if (!fault && (t->s->split ? add_parts(t, config, part_tokens(t), why) : add_target(t, config, why))) {
+            add_text(&t->side[0], t->vocab[0], t->pairs.source, source_limit(config), &n, why))
+            fault = why;
+        else if (!fault && (t->s->split ? add_parts(t, config, part_tokens(t), why)
+                                        : add_target(t, config, why))) {
             if (!t->alone) drop_last(&t->side[0]);
             fault = why;
             if (!t->pairs.tsv) t->pairs.at = &t->pairs.side[1];
         }
-        if (fault && t->unusable++ < TOLD)
-            say("%s:%lld: not scored: %s%s", t->pairs.at->name, (long long)t->pairs.at->number, fault,
-                t->unusable == TOLD ? "; more of them are counted, but not shown" : "");
-        if (!fault && !t->alone) note_unknown(&t->unknown[0], t->vocab[0], t->pairs.source, t->pairs.side[0].number);
-        if (!fault) note_unknown(&t->unknown[1], t->vocab[1], t->pairs.target, t->pairs.side[0].number);
+        if (fault && t->unusable++ < REPORTED)
+            say("%s:%lld: not scored: %s%s", t->pairs.at->name, (long long)t->pairs.at->number,
+                fault, t->unusable == REPORTED ? "; further ones are only counted" : "");
+        if (!fault && !t->alone)
+            note_unknown(&t->unknown[0], t->vocab[0], t->pairs.source, t->pairs.side[0].number);
+        if (!fault)
+            note_unknown(&t->unknown[1], t->vocab[1], t->pairs.target, t->pairs.side[0].number);
         t->line[lines].first = (int32_t)before;
         t->line[lines++].n = (int32_t)(t->side[1].count - before);
     }
@@ -118,7 +125,8 @@ static int32_t read_pairs(struct scoring *t)
 
 static int is_beyond(const struct scoring *t, int32_t first, int32_t n)
 {
-    int32_t longest = longest_trained(t->model), source = n == 0 || t->alone ? 0 : t->side[0].lengths[first];
+    int32_t longest = longest_trained(t->model),
+            source = n == 0 || t->alone ? 0 : t->side[0].lengths[first];
     return n == 1 && (t->side[1].lengths[first] > longest || source > longest);
 }
 
@@ -150,7 +158,8 @@ static int score_lines(struct scoring *t)
         memset(&batch, 0, sizeof batch);
         batch.source = sequences_of(&t->side[0]);
         batch.target = sequences_of(&t->side[1]);
-        t->results = grow(t->results, &t->results_capacity, t->side[1].count + 1, sizeof *t->results);
+        t->results =
+            grow(t->results, &t->results_capacity, t->side[1].count + 1, sizeof *t->results);
         if (batch.target.count && trf_score(t->translator, &batch, t->results, &err)) {
             say_error("scoring", &err);
             return FAILED;
@@ -165,16 +174,18 @@ static int score_lines(struct scoring *t)
     tell_unknown(&t->unknown[0], "the sources", 0.05);
     tell_unknown(&t->unknown[1], t->alone ? "the text" : "the targets", 0.05);
     if (t->cut)
-        say("%lld of %lld text%s had more than %d tokens: scored in parts (--split)", (long long)t->cut,
-            (long long)t->lines, plural(t->lines), (int)part_tokens(t));
+        say("%lld of %lld text%s had more than %d tokens: scored in parts (--split)",
+            (long long)t->cut, (long long)t->lines, plural(t->lines), (int)part_tokens(t));
     if (t->beyond)
-        say("%lld of %lld %s%s %s more than %d tokens, the longest text of the training: what stands behind them "
-            "was not learned", (long long)t->beyond, (long long)t->lines, t->alone ? "text" : "pair",
-            plural(t->lines), t->beyond == 1 ? "has" : "have", (int)longest_trained(t->model));
+        say("%lld of %lld %s%s %s longer than the longest text of the training, %d tokens: the model has "
+            "not learned the positions after these",
+            (long long)t->beyond, (long long)t->lines, t->alone ? "text" : "pair", plural(t->lines),
+            t->beyond == 1 ? "is" : "are", (int)longest_trained(t->model));
     if (!t->broken && t->tokens)
         inform("%lld %s%s, %lld target token%s, log-probability %.4f, perplexity %.6g\n",
-               (long long)(t->lines - t->unusable), t->alone ? "text" : "pair", plural(t->lines - t->unusable),
-               (long long)t->tokens, plural(t->tokens), t->sum, exp(-t->sum / (double)t->tokens));
+               (long long)(t->lines - t->unusable), t->alone ? "text" : "pair",
+               plural(t->lines - t->unusable), (long long)t->tokens, plural(t->tokens), t->sum,
+               exp(-t->sum / (double)t->tokens));
     return t->broken || t->unusable ? FAILED : DONE;
 }
 
@@ -189,15 +200,15 @@ static int open_scoring(struct scoring *t)
         s->tsv = NULL;
     }
     if (t->alone && (s->source || s->tsv || s->columns)) {
-        say("%s is a language model and reads no source: give --target FILE alone", s->model);
+        say("%s is a language model and reads no source: give only --target FILE", s->model);
         return USAGE;
     }
     if (s->split && !t->alone) {
-        say("--split is for a language model: a part of a pair has no probability of its own");
+        say("--split needs a language model: a part of a pair has no probability of its own");
         return USAGE;
     }
     if (s->split && trf_model_config(t->model)->target_eos) {
-        say("--split is for models that trf train has made: '%s' ends every part with an end mark", s->model);
+        say("--split needs a model made by trf train: '%s' ends every part with EOS", s->model);
         return USAGE;
     }
     if (t->alone) return open_pairs(&t->pairs, NULL, NULL, s->target, NULL);
@@ -211,10 +222,12 @@ static int open_scoring(struct scoring *t)
 static int take_files(struct scoring *t, int argc, char **argv)
 {
     struct settings *s = t->s;
-    if (argc == 0) return s->target && !s->source && !s->tsv ? DONE
-                                                              : check_pairs_given("", s->source, s->target, s->tsv);
+    if (argc == 0)
+        return s->target && !s->source && !s->tsv
+                   ? DONE
+                   : check_pairs_given("", s->source, s->target, s->tsv);
     if (argc > 2 || s->source || s->target || s->tsv) {
-        say("one file of pairs or of text, or a source and a target, either with options or without: got also '%s'",
+        say("give one file of pairs or of text, or a source and a target; '%s' is too much",
             argv[argc > 2 ? 2 : 0]);
         return USAGE;
     }

@@ -28,23 +28,27 @@ struct translating {
     struct reader in, prefix;
     FILE *out;
     struct side sources, prefixes;
-    struct { int32_t sentence; char *text; } *line;     /* of the batch: its number among the sources, or EMPTY... */
+    struct {
+        int32_t sentence;
+        char *text;
+    } * line; /* of the batch: its number among the sources, or EMPTY... */
     char *text;
     size_t text_capacity;
     struct answer *answers;
     size_t n_answers, answers_capacity;
     struct attention attention; /* of one answer to the source */
-    trf_real *mean;             /* of the heads of the last layer: (target tokens and the end, source rows) */
+    trf_real *mean; /* of the heads of the last layer: (target tokens and the end, source rows) */
     size_t mean_capacity;
     int32_t limit;              /* tokens of the longest source */
     struct unknown unknown;
     struct spans spans;         /* of the line at hand */
-    int64_t unusable, answered, longest, hurried;   /* lines; of answers: those cut by the limit, and of these those
+    int64_t unusable, answered, longest,
+        hurried;                /* lines; of answers: those cut by the limit, and of these those
                                                        that --min-length does not let end before it */
     int broken;                 /* 1: the input could not be read to its end */
 };
 
-/* What the answer must begin with; line n of the file belongs to line n, and behind its end answers are free. */
+/* The prefix of the next line; "" after the last line of the file, where answers have none. */
 static const char *next_prefix(struct translating *t)
 {
     int got;
@@ -61,15 +65,16 @@ static const char *of_prefix(const struct translating *t, const char *fault, cha
 }
 
 /* Appends line and prefix as one sentence, or says why not. */
-static const char *add_sentence(struct translating *t, const char *prefix, int32_t *n, char why[300])
+static const char *add_sentence(struct translating *t, const char *prefix, int32_t *n,
+                                char why[300])
 {
-    const int32_t most = trf_model_config(t->model)->max_length - 1;
+    const int32_t limit = trf_model_config(t->model)->max_length - 1;
     char fault[300];
     int32_t prefix_tokens;
     if (t->in.fault) return t->in.fault;
     if (t->prefix.file && t->prefix.fault) return of_prefix(t, t->prefix.fault, why);
     if (add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
-    if (!add_text(&t->prefixes, t->target_vocab, prefix, most, &prefix_tokens, fault)) return NULL;
+    if (!add_text(&t->prefixes, t->target_vocab, prefix, limit, &prefix_tokens, fault)) return NULL;
     drop_last(&t->sources);
     return of_prefix(t, fault, why);
 }
@@ -89,7 +94,8 @@ static int32_t read_batch(struct translating *t)
         prefix = next_prefix(t);
         n = 0;
         if ((fault = add_sentence(t, prefix, &n, why))) {
-            say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number, fault);
+            say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number,
+                fault);
             t->unusable++;
             t->line[lines].sentence = UNUSABLE;
         } else if (n == 0) {
@@ -97,7 +103,8 @@ static int32_t read_batch(struct translating *t)
             drop_last(&t->prefixes);
             t->line[lines].sentence = EMPTY;
         } else t->line[lines].sentence = (int32_t)t->sources.count - 1;
-        if (t->line[lines].sentence >= 0) note_unknown(&t->unknown, t->source_vocab, t->in.line, t->in.number);
+        if (t->line[lines].sentence >= 0)
+            note_unknown(&t->unknown, t->source_vocab, t->in.line, t->in.number);
         t->line[lines++].text = format_text("%s", t->in.line);
     }
     return lines;
@@ -144,7 +151,8 @@ static void keep_answers(struct translating *t, int32_t sentence)
     t->hurried += trf_hypothesis_at(t->translator, sentence, 0)->n <= t->s->search.min_length;
 }
 
-static int look_at(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a)
+static int look_at(struct translating *t, const int32_t *source, int32_t n_source,
+                   const struct answer *a)
 {
     struct attention *all = &t->attention;
     trf_sequences from, to;
@@ -153,14 +161,15 @@ static int look_at(struct translating *t, const int32_t *source, int32_t n_sourc
     from.ids = source; from.lengths = &n_source; from.count = 1;
     to.ids = a->ids; to.lengths = &a->n; to.count = 1;
     if (read_attention(t->translator, t->model, TRF_DECODER_CROSS, &from, &to, all)) return FAILED;
-    t->mean = grow(t->mean, &t->mean_capacity, (size_t)(all->extent[2] * all->extent[3]) + 1, sizeof *t->mean);
+    t->mean = grow(t->mean, &t->mean_capacity, (size_t)(all->extent[2] * all->extent[3]) + 1,
+                   sizeof *t->mean);
     if (all->extent[0]) mean_attention(all, all->extent[0] - 1, t->mean);
     return DONE;
 }
 
-/* What stands for each unknown token of an answer: of the source's unknown words, the one that it attends to most. */
-static int choose_copies(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a,
-                         const struct span **copies)
+/* The copy of each unknown token of an answer: the unknown source word with the largest weight. */
+static int choose_copies(struct translating *t, const int32_t *source, int32_t n_source,
+                         const struct answer *a, const struct span **copies)
 {
     int32_t i, j;
     size_t k;
@@ -169,13 +178,13 @@ static int choose_copies(struct translating *t, const int32_t *source, int32_t n
     if (i == a->n || t->spans.n == 0) return DONE;
     if (t->spans.n > 1 && look_at(t, source, n_source, a)) return FAILED;
     for (i = 0; i < a->n; i++) {
-        double most = -1;
+        double largest = -1;
         for (k = 0; k < t->spans.n && a->ids[i] == UNK; k++) {
             const struct span *span = &t->spans.item[k];
             double sum = 0;
             for (j = span->from; t->spans.n > 1 && j < span->end; j++)
                 sum += (double)t->mean[i * t->attention.extent[3] + j];
-            if (sum > most) { most = sum; copies[i] = span; }
+            if (sum > largest) { largest = sum; copies[i] = span; }
         }
     }
     return DONE;
@@ -186,14 +195,16 @@ static int replaces_unknown(const struct translating *t)
     return t->s->unknown == UNKNOWN_COPY || t->s->unknown == UNKNOWN_DROP;
 }
 
-/* In t->text; NULL: told. */
-static const char *answer_text(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a)
+/* In t->text. Returns NULL after a message. */
+static const char *answer_text(struct translating *t, const int32_t *source, int32_t n_source,
+                               const struct answer *a)
 {
     const struct span **copies = NULL;
     char *text = NULL;
     if (!replaces_unknown(t))
         return text_of(t->target_vocab, a->ids, a->n, &t->text, &t->text_capacity);
-    if (t->s->unknown == UNKNOWN_COPY) copies = (const struct span **)zeroed((size_t)a->n, sizeof *copies);
+    if (t->s->unknown == UNKNOWN_COPY)
+        copies = (const struct span **)zeroed((size_t)a->n, sizeof *copies);
     if (!copies || !choose_copies(t, source, n_source, a, copies))
         text = text_without_unknown(t->target_vocab, a->ids, a->n, copies);
     free((void *)copies);
@@ -204,9 +215,9 @@ static const char *answer_text(struct translating *t, const int32_t *source, int
     return t->text;
 }
 
-/* Writes what belongs to line `number`: one line, or n_best lines when that form is asked for. */
-static int write_lines(struct translating *t, int64_t number, int32_t sentence, const int32_t *source,
-                       const struct answer *answers, size_t count)
+/* Writes the answers to line `number`: one line, or with --n-best several. */
+static int write_lines(struct translating *t, int64_t number, int32_t sentence,
+                       const int32_t *source, const struct answer *answers, size_t count)
 {
     int n_best = is_given(t->s, AT(search.n_best));
     size_t rank;
@@ -229,7 +240,8 @@ static int write_lines(struct translating *t, int64_t number, int32_t sentence, 
 
 /* "alignment": for each target token the number of a source token, from 0; "attention": row by row, that of the end
    last. */
-static int write_attention(struct translating *t, const int32_t *source, int32_t n_source, const struct answer *a)
+static int write_attention(struct translating *t, const int32_t *source, int32_t n_source,
+                           const struct answer *a)
 {
     int64_t i, j;
     if (trf_model_config(t->model)->kind != TRF_ENCODER_DECODER) return DONE;
@@ -255,7 +267,8 @@ static int write_object(struct translating *t, int64_t number, const char *line,
     size_t k;
     fprintf(t->out, "{\"line\":%lld,\"source\":", (long long)number);
     print_json_text(t->out, line, strlen(line));
-    if (sentence >= 0) print_json_tokens(t->out, "source_tokens", t->source_vocab, source, n_source);
+    if (sentence >= 0)
+        print_json_tokens(t->out, "source_tokens", t->source_vocab, source, n_source);
     if (sentence == UNUSABLE) fputs(",\"unusable\":true", t->out);
     for (k = 0; k < t->spans.n; k++) {
         fputs(k ? "," : ",\"unknown_words\":[", t->out);
@@ -266,8 +279,9 @@ static int write_object(struct translating *t, int64_t number, const char *line,
     for (k = 0; k < count; k++) {
         size_t bytes;
         const char *text = replaces_unknown(t)
-            ? answer_text(t, source, n_source, &answers[k])
-            : bytes_of(t->target_vocab, answers[k].ids, answers[k].n, &t->text, &t->text_capacity, &bytes);
+                               ? answer_text(t, source, n_source, &answers[k])
+                               : bytes_of(t->target_vocab, answers[k].ids, answers[k].n, &t->text,
+                                          &t->text_capacity, &bytes);
         if (!text) return FAILED;
         if (replaces_unknown(t)) bytes = strlen(text);
         fputs(k ? ",{\"text\":" : "{\"text\":", t->out);
@@ -278,7 +292,9 @@ static int write_object(struct translating *t, int64_t number, const char *line,
         print_json_tokens(t->out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
         if (t->s->token_scores)
             print_json_list(t->out, "token_log_probabilities", answers[k].each, answers[k].n_each);
-        if ((t->s->alignments || t->s->attention) && write_attention(t, source, n_source, &answers[k])) return FAILED;
+        if ((t->s->alignments || t->s->attention) &&
+            write_attention(t, source, n_source, &answers[k]))
+            return FAILED;
         fputc('}', t->out);
     }
     fputs("]}\n", t->out);
@@ -307,7 +323,8 @@ static int write_batch(struct translating *t, int64_t first, int32_t lines)
         if (n && (t->s->json || t->s->unknown == UNKNOWN_REPORT || t->s->unknown == UNKNOWN_COPY))
             find_unknown(t->source_vocab, t->line[i].text, source, n, &t->spans);
         if (t->s->unknown == UNKNOWN_REPORT) report_unknown(&t->spans, t->in.name, first + i);
-        status = t->s->json ? write_object(t, first + i, t->line[i].text, sentence, source, answers, end[i] - begin)
+        status = t->s->json ? write_object(t, first + i, t->line[i].text, sentence, source, answers,
+                                           end[i] - begin)
                             : write_lines(t, first + i, sentence, source, answers, end[i] - begin);
         source += n;
     }
@@ -322,9 +339,11 @@ static int translate_batch(struct translating *t, int64_t first, int32_t lines)
     trf_error err;
     int32_t i;
     int status;
-    if (sources.count && (t->prefix.file ? trf_translate_prefixed(t->translator, &sources, &prefixes, &err)
-                                         : trf_translate_batch(t->translator, &sources, &err))) {
-        say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message, trf_status_name((trf_status)err.status));
+    if (sources.count &&
+        (t->prefix.file ? trf_translate_prefixed(t->translator, &sources, &prefixes, &err)
+                        : trf_translate_batch(t->translator, &sources, &err))) {
+        say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message,
+            trf_status_name((trf_status)err.status));
         return FAILED;
     }
     status = write_batch(t, first, lines);
@@ -335,7 +354,7 @@ static int translate_batch(struct translating *t, int64_t first, int32_t lines)
     return status;
 }
 
-/* Only of a file: what comes from a pipe may never end. */
+/* Looks only into a file: a pipe may never end. */
 static int has_more_prefixes(struct translating *t)
 {
     struct stat file;
@@ -343,16 +362,17 @@ static int has_more_prefixes(struct translating *t)
            next_line(&t->prefix) != 0;
 }
 
-/* Answers that did not end by themselves are cut off, or babble. */
-static void tell_longest(const struct translating *t)
+/* Answers without EOS are cut off, or repeat themselves. */
+static void report_longest(const struct translating *t)
 {
     char hurried[96] = "";
     if (!t->longest) return;
-    if (t->hurried) snprintf(hurried, sizeof hurried, "; --min-length %d is not below it for %lld of them",
-                             (int)t->s->search.min_length, (long long)t->hurried);
-    say("%lld of %lld answer%s reached the longest length (--max-length-a, --max-length-b) and did not end by %s%s",
-        (long long)t->longest, (long long)t->answered, plural(t->answered), t->longest == 1 ? "itself" : "themselves",
-        hurried);
+    if (t->hurried)
+        snprintf(hurried, sizeof hurried,
+                 "; for %lld of them, --min-length %d is not below the limit",
+                 (long long)t->hurried, (int)t->s->search.min_length);
+    say("%lld of %lld answer%s reached the length limit (--max-length-a, --max-length-b) without EOS%s",
+        (long long)t->longest, (long long)t->answered, plural(t->answered), hurried);
 }
 
 static int translate_lines(struct translating *t)
@@ -367,13 +387,14 @@ static int translate_lines(struct translating *t)
         if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
     }
     if (!t->broken && has_more_prefixes(t)) {
-        say("%s has more lines than %s: line n of one belongs to line n of the other", t->prefix.name, t->in.name);
+        say("%s has more lines than %s: line n of one belongs to line n of the other",
+            t->prefix.name, t->in.name);
         t->broken = 1;
     }
     if (t->unusable)
-        say("%lld of %lld line%s could not be translated", (long long)t->unusable, (long long)t->in.number,
-            plural(t->in.number));
-    tell_longest(t);
+        say("%lld of %lld line%s could not be translated", (long long)t->unusable,
+            (long long)t->in.number, plural(t->in.number));
+    report_longest(t);
     tell_unknown(&t->unknown, "the input", 0.05);
     return t->broken || t->unusable ? FAILED : DONE;
 }
@@ -387,33 +408,36 @@ int command_translate(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     if ((s->alignments || s->attention || s->token_scores) && !s->json) {
-        say("--alignments, --attention and --token-scores are for --json");
+        say("--alignments, --attention and --token-scores need --json");
         return USAGE;
     }
     if (s->unknown == UNKNOWN_COPY && s->search.ban_unk) {
-        say("--unknown copy replaces unknown tokens of answers, and --ban-unk yes allows none");
+        say("--unknown copy needs unknown tokens to replace, but --ban-unk yes allows none");
         return USAGE;
     }
     if ((status = take_input(s, argc, argv))) return status;
     if (is_given(s, AT(search.beam)) && s->search.n_best > s->search.beam) {
-        say("--n-best %d needs a --beam of %d or more, got %d", (int)s->search.n_best, (int)s->search.n_best,
-            (int)s->search.beam);
+        say("--n-best %d needs a --beam of %d or more, got %d", (int)s->search.n_best,
+            (int)s->search.n_best, (int)s->search.beam);
         return USAGE;
     }
     if (!is_given(s, AT(search.beam)) && s->search.n_best > 1024) {
         say("--n-best takes 1 to 1024, got %d", (int)s->search.n_best);
         return USAGE;
     }
-    if (is_given(s, AT(search.n_best)) && !is_given(s, AT(search.beam)) && s->search.beam < s->search.n_best)
+    if (is_given(s, AT(search.n_best)) && !is_given(s, AT(search.beam)) &&
+        s->search.beam < s->search.n_best)
         s->search.beam = s->search.n_best;
     status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
     if (!status) status = check_decoder(s, t.model);
-    if (!status && (s->alignments || s->attention) && trf_model_config(t.model)->kind != TRF_ENCODER_DECODER) {
-        say("--alignments and --attention are about source tokens, and '%s' reads none", s->model);
+    if (!status && (s->alignments || s->attention) &&
+        trf_model_config(t.model)->kind != TRF_ENCODER_DECODER) {
+        say("--alignments and --attention need source tokens, but '%s' reads none", s->model);
         status = USAGE;
     }
-    if (!status && s->unknown == UNKNOWN_COPY && trf_model_config(t.model)->kind != TRF_ENCODER_DECODER) {
-        say("--unknown copy copies words of a source, and '%s' reads none", s->model);
+    if (!status && s->unknown == UNKNOWN_COPY &&
+        trf_model_config(t.model)->kind != TRF_ENCODER_DECODER) {
+        say("--unknown copy needs source words, but '%s' reads none", s->model);
         status = USAGE;
     }
     if (!status && !is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
@@ -423,7 +447,7 @@ int command_translate(struct settings *s, int argc, char **argv)
     if (!status) status = open_reader(&t.in, s->input);
     if (!status && s->prefixes) status = open_reader(&t.prefix, s->prefixes);
     if (!status && s->prefixes && same_stream(t.in.file, t.prefix.file)) {
-        say("--prefixes and the input cannot both be %s", t.in.name);
+        say("only one of --prefixes and the input can be %s", t.in.name);
         status = USAGE;
     }
     if (!status && !(t.out = open_output(s))) status = FAILED;

@@ -36,12 +36,14 @@ static void find_characters(const char *line, const int32_t *ids, int32_t n, str
     }
 }
 
-static void find_words(const trf_vocab *vocab, const char *line, const int32_t *ids, int32_t n, struct spans *to)
+static void find_words(const trf_vocab *vocab, const char *line, const int32_t *ids, int32_t n,
+                       struct spans *to)
 {
     struct word_tokens words;
     int32_t w, i;
     memset(&words, 0, sizeof words);
-    if (!encode_words(vocab, line, &words) && words.n == n && !memcmp(words.ids, ids, (size_t)n * sizeof *ids))
+    if (!encode_words(vocab, line, &words) && words.n == n &&
+        !memcmp(words.ids, ids, (size_t)n * sizeof *ids))
         for (w = 0; w < words.n_words; w++) {
             int32_t end = w + 1 < words.n_words ? words.first[w + 1] : n;
             size_t bytes;
@@ -54,7 +56,8 @@ static void find_words(const trf_vocab *vocab, const char *line, const int32_t *
     free_word_tokens(&words);
 }
 
-void find_unknown(const trf_vocab *vocab, const char *line, const int32_t *ids, int32_t n, struct spans *to)
+void find_unknown(const trf_vocab *vocab, const char *line, const int32_t *ids, int32_t n,
+                  struct spans *to)
 {
     int32_t i;
     to->n = 0;
@@ -70,12 +73,14 @@ void report_unknown(const struct spans *spans, const char *file, int64_t line)
     char *list = format_text("%s", ""), *longer;
     size_t i;
     for (i = 0; i < spans->n && i < NAMED; i++) {
-        longer = format_text("%s%s'%.*s'", list, i ? ", " : "", (int)spans->item[i].bytes, spans->item[i].text);
+        longer = format_text("%s%s'%.*s'", list, i ? ", " : "", (int)spans->item[i].bytes,
+                             spans->item[i].text);
         free(list);
         list = longer;
     }
     if (spans->n > NAMED)
-        say("%s:%lld: unknown to the model: %s and %zu more", file, (long long)line, list, spans->n - NAMED);
+        say("%s:%lld: unknown to the model: %s and %zu more", file, (long long)line, list,
+            spans->n - NAMED);
     else if (spans->n) say("%s:%lld: unknown to the model: %s", file, (long long)line, list);
     free(list);
 }
@@ -92,7 +97,8 @@ static void append(char **text, size_t *used, size_t *capacity, const char *more
 static int begins_word(const trf_vocab *vocab, int32_t id)
 {
     trf_token_kind kind = trf_vocab_kind(vocab);
-    return kind == TRF_WORDS || (kind == TRF_SENTENCEPIECE && !strncmp(trf_vocab_token(vocab, id), "\xE2\x96\x81", 3));
+    return kind == TRF_WORDS ||
+           (kind == TRF_SENTENCEPIECE && !strncmp(trf_vocab_token(vocab, id), "\xE2\x96\x81", 3));
 }
 
 /* Whether an unknown token is not written as it is: there is a copy for it, or all of them are dropped. */
@@ -101,7 +107,8 @@ static int is_replaced(const int32_t *ids, int32_t i, const struct span *const *
     return ids[i] == UNK && (!copies || copies[i]);
 }
 
-char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n, const struct span *const *copies)
+char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n,
+                           const struct span *const *copies)
 {
     size_t capacity = 0, used = 0, part_capacity = 0;
     char *text = grow(NULL, &capacity, 1, 1), *part = NULL;
