@@ -236,6 +236,7 @@
 //     start from a trained model                   trf_model_load, or trf_model_copy_weights
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config
 //     see attention, hidden states, logits         trf_look_inside
+//     translate with less memory                   trf_model_pack
 //     build another architecture                   the blocks (>>api-blocks), trf_updater
 //
 // WORDS
@@ -338,7 +339,8 @@
 //
 //     (1) by its translators and samplers, trf_model_copy, trf_model_save, views of parameters
 //     (2) by a step of its trainer, trf_model_set_vocabs, trf_model_set_metadata,
-//         trf_model_average, trf_model_copy_weights, numbers written through a view
+//         trf_model_average, trf_model_copy_weights, trf_model_pack, numbers written through a
+//         view
 //     (3) trf_vocab_learn, trf_vocab_finish, trf_vocab_add
 //
 //   To serve many requests, share one model, and give each thread a translator with threads = 1.
@@ -993,7 +995,7 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 // a text of words.
 // -----------------------------------------------------------------------------------------------
 
-/* Words stand between blanks: space, tab, CR, LF. Characters are UTF-8 code points. */
+/* Words are separated by blanks: space, tab, CR, LF. Characters are UTF-8 code points. */
 typedef enum trf_token_kind {
     TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2, TRF_TOKEN_KIND_COUNT
 } trf_token_kind;
@@ -1158,11 +1160,14 @@ TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* numbe
 TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
 /* Number of the parameter with this name, or -1. */
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
-/* Packs the matrices of products as translators and samplers read them, and frees their floats. The objects
-   share the packed matrices instead of making copies: a translator then takes about half the memory.
-   Answers keep their bits. Make no translator or sampler before. Afterwards the model cannot be trained,
-   copied, averaged or saved (TRF_E_STATE), and views of its matrices have no numbers. Packing a packed
-   model does nothing. A CUDA device: TRF_E_UNSUPPORTED. */
+/* Packs the matrices of matrix products into the form that translators and samplers compute with,
+   and frees their unpacked numbers. Translators and samplers then share the packed matrices instead
+   of making copies, which saves about half the memory of a translator. Answers have the same bits.
+     - Call it before the model has a translator or sampler.
+     - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
+       its matrices have no numbers.
+     - A second call does nothing.
+   TRF_E_UNSUPPORTED: a CUDA device. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It may have no trainer and no translator. TRF_E_SHAPE: a
