@@ -129,7 +129,7 @@ DATA     =
 check-defaults: $(BUILD)/trf $(BUILD)/tasks
 	sh tools/data/check_defaults.sh $(BUILD) $(DATA)
 
-$(BUILD)/test_picture: tools/trf/picture.h
+$(BUILD)/test_picture: $(wildcard tools/trf/picture*.h)
 METRICS  = $(wildcard tools/metrics/*.[ch])
 $(BUILD)/test_metrics: $(METRICS)
 $(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/trf.h
@@ -171,7 +171,7 @@ $(BUILD)/studies/transformer.o: transformer.h $(BUILD)/flags
 	printf '#define TRF_IMPLEMENTATION\n#include "transformer.h"\n' >$(@D)/transformer.c
 	$(COMPILE) -c $(@D)/transformer.c -o $@
 
-$(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) tools/trf/picture.h $(BUILD)/studies/transformer.o
+$(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) $(wildcard tools/trf/picture*.h) $(BUILD)/studies/transformer.o
 	$(COMPILE) -DSTUDY_LINKED $< $(BUILD)/studies/transformer.o -o $@ -pthread $(LINK)
 
 $(BUILD)/%: examples/%.c $(HEADERS)

@@ -49,20 +49,6 @@ static long hexadecimal(const char *at)
     return strtol(digits, NULL, 16);
 }
 
-static char *put_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) *to++ = (char)c;
-    else {
-        if (c < 0x800) *to++ = (char)(0xC0 | c >> 6);
-        else if (c < 0x10000) *to++ = (char)(0xE0 | c >> 12);
-        else *to++ = (char)(0xF0 | c >> 18);
-        if (c >= 0x10000) *to++ = (char)(0x80 | (c >> 12 & 0x3F));
-        if (c >= 0x800) *to++ = (char)(0x80 | (c >> 6 & 0x3F));
-        *to++ = (char)(0x80 | (c & 0x3F));
-    }
-    return to;
-}
-
 /* The code point after \u, possibly a pair of surrogates. A NUL becomes U+2400, its picture. */
 static const char *read_code(const char *at, char **to)
 {
@@ -74,7 +60,7 @@ static const char *read_code(const char *at, char **to)
         c = 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00);
         at += 6;
     } else if (c >= 0xD800 && c < 0xE000) c = 0xFFFD;
-    *to = put_utf8(*to, c ? (uint32_t)c : 0x2400);
+    *to += write_character(*to, c ? (uint32_t)c : 0x2400);
     return at;
 }
 

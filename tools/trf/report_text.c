@@ -8,24 +8,12 @@
 // >>characters
 // -----------------------------------------------------------------------------------------------
 
-/* The bytes of the character at text and its code point; a byte that is no UTF-8 is one of its own,
-   *c 0xFFFFFFFF. */
+/* The bytes of the character at text and its code point. A byte that is not UTF-8 is a character of
+   its own, *c UINT32_MAX. */
 static size_t character_at(const char *text, size_t left, uint32_t *c)
 {
-    static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    const unsigned char *s = (const unsigned char *)text;
-    size_t n = s[0] < 0x80 ? 1
-             : s[0] < 0xC2 ? 0
-             : s[0] < 0xE0 ? 2
-             : s[0] < 0xF0 ? 3
-             : s[0] < 0xF5 ? 4
-                           : 0,
-           i;
-    *c = n == 1 ? s[0] : n ? s[0] & (0x7Fu >> n) : 0;
-    for (i = 1; i < n && i < left && (s[i] & 0xC0) == 0x80; i++) *c = *c << 6 | (s[i] & 0x3Fu);
-    if (n && n <= left && i == n && *c >= least[n] && *c <= 0x10FFFF &&
-        (*c < 0xD800 || *c > 0xDFFF))
-        return n;
+    size_t n = character_of(text, left, c);
+    if (n) return n;
     *c = UINT32_MAX;
     return 1;
 }

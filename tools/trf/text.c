@@ -13,46 +13,50 @@
 const char *program = "trf";
 int unfinished_line, quiet;
 
-/* The bytes of the character at text + at; 0: no valid UTF-8 begins there. *valid: the text is valid up to this offset; 0
-   before the first call. */
-static size_t character_bytes(const char *text, size_t length, size_t at, size_t *valid)
+size_t character_of(const char *text, size_t left, uint32_t *c)
 {
-    unsigned char c = (unsigned char)text[at];
-    if (at >= *valid) {
-        int64_t invalid = trf_find_invalid_utf8(text + at, length - at);
-        *valid = invalid < 0 ? length : at + (size_t)invalid;
-        if (invalid == 0) return 0;
-    }
-    return c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    unsigned char first = (unsigned char)text[0];
+    size_t n = first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4, i;
+    if (n > left || trf_find_invalid_utf8(text, n) >= 0) return 0;
+    *c = n == 1 ? first : first & (0x7Fu >> n);
+    for (i = 1; i < n; i++) *c = *c << 6 | ((unsigned char)text[i] & 0x3Fu);
+    return n;
 }
+
+size_t write_character(char *to, uint32_t c)
+{
+    size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
+    static const unsigned char first[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    for (i = n - 1; i > 0; i--, c >>= 6) to[i] = (char)(0x80 | (c & 0x3F));
+    to[0] = (char)(first[n] | c);
+    return n;
+}
+
+static int is_control(uint32_t c) { return c < 32 || (c >= 127 && c < 0xA0); }
 
 void print_clean(FILE *file, const char *text, size_t most)
 {
-    size_t length = strlen(text), valid = 0, i = 0;
-    while (i < length && i < most) {
-        const unsigned char *at = (const unsigned char *)text + i;
-        size_t n = character_bytes(text, length, i, &valid);
-        int control = n == 0 || (n == 1 && (at[0] < 32 || at[0] == 127)) || (n == 2 && at[0] == 0xC2 && at[1] < 0xA0);
-        if (control) fputc('?', file);
-        else fwrite(at, 1, n, file);
-        i += n ? n : 1;
+    size_t length = strlen(text), n, i;
+    uint32_t c;
+    for (i = 0; i < length && i < most; i += n ? n : 1) {
+        n = character_of(text + i, length - i, &c);
+        if (n == 0 || is_control(c)) fputc('?', file);
+        else fwrite(text + i, 1, n, file);
     }
     if (i < length) fprintf(file, "... (%zu bytes)", length);
 }
 
 void print_json_text(FILE *file, const char *text, size_t bytes)
 {
-    size_t valid = 0, i = 0;
+    size_t n, i;
+    uint32_t c;
     fputc('"', file);
-    while (i < bytes) {
-        const unsigned char *at = (const unsigned char *)text + i;
-        size_t n = character_bytes(text, bytes, i, &valid);
+    for (i = 0; i < bytes; i += n ? n : 1) {
+        n = character_of(text + i, bytes - i, &c);
         if (n == 0) fputs("\xEF\xBF\xBD", file);
-        else if (at[0] == '"' || at[0] == '\\') fprintf(file, "\\%c", at[0]);
-        else if (at[0] < 32 || at[0] == 127) fprintf(file, "\\u%04x", at[0]);
-        else if (at[0] == 0xC2 && at[1] < 0xA0) fprintf(file, "\\u%04x", at[1]);       /* control characters of two bytes */
-        else fwrite(at, 1, n, file);
-        i += n ? n : 1;
+        else if (c == '"' || c == '\\') fprintf(file, "\\%c", (int)c);
+        else if (is_control(c)) fprintf(file, "\\u%04x", (unsigned)c);
+        else fwrite(text + i, 1, n, file);
     }
     fputc('"', file);
 }

@@ -26,7 +26,8 @@
 //   measure.c         the figures by which a model is judged
 //   translate.c, generate.c, classify.c, score.c, eval.c, average.c     other commands
 //   report.c        trf report; what its parts are, see report.h
-//   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c, report_text.c
+//   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
+//   report_text.c
 //   plot.c          trf plot
 //   diagrams.c        schedule, positions, masks
 //   draw.c            where pictures go
@@ -109,6 +110,9 @@ char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)))
 double now(void);
 void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
 
+/* The bytes of the UTF-8 character at text, and its code point. 0: there is none. */
+size_t character_of(const char *text, size_t left, uint32_t *c);
+size_t write_character(char *to, uint32_t c);   /* its bytes, at most 4, without a NUL */
 /* At most `most` bytes of a text of unknown origin, without anything that controls a terminal. */
 void print_clean(FILE *file, const char *text, size_t most);
 void print_json_text(FILE *file, const char *text, size_t bytes);   /* quoted; bad UTF-8: U+FFFD */

@@ -6,12 +6,6 @@
 
 #include "trf.h"
 
-static size_t utf8_length(const char *c)
-{
-    unsigned char first = (unsigned char)*c;
-    return first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-}
-
 static void add_span(struct spans *to, const char *text, size_t bytes, int32_t from, int32_t end)
 {
     struct span *s;
@@ -26,13 +20,15 @@ static void add_span(struct spans *to, const char *text, size_t bytes, int32_t f
 /* Unknown characters that follow one another are one span. */
 static void find_characters(const char *line, const int32_t *ids, int32_t n, struct spans *to)
 {
+    const char *end = line + strlen(line);
+    uint32_t c;
     int32_t i;
     for (i = 0; i < n && *line; i++) {
-        size_t bytes = utf8_length(line);
+        size_t bytes = character_of(line, (size_t)(end - line), &c);
         struct span *last = to->n ? &to->item[to->n - 1] : NULL;
         if (ids[i] == UNK && last && last->end == i) { last->bytes += bytes; last->end++; }
         else if (ids[i] == UNK) add_span(to, line, bytes, i, i + 1);
-        line += bytes;
+        line += bytes;      /* the line has been encoded: it is UTF-8 */
     }
 }
 
@@ -51,7 +47,7 @@ static void find_words(const trf_vocab *vocab, const char *line, const int32_t *
             bytes = strcspn(line, " \t\r\n");
             for (i = words.first[w]; i < end && ids[i] != UNK; i++) { }
             if (i < end) add_span(to, line, bytes, words.first[w], end);
-            line += bytes;
+            line += bytes;      /* the line has been encoded: it is UTF-8 */
         }
     free_word_tokens(&words);
 }

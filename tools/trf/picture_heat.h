@@ -1,0 +1,612 @@
+// Heat maps: as SVG, and in letters for the terminal. A part of picture.h.
+
+// -----------------------------------------------------------------------------------------------
+// A large map is an image: PNG with a palette, not compressed, in base64
+// -----------------------------------------------------------------------------------------------
+
+enum { PICTURE_PIXELS = 2000 }; /* of an image's side; beyond that a pixel is a mean */
+
+struct picture__bytes {
+    unsigned char *at;
+    size_t n;
+};
+
+PICTURE void picture__big_endian(struct picture__bytes *b, uint32_t x)
+{
+    int i;
+    for (i = 24; i >= 0; i -= 8) b->at[b->n++] = (unsigned char)(x >> i);
+}
+
+PICTURE uint32_t picture__crc(const unsigned char *at, size_t n)
+{
+    uint32_t crc = 0xFFFFFFFFu;
+    size_t i;
+    int bit;
+    for (i = 0; i < n; i++) {
+        crc ^= at[i];
+        for (bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+    }
+    return ~crc;
+}
+
+PICTURE size_t picture__begin_chunk(struct picture__bytes *b, const char *type)
+{
+    picture__big_endian(b, 0);
+    memcpy(b->at + b->n, type, 4);
+    b->n += 4;
+    return b->n;
+}
+
+PICTURE void picture__end_chunk(struct picture__bytes *b, size_t begin)
+{
+    struct picture__bytes length = {b->at, begin - 8};
+    picture__big_endian(&length, (uint32_t)(b->n - begin));
+    picture__big_endian(b, picture__crc(b->at + begin - 4, b->n - begin + 4));
+}
+
+/* The pixels' steps, a row after another, behind each other in stored blocks of zlib's format. */
+PICTURE void picture__pixels(struct picture__bytes *b, const unsigned char *steps, long width,
+                             long height)
+{
+    uint32_t low = 1, high = 0;
+    long row;
+    b->at[b->n++] = 0x78;
+    b->at[b->n++] = 0x01;
+    for (row = 0; row < height; row++) { /* a block: one byte for the filter, and the pixels */
+        unsigned length = (unsigned)width + 1, i;
+        b->at[b->n++] = row == height - 1;
+        b->at[b->n++] = (unsigned char)(length & 0xFF);
+        b->at[b->n++] = (unsigned char)(length >> 8);
+        b->at[b->n++] = (unsigned char)(~length & 0xFF);
+        b->at[b->n++] = (unsigned char)(~length >> 8 & 0xFF);
+        b->at[b->n++] = 0;
+        memcpy(b->at + b->n, steps + row * width, (size_t)width);
+        for (i = 0; i < length; i++) {
+            low = (low + b->at[b->n - 1 + i]) % 65521;
+            high = (high + low) % 65521;
+        }
+        b->n += (size_t)width;
+    }
+    picture__big_endian(b, high << 16 | low);
+}
+
+PICTURE void picture__base64(FILE *to, const struct picture__bytes *b)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t i;
+    for (i = 0; i < b->n; i += 3) {
+        uint32_t x = (uint32_t)b->at[i] << 16;
+        if (i + 1 < b->n) x |= (uint32_t)b->at[i + 1] << 8;
+        if (i + 2 < b->n) x |= b->at[i + 2];
+        putc(digit[x >> 18], to);
+        putc(digit[x >> 12 & 63], to);
+        putc(i + 1 < b->n ? digit[x >> 6 & 63] : '=', to);
+        putc(i + 2 < b->n ? digit[x & 63] : '=', to);
+    }
+}
+
+PICTURE int picture__png(FILE *to, const unsigned char *steps, long width, long height,
+                         const struct picture__scale *scale)
+{
+    struct picture__bytes b = {NULL, 0};
+    size_t begin;
+    int i;
+    b.at = (unsigned char *)malloc((size_t)height * ((size_t)width + 6) + 2048);
+    if (!b.at) return 1;
+    memcpy(b.at, "\x89PNG\r\n\x1a\n", 8);
+    b.n = 8;
+    begin = picture__begin_chunk(&b, "IHDR");
+    picture__big_endian(&b, (uint32_t)width);
+    picture__big_endian(&b, (uint32_t)height);
+    memcpy(b.at + b.n, "\x08\x03\x00\x00\x00", 5); /* eight bits a pixel, of a palette */
+    b.n += 5;
+    picture__end_chunk(&b, begin);
+    begin = picture__begin_chunk(&b, "PLTE");
+    for (i = 0; i <= PICTURE_STEPS; i++) {
+        uint32_t rgb = picture__colour(scale, i);
+        b.at[b.n++] = (unsigned char)(rgb >> 16);
+        b.at[b.n++] = (unsigned char)(rgb >> 8 & 0xFF);
+        b.at[b.n++] = (unsigned char)(rgb & 0xFF);
+    }
+    picture__end_chunk(&b, begin);
+    begin = picture__begin_chunk(&b, "IDAT");
+    picture__pixels(&b, steps, width, height);
+    picture__end_chunk(&b, begin);
+    picture__end_chunk(&b, picture__begin_chunk(&b, "IEND"));
+    picture__base64(to, &b);
+    free(b.at);
+    return 0;
+}
+
+// -----------------------------------------------------------------------------------------------
+// Heat maps
+// -----------------------------------------------------------------------------------------------
+
+/* Cells of a picture that are drawn one by one. Beyond that a map is an image, and blocks over it
+   have their means on hover. */
+enum { PICTURE_FONT = 12, PICTURE_CELLS = 60000, PICTURE_BLOCKS = 20000 };
+
+/* One map: where its cells begin in its part of the picture, and how large they are, in pixels. */
+struct picture__map {
+    double x, y, left, top, cell_width, cell_height, width, height;
+    long row_step, column_step;
+    int turned;
+};
+
+/* A number or a name. */
+PICTURE const char *picture__label(const char *const *names, long i, char number[32])
+{
+    if (names && names[i]) return names[i];
+    snprintf(number, 32, "%ld", i);
+    return number;
+}
+
+PICTURE double picture__longest(const char *const *names, long n)
+{
+    double most = 0;
+    char number[32];
+    long i;
+    if (!names) return picture__ems(picture__label(NULL, n - 1, number)) * PICTURE_FONT;
+    for (i = 0; i < n; i++) most = fmax(most, picture__ems(picture__label(names, i, number)));
+    return most * PICTURE_FONT;
+}
+
+/* Every which label has room for `pixels`: 1, 2, 5, 10, 20 ... */
+PICTURE long picture__every(double cell, double pixels)
+{
+    long step = 1, next = 2;
+    while ((double)step * cell < pixels && step < 1000000000) {
+        step = next;
+        next = step % 9 == 2 ? step / 2 * 5 : step * 2;
+    }
+    return step;
+}
+
+/* The size of n cells for which there are about `room` pixels. Names want cells that are as high as
+   a line. */
+PICTURE double picture__cell(long n, double room, int names)
+{
+    double cell = floor(room / (double)n);
+    if (names && n <= 200) return fmin(fmax(cell, PICTURE_FONT + 4), 30);
+    return cell >= 1 ? fmin(cell, 30) : room / (double)n;
+}
+
+PICTURE struct picture__map picture__layout(const struct heat_map *map, double room)
+{
+    struct picture__map m = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    double names = picture__longest(map->column_names, map->columns), more, less;
+    m.cell_width = picture__cell(map->columns, room, map->column_names != NULL);
+    m.cell_height = picture__cell(map->rows, room, map->row_names != NULL);
+    more = fmax(m.cell_width, m.cell_height);
+    less = fmin(m.cell_width, m.cell_height);
+    if (more > 3 * less) { /* neither stripes nor tiny squares, but names keep their room */
+        if (!map->column_names || map->columns > 200) m.cell_width = fmin(m.cell_width, 3 * less);
+        if (!map->row_names || map->rows > 200) m.cell_height = fmin(m.cell_height, 3 * less);
+    } else m.cell_width = m.cell_height = map->column_names || map->row_names ? more : less;
+    m.row_step = picture__every(m.cell_height, PICTURE_FONT + 2);
+    m.turned = map->column_names && names + 4 > m.cell_width;
+    m.column_step = picture__every(m.cell_width, m.turned ? PICTURE_FONT + 2 : names + 4);
+    m.left =
+        picture__longest(map->row_names, map->rows) + 12 + (map->row_label ? PICTURE_FONT + 6 : 0);
+    m.top = (m.turned ? names + 8 : PICTURE_FONT + 8) + (map->column_label ? PICTURE_FONT + 6 : 0) +
+            (map->title ? 24 : 0);
+    m.width = m.left + fmax(m.cell_width * (double)map->columns + names / 2,
+                            map->title ? picture__ems(map->title) * 14 * 1.1 : 0);
+    m.height = m.top + m.cell_height * (double)map->rows;
+    if (map->row_label)
+        m.height = fmax(m.height, m.top + picture__ems(map->row_label) * PICTURE_FONT);
+    return m;
+}
+
+PICTURE void picture__value_text(FILE *to, double x)
+{
+    if (isnan(x)) fputs("not a number", to);
+    else if (isinf(x)) fputs(x < 0 ? "minus infinity" : "infinity", to);
+    else fprintf(to, "%.5g", x);
+}
+
+/* "target der", or "target der to Hund" where a cell stands for n of them. */
+PICTURE void picture__put_place(FILE *to, const char *axis, const char *const *names, long at,
+                                long n)
+{
+    char number[32];
+    if (axis) {
+        picture_escape(to, axis);
+        putc(' ', to);
+    }
+    picture_escape(to, picture__label(names, at, number));
+    if (n < 2) return;
+    fputs(" to ", to);
+    picture_escape(to, picture__label(names, at + n - 1, number));
+}
+
+/* "target der, source the: 0.12345"; of several cells the numbers of the first and of the last. */
+PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long column, long down,
+                            long wide, double x)
+{
+    fputs("<title>", to);
+    picture__put_place(to, map->row_label, map->row_names, row, down);
+    fputs(", ", to);
+    picture__put_place(to, map->column_label, map->column_names, column, wide);
+    fputs(down > 1 || wide > 1 ? ": mean " : ": ", to);
+    picture__value_text(to, x);
+    fputs("</title>", to);
+}
+
+/* Of a block that ends with the map. One value that is no number hides in a mean: the block is no
+   number either. */
+PICTURE double picture__mean(const struct heat_map *map, long row, long column, long down,
+                             long wide)
+{
+    double sum = 0;
+    long i, j;
+    for (i = row; i < row + down; i++)
+        for (j = column; j < column + wide; j++) sum += (double)picture__value(map, i, j);
+    return sum / ((double)down * (double)wide);
+}
+
+PICTURE long picture__least(long a, long b) { return a < b ? a : b; }
+
+/* Blocks of cells with their values on hover: coloured ones, or transparent ones over an image. */
+PICTURE void picture__blocks(FILE *to, const struct heat_map *map,
+                             const struct picture__scale *scale, long side, int coloured)
+{
+    long i, j;
+    for (i = 0; i < map->rows; i += side)
+        for (j = 0; j < map->columns; j += side) {
+            long down = picture__least(side, map->rows - i),
+                 wide = picture__least(side, map->columns - j);
+            double x = picture__mean(map, i, j, down, wide);
+            fprintf(to, "<path d=\"M%ld %ldh%ldv%ldh-%ldz\"", j, i, wide, down, wide);
+            if (coloured)
+                fprintf(to, " fill=\"#%06x\"",
+                        (unsigned)picture__colour(scale, picture__step(scale, x)));
+            putc('>', to);
+            picture__hover(to, map, i, j, down, wide, x);
+            fputs("</path>\n", to);
+        }
+}
+
+PICTURE int picture__image(FILE *to, const struct heat_map *map, const struct picture__scale *scale)
+{
+    long down = (map->rows + PICTURE_PIXELS - 1) / PICTURE_PIXELS,
+         side = (map->columns + PICTURE_PIXELS - 1) / PICTURE_PIXELS,
+         height = (map->rows + down - 1) / down, width = (map->columns + side - 1) / side, i, j;
+    unsigned char *steps = (unsigned char *)malloc((size_t)width * (size_t)height);
+    int status;
+    if (!steps) return 1;
+    for (i = 0; i < height; i++)
+        for (j = 0; j < width; j++)
+            steps[i * width + j] = (unsigned char)picture__step(
+                scale,
+                picture__mean(map, i * down, j * side, picture__least(down, map->rows - i * down),
+                              picture__least(side, map->columns - j * side)));
+    fprintf(to,
+            "<image width=\"%ld\" height=\"%ld\" preserveAspectRatio=\"none\" "
+            "style=\"image-rendering:pixelated\" "
+            "href=\"data:image/png;base64,",
+            width * side, height * down);
+    status = picture__png(to, steps, width, height, scale);
+    fputs("\"/>\n", to);
+    free(steps);
+    return status;
+}
+
+PICTURE void picture__axes(FILE *to, const struct heat_map *map, const struct picture__map *m)
+{
+    double label = map->title ? 24 : 0;
+    char number[32];
+    long i;
+    if (map->title) {
+        fputs("<text y=\"14\" font-size=\"14\" font-weight=\"bold\">", to);
+        picture__name(to, map->title);
+        fputs("</text>\n", to);
+    }
+    if (map->column_label) {
+        fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" font-style=\"italic\">", m->left,
+                label + PICTURE_FONT);
+        picture__name(to, map->column_label);
+        fputs("</text>\n", to);
+    }
+    if (map->row_label) {
+        fprintf(to,
+                "<text transform=\"translate(%d %.1f) rotate(-90)\" text-anchor=\"end\" "
+                "font-style=\"italic\">",
+                PICTURE_FONT, m->top);
+        picture__name(to, map->row_label);
+        fputs("</text>\n", to);
+    }
+    for (i = 0; i < map->columns; i += m->column_step) {
+        double x = m->left + ((double)i + 0.5) * m->cell_width;
+        if (m->turned)
+            fprintf(to, "<text transform=\"translate(%.1f %.1f) rotate(-90)\">", x + 4, m->top - 5);
+        else fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", x, m->top - 5);
+        picture__name(to, picture__label(map->column_names, i, number));
+        fputs("</text>\n", to);
+    }
+    for (i = 0; i < map->rows; i += m->row_step) {
+        fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", m->left - 6,
+                m->top + ((double)i + 0.5) * m->cell_height + 4);
+        picture__name(to, picture__label(map->row_names, i, number));
+        fputs("</text>\n", to);
+    }
+}
+
+/* Thin lines between cells that are large, and a frame. */
+PICTURE void picture__lines(FILE *to, const struct heat_map *map, const struct picture__map *m)
+{
+    double width = m->cell_width * (double)map->columns,
+           height = m->cell_height * (double)map->rows;
+    long i;
+    fprintf(to,
+            "<path transform=\"translate(%.1f %.1f)\" fill=\"none\" pointer-events=\"none\" "
+            "stroke=\"#dde\" d=\"",
+            m->left, m->top);
+    if (fmin(m->cell_width, m->cell_height) >= 14) {
+        for (i = 1; i < map->columns; i++)
+            fprintf(to, "M%.4g 0v%.6g", (double)i * m->cell_width, height);
+        for (i = 1; i < map->rows; i++)
+            fprintf(to, "M0 %.4gh%.6g", (double)i * m->cell_height, width);
+    }
+    fprintf(to,
+            "\"/>\n<rect x=\"%.1f\" y=\"%.1f\" width=\"%.6g\" height=\"%.6g\" fill=\"none\" "
+            "pointer-events=\"none\" "
+            "stroke=\"#889\"/>\n",
+            m->left, m->top, width, height);
+}
+
+PICTURE int picture__draw_map(FILE *to, const struct heat_map *map, const struct picture__map *m,
+                              const struct picture__scale *scale, int n)
+{
+    long side = 1;
+    int status = 0;
+    if ((double)map->rows * (double)map->columns > PICTURE_CELLS / n)
+        for (side = 2;
+             ceil((double)map->rows / (double)side) * ceil((double)map->columns / (double)side) >
+             PICTURE_BLOCKS / n + 1;)
+            side++;
+    fprintf(to,
+            "<g transform=\"translate(%.1f %.1f) scale(%.6g %.6g)\" "
+            "shape-rendering=\"crispEdges\"%s>\n",
+            m->left, m->top, m->cell_width, m->cell_height,
+            side > 1 ? " fill=\"none\" pointer-events=\"all\"" : "");
+    if (side > 1) status = picture__image(to, map, scale);
+    picture__blocks(to, map, scale, side, side == 1);
+    fputs("</g>\n", to);
+    picture__lines(to, map, m);
+    picture__axes(to, map, m);
+    return status;
+}
+
+/* A bar with the lowest value below and the highest above; as wide as its numbers. */
+PICTURE void picture__draw_scale(FILE *to, const struct picture__scale *scale, double x, double y)
+{
+    int i;
+    fprintf(to, "<g transform=\"translate(%.1f %.1f)\"><g shape-rendering=\"crispEdges\">\n", x, y);
+    for (i = 0; i < 64; i++)
+        fprintf(to, "<path d=\"M0 %.1fh14v-2.5h-14z\" fill=\"#%06x\"/>", 160 - 2.5 * i,
+                (unsigned)picture__colour(scale, i * (PICTURE_STEPS - 1) / 63));
+    fputs("</g>\n<rect width=\"14\" height=\"160\" fill=\"none\" stroke=\"#889\"/>\n", to);
+    for (i = 0; i <= 4; i++)
+        fprintf(to, "<text x=\"20\" y=\"%d\">%.4g</text>\n", 164 - 40 * i,
+                scale->low + (scale->high - scale->low) * i / 4);
+    fputs("</g>\n", to);
+}
+
+/* Where everything lies in a grid of maps, in pixels. */
+struct picture__grid {
+    struct picture__map *maps;
+    int across;
+    double top, column, width, height; /* top: of the first row; column: from one map to the next */
+};
+
+/* Returns 1 where memory is short. */
+PICTURE int picture__place(struct picture__grid *g, const char *title, const struct heat_map *maps,
+                           int n, int across)
+{
+    double row;
+    int i, k;
+    g->across = across < 1 ? 1 : across > n && n > 0 ? n : across;
+    g->maps = (struct picture__map *)calloc(n > 0 ? (size_t)n : 1, sizeof *g->maps);
+    if (!g->maps) return 1;
+    g->top = title ? 34 : 10;
+    g->column = 0;
+    for (i = 0; i < n; i++) {
+        int room = g->across == 1 ? 640 : g->across == 2 ? 420 : 260;
+        g->maps[i] = picture__layout(&maps[i], room);
+        g->column = fmax(g->column, g->maps[i].width + 24);
+    }
+    g->height = g->top;
+    for (i = 0; i < n; i += g->across) {
+        for (k = i, row = 0; k < n && k < i + g->across; k++) {
+            g->maps[k].x = 12 + g->column * (k - i);
+            g->maps[k].y = g->height;
+            row = fmax(row, g->maps[k].height);
+        }
+        g->height += row + 24;
+    }
+    g->height = fmax(g->height, g->top + 190);
+    g->width = fmax(g->column * g->across + 110, title ? picture__ems(title) * 18 + 24 : 0);
+    return 0;
+}
+
+PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map *maps, int n,
+                              int across, double low, double high)
+{
+    struct picture__scale scale = picture__scale_of(maps, n, low, high);
+    struct picture__grid g;
+    int i, status = 0;
+    if (picture__place(&g, title, maps, n, across)) return 1;
+    fprintf(to,
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
+            "viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"%d\" "
+            "fill=\"#222\" xml:space=\"preserve\">\n"
+            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+            g.width, g.height, g.width, g.height, PICTURE_FONT);
+    if (title) {
+        fputs("<text x=\"12\" y=\"23\" font-size=\"16\" font-weight=\"bold\">", to);
+        picture__name(to, title);
+        fputs("</text>\n", to);
+    }
+    for (i = 0; i < n; i++) {
+        fprintf(to, "<g transform=\"translate(%.1f %.1f)\">\n", g.maps[i].x, g.maps[i].y);
+        status |= picture__draw_map(to, &maps[i], &g.maps[i], &scale, n);
+        fputs("</g>\n", to);
+    }
+    picture__draw_scale(to, &scale, 12 + g.column * g.across, g.top + (n > 0 ? g.maps[0].top : 0));
+    fputs("</svg>\n", to);
+    free(g.maps);
+    return status || ferror(to);
+}
+
+// -----------------------------------------------------------------------------------------------
+// Heat maps in a terminal
+// -----------------------------------------------------------------------------------------------
+
+/* Of the file, or of standard output, which gets what is drawn in a file first. */
+PICTURE int picture__terminal_width(FILE *to)
+{
+    struct winsize size;
+    int fd = isatty(fileno(to)) ? fileno(to) : STDOUT_FILENO;
+    int known = isatty(fd) && !ioctl(fd, TIOCGWINSZ, &size) && size.ws_col >= 20;
+    return known ? size.ws_col : 100;
+}
+
+/* Two columns of a terminal: from nothing to full in four steps. Below 0 the signs differ. */
+PICTURE const char *picture__shade(const struct picture__scale *scale, double x)
+{
+    static const char *const above[] = {"  ", "\xE2\x96\x91\xE2\x96\x91",
+                                        "\xE2\x96\x92\xE2\x96\x92", "\xE2\x96\x93\xE2\x96\x93",
+                                        "\xE2\x96\x88\xE2\x96\x88"};
+    static const char *const below[] = {"  ", "..", "--", "==", "##"};
+    double share =
+        scale->two_colours ? x / scale->high : (x - scale->low) / (scale->high - scale->low);
+    if (isnan(share)) return "??";
+    return (share < 0 ? below : above)[(int)lround(fmin(fabs(share), 1) * 4)];
+}
+
+/* Text that is at least `width` columns wide. right: it ends there. */
+PICTURE void picture__pad(FILE *to, const char *text, int width, int right)
+{
+    int space = width - picture_columns(text);
+    if (right) fprintf(to, "%*s", space > 0 ? space : 0, "");
+    while (*text) {
+        uint32_t c = picture__next(&text);
+        picture__put(to, c == '\n' || c == '\t' ? ' ' : c);
+    }
+    if (!right) fprintf(to, "%*s", space > 0 ? space : 0, "");
+}
+
+/* The letter of a name that stands in line `line` of those above the cells, with all that is drawn
+   over it. */
+PICTURE void picture__downwards(FILE *to, const char *name, int line, int lines)
+{
+    const char *at = name;
+    int n = 0, letter = -1, wanted, width = 0;
+    while (*at) n += picture__wide(picture__next(&at)) > 0;
+    wanted = line - (lines - n);
+    for (at = name; *at && wanted >= 0;) {
+        uint32_t c = picture__next(&at);
+        int wide = picture__wide(c);
+        letter += wide > 0;
+        if (letter != wanted) continue;
+        picture__put(to, c == '\n' || c == '\t' ? ' ' : c);
+        width += wide;
+    }
+    fprintf(to, "%*s", 2 - width, "");
+}
+
+PICTURE int picture__letters(const char *const *names, long n)
+{
+    int most = 0, letters;
+    char number[32];
+    long i;
+    for (i = 0; i < n; i++) {
+        const char *at = picture__label(names, i, number);
+        for (letters = 0; *at;) letters += picture__wide(picture__next(&at)) > 0;
+        if (letters > most) most = letters;
+    }
+    return most;
+}
+
+PICTURE void picture__text_strip(FILE *to, const struct heat_map *map,
+                                 const struct picture__scale *scale, long first, long end,
+                                 int names)
+{
+    int lines = picture__letters(map->column_names, map->columns), line;
+    char number[32];
+    long i, j;
+    for (line = 0; line < lines; line++) {
+        fprintf(to, "%*s ", names, "");
+        for (j = first; j < end; j++)
+            picture__downwards(to, picture__label(map->column_names, j, number), line, lines);
+        putc('\n', to);
+    }
+    for (i = 0; i < map->rows; i++) {
+        picture__pad(to, picture__label(map->row_names, i, number), names, 1);
+        putc(' ', to);
+        for (j = first; j < end; j++)
+            fputs(picture__shade(scale, (double)picture__value(map, i, j)), to);
+        putc('\n', to);
+    }
+}
+
+PICTURE void picture__text_scale(FILE *to, const struct picture__scale *scale)
+{
+    int i;
+    for (i = scale->two_colours ? -4 : 0; i <= 4; i++) {
+        double x = scale->two_colours ? scale->high * i / 4
+                                      : scale->low + (scale->high - scale->low) * i / 4;
+        fprintf(to, "%s[%s] %.3g", i == -4 || (!i && !scale->two_colours) ? "" : "  ",
+                picture__shade(scale, x), x);
+    }
+    putc('\n', to);
+}
+
+/* The means of blocks, as a map without names that fits into a terminal. */
+PICTURE void picture__text_means(FILE *to, const struct heat_map *map,
+                                 const struct picture__scale *scale, long wide)
+{
+    long down = (map->rows + 59) / 60, side = (map->columns + wide - 1) / wide, i, j;
+    for (i = 0; i < map->rows; i += down) {
+        fprintf(to, "%8ld ", i);
+        for (j = 0; j < map->columns; j += side)
+            fputs(
+                picture__shade(scale, picture__mean(map, i, j, picture__least(down, map->rows - i),
+                                                    picture__least(side, map->columns - j))),
+                to);
+        putc('\n', to);
+    }
+    fprintf(to, "Each cell is the mean of %ld x %ld values.\n", down, side);
+}
+
+PICTURE void picture_heat_text(FILE *to, const struct heat_map *map, double low, double high)
+{
+    struct picture__scale scale = picture__scale_of(map, 1, low, high);
+    int width = picture__terminal_width(to), names = 0;
+    char number[32];
+    long i, strip, j;
+    for (i = 0; i < map->rows; i++) {
+        int n = picture_columns(picture__label(map->row_names, i, number));
+        if (n > names) names = n;
+    }
+    if (map->title) {
+        picture__pad(to, map->title, 0, 0);
+        putc('\n', to);
+    }
+    if (map->rows > 200 || map->columns > 200)
+        picture__text_means(to, map, &scale, (width - 10) / 2);
+    else {
+        if (map->row_label && map->column_label) {
+            fputs("rows: ", to);
+            picture__pad(to, map->row_label, 0, 0);
+            fputs(", columns: ", to);
+            picture__pad(to, map->column_label, 0, 0);
+            putc('\n', to);
+        }
+        strip = (width - names - 2) / 2 < 4 ? 4 : (width - names - 2) / 2;
+        for (j = 0; j < map->columns; j += strip)
+            picture__text_strip(to, map, &scale, j, picture__least(j + strip, map->columns), names);
+    }
+    picture__text_scale(to, &scale);
+}
