@@ -917,7 +917,8 @@ typedef struct trf_config {
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
     int32_t pad, bos, eos, unk; /* special ids, all different; default 0, 1, 2, 3. Batches need no
-                                   padding */
+                                   padding. Answers never contain pad and bos. pad may be the
+                                   decoder's start */
     trf_activation activation;  /* default TRF_RELU */
     trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
     int32_t position_offset;    /* number of the first position; 0..2^20; default 0. fairseq has 2,
