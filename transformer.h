@@ -929,9 +929,9 @@ typedef struct trf_config {
     trf_final_norm final_norm;  /* default TRF_FINAL_NORM_BOTH */
     int32_t scale_embeddings;   /* 1: embeddings are multiplied by sqrt(d_model) (paper 3.4);
                                    default 1 */
-    trf_tying tying;            /* decoder-only: UNTIED or TIED_DECODER. encoder-only: UNTIED
-                                   (TRF_HEAD_MASKED always uses the source
-                                   embedding). default TRF_UNTIED */
+    trf_tying tying;            /* decoder-only: UNTIED or TIED_DECODER. encoder-only: UNTIED.
+                                   (TRF_HEAD_MASKED always uses the source embedding.) default
+                                   TRF_UNTIED */
     int32_t generator_bias;     /* 1: the output projection has a bias; default 1 */
     int32_t qkv_bias;           /* 1: the projections to queries, keys and values have biases;
                                    default 1 */
@@ -2148,7 +2148,7 @@ typedef enum trf_metric {
     TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right. Larger
                                    is better. 100 is perfect; 0 or less is no better than
                                    empty answers */
-    TRF_METRIC_CUSTOM     = 3,  /* the score of `custom`, read like ACCURACY */
+    TRF_METRIC_CUSTOM     = 3,  /* the score that `custom` computes; judged like ACCURACY */
     TRF_METRIC_COUNT
 } trf_metric;
 
@@ -2211,7 +2211,7 @@ TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until an end is reached, then leaves the best weights in the model: those of the best
    validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
    valid_every and at the end. With `ema` it validates and keeps the moving average. held_out may
-   have any size: it is cut to fit the trainer's limits. The report may be NULL. Another call
+   have any size: it is divided into batches within the trainer's limits. The report may be NULL. Another call
    continues from the best weights with Adam's last moments.
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
                          or the epochs of the corpus
@@ -2223,8 +2223,8 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
                              trf_error *err);
 
 /* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
-   else 0. While the score is no better than that of no answer, a smaller loss counts as a better
-   score. */
+   else 0. While the score is no better than that of empty answers, a smaller loss counts as a
+   better score. */
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
