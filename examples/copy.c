@@ -1,10 +1,9 @@
-/* copy.c - the step-wise loop: train a transformer to copy what it reads, save it, translate with it. No data set and no
-   recipe: batches of ids are made by hand.
+/* copy.c - a training loop of your own, on batches of ids: a model learns to copy what it reads.
 
    build   cc -O2 -march=native -I. examples/copy.c -o copy -lopenblas -lm
    run     ./copy
-   prints  the loss as it falls to nearly 0, and "5 9 7 -> 5 9 7". It leaves copy.safetensors behind: PyTorch reads it,
-           and so does trf_model_load. */
+   prints  the loss as it falls to nearly 0, and "5 9 7 -> 5 9 7"; leaves copy.safetensors behind,
+           which trf_model_load and PyTorch read. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
@@ -30,17 +29,18 @@ int main(void)
     int32_t source[] = {5, 9, 7}, target[16], n;
     int step, i, failed = 1;
 
-    trf_config config = trf_config_tiny();               /* the paper's letters, as fields, filled in */
-    trf_train_options training = trf_train_defaults();   /* Adam, a rate that rises to 1e-3, then falls */
+    trf_config config = trf_config_tiny();
+    trf_train_options training = trf_train_defaults();  /* Adam; a rate up to 1e-3 */
     config.source_vocab = config.target_vocab = 24;
 
     if (trf_model_create(&model, &config, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
     for (step = 1; step <= 400; step++) {
-        trf_batch batch = next_copy_task();               /* ids one after another, and lengths: no padding */
+        trf_batch batch = next_copy_task();     /* ids one after another, and lengths: no padding */
         trf_step_report report;
         if (trf_train_step(trainer, &batch, &report, &err)) goto done;
-        if (step % 100 == 0) printf("step %d  loss %.4f  lr %.2e\n", step, report.loss, report.learning_rate);
+        if (step % 100 == 0)
+            printf("step %d  loss %.4f  lr %.2e\n", step, report.loss, report.learning_rate);
     }
     if (trf_model_save(model, "copy.safetensors", &err)) goto done;
 

@@ -2,9 +2,9 @@
 
    build   cc -O2 -march=native -I. examples/dates.c -o dates -lopenblas -lm
    run     ./dates                (about a minute)
-   prints  "14 July 2001 -> 2001-07-14". It leaves dates.safetensors behind, which `trf translate --model
-           dates.safetensors` and examples/raw.c use. trf_dataset_recipe(data)->reasons has what the data decided.
-   exits   with 1 if a call failed. */
+   prints  "14 July 2001 -> 2001-07-14". It leaves dates.safetensors behind, which `trf translate`
+           and examples/raw.c use.
+   exits   with 1 if a call failed */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>

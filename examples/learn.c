@@ -1,10 +1,12 @@
-/* learn.c - pairs of texts to a model, without a number of its own. trf train makes the same model, bit for bit.
+/* learn.c - from text files to a model, every setting found by the library.
 
    build   cc -O2 -march=native -I. examples/learn.c -o learn -lopenblas -lm
-   run     ./learn pairs.tsv model            each line: source, tab, target
+   run     ./learn pairs.tsv model                             a line: source, tab, target
            ./learn source.txt target.txt model                 line n belongs to line n
-           ./learn source.txt target.txt model pieces.model    both sides in subwords of this SentencePiece model
-   prints  what was chosen and why, then each validation. `trf translate --model model` uses what it writes. */
+           ./learn source.txt target.txt model pieces.model    subwords of this SentencePiece model
+   prints  what was chosen and why, then each validation. `trf translate` and examples/raw.c use the
+           model; `trf train` makes the same one, bit for bit.
+   exits   with 1 if a call failed */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
@@ -12,8 +14,9 @@
 static int show(void *user, const trf_learn_progress *p)
 {
     (void)user;
-    if (p->validated) printf("update %d  loss %.4f  score %.2f%s\n", (int)p->update->step, p->loss, p->score,
-                             p->is_best ? "  best so far" : "");
+    if (p->validated)
+        printf("update %d  loss %.4f  score %.2f%s\n", (int)p->update->step, p->loss, p->score,
+               p->is_best ? "  best so far" : "");
     return 0;
 }
 
@@ -21,7 +24,8 @@ int main(int argc, char **argv)
 {
     trf_error err;
     trf_dataset_options options = trf_dataset_defaults();
-    trf_dataset *data = NULL; trf_model *model = NULL; trf_trainer *trainer = NULL; trf_vocab *pieces = NULL;
+    trf_dataset *data = NULL; trf_model *model = NULL;
+    trf_trainer *trainer = NULL; trf_vocab *pieces = NULL;
     trf_recipe *recipe;
     int failed = 1;
     if (argc < 3 || argc > 5) {
@@ -38,12 +42,13 @@ int main(int argc, char **argv)
     recipe->learning.progress = show;
     if (trf_dataset_create_model(data, &model, &err)) goto done;
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
-    if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, NULL, &err))
-        goto done;
+    if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
+                  &recipe->learning, NULL, &err)) goto done;
     if (trf_model_save(model, argv[argc > 3 ? 3 : 2], &err)) goto done;
     failed = 0;
 done:
     if (failed) fprintf(stderr, "%s\n", err.message);
-    trf_trainer_destroy(trainer); trf_model_destroy(model); trf_dataset_destroy(data); trf_vocab_destroy(pieces);
+    trf_trainer_destroy(trainer); trf_model_destroy(model);
+    trf_dataset_destroy(data); trf_vocab_destroy(pieces);
     return failed;
 }

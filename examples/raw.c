@@ -1,11 +1,10 @@
-/* raw.c - lines of raw text through a model that trf has trained: vocabularies and subwords are in its file.
+/* raw.c - translates lines of raw text with a model of `trf train`; the file is all it needs.
 
    build   cc -O2 -march=native -I. examples/raw.c -o raw -lopenblas -lm
    run     ./raw en-de.safetensors <test.en
-   prints  an answer a line, in the order of the lines; where there is none (a line that is too long for the model, or
-           not UTF-8 where its tokens are words or characters), an empty one, and why on standard error. An empty
-           line has an empty one.
-   exits   with 1 if there was such a line, no model, or nowhere to write. */
+   prints  one answer for each line. A line that is too long for the model, or not UTF-8, gets an
+           empty answer, and standard error the reason.
+   exits   with 1 if there was such a line, or a call failed */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
@@ -28,7 +27,8 @@ static int translate_lines(const char *path)
     trf_model *model = NULL;
     trf_translator *translator = NULL;
     trf_error err;
-    int failed = trf_model_load(&model, path, NULL, &err) || trf_translator_create(&translator, model, NULL, &err);
+    int failed = trf_model_load(&model, path, NULL, &err) ||
+                 trf_translator_create(&translator, model, NULL, &err);
     if (failed) fprintf(stderr, "%s\n", err.message);
     while (translator && read_line(line, sizeof line)) {
         if (!line[strspn(line, " \t\r")]) *answer = 0;

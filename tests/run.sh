@@ -89,7 +89,7 @@ for suite in tests/test_trf*.sh; do
     case $suite in *_signals.sh | *_train.sh) continue ;; esac
     job "${suite##*/}" count "exec sh $suite '$build/trf'"
 done
-mkdir "$work/copy" "$work/embed" "$work/raw"
+mkdir "$work/copy" "$work/ranks" "$work/raw"
 [ -z "$builds" ] || job "example copy" status "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$builds" ] || job "example reverse" status "exec '$build/reverse' 1"
 [ -z "$builds" ] || job test_manual.sh count "exec sh tests/test_manual.sh '$build'"
@@ -97,18 +97,21 @@ mkdir "$work/copy" "$work/embed" "$work/raw"
 mkdir "$work/translate"
 # What README runs: make demo, whole, among others. Without it a part of that.
 if [ -n "$builds" ]; then job test_readme.sh count "exec sh tests/test_readme.sh '$build/trf'"
-else job "example translate" status "cd '$work/translate' && '$build/translate' --quick --no-prompt"; fi
+else job "example translate" status "cd '$work/translate' && echo 'The dog sees a cat' | '$build/translate' --quick"; fi
 job "mutate.sh --check" count "exec sh tests/mutate.sh --check"
-job "example ranks" status "exec '$build/ranks' 3"
+# The loss, which is that of one rank alone, and falls.
+job "example ranks" status "cd '$work/ranks' && '$build/ranks' 1 >alone && '$build/ranks' 3 >together && cat together &&
+    paste alone together | awk '{ d = \$4 / \$8 } !(d > 0.99 && d < 1.01) { bad = 1 } END { exit bad || NR != 3 || !(\$8 < 0.5) }'"
 job "example classify" status "exec '$build/classify'"
 [ -z "$builds" ] || job "example fill" status "exec '$build/fill'"
 job "example generate" status "exec '$build/generate' README.md 'The ' 20"
-job "example raw" status "cd '$work/raw' &&
+[ -z "$builds" ] || job "example resume" status "exec sh tests/resume.sh '$build/resume'"
+job "examples raw, threads" status "cd '$work/raw' &&
     awk 'BEGIN { for (i = 0; i < 300; i++) printf \"%d %d\\t%d %d\\n\", i % 7, i % 5, i % 5, i % 7 }' >pairs &&
     '$build/trf' train --tsv pairs --model m --updates 60 --d-model 16 --n-heads 2 --encoder-layers 1 --decoder-layers 1 &&
     cut -f 1 pairs | head -n 50 >lines && '$build/raw' m <lines >answers && '$build/trf' translate --model m <lines >expected &&
-    grep -q . answers && cmp answers expected"
-job "example embed" status "cd '$work/embed' && '$build/embed'"
+    grep -q . answers && cmp answers expected && '$build/threads' m <lines >answers && cmp answers expected"
+job "example embed" status "exec '$build/embed'"
 for source in tests/test_*.c "$@"; do   # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}
     job "$suite" cmocka "exec '$build/$suite'"

@@ -681,7 +681,7 @@ static grammar_frame grammar_frame_of(const char *english)
 }
 
 /* Number of held-out pairs whose two members occur in this English sentence. */
-static int grammar_check(const char *english)
+static inline int grammar_check(const char *english)
 {
     int units[64], n = 0, i, j, found = 0;
     const char *word = english;
