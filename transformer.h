@@ -140,9 +140,10 @@
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>beam-answers >>beam-step >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>tiles >>gemm >>panels >>product-tiles >>verbs >>dropout >>embed >>linear
-//                     >>activate >>attention >>attention-rows >>attention-gradient >>add_norm
-//                     >>pool >>cross_entropy >>clip >>adam >>top >>backpointers >>reorder >>state
+//                     >>tiles >>gemm >>panels >>formats >>product-tiles >>verbs >>dropout
+//                     >>embed >>linear >>activate >>attention >>attention-rows
+//                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>adam >>top
+//                     >>backpointers >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>threads          the threads of an object that computes
 //                     >>os-threads >>team
@@ -155,10 +156,10 @@
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>rows >>forward
-//                     >>projection >>backward
+//                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>rows >>row-lists
+//                     >>forward >>projection >>backward
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-state >>step >>updater
+//                     >>trainer >>trainer-state >>step >>update >>updater
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
 //                     >>vocab-learn
@@ -172,7 +173,7 @@
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>hypotheses >>decode >>rounds >>round-steps >>search-calls >>answers
 //   >>sampling         one token at a time, drawn on the host
-//                     >>draw >>new-text >>window >>sampler
+//                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
 //                     >>views >>view-calls
 //   >>system           the operating system: files
@@ -183,7 +184,7 @@
 //                     >>file-save >>file-calls
 //   >>store            models and checkpoints as safetensors
 //                     >>store-match >>store-read >>store-write >>checkpoint >>checkpoint-load
-//                     >>session
+//                     >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
 //   >>choose           words, characters or subwords; which pairs are held out
@@ -198,7 +199,7 @@
 //                     >>blocks-cross-entropy
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
 //                     >>launches >>products >>cuda-verbs >>cuda-dropout >>cuda-embed
-//                     >>cuda-linear >>cuda-activate >>cuda-attention >>cuda-mma
+//                     >>cuda-linear >>cuda-activate >>cuda-attention >>cuda-mma >>mma-attention
 //                     >>cuda-attention-gradient >>cuda-mma-gradient >>cuda-norm >>cuda-pool
 //                     >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder >>cuda-state
 //
@@ -2616,15 +2617,16 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // -----------------------------------------------------------------------------------------------
 // >>impl           includes, compiler differences
 //
-// A file compiles one of three things: everything (TRF_IMPLEMENTATION); a column of the CPU, which is the chapters up
-// to >>column; or the column `cuda`, which is the chapters up to >>beam, and >>cuda (TRF_COLUMN). None of them is
-// inside the include guard: a file may include the header for its declarations first.
+// A file compiles one of three things: everything (TRF_IMPLEMENTATION); a column of the CPU, which
+// is the chapters up to >>column; or the column `cuda`, which is the chapters up to >>beam and the
+// last one, >>cuda (TRF_COLUMN). None of them is inside the include guard: a file may include the
+// header for its declarations first.
 // -----------------------------------------------------------------------------------------------
 #if (defined(TRF_IMPLEMENTATION) || defined(TRF_COLUMN)) && !defined(TRF__IMPLEMENTED)
 #define TRF__IMPLEMENTED
 
 #if defined(TRF_IMPLEMENTATION) && defined(TRF_COLUMN)
-#error "a file is either the implementation or a column: define TRF_IMPLEMENTATION or TRF_COLUMN, not both"
+#error "TRF_IMPLEMENTATION and TRF_COLUMN exclude one another: a file is one of the two"
 #endif
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
@@ -2680,7 +2682,8 @@ int madvise(void *, size_t, int);
 #define TRF_NO_CBLAS
 #endif
 #endif
-#define TRF__FN static TRF__UNUSED      /* every private function: silent when a build does not use it */
+/* every private function: silent when a build does not use it */
+#define TRF__FN static TRF__UNUSED
 /* Before functions that do little beside what they call, and run once for an object or a batch:
    small rather than fast. None has an inner loop over weights, ids or lines. GCC's own "cold" will
    not do: what calls such a function on every path is cold too, and its loops are slow. */
@@ -2712,10 +2715,10 @@ int madvise(void *, size_t, int);
 // -----------------------------------------------------------------------------------------------
 // >>base           errors, memory, small arithmetic
 //
-// What every chapter uses. Errors: a function that can fail returns a status and fills the caller's trf_error;
-// trf__fail does both in one line. Memory: always through the hooks, always aligned to 64 bytes, freed with the size
-// it was asked with; sizes are counted by trf__bytes, which cannot wrap. Random numbers: counted, never stepped
-// (Philox).
+// What every chapter uses. Errors: a function that can fail returns a status and fills the caller's
+// trf_error; trf__fail does both in one line. Memory: always through the hooks, always aligned to
+// 64 bytes, freed with the size it was asked with; sizes are counted by trf__bytes, which cannot
+// wrap. Random numbers: counted, never stepped (Philox).
 // -----------------------------------------------------------------------------------------------
 
 /* Calls a function that returns a status, and leaves the calling one if that is a failure. */
@@ -2727,8 +2730,8 @@ TRF__FN void trf__clear(trf_error *err)
     if (err) { memset(err, 0, sizeof *err); err->where = -1; }
 }
 
-/* Bytes of the well-formed UTF-8 character at p (1 to 4), or 0: overlong forms, surrogates and what lies
-   beyond U+10FFFF are not (Unicode, table 3-7). */
+/* Bytes of the well-formed UTF-8 character at p (1 to 4), or 0: overlong forms, surrogates and what
+   lies beyond U+10FFFF are not (Unicode, table 3-7). */
 TRF__FN int trf__utf8_at(const char *p, size_t n)
 {
     unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
@@ -2747,8 +2750,8 @@ TRF__FN int trf__utf8_at(const char *p, size_t n)
     return bytes;
 }
 
-/* Copies text into a fixed buffer, cut between two characters. Control characters (U+0080 to U+009F too) and bytes
-   that are not UTF-8 become '?', so that a hostile name cannot drive a terminal. */
+/* Copies text into a fixed buffer, cut between two characters. Control characters (U+0080 to U+009F
+   too) and bytes that are not UTF-8 become '?', so that a hostile name cannot drive a terminal. */
 TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
 {
     size_t n = 0, left = from ? strlen(from) : 0;
@@ -2765,9 +2768,10 @@ TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
     to[n] = 0;
 }
 
-/* Fills err (which may be NULL) and returns status, so that a check is one line:
-       if (n < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "n", "n must be at least 1, got %d", n); */
-TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status, int64_t where, const char *what,
+/* Fills err (which may be NULL) and returns status, so that a check is one line: if (n < 1) return
+   trf__fail(err, TRF_E_INVALID_ARG, -1, "n", "n must be at least 1, got %d", n); */
+TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status, int64_t where,
+                                               const char *what,
                                                const char *format, ...)
 {
     if (err) {
@@ -2809,12 +2813,14 @@ TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t lea
 /* trf__fail for a failed system call. The message does not name the file: trf__name_file does. */
 TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path, const char *doing)
 {
-    trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s: %.60s", doing, strerror(sys_errno));
+    trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s: %.60s", doing,
+                                  strerror(sys_errno));
     if (err) err->sys_errno = sys_errno;
     return status;
 }
 
-/* What messages show of a path: its last hundred bytes or less, from the beginning of a character. */
+/* What messages show of a path: its last hundred bytes or less, from the beginning of a
+   character. */
 TRF__FN const char *trf__path_end(const char *path)
 {
     const char *end = strlen(path) > 100 ? path + strlen(path) - 100 : path;
@@ -2822,13 +2828,15 @@ TRF__FN const char *trf__path_end(const char *path)
     return end;
 }
 
-/* Puts the path before the message of a call about a file that failed, unless it stands there already. */
+/* Puts the path before the message of a call about a file that failed, unless it stands there
+   already. */
 TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error *err)
 {
     char name[104], text[sizeof err->message + 2 * sizeof name];
     if (status == TRF_OK || !err || !path || !*path) return status;
     trf__copy_text(name, sizeof name, trf__path_end(path));
-    if (!strncmp(err->message, name, strlen(name)) && err->message[strlen(name)] == ':') return status;
+    if (!strncmp(err->message, name, strlen(name)) && err->message[strlen(name)] == ':')
+        return status;
     snprintf(text, sizeof text, "%s: %s", name, err->message);
     trf__copy_text(err->message, sizeof err->message, text);
     return status;
@@ -2837,7 +2845,8 @@ TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error
 TRF__FN trf_status trf__hooks_check(const trf_hooks *hooks, trf_error *err)
 {
     if (!hooks->alloc == !hooks->free) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks", "hooks need both alloc and free, or neither; got only %s",
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks",
+                     "hooks need both alloc and free, or neither; got only %s",
                      hooks->alloc ? "alloc" : "free");
 }
 
@@ -2862,20 +2871,23 @@ enum { TRF__ALIGN = 64, TRF__HUGE_PAGE = 1 << 21 };
 
 // >>memory         the hooks, and arenas cut by a cursor
 
-/* Memory aligned to 64 bytes from the hooks, or from malloc, where Linux is asked for pages of 2 MiB: a step through
-   weights meets few ends of pages then. NULL: none left. Never asks for 0 bytes. */
+/* Memory aligned to 64 bytes from the hooks, or from malloc, where Linux is asked for pages of 2
+   MiB: a step through weights meets few ends of pages then. NULL: none left. Never asks for 0
+   bytes. */
 TRF__FN void *trf__alloc(const trf_hooks *hooks, size_t bytes)
 {
     char *raw, *aligned;
     if (bytes == 0) bytes = 1;
-    if (bytes > SIZE_MAX - TRF__ALIGN - sizeof(void *)) return NULL;       /* a size that did not fit */
+    /* a size that did not fit */
+    if (bytes > SIZE_MAX - TRF__ALIGN - sizeof(void *)) return NULL;
     if (hooks->alloc) return hooks->alloc(hooks->user, TRF__ALIGN, bytes);
     raw = (char *)malloc(bytes + TRF__ALIGN + sizeof(void *));
     if (!raw) return NULL;
 #if defined(TRF__HUGEPAGE)
     if (bytes >= 2 * TRF__HUGE_PAGE) {
         size_t before = (TRF__HUGE_PAGE - (uintptr_t)raw % TRF__HUGE_PAGE) % TRF__HUGE_PAGE;
-        (void)madvise(raw + before, (bytes - before) / TRF__HUGE_PAGE * TRF__HUGE_PAGE, TRF__HUGEPAGE);
+        (void)madvise(raw + before, (bytes - before) / TRF__HUGE_PAGE * TRF__HUGE_PAGE,
+                      TRF__HUGEPAGE);
     }
 #endif
     aligned = raw + sizeof(void *);
@@ -2901,7 +2913,8 @@ TRF__FN void trf__free(const trf_hooks *hooks, void *memory, size_t bytes)
     free(raw);
 }
 
-/* Sizes that do not fit become SIZE_MAX: no allocation of so many bytes ever succeeds. trf__bytes: n >= 0 items. */
+/* Sizes that do not fit become SIZE_MAX: no allocation of so many bytes ever succeeds. trf__bytes:
+   n >= 0 items. */
 TRF__FN size_t trf__bytes(int64_t n, size_t item)
 {
     return item && (uint64_t)n > SIZE_MAX / item ? SIZE_MAX : (size_t)n * item;
@@ -2914,9 +2927,10 @@ TRF__FN int64_t trf__capacity(int64_t wanted, int64_t needed)
     return wanted;
 }
 
-/* A growing array: where its items are once there is room for `needed`. It doubles, so adding n items costs O(n).
-   NULL: there is no memory, and nothing has changed. */
-TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity, int64_t needed, size_t item,
+/* A growing array: where its items are once there is room for `needed`. It doubles, so adding n
+   items costs O(n). NULL: there is no memory, and nothing has changed. */
+TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity, int64_t needed,
+                         size_t item,
                          trf_error *err)
 {
     int64_t wanted = *capacity > 0 ? *capacity : 16;
@@ -2925,7 +2939,8 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
     wanted = trf__capacity(wanted, needed);
     bigger = trf__alloc(hooks, trf__bytes(wanted, item));
     if (!bigger) {
-        trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for %lld items of %llu bytes", (long long)wanted,
+        trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for %lld items of %llu bytes",
+                  (long long)wanted,
                   (unsigned long long)item);
         return NULL;
     }
@@ -2943,8 +2958,8 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
         (items) = (type *)trf__items; \
     } while (0)
 
-/* Hands out pieces of one block of memory, each aligned to 64 bytes; with base NULL it only counts, so the same lines
-   first tell the size and then cut. */
+/* Hands out pieces of one block of memory, each aligned to 64 bytes; with base NULL it only counts,
+   so the same lines first tell the size and then cut. */
 typedef struct trf__cursor { char *base; size_t used; } trf__cursor;
 
 TRF__FN trf__cursor trf__cursor_at(void *base)
@@ -2957,7 +2972,8 @@ TRF__FN void *trf__take(trf__cursor *cursor, int64_t count, size_t item)
 {
     void *piece = cursor->base ? cursor->base + cursor->used : NULL;
     cursor->used = trf__add_size(cursor->used, trf__bytes(count, item));
-    cursor->used = trf__add_size(cursor->used, (TRF__ALIGN - cursor->used % TRF__ALIGN) % TRF__ALIGN);
+    cursor->used = trf__add_size(cursor->used,
+                                 (TRF__ALIGN - cursor->used % TRF__ALIGN) % TRF__ALIGN);
     return piece;
 }
 
@@ -2976,7 +2992,10 @@ TRF__FN int64_t trf__times(int64_t a, int64_t b)
 }
 
 /* A sum of counts, none negative: INT64_MAX if it is beyond that. */
-TRF__FN int64_t trf__add_counts(int64_t a, int64_t b) { return b > INT64_MAX - a ? INT64_MAX : a + b; }
+TRF__FN int64_t trf__add_counts(int64_t a, int64_t b)
+{
+    return b > INT64_MAX - a ? INT64_MAX : a + b;
+}
 
 TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -2985,8 +3004,8 @@ TRF__FN int64_t trf__round_up(int64_t a, int64_t b) { return trf__ceil_div(a, b)
 
 TRF__BOTH int trf__is_finite(double x) { return x - x == 0; }
 
-/* Philox4x32-10 (Salmon et al. 2011): a block of four random words from a counter of four and a key of
-   two. The same numbers for any order of asking; no state. */
+/* Philox4x32-10 (Salmon et al. 2011): a block of four random words from a counter of four and a key
+   of two. The same numbers for any order of asking; no state. */
 TRF__BOTH void trf__philox(const uint32_t counter[4], uint32_t key0, uint32_t key1, uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
@@ -3007,13 +3026,15 @@ TRF__BOTH void trf__philox(const uint32_t counter[4], uint32_t key0, uint32_t ke
 TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
 {
     uint32_t counter[4], out[4];
-    counter[0] = (uint32_t)index; counter[1] = (uint32_t)(index >> 32); counter[2] = stream; counter[3] = 0x5EED5EEDu;
+    counter[0] = (uint32_t)index; counter[1] = (uint32_t)(index >> 32); counter[2] = stream;
+    counter[3] = 0x5EED5EEDu;
     trf__philox(counter, (uint32_t)seed, (uint32_t)(seed >> 32), out);
     return (uint64_t)out[1] << 32 | out[0];
 }
 
 /* Sorts pointers by compare(context, a, b) < 0. */
-TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *, const void *),
+TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *,
+                                                                    const void *),
                        const void *context)
 {
     size_t first = n / 2, end = n;
@@ -3021,7 +3042,8 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
         const void *item;
         size_t hole, child;
         if (first > 0) item = items[--first];           /* build the heap ... */
-        else {                                          /* ... then take the largest off, again and again */
+        else {                                          /* ... then take the largest off, again and
+                                                           again */
             item = items[--end];
             items[end] = items[0];
         }
@@ -3042,7 +3064,10 @@ TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER
 TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER_ONLY; }
 /* Whether the head is a projection onto labels; and whether onto one label a sequence. */
 TRF__FN int trf__has_labels(const trf_config *c) { return c->head && c->head != TRF_HEAD_MASKED; }
-TRF__FN int trf__pools(const trf_config *c) { return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST; }
+TRF__FN int trf__pools(const trf_config *c)
+{
+    return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST;
+}
 /* Whether both sides have one embedding; and whether a stack has a norm after its last layer. */
 TRF__FN int trf__shares_embedding(const trf_config *c)
 {
@@ -3057,21 +3082,25 @@ TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF
 /* How many logits a row has. */
 TRF__FN int32_t trf__n_logits(const trf_config *c)
 {
-    return trf__has_target(c) ? c->target_vocab : trf__has_labels(c) ? c->n_labels : c->source_vocab;
+    return trf__has_target(c) ? c->target_vocab : trf__has_labels(c) ? c->n_labels
+        : c->source_vocab;
 }
 
 /* Checks how long the sequences of a side are. `extra` tokens are added to each. */
-TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t max_length, const char *side,
+TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t max_length,
+                                      const char *side,
                                       int64_t *rows, int64_t *longest, trf_error *err)
 {
     int32_t i;
     if (x->count < 0 || (x->count > 0 && !x->lengths))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "%s needs a count and lengths, got count %d", side,
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, side,
+                         "%s needs a count and lengths, got count %d", side,
                          x->count);
     *rows = (int64_t)extra * x->count;
     for (i = 0; i < x->count; i++) {
         if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, side, "length of %s sequence %d must not be negative, got %d",
+            return trf__fail(err, TRF_E_INVALID_ARG, i, side,
+                             "length of %s sequence %d must not be negative, got %d",
                              side, i, x->lengths[i]);
         if ((int64_t)x->lengths[i] + extra > max_length)
             return trf__fail(err, TRF_E_LIMIT, i, side,
@@ -3083,14 +3112,18 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
         *rows += x->lengths[i];
     }
     if (*rows > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, *rows, side, "a batch may have %d %s tokens, got %lld", INT32_MAX, side,
+        return trf__fail(err, TRF_E_LIMIT, *rows, side, "a batch may have %d %s tokens, got %lld",
+                         INT32_MAX, side,
                          (long long)*rows);
     return TRF_OK;
 }
 
-/* Checks one side: lengths, with `extra` tokens added to each, and ids: special are only unk and, if `eos`, EOS. */
-TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab, int eos, int extra,
-                                   const char *side, int64_t *rows, int64_t *longest, trf_error *err)
+/* Checks one side: lengths, with `extra` tokens added to each, and ids: special are only unk and,
+   if `eos`, EOS. */
+TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
+                                   int eos, int extra,
+                                   const char *side, int64_t *rows, int64_t *longest,
+                                   trf_error *err)
 {
     int64_t at = 0;
     int32_t i, k;
@@ -3101,10 +3134,12 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
             if (eos && id == c->eos) continue;
             if (id < 0 || id >= vocab)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: id must be below %d, got %d", side, i, k, vocab, id);
+                                 "%s sequence %d, position %d: id must be below %d, got %d", side,
+                                 i, k, vocab, id);
             if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: special id %d; the library itself adds BOS and EOS",
+                                 "%s sequence %d, position %d: special id %d; the library itself "
+                                 "adds BOS and EOS",
                                  side, i, k, id);
         }
     return TRF_OK;
@@ -3113,16 +3148,16 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
 // -----------------------------------------------------------------------------------------------
 // >>vector         sixteen lanes on every machine
 //
-// The hot loops are written once, on trf__v16: sixteen numbers, whatever the machine. It is a struct of
-// TRF__PARTS native vectors: one AVX-512, two AVX, four SSE2/NEON/WebAssembly, or sixteen scalars.
-// Every lane is computed by the same operations in the same order everywhere, and sums over lanes
-// follow one fixed tree, so results do not depend on the width of the machine's vectors.
+// The hot loops are written once, on trf__v16: sixteen numbers, whatever the machine. It is a
+// struct of TRF__PARTS native vectors: one AVX-512, two AVX, four SSE2/NEON/WebAssembly, or sixteen
+// scalars. Every lane is computed by the same operations in the same order everywhere, and sums
+// over lanes follow one fixed tree, so results do not depend on the width of the machine's vectors.
 //
 // trf__fma is the only place where a product and a sum may melt into one rounding: on machines with
 // a fused multiply-add (and contraction allowed, as gnu modes do) they do, on others they do not.
-// Kernels therefore never write a product that only feeds a sum in any other way (a minimum between the
-// two will do; the doubles of trf__ln and of a row's loss have one product a sum, which all compilers
-// contract alike): gcc and clang give the same bits.
+// Kernels therefore never write a product that only feeds a sum in any other way (a minimum between
+// the two will do; the doubles of trf__ln and of a row's loss have one product a sum, which all
+// compilers contract alike): gcc and clang give the same bits.
 // -----------------------------------------------------------------------------------------------
 
 #if defined(TRF_DOUBLE)
@@ -3144,7 +3179,8 @@ typedef int32_t trf__int;
 #endif
 #define TRF__PARTS (16 * TRF__REAL_BYTES / TRF__VECTOR_BYTES)
 
-/* Writes a statement once per part. A loop would be left rolled at -O2 and put the parts in memory. */
+/* Writes a statement once per part. A loop would be left rolled at -O2 and put the parts in
+   memory. */
 #if TRF__PARTS == 1
 #define TRF__EACH(X) X(0)
 #elif TRF__PARTS == 2
@@ -3154,7 +3190,8 @@ typedef int32_t trf__int;
 #elif TRF__PARTS == 8
 #define TRF__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #else
-#define TRF__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#define TRF__EACH(X) \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #endif
 
 #if TRF__VECTOR_BYTES == TRF__REAL_BYTES
@@ -3170,7 +3207,8 @@ typedef trf_real trf__vec_in_memory;
 typedef trf_real trf__vec __attribute__((vector_size(TRF__VECTOR_BYTES)));
 typedef trf__int trf__ivec __attribute__((vector_size(TRF__VECTOR_BYTES)));
 typedef uint32_t trf__uvec __attribute__((vector_size(TRF__VECTOR_BYTES)));
-typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES), aligned(TRF__REAL_BYTES),
+typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES),
+                                                   aligned(TRF__REAL_BYTES),
                                                    may_alias));
 #define TRF__LESS(a, b) ((trf__ivec)((a) < (b)))
 #define TRF__SELECT(mask, a, b) ((trf__vec)(((mask) & (trf__ivec)(a)) | (~(mask) & (trf__ivec)(b))))
@@ -3183,14 +3221,19 @@ typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES
 #define TRF__SHUFFLES 1
 typedef trf_real trf__quad __attribute__((vector_size(4 * TRF__REAL_BYTES)));
 typedef trf__int trf__quad_int __attribute__((vector_size(4 * TRF__REAL_BYTES)));
-typedef uint16_t trf__bits_in_memory __attribute__((vector_size(2 * TRF__VECTOR_BYTES / TRF__REAL_BYTES), aligned(2),
+typedef uint16_t trf__bits_in_memory __attribute__((vector_size(2 * TRF__VECTOR_BYTES /
+                                                                TRF__REAL_BYTES), aligned(2),
                                                     may_alias));
 #if defined(__clang__)
 #define TRF__SHUFFLE(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
 #else
-#define TRF__SHUFFLE(a, b, i, j, k, l) __builtin_shuffle(a, b, __extension__(trf__quad_int){i, j, k, l})
+#define TRF__SHUFFLE(a, b, i, j, k, l) \
+    __builtin_shuffle(a, b, __extension__(trf__quad_int){i, j, k, l})
 #endif
-TRF__INLINE trf__quad trf__quad_at(const trf_real *p) { trf__quad q; memcpy(&q, p, sizeof q); return q; }
+TRF__INLINE trf__quad trf__quad_at(const trf_real *p)
+{
+    trf__quad q; memcpy(&q, p, sizeof q); return q;
+}
 TRF__INLINE void trf__quad_to(trf_real *p, trf__quad q) { memcpy(p, &q, sizeof q); }
 #else
 #define TRF__SHUFFLES 0
@@ -3221,7 +3264,8 @@ TRF__INLINE trf__v16 trf__set(trf_real x)
     trf__v16 r;
     trf__vec zero;
     TRF__ZERO(zero);
-#define TRF__X(i) r.part[i] = x - zero;     /* x for every x, as nothing is subtracted; zero + x makes 0 of -0 */
+/* x for every x, as nothing is subtracted; zero + x makes 0 of -0 */
+#define TRF__X(i) r.part[i] = x - zero;
     TRF__EACH(TRF__X)
 #undef TRF__X
     return r;
@@ -3301,7 +3345,8 @@ TRF__INLINE trf_real name(trf__v16 a) \
     trf_real x[TRF__WIDE]; \
     trf__quad q; \
     trf__store(x, a); \
-    q = both(both(trf__quad_at(x), trf__quad_at(x + 8)), both(trf__quad_at(x + 4), trf__quad_at(x + 12))); \
+    q = both(both(trf__quad_at(x), trf__quad_at(x + 8)), \
+             both(trf__quad_at(x + 4), trf__quad_at(x + 12))); \
     q = both(q, TRF__SHUFFLE(q, q, 2, 3, 0, 1)); \
     q = both(q, TRF__SHUFFLE(q, q, 1, 0, 3, 2)); \
     return q[0]; \
@@ -3350,7 +3395,9 @@ TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_rea
     TRF__ZERO(zero);
     value = scale - zero;
 #define TRF__X(i) { \
-        trf__ivec wide = __builtin_convertvector(((const trf__bits_in_memory *)(const void *)bits)[i], trf__ivec); \
+        trf__ivec wide = \
+            __builtin_convertvector(((const trf__bits_in_memory *)(const void *)bits)[i], \
+                                    trf__ivec); \
         r.part[i] = TRF__SELECT((trf__ivec)(wide < (trf__int)threshold), zero, value); }
     TRF__EACH(TRF__X)
 #undef TRF__X
@@ -3391,16 +3438,17 @@ TRF__FN double trf__ln(double x) { return log(x); }
 
 #else
 
-/* exp: x = n ln 2 + r, |r| <= ln 2 / 2; e^x = 2^n e^r. n by the trick of adding 1.5 * 2^23, which leaves the
-   rounded n in the low bits; e^r by its Taylor polynomial of degree 7 (remainder 5e-9 relative). Relative
-   error below 2e-7; 0 below -87.3, and at most e^88.3. */
+/* exp: x = n ln 2 + r, |r| <= ln 2 / 2; e^x = 2^n e^r. n by the trick of adding 1.5 * 2^23, which
+   leaves the rounded n in the low bits; e^r by its Taylor polynomial of degree 7 (remainder 5e-9
+   relative). Relative error below 2e-7; 0 below -87.3, and at most e^88.3. */
 TRF__INLINE trf__v16 trf__exp(trf__v16 x)
 {
     const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f);
     trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
     t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
     n = trf__sub(t, magic);
-    r = trf__fma(n, trf__set(-0.693359375f), clamped);              /* ln 2 in two pieces; n * the first is exact */
+    r = trf__fma(n, trf__set(-0.693359375f), clamped);              /* ln 2 in two pieces; n * the
+                                                                       first is exact */
     r = trf__fma(n, trf__set(2.12194440054690583e-4f), r);
     p = trf__set(1.0f / 5040);
     p = trf__fma(p, r, trf__set(1.0f / 720));
@@ -3421,7 +3469,8 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
     return trf__if_less(x, low, trf__set(0), y);
 }
 
-/* erf: the odd rational function P(x^2) x / Q(x^2) fitted to [-4, 4], beyond which erf is +-1 in float. */
+/* erf: the odd rational function P(x^2) x / Q(x^2) fitted to [-4, 4], beyond which erf is +-1 in
+   float. */
 TRF__INLINE trf__v16 trf__erf(trf__v16 x)
 {
     trf__v16 c = trf__min(trf__max(x, trf__set(-4.0f)), trf__set(4.0f)), s = trf__mul(c, c), p, q;
@@ -3440,9 +3489,10 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
     return trf__div(trf__mul(c, p), q);
 }
 
-/* Square root of a >= 0: three Newton steps for 1 / sqrt(a) from a guess that halves the exponent, and one for the
-   root itself. An a below 2^-100 is taken times 2^64, and its root times 2^-32, as the steps need normal numbers.
-   Relative error below 1e-7, exact for 0 and infinity. (sqrtf may set errno: compilers leave it.) */
+/* Square root of a >= 0: three Newton steps for 1 / sqrt(a) from a guess that halves the exponent,
+   and one for the root itself. An a below 2^-100 is taken times 2^64, and its root times 2^-32, as
+   the steps need normal numbers. Relative error below 1e-7, exact for 0 and infinity. (sqrtf may
+   set errno: compilers leave it.) */
 TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 {
     const trf__v16 one = trf__set(1.0f), tiny = trf__set(7.88860905e-31f);
@@ -3480,15 +3530,17 @@ TRF__FN double trf__ln(double x)
     s = (m - 1) / (m + 1);
     s2 = s * s;
     for (k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
-    p = s * s2 * p + (s + s);           /* a sum, so that the last line has one product only (see >>vector) */
+    p = s * s2 * p + (s + s);           /* a sum, so that the last line has one product only (see
+                                           >>vector) */
     return e * 0.69314718055994531 + p;
 }
 
 #endif
 
-/* Sixteen Philox blocks at a time: out[w][lane] is word w of the block whose counter is (c0[lane], c1[lane], c2, c3).
-   The same words as trf__philox. */
-TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[TRF__WIDE], uint32_t c2, uint32_t c3,
+/* Sixteen Philox blocks at a time: out[w][lane] is word w of the block whose counter is (c0[lane],
+   c1[lane], c2, c3). The same words as trf__philox. */
+TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[TRF__WIDE],
+                               uint32_t c2, uint32_t c3,
                                uint32_t key0, uint32_t key1, uint32_t out[4][TRF__WIDE])
 {
     uint32_t a[TRF__WIDE], b[TRF__WIDE], c[TRF__WIDE], d[TRF__WIDE];
@@ -3505,18 +3557,20 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
-    for (i = 0; i < TRF__WIDE; i++) { out[0][i] = a[i]; out[1][i] = b[i]; out[2][i] = c[i]; out[3][i] = d[i]; }
+    for (i = 0; i < TRF__WIDE; i++) {
+        out[0][i] = a[i]; out[1][i] = b[i]; out[2][i] = c[i]; out[3][i] = d[i];
+    }
 }
 
 // -----------------------------------------------------------------------------------------------
 // >>ops            the contract between the model and the hardware
 //
-// A backend is one table, trf__backend: first the verbs that open it and move memory, then the ops. Everything a
-// model computes is a straight list of op calls; a missing op does not compile. All matrices are row-major, rows are
-// tokens.
+// A backend is one table, trf__backend: first the verbs that open it and move memory, then the ops.
+// Everything a model computes is a straight list of op calls; a missing op does not compile. All
+// matrices are row-major, rows are tokens.
 //
 //   embed             y = drop(scale * weight[id] + position)               + its gradient
-//   linear            y = x w^T + b          linear_dx: dx = dy w            linear_dw: dw += dy^T x, db += sum dy
+//   linear            y = x w^T + b   linear_dx: dx = dy w   linear_dw: dw += dy^T x, db += sum dy
 //   activate          a = drop(act(h))                                      + gradient
 //   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + gradient
 //   attention_weights the softmax alone, of one head
@@ -3528,45 +3582,60 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //   remember          keys and values of the tokens that are read go into the cache
 //   advance           beam search chooses, and the rows of the next token are lined up
 //   pack              the backend's own copy of a weight matrix, for products
-//   clip, adam        the optimizer: norm, clipping and the decision to skip; then one pass over all weights
+//   clip, adam        the optimizer: norm, clipping and the decision to skip; then one pass over
+//                     all weights
 // A build for translating only (TRF_NO_TRAIN) leaves the training ones out.
 //
-// Where things are. Every pointer in the structs below is an address of the device: the host hands them on and never
-// looks behind them. Memory comes from `alloc`, and numbers pass only through upload, download and fetch.
-//   trf__act          an activation: only the backend knows its type (trf_real here, perhaps 16 bits elsewhere)
+// Where things are. Every pointer in the structs below is an address of the device: the host hands
+// them on and never looks behind them. Memory comes from `alloc`, and numbers pass only through
+// upload, download and fetch.
+//   trf__act          an activation: only the backend knows its type (trf_real here, perhaps 16
+//                     bits elsewhere)
 //   trf_real          weights, their gradients, Adam's moments, statistics of rows
 //
-// When things happen. What is asked for happens in the order of asking, and may happen later; `sync` waits until all
-// has, and tells the first thing that went wrong, then and from then on; which is why ops return nothing.
+// When things happen. What is asked for happens in the order of asking, and may happen later;
+// `sync` waits until all has, and tells the first thing that went wrong, then and from then on;
+// which is why ops return nothing.
 //   upload            has read its source on return; the caller may change it at once
-//   download, fetch   what the host wants to know: asked for, then sync, then read; the place stays until then
+//   download, fetch   what the host wants to know: asked for, then sync, then read; the place stays
+//                     until then
 //   free              takes effect behind everything asked for before
 //   a run with no state (a model's) works behind all that other runs have asked for
 // On the CPU the device's memory is the host's, and all happens at once.
 //
-// Asking costs time too, on a GPU more than a small op itself. So a backend may keep a list of ops that it was asked
-// for, and play it again: `replay`, with the list's shape, has done so (1), or the list is asked for op by op and
-// `asked` ends it. Nothing but what is on the device may differ between two lists of one shape; for shapes to come
-// again, a training batch is filled up to as many rows, and spans, as `fill` wants.
+// Asking costs time too, on a GPU more than a small op itself. So a backend may keep a list of ops
+// that it was asked for, and play it again: `replay`, with the list's shape, has done so (1), or
+// the list is asked for op by op and `asked` ends it. Nothing but what is on the device may differ
+// between two lists of one shape; for shapes to come again, a training batch is filled up to as
+// many rows, and spans, as `fill` wants.
 //
-// Every op takes 0 rows. Gradients of activations are set (=), of parameters added to (+=); `first` makes that (=)
-// too, for the first micro-batch of a step. Outputs overlap no input, except where a struct says so.
+// Every op takes 0 rows. Gradients of activations are set (=), of parameters added to (+=); `first`
+// makes that (=) too, for the first micro-batch of a step. Outputs overlap no input, except where a
+// struct says so.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__act trf__act;       /* never defined */
 
-/* What changes from step to step: one block on the device, so that a recorded step can be played again. */
+/* What changes from step to step: one block on the device, so that a recorded step can be played
+   again. */
 typedef struct trf__now {
-    uint32_t key0, key1, step;          /* of every random decision: the seed, and the number of the update */
-    double learning_rate, source_tokens;        /* source_tokens: of this batch, only counted, into the slots */
+    uint32_t key0, key1, step;          /* of every random decision: the seed, and the number of the
+                                           update */
+    double learning_rate, source_tokens;        /* source_tokens: of this batch, only counted, into
+                                                   the slots */
 } trf__now;
 
-/* The largest batch that an object has room for, and whether each layer's activations are computed again. */
-typedef struct trf__limits { int64_t source_rows, target_rows, sentences, longest, recompute; } trf__limits;
+/* The largest batch that an object has room for, and whether each layer's activations are computed
+   again. */
+typedef struct trf__limits {
+    int64_t source_rows, target_rows, sentences, longest, recompute;
+} trf__limits;
 
-/* What decides which ops a list has and where they read and write: lists of equal shapes are the same list. */
+/* What decides which ops a list has and where they read and write: lists of equal shapes are the
+   same list. */
 typedef struct trf__shape {
-    int64_t arena, block;               /* addresses: the activations, and the numbers that change */
+    int64_t arena, block;               /* addresses: the activations, and the numbers that
+                                           change */
     int64_t variant;                    /* what else tells two lists of an object apart */
     trf__limits limits;                 /* by which the arena is cut */
     int64_t encoder_rows, encoder_spans, encoder_groups, encoder_longest;
@@ -3581,7 +3650,8 @@ typedef struct trf__run {
     trf_device device;
     trf_hooks hooks;
     size_t element;                     /* bytes of an activation */
-    void *state;                        /* the backend's own: threads and scratch, or streams and plans */
+    void *state;                        /* the backend's own: threads and scratch, or streams and
+                                           plans */
     const struct trf__process *process; /* what there is once for all of the CPU's (see >>tiles) */
     const trf__now *now;                /* on the device; NULL: nothing is dropped */
 } trf__run;
@@ -3595,19 +3665,27 @@ TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
 /* Formats of packed weights: rows of the table in >>formats. */
 enum { TRF__FLOAT32, TRF__FORMATS };
 
-/* How a device keeps weights for products, besides the model's arena: not at all; each matrix packed in a format; or
-   all parameters in 16 bits, in an arena of the same layout. */
+/* How a device keeps weights for products, besides the model's arena: not at all; each matrix
+   packed in a format; or all parameters in 16 bits, in an arena of the same layout. */
 enum { TRF__PACKS_NOTHING, TRF__PACKS_MATRICES, TRF__PACKS_16_BITS };
 
-/* A weight matrix (out, in), of which products read the rows from `row` on. plain: its floats, or NULL if it is only
-   packed; packed: how the device keeps it for products, or NULL. Both begin with row 0. */
-typedef struct trf__mat { const trf_real *plain; const void *packed; int64_t row; int format; } trf__mat;
+/* A weight matrix (out, in), of which products read the rows from `row` on. plain: its floats, or
+   NULL if it is only packed; packed: how the device keeps it for products, or NULL. Both begin with
+   row 0. */
+typedef struct trf__mat {
+    const trf_real *plain;
+    const void *packed;
+    int64_t row;
+    int format;
+} trf__mat;
 
-/* Where the rows of a matrix come from: the number of their sentence in the whole step and the position in it. With
-   the site they number every random decision, whatever the split into batches. NULL: sentence 0, position = row. */
+/* Where the rows of a matrix come from: the number of their sentence in the whole step and the
+   position in it. With the site they number every random decision, whatever the split into batches.
+   NULL: sentence 0, position = row. */
 typedef struct trf__rows { const int32_t *sentence, *position; } trf__rows;
 
-/* One dropout, made once: an element is kept when its 16 random bits are >= threshold; kept ones are scaled. */
+/* One dropout, made once: an element is kept when its 16 random bits are >= threshold; kept ones
+   are scaled. */
 typedef struct trf__drop {
     uint32_t threshold, site;           /* threshold 0: nothing is dropped */
     trf_real scale;                     /* 65536 / (65536 - threshold) */
@@ -3626,8 +3704,8 @@ typedef struct trf__embed {
     trf__drop drop;
 } trf__embed;
 
-/* Rows that read the same id stand together: list k is rows[first[k]] .. rows[first[k + 1] - 1], in order. Lists at
-   the end may be empty. */
+/* Rows that read the same id stand together: list k is rows[first[k]] .. rows[first[k + 1] - 1], in
+   order. Lists at the end may be empty. */
 typedef struct trf__groups { const int32_t *rows, *first; int64_t n; } trf__groups;
 
 typedef struct trf__embed_gradient {
@@ -3686,10 +3764,11 @@ typedef struct trf__activate_gradient {
 /* One sequence's attention: which rows ask, which rows answer. */
 typedef struct trf__span { int32_t query, n_query, key, n_key, sentence; } trf__span;
 
-/* What both directions of attention read. q: (queries, heads * d_head), k and v: (keys, heads * d_head), with these
-   distances between rows. Key i of span s is row key + i, or, with key_rows (the ancestors of a beam in the cache),
-   row key_rows[s * key_stride + i]. causal: query i sees n_key - n_query + i + 1 keys. With `area` k and v are what
-   `remember` has stored in areas of so many rows, v behind k. */
+/* What both directions of attention read. q: (queries, heads * d_head), k and v: (keys, heads *
+   d_head), with these distances between rows. Key i of span s is row key + i, or, with key_rows
+   (the ancestors of a beam in the cache), row key_rows[s * key_stride + i]. causal: query i sees
+   n_key - n_query + i + 1 keys. With `area` k and v are what `remember` has stored in areas of so
+   many rows, v behind k. */
 typedef struct trf__attention_in {
     const trf__act *q, *k, *v;
     int64_t ldq, ldk;                   /* ldk is that of k and v */
@@ -3704,7 +3783,8 @@ typedef struct trf__attention_in {
 typedef struct trf__attention {
     trf__attention_in in;
     trf__act *out;                      /* (queries, heads * d_head) without gaps */
-    trf_real *stats;                    /* (queries, heads, 2), the backend's own notes for the gradient; or NULL */
+    trf_real *stats;                    /* (queries, heads, 2), the backend's own notes for the
+                                           gradient; or NULL */
 } trf__attention;
 
 typedef struct trf__attention_gradient {
@@ -3721,7 +3801,8 @@ typedef struct trf__attention_weights {
 } trf__attention_weights;
 
 typedef struct trf__norm {              /* (rows, d) */
-    trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no norm follows */
+    trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no norm
+                                           follows */
     trf_real *stats;                    /* (rows, 2): mean and factor; or NULL */
     const trf__act *x, *sub;            /* sub NULL: s = x */
     const trf_real *gain, *bias;        /* bias NULL: none */
@@ -3745,11 +3826,13 @@ typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = 
     trf__drop drop;
 } trf__norm_gradient;
 
-typedef struct trf__pool {              /* from the rows of spans to one for each, (n_spans, d); its gradient: back */
+typedef struct trf__pool {              /* from the rows of spans to one for each, (n_spans, d); its
+                                           gradient: back */
     trf__act *to;
     const trf__act *from;
     const trf__span *spans;             /* span s has the n_query rows from row `query` on */
-    int64_t n_spans, d, most;           /* of each span so many rows count, fewer where it has fewer */
+    int64_t n_spans, d, most;           /* of each span so many rows count, fewer where it has
+                                           fewer */
 } trf__pool;
 
 // >>loss-jobs      what the ops of loss, optimizer and search are given
@@ -3760,24 +3843,28 @@ typedef struct trf__sums { double loss, nll, correct, tokens; } trf__sums;
 typedef struct trf__loss {
     double *row_loss, *row_nll;         /* per row; rows with a negative target are 0 everywhere */
     trf__sums *sums;                    /* of these rows (=), or NULL */
-    trf_real *slots;                    /* the same sums are added to the TRF__TALLIES behind the gradients; or NULL */
+    trf_real *slots;                    /* the same sums are added to the TRF__TALLIES behind the
+                                           gradients; or NULL */
     void *room;                         /* loss_scratch bytes */
     trf__act *dx;
-    trf_real *dw, *db;                  /* gradients of the sum of row_loss; dx NULL: none; dw, db NULL: not those */
+    trf_real *dw, *db;                  /* gradients of the sum of row_loss; dx NULL: none; dw, db
+                                           NULL: not those */
     const trf__act *x;
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     const int32_t *targets;
     int64_t rows, vocab, d;
-    double on, off, entropy;    /* wanted: on at the target, off elsewhere, 0 at zero_column; entropy is subtracted */
+    double on, off, entropy;    /* wanted: on at the target, off elsewhere, 0 at zero_column;
+                                   entropy is subtracted */
     int64_t zero_column;                /* -1: none */
     int first;
 } trf__loss;
 
-/* Five sums of a step travel behind the gradients, so that one all-reduce carries everything: two numbers each, what
-   a float holds of it and the rest. */
+/* Five sums of a step travel behind the gradients, so that one all-reduce carries everything: two
+   numbers each, what a float holds of it and the rest. */
 enum {
-    TRF__TALLY_LOSS = 0, TRF__TALLY_NLL = 2, TRF__TALLY_CORRECT = 4, TRF__TALLY_TOKENS = 6, TRF__TALLY_SOURCE = 8,
+    TRF__TALLY_LOSS = 0, TRF__TALLY_NLL = 2, TRF__TALLY_CORRECT = 4, TRF__TALLY_TOKENS = 6,
+        TRF__TALLY_SOURCE = 8,
     TRF__TALLIES = 16
 };
 
@@ -3786,16 +3873,19 @@ enum {
 /* What `clip` finds out about a step, and decides: Adam obeys it, a report is made of it. */
 typedef struct trf__clip_result {
     trf__sums sums;
-    double source_tokens, norm, scale;  /* norm: of the mean gradient, before clipping; scale: clipping / tokens,
-                                           with which a gradient stays below TRF__MAX_GRADIENT */
-    int64_t bad_tile;                   /* the first one with a number that is not finite; -1: none */
+    double source_tokens, norm, scale;  /* norm: of the mean gradient, before clipping; scale:
+                                           clipping / tokens, with which a gradient stays below
+                                           TRF__MAX_GRADIENT */
+    int64_t bad_tile;                   /* the first one with a number that is not finite; -1:
+                                           none */
     int64_t updates;                    /* made so far: skipped steps do not count */
     int32_t skipped;
 } trf__clip_result;
 
 /* A piece of one parameter. */
 typedef struct trf__tile {
-    int64_t begin, n, missed;           /* missed: updates that its moments have not had, as it was frozen */
+    int64_t begin, n, missed;           /* missed: updates that its moments have not had, as it was
+                                           frozen */
     int32_t decay;
 } trf__tile;
 
@@ -3828,21 +3918,25 @@ typedef struct trf__top {
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     int64_t rows, vocab, d, n;
-    int32_t banned[3];                  /* ids never returned, or -1; they still count in the softmax */
-    const int32_t *only;                /* NULL, or per row: TRF__ANY; >= 0: this id alone, in place 0; */
-    int32_t eos;                        /* TRF__NOT_EOS: any but this one, which leaves the softmax */
+    int32_t banned[3];                  /* ids never returned, or -1; they still count in the
+                                           softmax */
+    const int32_t *only;                /* NULL, or per row: TRF__ANY; >= 0: this id alone, in place
+                                           0; */
+    int32_t eos;                        /* TRF__NOT_EOS: any but this one, which leaves the
+                                           softmax */
 } trf__top;
 
-/* to[r] = from[parents[r]], position[r] numbers, then the slot of the token that row r reads now. */
+/* to[r] = from[parents[r]], position[r] numbers, then the slot of the token that row r reads
+   now. */
 typedef struct trf__backpointers {
     int32_t *to;
     const int32_t *from, *parents, *position, *slots;   /* (rows, stride), and three times (rows) */
     int64_t rows, stride;
 } trf__backpointers;
 
-/* cache[slots[r]] = fresh[r], of `width` numbers each, keys and values; slot -1: row r is nobody's. area: 0, or a
-   multiple of 16; what is remembered for many tokens comes in areas of so many slots, and within one the backend may
-   store it as its attention will read it. */
+/* cache[slots[r]] = fresh[r], of `width` numbers each, keys and values; slot -1: row r is nobody's.
+   area: 0, or a multiple of 16; what is remembered for many tokens comes in areas of so many slots,
+   and within one the backend may store it as its attention will read it. */
 typedef struct trf__append_kv {
     trf__act *cache;
     const trf__act *fresh;
@@ -3850,12 +3944,13 @@ typedef struct trf__append_kv {
     int64_t rows, width, area;
 } trf__append_kv;
 
-/* Where a round of searches is: rows and sentences that live, the column of the cache that their token goes into, and
-   candidates they want. */
+/* Where a round of searches is: rows and sentences that live, the column of the cache that their
+   token goes into, and candidates they want. */
 typedef struct trf__progress { int32_t rows, n_live, at, wanted; } trf__progress;
 
-/* Every live sentence chooses among its rows' candidates (>>beam), and the rows of the next token are lined up, first
-   those that live, then empty ones up to `rows`. Or `begin` sentences that arrive begin, behind those that live. */
+/* Every live sentence chooses among its rows' candidates (>>beam), and the rows of the next token
+   are lined up, first those that live, then empty ones up to `rows`. Or `begin` sentences that
+   arrive begin, behind those that live. */
 typedef struct trf__reorder {
     struct trf__beam *beams;            /* per place */
     trf__span *sources;                 /* per place: rows of the encoder */
@@ -3867,25 +3962,34 @@ typedef struct trf__reorder {
     int32_t *ids, *parents, *position, *only, *slots;
     trf__span *self, *cross;            /* per row; per live sentence, NULL without sources */
     int64_t wanted, rows, n_cross;      /* n_cross: how many there are in cross */
-    int64_t n_rows, columns;            /* of the cache: slots of a token; tokens, whose oldest one is replaced */
+    int64_t n_rows, columns;            /* of the cache: slots of a token; tokens, whose oldest one
+                                           is replaced */
     int32_t start, begin;               /* start: the id that is read first */
 } trf__reorder;
 
-/* Packs the matrix (out, in) in a format, or, where the device keeps all parameters in 16 bits, any parameter. */
-typedef struct trf__pack { void *packed; const trf_real *weights; int64_t out, in; int format; } trf__pack;
+/* Packs the matrix (out, in) in a format, or, where the device keeps all parameters in 16 bits, any
+   parameter. */
+typedef struct trf__pack {
+    void *packed;
+    const trf_real *weights;
+    int64_t out, in;
+    int format;
+} trf__pack;
 
 // >>op-table       the list of ops, and what a backend is
 
 #define TRF__OPS_FORWARD(X) \
-    X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) X(attention, trf__attention) \
-    X(attention_weights, trf__attention_weights) X(add_norm, trf__norm) X(pool, trf__pool) \
-    X(cross_entropy, trf__loss) X(top, trf__top) X(backpointers, trf__backpointers) X(append_kv, trf__append_kv) \
-    X(reorder, trf__reorder) X(pack, trf__pack)
+    X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) \
+    X(attention, trf__attention) X(attention_weights, trf__attention_weights) \
+    X(add_norm, trf__norm) X(pool, trf__pool) X(cross_entropy, trf__loss) X(top, trf__top) \
+    X(backpointers, trf__backpointers) X(append_kv, trf__append_kv) X(reorder, trf__reorder) \
+    X(pack, trf__pack)
 
 #define TRF__OPS_TRAINING(X) \
     X(embed_gradient, trf__embed_gradient) X(linear_dx, trf__linear_dx) \
     X(activate_gradient, trf__activate_gradient) X(attention_gradient, trf__attention_gradient) \
-    X(norm_gradient, trf__norm_gradient) X(pool_gradient, trf__pool) X(clip, trf__clip) X(adam, trf__adam)
+    X(norm_gradient, trf__norm_gradient) X(pool_gradient, trf__pool) X(clip, trf__clip) \
+    X(adam, trf__adam)
 
 #if defined(TRF_NO_TRAIN)
 #define TRF__OPS(X) TRF__OPS_FORWARD(X)
@@ -3897,17 +4001,19 @@ typedef struct trf__pack { void *packed; const trf_real *weights; int64_t out, i
 
    probe        whether this machine has the device
    open, close  a run's state
-   reserve      scratch for attention over up to `longest` keys of heads that wide, and for products with weights of
-                so many numbers (0: all are packed). Growing keeps the rest; on failure nothing has changed
+   reserve      scratch for attention over up to `longest` keys of heads that wide, and for
+                products with weights of so many numbers (0: all are packed). Growing keeps the
+                rest; on failure nothing has changed
    state_bytes  what both take
    alloc        memory of any size, 0 included; NULL if there is none
    fetch, feed  activations as numbers, numbers as activations
    stream       where things happen, for the program's own work there; or NULL
-   fill         to how many rows a batch of n rows is padded, so that recorded lists fit
-   replay       plays the recording of a list of this shape and returns 1, or returns 0: issue the ops
-   asked        ends a list of ops; whole 0: it is only a part. Returns 0 if all of it is to be issued once more
+   padded       to how many rows a batch of n rows is padded, so that recorded lists fit
+   replay       plays the recording of a list of this shape and returns 1; 0: issue the ops
+   end_list     ends a list of ops; whole 0: it is only a part. Returns 0 if all of it is to be
+                issued once more
    element      bytes of an activation
-   ..._room     bytes of scratch for an op
+   ..._scratch  bytes of scratch for an op
    packs        how weights are kept for products: TRF__PACKS_...
    packed_bytes of a packed matrix */
 #define TRF__VERBS(X) \
@@ -3939,9 +4045,9 @@ typedef struct trf__pack { void *packed; const trf_real *weights; int64_t out, i
     X(size_t, packed_bytes, (int format, int64_t out, int64_t in))
 
 typedef struct trf__backend {
-    const char *name;                   /* "avx512", "128-bit": what these functions were compiled for */
-    int on_host;                        /* 1: its memory is the host's; callers' tensors are used where they are */
-    int lookahead;                          /* so many tokens of a search are issued before the host looks */
+    const char *name;       /* "avx512", "128-bit": what these functions were compiled for */
+    int on_host;            /* 1: its memory is the host's; callers' tensors are used in place */
+    int lookahead;          /* so many tokens of a search are issued before the host looks */
 #define TRF__X(result, name, arguments) result (*name) arguments;
     TRF__VERBS(TRF__X)
 #undef TRF__X
@@ -3949,14 +4055,17 @@ typedef struct trf__backend {
     TRF__OPS(TRF__X)
 #undef TRF__X
 #if !defined(TRF_NO_TRAIN)
-    void (*linear_dw)(const trf__run *run, const trf__linear_dw *products, int n);     /* n <= TRF__MAX_DW */
+    /* n <= TRF__MAX_DW */
+    void (*linear_dw)(const trf__run *run, const trf__linear_dw *products, int n);
 #endif
 } trf__backend;
 
 enum { TRF__MAX_DW = 3 };      /* weight gradients in one call */
 
-/* The shape of a list of ops over an arena that was cut by these limits; block: where the numbers that change lie. */
-TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, const void *block, int64_t variant)
+/* The shape of a list of ops over an arena that was cut by these limits; block: where the numbers
+   that change lie. */
+TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, const void *block,
+                                 int64_t variant)
 {
     trf__shape shape;
     TRF__ZERO(shape);
@@ -3969,9 +4078,11 @@ TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, c
 
 typedef trf_status (*trf__issue)(void *job, trf_error *err);
 
-/* Runs a list of ops: plays the recording of a list of this shape again if the device has one, else issues the ops
-   one by one; a device that records while they are issued asks for all of them once more. */
-TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, trf__issue issue, void *job,
+/* Runs a list of ops: plays the recording of a list of this shape again if the device has one, else
+   issues the ops one by one; a device that records while they are issued asks for all of them once
+   more. */
+TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, trf__issue issue,
+                                 void *job,
                                  trf_error *err)
 {
     trf_status status = trf__cancel_status(&run->hooks, err);
@@ -3985,8 +4096,9 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 // -----------------------------------------------------------------------------------------------
 // >>shared         what the CPU and a GPU compute by the same text
 //
-// Scalars of which a rule depends: which keys a query sees, counters of random numbers, a norm's factor, the loss of
-// a row, what clipping decides, Adam's coefficients. Loops are each backend's own.
+// Scalars of which a rule depends: which keys a query sees, counters of random numbers, a norm's
+// factor, the loss of a row, what clipping decides, Adam's coefficients. Loops are each backend's
+// own.
 // -----------------------------------------------------------------------------------------------
 
 /* ---- attention (paper 3.2.1) ---- */
@@ -4025,7 +4137,8 @@ TRF__BOTH int64_t trf__keys_seen(const trf__head *h, int64_t i)
     return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + i + 1 : h->span->n_key;
 }
 
-/* The counter of the Philox block that serves keys 8 * block .. + 7 of one query: see >>attention. */
+/* The counter of the Philox block that serves keys 8 * block .. + 7 of one query: see
+   >>attention. */
 TRF__BOTH void trf__weight_counter(uint32_t counter[2], uint32_t head, int64_t query, int64_t block)
 {
     counter[0] = (uint32_t)block | head >> 12 << 17;
@@ -4042,10 +4155,12 @@ TRF__BOTH uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
 
 /* ---- layer norm (Ba et al. 2016) and pooling ---- */
 
-/* The factor of a row of d numbers whose squared distances from the mean (RMS: from 0) sum to `squares`. */
+/* The factor of a row of d numbers whose squared distances from the mean (RMS: from 0) sum to
+   `squares`. */
 TRF__BOTH double trf__norm_factor(int rule, double squares, int64_t d, double epsilon)
 {
-    if (rule == TRF_NORM_ANNOTATED) return 1 / (sqrt(squares / (double)(d > 1 ? d - 1 : 1)) + epsilon);
+    if (rule == TRF_NORM_ANNOTATED)
+        return 1 / (sqrt(squares / (double)(d > 1 ? d - 1 : 1)) + epsilon);
     return 1 / sqrt(squares / (double)d + epsilon);
 }
 
@@ -4056,11 +4171,13 @@ TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
 
 /* ---- the loss (paper 5.4) ---- */
 
-#define TRF__SMALL (1.0 / 33554432)     /* a power of two: scaled by it, sums of huge logits do not overflow */
+/* a power of two: scaled by it, sums of huge logits do not overflow */
+#define TRF__SMALL (1.0 / 33554432)
 
-/* The loss of a row, from sums over its logits z: `all`, of the log-probabilities of all tokens; log_sum: the
-   logarithm of the sum of exp(z - maximum). */
-TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum, double at_target, double at_zero,
+/* The loss of a row, from sums over its logits z: `all`, of the log-probabilities of all tokens;
+   log_sum: the logarithm of the sum of exp(z - maximum). */
+TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum, double at_target,
+                                double at_zero,
                                 double all, double log_sum)
 {
     double zero = l->zero_column >= 0 ? at_zero - maximum - log_sum : 0;
@@ -4073,7 +4190,8 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
 
 #if !defined(TRF_NO_TRAIN)
 
-/* A double as two numbers of the arena's type, so that sums over ranks lose nothing that matters. */
+/* A double as two numbers of the arena's type, so that sums over ranks lose nothing that
+   matters. */
 TRF__BOTH void trf__tally_add(trf_real *slots, int slot, double x)
 {
     double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
@@ -4081,7 +4199,10 @@ TRF__BOTH void trf__tally_add(trf_real *slots, int slot, double x)
     slots[slot + 1] = (trf_real)(sum - (double)slots[slot]);
 }
 
-TRF__BOTH double trf__tally(const trf_real *slots, int slot) { return (double)slots[slot] + (double)slots[slot + 1]; }
+TRF__BOTH double trf__tally(const trf_real *slots, int slot)
+{
+    return (double)slots[slot] + (double)slots[slot + 1];
+}
 
 #endif
 
@@ -4128,12 +4249,14 @@ typedef struct trf__adam_job {
     double scale1, scale2;      /* the clip_result's scale in two factors: in float one may be 0 */
 } trf__adam_job;
 
-/* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45: it counts as
-   1e-43 at least, below which it has not two digits, or the m of a gradient of 1e-23 would be divided by epsilon
-   alone. (The root is compared, not v: with a number that small an addition takes a processor hundreds of cycles.) */
+/* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45:
+   it counts as 1e-43 at least, below which it has not two digits, or the m of a gradient of 1e-23
+   would be divided by epsilon alone. (The root is compared, not v: with a number that small an
+   addition takes a processor hundreds of cycles.) */
 TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, double learning_rate)
 {
-    double n = (double)(a->clip_result->updates - missed), c1 = 1 - pow(a->beta1, n), c2 = 1 - pow(a->beta2, n);
+    double n = (double)(a->clip_result->updates - missed), c1 = 1 - pow(a->beta1, n),
+        c2 = 1 - pow(a->beta2, n);
     double scale = a->clip_result->scale, first = scale < 1e-20 ? 1e-20 : 1;
     trf__adam_job j;
     TRF__ZERO(j);
@@ -4141,7 +4264,9 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
     j.scale2 = scale / first;
     j.rate = learning_rate / c1;
     j.v_scale = 1 / c2;
-    if (a->epsilon_rule == TRF_EPSILON_FAIRSEQ) { j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1; }
+    if (a->epsilon_rule == TRF_EPSILON_FAIRSEQ) {
+        j.rate = learning_rate * sqrt(c2) / c1; j.v_scale = 1;
+    }
     if (a->epsilon_rule == TRF_EPSILON_INSIDE) j.epsilon_in = a->epsilon;
     else j.epsilon_out = a->epsilon;
     if (TRF__REAL_BYTES == 4) j.least_root = 3.2e-22 * sqrt(j.v_scale);
@@ -4155,38 +4280,41 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 // -----------------------------------------------------------------------------------------------
 // >>beam           beam search over one sentence, driven from outside
 //
-// A beam knows no model. Its driver (the translator) asks what it wants (trf__beam_wanted), computes for every live
-// row the best next tokens with their log-probabilities, hands them in (trf__beam_advance), and is told which rows
-// live on: new row r continues old row parent[r] with token[r]. Rows are never moved, only named; they stand best
-// first, and all have the same number n of tokens. When `done` is set, trf__beam_finish writes the answers.
+// A beam knows no model. Its driver (the translator) asks what it wants (trf__beam_wanted),
+// computes for every live row the best next tokens with their log-probabilities, hands them in
+// (trf__beam_advance), and is told which rows live on: new row r continues old row parent[r] with
+// token[r]. Rows are never moved, only named; they stand best first, and all have the same number n
+// of tokens. When `done` is set, trf__beam_finish writes the answers.
 //
-// History is a trellis, 1 + limit columns of at most `beam` nodes; a hypothesis is one node, (n, row):
+// History is a trellis, 1 + limit columns of at most `beam` nodes; a hypothesis is one node, (n,
+// row):
 //
 //     n = 0   row 0: start
 //     n = 1   row 0: c, parent 0        row 1: a, parent 0          answers "c" and "a" so far
-//     n = 2   row 0: c, parent 0        row 1: b, parent 0          "cc" and "cb": nothing lives on from "a"
+//     n = 2   row 0: c, parent 0        row 1: b, parent 0          "cc", "cb": "a" has died out
 //             token[n-1][row], parent[n-1][row]: both arrays are (limit, beam)
 //
-// Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once. It may be a device's:
-// then only trf__beam_open and what comes after it run there, and trf__beam_places moves the end of it to the host.
+// Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once. It
+// may be a device's: then only trf__beam_open and what comes after it run there, and
+// trf__beam_places moves the end of it to the host.
 //
-// Proof: the search keeps one number, `dropped`, the best score that anything it gave up could have reached: tokens
-// it was not shown (no more likely than the last one shown), continuations that found no place, live hypotheses left
-// at the end. An answer is proven when its score is no lower.
+// Proof: the search keeps one number, `dropped`, the best score that anything it gave up could have
+// reached: tokens it was not shown (no more likely than the last one shown), continuations that
+// found no place, live hypotheses left at the end. An answer is proven when its score is no lower.
 //
-// Order among equals: continuations by row, then lowest id; answers by the step they ended in, then lowest ids.
-// Never taken: probability 0 and NaN, for which the driver shows id -1; a row that shows one has unknown scores
-// behind it, which voids the proof. If nothing at all is left, the best row ends there, with log-probability minus
-// infinity. With TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0: its score is minus
-// infinity.
+// Order among equals: continuations by row, then lowest id; answers by the step they ended in, then
+// lowest ids. Never taken: probability 0 and NaN, for which the driver shows id -1; a row that
+// shows one has unknown scores behind it, which voids the proof. If nothing at all is left, the
+// best row ends there, with log-probability minus infinity. With TRF_LENGTH_POWER, alpha > 0 and
+// count_eos = 0 the empty answer has length 0: its score is minus infinity.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
 
 enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
 
-/* What the next step needs: of every live row the `count` most likely tokens, among which EOS is none and out of the
-   softmax if forced is TRF__NOT_EOS, or, if forced >= 0, that one alone. */
+/* What the next step needs: of every live row the `count` most likely tokens, among which EOS is
+   none and out of the softmax if forced is TRF__NOT_EOS, or, if forced >= 0, that one alone. */
 typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 
 /* A live row and its next token; a hypothesis that has finished in node (n, row). */
@@ -4199,24 +4327,31 @@ typedef struct trf__finished {
 
 typedef struct trf__beam {
     trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
-    int32_t limit, vocab, eos;  /* of this sentence; limit: most tokens of an answer, EOS not counted */
+    int32_t limit, vocab, eos;  /* of this sentence; limit: most tokens of an answer, EOS not
+                                   counted */
     const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
     int32_t n_prefix;
-    int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only model's beginning */
+    int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
+                                   model's beginning */
     int32_t n;                  /* tokens in every live hypothesis */
     int32_t live;               /* live hypotheses: the rows that the driver computes */
-    int32_t width;              /* places for them; `beam`, unless finished ones take theirs away (shrink) */
+    int32_t width;              /* places for them; `beam`, unless finished ones take theirs away
+                                   (shrink) */
     int32_t done;
     int32_t n_finished;         /* so many have finished, */
-    int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or `beam` for TRF_STOP_HEURISTIC */
+    int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or `beam` for
+                                   TRF_STOP_HEURISTIC */
     int32_t n_chosen;
     double dropped;             /* best score that anything given up so far could have reached; */
-    int32_t gave_up;            /* 1: there was such a thing, even one whose score is minus infinity */
-    double lost_token, lost_eos;    /* largest sums given up in this step: continuations, and endings */
+    int32_t gave_up;            /* 1: there was such a thing, even one whose score is minus
+                                   infinity */
+    double lost_token, lost_eos;    /* largest sums given up in this step: continuations, and
+                                       endings */
     double *sum;                /* (beam) S of each live hypothesis */
     int32_t *token, *parent;    /* (longest, beam) the trellis, */
     double *own;                /* and the log-probability of each of its tokens */
-    trf__chosen *chosen;        /* (candidates * beam) the best continuations of this step, best first */
+    trf__chosen *chosen;        /* (candidates * beam) the best continuations of this step, best
+                                   first */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
 } trf__beam;
 
@@ -4229,18 +4364,22 @@ TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
     beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
     beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
     beam->own    = (double *)trf__take(&cursor, nodes, sizeof *beam->own);
-    beam->chosen = (trf__chosen *)trf__take(&cursor, width * beam->search.candidates, sizeof *beam->chosen);
+    beam->chosen = (trf__chosen *)trf__take(&cursor, width * beam->search.candidates,
+                                            sizeof *beam->chosen);
     beam->best   = (trf__finished *)trf__take(&cursor, beam->keep, sizeof *beam->best);
     return cursor.used;
 }
 
-/* Lays a beam out in memory for answers up to `longest` tokens, and returns the bytes that takes. memory (aligned to
-   TRF__ALIGN) may be NULL: then only the size is computed. The options have passed trf_search_check. */
-TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32_t longest, void *memory)
+/* Lays a beam out in memory for answers up to `longest` tokens, and returns the bytes that takes.
+   memory (aligned to TRF__ALIGN) may be NULL: then only the size is computed. The options have
+   passed trf_search_check. */
+TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32_t longest,
+                                void *memory)
 {
     TRF__ZERO(*beam);
     beam->search = *search;
-    if (search->beam == 1) beam->search.candidates = 1;     /* greedy: the most likely token until the first EOS */
+    if (search->beam == 1) beam->search.candidates = 1;     /* greedy: the most likely token until
+                                                               the first EOS */
     beam->done = 1;
     beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : search->n_best;
     return trf__beam_places(beam, longest, memory);
@@ -4250,7 +4389,8 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32
 
 /* Score of a hypothesis with log-probability S and length L:
 
-       s = S - word_penalty * L;     raw: s     power: s / L^alpha     GNMT: s / ((5 + L) / 6)^alpha */
+       s = S - word_penalty * L
+       raw: s     power: s / L^alpha     GNMT: s / ((5 + L) / 6)^alpha */
 TRF__BOTH double trf__search_score(const trf_search *search, double sum, int32_t length)
 {
     double s = sum - search->word_penalty * (double)length;
@@ -4265,13 +4405,15 @@ TRF__BOTH double trf__search_score(const trf_search *search, double sum, int32_t
     }
 }
 
-/* The best score that a beginning of n tokens can still reach. More tokens never raise its sum, and it may end at any
-   length up to the longest. Without a word penalty the longest is best, as sums are not above zero and the divisor
-   grows: sum / penalty(longest), the bound of Wu et al. and tensor2tensor. With one, every length is tried. */
+/* The best score that a beginning of n tokens can still reach. More tokens never raise its sum, and
+   it may end at any length up to the longest. Without a word penalty the longest is best, as sums
+   are not above zero and the divisor grows: sum / penalty(longest), the bound of Wu et al. and
+   tensor2tensor. With one, every length is tried. */
 TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
 {
     const trf_search *search = &beam->search;
-    int32_t longest = beam->limit + (search->at_limit == TRF_LIMIT_FORCE_EOS ? search->count_eos : 0), length;
+    int32_t longest = beam->limit + (search->at_limit == TRF_LIMIT_FORCE_EOS ? search->count_eos
+                                     : 0), length;
     double best = trf__search_score(search, sum, longest), score;
     if (search->word_penalty == 0) return best;
     for (length = n + search->count_eos; length < longest; length++) {
@@ -4281,9 +4423,11 @@ TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
     return best;
 }
 
-/* Negative if the tokens of a come before those of b, in the order of words in a dictionary. Both are walked back to
-   their first common node; the difference seen last is the first one in reading order. */
-TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finished *a, const trf__finished *b)
+/* Negative if the tokens of a come before those of b, in the order of words in a dictionary. Both
+   are walked back to their first common node; the difference seen last is the first one in reading
+   order. */
+TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finished *a,
+                                        const trf__finished *b)
 {
     int32_t width = beam->search.beam, row_a = a->row, row_b = b->row, order = a->n - b->n, t;
     for (t = a->n > b->n ? a->n : b->n; t > 0; t--) {
@@ -4291,7 +4435,8 @@ TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finish
         size_t at_b = (size_t)(t - 1) * (size_t)width + (size_t)row_b;
         if (t <= a->n && t <= b->n) {
             if (row_a == row_b) break;
-            if (beam->token[at_a] != beam->token[at_b]) order = beam->token[at_a] < beam->token[at_b] ? -1 : 1;
+            if (beam->token[at_a] != beam->token[at_b])
+                order = beam->token[at_a] < beam->token[at_b] ? -1 : 1;
         }
         if (t <= a->n) row_a = beam->parent[at_a];
         if (t <= b->n) row_b = beam->parent[at_b];
@@ -4299,20 +4444,24 @@ TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finish
     return order;
 }
 
-TRF__BOTH int trf__beam_ranks_before(const trf__beam *beam, const trf__finished *a, const trf__finished *b)
+TRF__BOTH int trf__beam_ranks_before(const trf__beam *beam, const trf__finished *a,
+                                     const trf__finished *b)
 {
-    int32_t step_a = a->n + (a->ended == TRF_ENDED_EOS), step_b = b->n + (b->ended == TRF_ENDED_EOS);
+    int32_t step_a = a->n + (a->ended == TRF_ENDED_EOS),
+        step_b = b->n + (b->ended == TRF_ENDED_EOS);
     if (a->score > b->score) return 1;
     if (a->score < b->score) return 0;
     if (step_a != step_b) return step_a < step_b;
     return trf__beam_compare_ids(beam, a, b) < 0;
 }
 
-/* Node (n, row) is an answer. Kept sorted; only the best `keep` can be returned or are asked for by a stop rule. */
+/* Node (n, row) is an answer. Kept sorted; only the best `keep` can be returned or are asked for by
+   a stop rule. */
 TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t row, trf_ended ended)
 {
     trf__finished answer;
-    int32_t i = beam->n_kept, length = beam->n + (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0);
+    int32_t i = beam->n_kept, length = beam->n + (ended == TRF_ENDED_EOS ? beam->search.count_eos
+                                                  : 0);
     answer.sum = sum;
     answer.own = own;
     answer.n = beam->n;
@@ -4323,12 +4472,14 @@ TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t ro
     if (beam->n_kept < beam->keep) beam->n_kept++;
     else if (trf__beam_ranks_before(beam, &answer, &beam->best[i - 1])) i--;
     else return;
-    for (; i > 0 && trf__beam_ranks_before(beam, &answer, &beam->best[i - 1]); i--) beam->best[i] = beam->best[i - 1];
+    for (; i > 0 && trf__beam_ranks_before(beam, &answer, &beam->best[i - 1]); i--)
+        beam->best[i] = beam->best[i - 1];
     beam->best[i] = answer;
 }
 
-/* The search is over. Live hypotheses at the limit are answers, unless the rules want an EOS; other live ones are
-   given up. Under TRF_LIMIT_FALL_BACK a live one at the limit is no answer beside one that ended with EOS. */
+/* The search is over. Live hypotheses at the limit are answers, unless the rules want an EOS; other
+   live ones are given up. Under TRF_LIMIT_FALL_BACK a live one at the limit is no answer beside one
+   that ended with EOS. */
 TRF__BOTH void trf__beam_close(trf__beam *beam)
 {
     int at_limit = beam->n == beam->limit && beam->search.at_limit != TRF_LIMIT_FORCE_EOS;
@@ -4336,7 +4487,8 @@ TRF__BOTH void trf__beam_close(trf__beam *beam)
     int32_t row;
     for (row = 0; row < beam->live; row++) {
         double bound = at_limit ? TRF__IMPOSSIBLE : trf__beam_bound(beam, beam->sum[row], beam->n);
-        if (at_limit && count_live) trf__beam_end(beam, beam->sum[row], 0, row, TRF_ENDED_MAX_LENGTH);
+        if (at_limit && count_live) trf__beam_end(beam, beam->sum[row], 0, row,
+                                                  TRF_ENDED_MAX_LENGTH);
         if (bound > beam->dropped) beam->dropped = bound;
         if (!at_limit && beam->sum[row] > TRF__IMPOSSIBLE) beam->gave_up = 1;
     }
@@ -4345,7 +4497,8 @@ TRF__BOTH void trf__beam_close(trf__beam *beam)
     beam->done = 1;
 }
 
-/* Whether the search ends after this step. Live hypothesis 0 is the best: all have the same length. */
+/* Whether the search ends after this step. Live hypothesis 0 is the best: all have the same
+   length. */
 TRF__BOTH int trf__beam_stops(const trf__beam *beam)
 {
     const trf_search *search = &beam->search;
@@ -4361,8 +4514,10 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
 
 // >>beam-step      from the best next tokens to the rows that live on
 
-/* What a sentence is: 0 <= n_prefix <= limit <= longest. The prefix is borrowed until the search is done. */
-TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *prefix, int32_t n_prefix, int32_t eos,
+/* What a sentence is: 0 <= n_prefix <= limit <= longest. The prefix is borrowed until the search is
+   done. */
+TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *prefix,
+                                int32_t n_prefix, int32_t eos,
                                 int32_t vocab)
 {
     beam->limit = limit;
@@ -4373,7 +4528,8 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
     beam->vocab = vocab;
 }
 
-/* Begins it: there is one live row, without tokens; or none, and `done`, if no token is allowed at all. */
+/* Begins it: there is one live row, without tokens; or none, and `done`, if no token is allowed at
+   all. */
 TRF__BOTH void trf__beam_open(trf__beam *beam)
 {
     beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
@@ -4387,16 +4543,20 @@ TRF__BOTH void trf__beam_open(trf__beam *beam)
 TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
 {
     trf__beam_request request;
-    int32_t eos_forbidden = beam->n < beam->least, eos_out = eos_forbidden && beam->search.renormalize_logits;
-    request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit ? beam->eos
+    int32_t eos_forbidden = beam->n < beam->least, eos_out = eos_forbidden &&
+        beam->search.renormalize_logits;
+    request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit
+        ? beam->eos
                    : eos_out ? TRF__NOT_EOS : TRF__ANY;
-    request.count = beam->search.candidates * beam->width + (eos_forbidden && !eos_out);    /* it may be of no use */
+    /* it may be of no use */
+    request.count = beam->search.candidates * beam->width + (eos_forbidden && !eos_out);
     if (request.count > beam->vocab - eos_out) request.count = beam->vocab - eos_out;
     if (request.forced >= 0) request.count = 1;
     return request;
 }
 
-/* Notes that a continuation was given up; trf__beam_settle turns the largest sums into scores, once a step. */
+/* Notes that a continuation was given up; trf__beam_settle turns the largest sums into scores, once
+   a step. */
 TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
 {
     double *lost = id == beam->eos ? &beam->lost_eos : &beam->lost_token;
@@ -4405,19 +4565,22 @@ TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
 
 TRF__BOTH void trf__beam_settle(trf__beam *beam)
 {
-    double ending = trf__search_score(&beam->search, beam->lost_eos, beam->n + beam->search.count_eos);
+    double ending = trf__search_score(&beam->search, beam->lost_eos,
+                                      beam->n + beam->search.count_eos);
     double going_on = trf__beam_bound(beam, beam->lost_token, beam->n + 1);
     if (ending > beam->dropped) beam->dropped = ending;
     if (going_on > beam->dropped) beam->dropped = going_on;
 }
 
-/* Puts a continuation into the sorted list of the best `take`. Rows arrive in order: among equals the later row
-   stands behind, and within a row the higher id. */
-TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, double own, int32_t row, int32_t id)
+/* Puts a continuation into the sorted list of the best `take`. Rows arrive in order: among equals
+   the later row stands behind, and within a row the higher id. */
+TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, double own, int32_t row,
+                                int32_t id)
 {
     trf__chosen *list = beam->chosen, *last = list + take - 1;
     int32_t i = beam->n_chosen;
-    if (i == take && !(sum > last->sum || (sum == last->sum && row == last->row && id < last->id))) {
+    if (i == take && !(sum > last->sum || (sum == last->sum && row == last->row && id < last->id)))
+        {
         trf__beam_lose(beam, sum, id);
         return;
     }
@@ -4425,7 +4588,8 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, doubl
     else { trf__beam_lose(beam, last->sum, last->id); i--; }
     for (; i > 0; i--) {
         const trf__chosen *other = &list[i - 1];
-        if (!(sum > other->sum || (sum == other->sum && row == other->row && id < other->id))) break;
+        if (!(sum > other->sum || (sum == other->sum && row == other->row && id < other->id)))
+            break;
         list[i] = *other;
     }
     list[i].sum = sum;
@@ -4434,18 +4598,22 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, doubl
     list[i].id = id;
 }
 
-/* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at most as likely as
-   the least likely one shown, or, if one shown was unknown, as likely as can be. A forced token is taken whatever its
-   probability, and while the prefix lasts there is one row. A number above zero is rounding: it counts as 0. */
-TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities, const int32_t *ids, int64_t stride,
+/* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
+   most as likely as the least likely one shown, or, if one shown was unknown, as likely as can be.
+   A forced token is taken whatever its probability, and while the prefix lasts there is one row. A
+   number above zero is rounding: it counts as 0. */
+TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
+                                const int32_t *ids, int64_t stride,
                               int32_t count)
 {
-    int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width, row, j;
+    int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width,
+        row, j;
     int eos_allowed = forced >= 0 || beam->n >= beam->least;
     beam->n_chosen = 0;
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
     for (row = 0; row < beam->live; row++) {
-        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);   /* 1: not shown; 2: not known */
+        /* 1: not shown; 2: not known */
+        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);
         double least = 0, hidden;
         for (j = 0; j < count; j++) {
             int32_t id = forced >= 0 ? forced : ids[row * stride + j];
@@ -4467,8 +4635,9 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         trf__beam_choose(beam, take, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
 }
 
-/* Second half: endings first, then the rows that live on. Under TRF_LIMIT_KEEP_LIVE the last step ends the best
-   `width` where they stand: nothing moves up into the place of one that ended with EOS (CTranslate2, Marian). */
+/* Second half: endings first, then the rows that live on. Under TRF_LIMIT_KEEP_LIVE the last step
+   ends the best `width` where they stand: nothing moves up into the place of one that ended with
+   EOS (CTranslate2, Marian). */
 TRF__BOTH void trf__beam_place(trf__beam *beam)
 {
     const trf_search *search = &beam->search;
@@ -4479,7 +4648,9 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
     for (k = 0; k < beam->n_chosen; k++) {
         const trf__chosen *chosen = &beam->chosen[k];
         if (chosen->id != eos) continue;
-        if (search->eos_in_top_beam && k >= beam->width) { trf__beam_lose(beam, chosen->sum, chosen->id); continue; }
+        if (search->eos_in_top_beam && k >= beam->width) {
+            trf__beam_lose(beam, chosen->sum, chosen->id); continue;
+        }
         trf__beam_end(beam, chosen->sum, chosen->own, chosen->row, TRF_ENDED_EOS);
         if (search->shrink) places--;       /* a row has one EOS: never below 0 */
     }
@@ -4500,10 +4671,11 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
     beam->width = places;
 }
 
-/* One step. The candidates of row r stand at r * stride, `count` of them, as trf__beam_wanted asked, no token twice.
-   Returns the number of rows that live on, 0 when the search is done; row r continues row trf__beam_parents()[r] with
-   token trf__beam_tokens()[r]. */
-TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities, const int32_t *ids,
+/* One step. The candidates of row r stand at r * stride, `count` of them, as trf__beam_wanted
+   asked, no token twice. Returns the number of rows that live on, 0 when the search is done; row r
+   continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
+TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
+                                    const int32_t *ids,
                                   int64_t stride, int32_t count)
 {
     trf__beam_gather(beam, log_probabilities, ids, stride, count);
@@ -4514,7 +4686,8 @@ TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabili
     return beam->live;
 }
 
-/* After a step that left rows alive: their last tokens, and the rows of the step before that they continue. */
+/* After a step that left rows alive: their last tokens, and the rows of the step before that they
+   continue. */
 TRF__BOTH const int32_t *trf__beam_tokens(const trf__beam *beam)
 {
     return beam->token + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
@@ -4534,17 +4707,19 @@ TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
     return total;
 }
 
-/* Writes the answers, best first, into answers[n_best], their tokens into ids and those's log-probabilities into own:
-   of each answer its n and one more. Returns how many there are. An unfinished answer that stands in for
-   finished ones (TRF_LIMIT_FALL_BACK) is proven only if nothing at all was given up, as any finished one would
-   have replaced it. */
-TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids, double *own)
+/* Writes the answers, best first, into answers[n_best], their tokens into ids and those's
+   log-probabilities into own: of each answer its n and one more. Returns how many there are. An
+   unfinished answer that stands in for finished ones (TRF_LIMIT_FALL_BACK) is proven only if
+   nothing at all was given up, as any finished one would have replaced it. */
+TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids,
+                                 double *own)
 {
     int32_t k, t;
     for (k = 0; k < beam->n_kept; k++) {
         const trf__finished *best = &beam->best[k];
         trf_hypothesis *answer = &answers[k];
-        int stands_in = best->ended == TRF_ENDED_MAX_LENGTH && beam->search.at_limit == TRF_LIMIT_FALL_BACK;
+        int stands_in = best->ended == TRF_ENDED_MAX_LENGTH &&
+            beam->search.at_limit == TRF_LIMIT_FALL_BACK;
         int32_t row = best->row;
         for (t = best->n; t > 0; t--) {
             size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
@@ -4557,7 +4732,8 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
         answer->n = best->n;
         answer->log_probabilities = own;
         answer->log_probability = answer->beginning = 0;
-        for (t = 0; t < best->n + (best->ended == TRF_ENDED_EOS); t++) answer->log_probability += own[t];
+        for (t = 0; t < best->n + (best->ended == TRF_ENDED_EOS); t++)
+            answer->log_probability += own[t];
         answer->score = best->score;
         answer->ended = best->ended;
         answer->proven = stands_in ? !beam->gave_up : best->score >= beam->dropped;
@@ -4584,14 +4760,16 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
         trf__beam_open(beam);
     } else {
         int64_t at = a->starts[k] * a->wanted;
-        trf__beam_advance(beam, a->log_probabilities + at, a->found + at, a->wanted, trf__beam_wanted(beam).count);
+        trf__beam_advance(beam, a->log_probabilities + at, a->found + at, a->wanted,
+                          trf__beam_wanted(beam).count);
     }
     return place;
 }
 
-/* The sentence of this place is live sentence number k from now on, and its rows are `row` ..; they were `before` ...
-   Their token goes into column `at` of the cache. */
-TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k, int32_t row, int32_t before,
+/* The sentence of this place is live sentence number k from now on, and its rows are `row` ..; they
+   were `before` ... Their token goes into column `at` of the cache. */
+TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k, int32_t row,
+                                 int32_t before,
                                  int32_t at)
 {
     const trf__beam *beam = &a->beams[place];
@@ -4614,7 +4792,8 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
     }
 }
 
-/* How it stands before a token is chosen, or sentences begin: none is lined up, or all that live. */
+/* How it stands before a token is chosen, or sentences begin: none is lined up, or all that
+   live. */
 TRF__BOTH trf__progress trf__reorder_from(const trf__reorder *a)
 {
     trf__progress now = *a->progress;
@@ -4640,15 +4819,16 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
 // -----------------------------------------------------------------------------------------------
 // >>cpu            the backend that every machine has: the ops in the paper's order
 //
-// Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op itself, which cuts the
-// work into tiles. An op's struct is its tiles' argument. Activations are trf_real here: trf__from and trf__to look
-// behind the contract's pointers.
+// Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op
+// itself, which cuts the work into tiles. An op's struct is its tiles' argument. Activations are
+// trf_real here: trf__from and trf__to look behind the contract's pointers.
 // -----------------------------------------------------------------------------------------------
 
 // >>tiles          the one place where ops meet threads (>>threads has them)
 //
-// An op is cut into numbered tiles that write disjoint outputs; where bits depend on the cut, as in CBLAS,
-// the cut depends on shapes alone. So which worker runs which tile in which order changes no bit.
+// An op is cut into numbered tiles that write disjoint outputs; where bits depend on the cut, as in
+// CBLAS, the cut depends on shapes alone. So which worker runs which tile in which order changes no
+// bit.
 
 /* Called for every tile with the number of the worker that runs it; tests count with it. */
 #if !defined(TRF__TILE_HOOK)
@@ -4668,8 +4848,9 @@ typedef struct trf__tiling {
 /* The threads of one object. */
 typedef struct trf__team trf__team;
 
-/* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted` places, or for all
-   there are if that is fewer, and returns how many it took; leave gives them back. */
+/* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted`
+   places, or for all there are if that is fewer, and returns how many it took; leave gives them
+   back. */
 typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); } trf__gate;
 
 /* The CPU's state. */
@@ -4677,14 +4858,15 @@ typedef struct trf__cpu {
     int threads, blas;          /* blas: 1: large products go to CBLAS, */
     const trf__gate *gate;      /* through this; NULL: as they come */
     trf__team *team;            /* NULL: one thread */
-    trf_real *room;             /* where all threads pack a weight, or a part of it; behind it, in the same memory, */
+    trf_real *room;             /* where all threads pack a weight, or a part of it; behind it, in
+                                   the same memory, */
     char *scratch;              /* threads * scratch_each bytes */
     size_t scratch_each, room_bytes;
 } trf__cpu;
 
-/* What there is once in a process, outside all columns. open starts threads, and finds out whether and through which
-   gate CBLAS may be called; close ends them. share runs all tiles on at most `workers` threads, or on none (0), where
-   they do not exist. bytes: of the team. */
+/* What there is once in a process, outside all columns. open starts threads, and finds out whether
+   and through which gate CBLAS may be called; close ends them. share runs all tiles on at most
+   `workers` threads, or on none (0), where they do not exist. bytes: of the team. */
 typedef struct trf__process {
     trf_status (*open)(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err);
     void (*close)(trf__cpu *cpu, const trf_hooks *hooks);
@@ -4695,7 +4877,8 @@ typedef struct trf__process {
 TRF__INLINE trf__cpu *trf__cpu_of(const trf__run *run) { return (trf__cpu *)run->state; }
 
 /* On at most `workers` threads. */
-TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles, trf__tile_function *function,
+TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles,
+                           trf__tile_function *function,
                            const void *job)
 {
     trf__team *team = trf__cpu_of(run)->team;
@@ -4709,13 +4892,15 @@ TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles, tr
     }
 }
 
-TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function *function, const void *job)
+TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function *function,
+                        const void *job)
 {
     trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
 
 /* For tiles that call CBLAS if `blas`: with as many workers as the gate lets in. */
-TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles, trf__tile_function *function,
+TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles,
+                                trf__tile_function *function,
                                 const void *job)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
@@ -4731,7 +4916,8 @@ TRF__FN trf_real *trf__scratch(const trf__run *run, int worker)
     return (trf_real *)(void *)(cpu->scratch + (size_t)worker * cpu->scratch_each);
 }
 
-/* Rows per tile: about eight tiles, or two for each thread, so that all have work, but no smaller than pays. */
+/* Rows per tile: about eight tiles, or two for each thread, so that all have work, but no smaller
+   than pays. */
 TRF__FN int64_t trf__rows_each(int64_t rows, int threads)
 {
     int64_t tiles = trf__max64(8, 2 * (int64_t)threads);
@@ -4747,14 +4933,15 @@ TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
 //
 //   C (m, n) = A (m, k) B (k, n) [+ b of n] [+ C]     A and B with any strides
 //
-// Every element of C is one chain of multiply-adds over k in order, wherever the matrix is cut: so the
-// built-in product gives a row the same bits whatever its neighbours, tiles and threads are. It reads B in panels:
-// sixteen columns, row by row (k, 16); a weight (out, in) is used as B = w^T, so its panel is
-// sixteen rows of w transposed. A translator packs its weights once; a trainer packs them into a room that all
-// threads read, as they are met; what has its columns side by side is copied into a worker's scratch as it goes.
-// Which product: see trf_products. Where vectors hold eight numbers or more ours is the faster one, or as fast where
-// both wait for memory (tools/bench/bench.md); the large ones go to CBLAS elsewhere.
-// CBLAS calls are single-threaded: the threads are ours (>>tiles).
+// Every element of C is one chain of multiply-adds over k in order, wherever the matrix is cut: so
+// the built-in product gives a row the same bits whatever its neighbours, tiles and threads are. It
+// reads B in panels: sixteen columns, row by row (k, 16); a weight (out, in) is used as B = w^T, so
+// its panel is sixteen rows of w transposed. A translator packs its weights once; a trainer packs
+// them into a room that all threads read, as they are met; what has its columns side by side is
+// copied into a worker's scratch as it goes. Which product: see trf_products. Where vectors hold
+// eight numbers or more ours is the faster one, or as fast where both wait for memory
+// (tools/bench/bench.md); the large ones go to CBLAS elsewhere. CBLAS calls are single-threaded:
+// the threads are ours (>>tiles).
 
 #if TRF__GNU
 #define TRF__PREFETCH(p) __builtin_prefetch(p)
@@ -4769,23 +4956,31 @@ TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
 #define TRF__UNROLL
 #endif
 #if TRF__GNU && defined(__SSE2__) && !defined(__CUDACC__)
-#define TRF__HOLD(vector) __asm__("" : "+v"(vector))    /* in a register; compilers read it again at each use */
+/* in a register; compilers read it again at each use */
+#define TRF__HOLD(vector) __asm__("" : "+v"(vector))
 #else
 #define TRF__HOLD(vector) (void)(vector)
 #endif
 
 enum {
     TRF__MM_ROWS = 6,                               /* rows of C at a time, in registers, */
-    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX : TRF__PARTS == 2 ? 2 : 0,     /* two panels of up to so many rows */
-    TRF__DEEP = 256,                                /* rows of B at a time: 16 KiB a panel, half a level-1 cache */
-    TRF__FAR = 64,                                  /* rows of B that are fetched ahead for a few rows of C; */
-    TRF__SHARES = 4,                                /* so many calls of six rows fetch the next panels together */
+    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX        /* two panels of up to so many rows */
+                   : TRF__PARTS == 2 ? 2 : 0,
+    TRF__DEEP = 256,                                /* rows of B at a time: 16 KiB a panel, half a
+                                                       level-1 cache */
+    TRF__FAR = 64,                                  /* rows of B that are fetched ahead for a few
+                                                       rows of C; */
+    TRF__SHARES = 4,                                /* so many calls of six rows fetch the next
+                                                       panels together */
     TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A that are packed side by side, */
-    TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time whose A has its columns side by side */
-    TRF__ROOM = 1 << 20,                            /* numbers of a weight that are packed at a time, at most */
+    TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time whose A has its columns
+                                                       side by side */
+    TRF__ROOM = 1 << 20,                            /* numbers of a weight that are packed at a
+                                                       time, at most */
     TRF__PACK = 16,                                 /* rows or columns of it, in one tile */
     TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never asked, */
-    TRF__PACKED_ROWS = 512                          /* nor up to so many where the weight is packed already */
+    TRF__PACKED_ROWS = 512                          /* nor up to so many where the weight is packed
+                                                       already */
 };
 
 /* Element (i, j) of a matrix stands at at[i * row + j * column]. */
@@ -4797,35 +4992,40 @@ TRF__FN trf__view trf__view_of(const trf_real *at, int64_t row, int64_t column)
     return view;
 }
 
-/* C (m, n) = A (m, k) B (k, n), or += with `add`; else each row begins with `bias`, if there is one. Where B is in
-   panels of sixteen columns its view is that of whole panels: row t, columns 16 p .. 16 p + 15 at
-   at + t * row + p * column, readable to a multiple of 16. */
+/* C (m, n) = A (m, k) B (k, n), or += with `add`; else each row begins with `bias`, if there is
+   one. Where B is in panels of sixteen columns its view is that of whole panels: row t, columns 16
+   p .. 16 p + 15 at at + t * row + p * column, readable to a multiple of 16. */
 typedef struct trf__product {
     trf_real *c;
     int64_t ldc, m, n, k;
     trf__view a, b;
-    int64_t strip;              /* 0, or A is packed: the distance of strips of TRF__STRIP rows (>>gemm) */
+    int64_t strip;              /* 0, or A is packed: the distance of strips of TRF__STRIP rows
+                                   (>>gemm) */
     const trf_real *bias;
     int add;
 } trf__product;
 
-TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_t n, int64_t k, trf__view a,
+TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_t n, int64_t k,
+                                     trf__view a,
                                      trf__view b, int add)
 {
     trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add };
     return p;
 }
 
-/* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last panel has n_last
-   columns. Meanwhile what is read later comes into the cache: 2 to 5 rows fetch what they read themselves `ahead`
-   steps later, and at the end the beginning of the panels at `next`, which are multiplied afterwards; 1 row and 6
-   rows fetch those, `ahead` numbers further with each step. */
+/* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last
+   panel has n_last columns. Meanwhile what is read later comes into the cache: 2 to 5 rows fetch
+   what they read themselves `ahead` steps later, and at the end the beginning of the panels at
+   `next`, which are multiplied afterwards; 1 row and 6 rows fetch those, `ahead` numbers further
+   with each step. */
 #define TRF__MM_KERNEL(R, P) \
-TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, const trf_real *next, \
+TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, \
+                               const trf_real *next, \
                                int64_t ahead, const trf_real *bias, trf_real *c, int64_t n_last) \
 { \
     trf__v16 sum[R][P]; \
-    int64_t t, k = x->k, a_row = x->a.row, a_step = x->a.column, b_step = x->b.row, b_panel = x->b.column; \
+    int64_t t, k = x->k, a_row = x->a.row, a_step = x->a.column, b_step = x->b.row, \
+        b_panel = x->b.column; \
     int64_t ldc = x->ldc; \
     int r, p, add = x->add; \
     TRF__UNROLL for (r = 0; r < R; r++) TRF__UNROLL for (p = 0; p < P; p++) { \
@@ -4835,7 +5035,8 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
     for (t = 0; t < k; t++) { \
         trf__v16 column[P]; \
         const trf_real *later = R == 1 || R == TRF__MM_ROWS ? next + t * ahead \
-                              : t + ahead < k ? b + (t + ahead) * b_step : next + (t + ahead - k) * b_step; \
+                              : t + ahead < k ? b + (t + ahead) * b_step \
+                                  : next + (t + ahead - k) * b_step; \
         TRF__UNROLL for (p = 0; p < P; p++) { \
             column[p] = trf__load(b + p * b_panel + t * b_step); \
             TRF__UNROLL for (r = 0; r < TRF__PARTS; r++) TRF__HOLD(column[p].part[r]); \
@@ -4860,8 +5061,8 @@ TRF__INLINE int64_t trf__strip_row(const trf__product *p, int64_t i)
     return p->strip ? i / TRF__STRIP * p->strip + i % TRF__STRIP : i * p->a.row;
 }
 
-/* The product with B in panels, of which a level-1 cache holds TRF__DEEP rows while all rows of A meet them; if those
-   are few, each panel is read once, from its beginning to its end. */
+/* The product with B in panels, of which a level-1 cache holds TRF__DEEP rows while all rows of A
+   meet them; if those are few, each panel is read once, from its beginning to its end. */
 TRF__FN void trf__mm(trf__product p)
 {
     int64_t j, i, k = p.k, done, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
@@ -4870,15 +5071,19 @@ TRF__FN void trf__mm(trf__product p)
         p.k = trf__min64(deep, k - done);
         for (j = 0; j < p.n; ) {
             int two = p.m <= TRF__MM_PAIRED && p.n - j > 16;
-            int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two ? width - 16 : width;
-            const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row, *bias = p.bias ? p.bias + j : NULL;
+            int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two
+                ? width - 16 : width;
+            const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row, *bias = p.bias
+                ? p.bias + j : NULL;
             for (i = 0; i < p.m; i += TRF__MM_ROWS) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
                 const trf_real *next = j + width == p.n || i >= shares * TRF__MM_ROWS ? b
-                    : b + trf__ceil_div(width, 16) * p.b.column + i / TRF__MM_ROWS * (p.k / shares) * p.b.row;
+                    : b + trf__ceil_div(width, 16) * p.b.column + i / TRF__MM_ROWS *
+                    (p.k / shares) * p.b.row;
                 trf_real *c = p.c + i * p.ldc + j;
                 int64_t rows = trf__min64(TRF__MM_ROWS, p.m - i);
-                int64_t ahead = rows > 1 && rows < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k) : p.b.row / shares;
+                int64_t ahead = rows > 1 && rows < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k)
+                    : p.b.row / shares;
                 switch (rows + 8 * two) {
 #define TRF__CASE(R) \
                 case R: trf__mm_##R##_1(&p, a, b, next, ahead, bias, c, last); break; \
@@ -4908,33 +5113,39 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
         }
     for (; t < deep; t++) {
         const trf_real *from = b.at + t * b.row;
-        if (columns >= 16 && b.column == 1) { trf__store(panel + 16 * t, trf__load(from)); continue; }
+        if (columns >= 16 && b.column == 1) {
+            trf__store(panel + 16 * t, trf__load(from)); continue;
+        }
         for (j = 0; j < 16; j++) panel[16 * t + j] = j < columns ? from[j * b.column] : 0;
     }
 }
 
-/* Numbers of scratch that a worker's product needs: for panels of B, and for strips of A, sixteen numbers apart. */
+/* Numbers of scratch that a worker's product needs: for panels of B, and for strips of A, sixteen
+   numbers apart. */
 enum { TRF__STRIPS = (TRF__TALL + TRF__STRIP - 1) / TRF__STRIP,
        TRF__GEMM_SCRATCH = TRF__DEEP * (32 + TRF__STRIPS * TRF__STRIP) + 16 * TRF__STRIPS };
 
 /* Whether neighbouring rows of A stand side by side: they are packed, TRF__TALL at most. */
 TRF__FN int trf__transposed(const trf__product *p) { return p->a.row == 1 && p->a.column != 1; }
 
-/* Rows of A that stand side by side into strips: TRF__STRIP numbers of each of `deep` columns, one after another.
-   What is read and written beyond a strip is overwritten by its next column. last: behind these columns A ends. */
-TRF__FN void trf__pack_strips(trf_real *to, const trf__product *p, trf__view a, int64_t deep, int last)
+/* Rows of A that stand side by side into strips: TRF__STRIP numbers of each of `deep` columns, one
+   after another. What is read and written beyond a strip is overwritten by its next column. last:
+   behind these columns A ends. */
+TRF__FN void trf__pack_strips(trf_real *to, const trf__product *p, trf__view a, int64_t deep,
+                              int last)
 {
     int64_t i, t, further = TRF__STRIP * deep + 16, careful = a.column < 16 ? deep : last;
     for (t = 0; t < deep; t++, a.at += a.column, to += TRF__STRIP) {
         trf_real *strip = to;
         for (i = 0; t < deep - careful && i < p->m; i += TRF__STRIP, strip += further)
             trf__store(strip, trf__load(a.at + i));
-        for (; i < p->m; i += TRF__STRIP, strip += further) trf__store(strip, trf__load_n(a.at + i, p->m - i));
+        for (; i < p->m; i += TRF__STRIP, strip += further)
+            trf__store(strip, trf__load_n(a.at + i, p->m - i));
     }
 }
 
-/* The built-in product where something is to be packed into scratch as it goes: A if it is turned, and B, unless it
-   is in panels already. */
+/* The built-in product where something is to be packed into scratch as it goes: A if it is turned,
+   and B, unless it is in panels already. */
 TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_panels)
 {
     int64_t j, t, q, columns, wide = in_panels ? p->n : TRF__PARTS == 1 ? 32 : 16;
@@ -4948,7 +5159,8 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
             a = trf__view_of(tall, 1, TRF__STRIP);
         }
         for (j = 0; j < p->n; j += columns) {
-            trf__product part = trf__product_of(p->c + j, p->ldc, p->m, wide, deep, a, b, p->add || t > 0);
+            trf__product part = trf__product_of(p->c + j, p->ldc, p->m, wide, deep, a, b, p->add ||
+                                                t > 0);
             part.n = columns = trf__min64(wide, p->n - j);
             part.strip = trf__transposed(p) ? TRF__STRIP * deep + 16 : 0;
             part.bias = p->bias ? p->bias + j : NULL;
@@ -4970,12 +5182,14 @@ TRF__FN size_t trf__panels_bytes(int64_t out, int64_t in)
     return trf__bytes(trf__times(trf__round_up(out, 16), in), sizeof(trf_real));
 }
 
-TRF__FN void trf__panels_pack(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in)
+TRF__FN void trf__panels_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
+                              int64_t in)
 {
     trf_real *to = (trf_real *)packed + first * in;
     int64_t j;
     for (j = 0; j < rows; j += 16)
-        trf__pack_panel(to + j * in, trf__view_of(w + (first + j) * in, 1, in), in, trf__min64(16, rows - j));
+        trf__pack_panel(to + j * in, trf__view_of(w + (first + j) * in, 1, in), in,
+                        trf__min64(16, rows - j));
 }
 
 /* Row `row` of w, its columns c .. c + 15 or to its end. */
@@ -4989,15 +5203,19 @@ TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, in
 }
 
 /* From a row inside a panel on, sixteen rows are put together out of two panels at a time. */
-TRF__FN void trf__panels_across(trf_real *scratch, const trf__product *p, const trf_real *packed, int64_t row)
+TRF__FN void trf__panels_across(trf_real *scratch, const trf__product *p, const trf_real *packed,
+                                int64_t row)
 {
     int64_t t, j, k, i;
     for (t = 0; t == 0 || t < p->k; t += TRF__DEEP)
         for (j = 0; j < p->n; j += 16) {
             int64_t deep = trf__min64(TRF__DEEP, p->k - t);
-            trf__product part = trf__product_of(p->c + j, p->ldc, p->m, trf__min64(16, p->n - j), deep,
-                                                trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column),
-                                                trf__view_of(scratch, 16, 16 * deep), p->add || t > 0);
+            trf__product part = trf__product_of(p->c + j, p->ldc, p->m, trf__min64(16, p->n - j),
+                                                deep,
+                                                trf__view_of(p->a.at + t * p->a.column, p->a.row,
+                                                             p->a.column),
+                                                trf__view_of(scratch, 16, 16 * deep), p->add ||
+                                                t > 0);
             for (i = 0; i < 16; i++) {
                 int64_t at = row + j + (i < part.n ? i : 0);
                 const trf_real *from = packed + at / 16 * 16 * p->k + t * 16 + at % 16;
@@ -5017,8 +5235,9 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
     else trf__mm(p);
 }
 
-/* A format: the bytes of a packed matrix; packing of rows first .. first + rows - 1 (first: a multiple of 16); sixteen
-   numbers of a row; and a product, whose B^T is the matrix from row `row` on. Nothing else knows how weights lie. */
+/* A format: the bytes of a packed matrix; packing of rows first .. first + rows - 1 (first: a
+   multiple of 16); sixteen numbers of a row; and a product, whose B^T is the matrix from row `row`
+   on. Nothing else knows how weights lie. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
@@ -5031,8 +5250,12 @@ static const trf__format trf__formats[TRF__FORMATS] = {
     { "float32", trf__panels_bytes, trf__panels_pack, trf__panels_read, trf__panels_product }
 };
 
-/* A weight of which only the packed numbers are read, or NULL; rows inside a panel only where there are no others. */
-TRF__FN int trf__reads_packed(const trf__mat *w) { return w->packed && (!w->plain || w->row % 16 == 0); }
+/* A weight of which only the packed numbers are read, or NULL; rows inside a panel only where there
+   are no others. */
+TRF__FN int trf__reads_packed(const trf__mat *w)
+{
+    return w->packed && (!w->plain || w->row % 16 == 0);
+}
 
 // >>product-tiles  one product, by whom, and cut into tiles
 
@@ -5048,7 +5271,8 @@ TRF__FN int trf__reads_packed(const trf__mat *w) { return w->packed && (!w->plai
 #endif
 #endif
 
-TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns, int64_t ld)
+TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns,
+                           int64_t ld)
 {
     int64_t r, c;
     for (r = 0; r < rows; r++)
@@ -5059,14 +5283,17 @@ TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t
         }
 }
 
-/* A product in an op: by CBLAS if `blas`, where one stride of A and of B must be 1; else ours, with B^T as rows of the
-   packed weight w from `row` on or, if w is NULL, packing B into the worker's scratch. */
-TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf__mat *w, int64_t row, trf__product p)
+/* A product in an op: by CBLAS if `blas`, where one stride of A and of B must be 1; else ours, with
+   B^T as rows of the packed weight w from `row` on or, if w is NULL, packing B into the worker's
+   scratch. */
+TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf__mat *w,
+                           int64_t row, trf__product p)
 {
 #if !defined(TRF_NO_CBLAS)
     if (blas) {
         int by_rows = p.a.column == 1, b_by_rows = p.b.column == 1;
-        TRF__GEMM(CblasRowMajor, by_rows ? CblasNoTrans : CblasTrans, b_by_rows ? CblasNoTrans : CblasTrans,
+        TRF__GEMM(CblasRowMajor, by_rows ? CblasNoTrans : CblasTrans, b_by_rows ? CblasNoTrans
+                  : CblasTrans,
                   (int)p.m, (int)p.n, (int)p.k, 1,
                   p.a.at, (int)(by_rows ? trf__max64(p.a.row, p.k) : p.a.column),
                   p.b.at, (int)(b_by_rows ? trf__max64(p.b.row, p.n) : p.b.column),
@@ -5086,15 +5313,16 @@ TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
     return trf__view_of(w->plain ? w->plain + w->row * in : NULL, 1, in);
 }
 
-/* Whether CBLAS makes a product: that depends on the number of rows only, and on packed weights. w NULL: nothing is
-   packed. */
+/* Whether CBLAS makes a product: that depends on the number of rows only, and on packed weights. w
+   NULL: nothing is packed. */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
     if (w && trf__reads_packed(w) && (rows <= TRF__PACKED_ROWS || !w->plain)) return 0;
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
 
-/* A part of an op's product that B's panels in the room suffice for, and how it is cut into tiles of C. */
+/* A part of an op's product that B's panels in the room suffice for, and how it is cut into tiles
+   of C. */
 typedef struct trf__product_job {
     trf__product p;
     const trf__mat *packed;     /* B^T, or NULL */
@@ -5102,17 +5330,19 @@ typedef struct trf__product_job {
     int blas;
 } trf__product_job;
 
-/* Tiles of CBLAS depend on the product alone, as its bits depend on them; of ours there are two for each thread, and
-   those of a turned A are no taller than can be packed. */
+/* Tiles of CBLAS depend on the product alone, as its bits depend on them; of ours there are two for
+   each thread, and those of a turned A are no taller than can be packed. */
 TRF__FN void trf__product_cut(trf__product_job *j, int threads)
 {
     int64_t tiles = trf__ceil_div(j->p.m, TRF__TALL);
     j->rows = trf__rows_each(j->p.m, j->blas ? 1 : threads);
-    j->columns = j->p.m <= TRF__SKINNY ? 128 : j->p.m <= 256 ? 512 : trf__round_up(trf__max64(1, j->p.n), 16);
+    j->columns = j->p.m <= TRF__SKINNY ? 128 : j->p.m <= 256 ? 512
+        : trf__round_up(trf__max64(1, j->p.n), 16);
     if (!trf__transposed(&j->p)) return;
     j->rows = j->columns = trf__ceil_div(j->p.n, TRF__TALL) * tiles < 8 ? TRF__TALL / 2 : TRF__TALL;
     if (j->blas) return;
-    j->rows = trf__round_up(trf__max64(1, trf__ceil_div(j->p.m, trf__round_up(tiles, 2 * threads))), TRF__STRIP);
+    j->rows = trf__round_up(trf__max64(1, trf__ceil_div(j->p.m, trf__round_up(tiles, 2 * threads))),
+                            TRF__STRIP);
     j->columns = trf__round_up(j->p.n, 16);
 }
 
@@ -5131,27 +5361,32 @@ TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t til
     trf__multiply(run, worker, j->blas, j->packed, column, p);
 }
 
-/* Some panels of all rows of B, or, where its columns stand side by side, all panels of some rows. */
+/* Some panels of all rows of B, or, where its columns stand side by side, all panels of some
+   rows. */
 TRF__FN void trf__room_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__product *p = &((const trf__product_job *)job)->p;
-    int64_t by_rows = p->b.column == 1, row = by_rows ? tile * TRF__PACK : 0, column = by_rows ? 0 : tile * TRF__PACK;
+    int64_t by_rows = p->b.column == 1, row = by_rows ? tile * TRF__PACK : 0, column = by_rows ? 0
+        : tile * TRF__PACK;
     int64_t deep = by_rows ? trf__min64(TRF__PACK, p->k - row) : p->k;
     int64_t end = by_rows ? p->n : trf__min64(p->n, column + TRF__PACK);
     (void)worker;
     for (; column < end; column += 16)
         trf__pack_panel(trf__cpu_of(run)->room + column * p->k + 16 * row,
-                        trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row, p->b.column), deep,
+                        trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,
+                                     p->b.column), deep,
                         p->n - column);
 }
 
-/* An op's whole product on all threads. packed: B^T, or NULL: if it is not for CBLAS, panels of B are made in the room,
-   for as much of it at a time as fits. */
-TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *packed, const trf__product *whole)
+/* An op's whole product on all threads. packed: B^T, or NULL: if it is not for CBLAS, panels of B
+   are made in the room, for as much of it at a time as fits. */
+TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *packed,
+                              const trf__product *whole)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
     const trf__mat panels = { NULL, cpu->room, 0, TRF__FLOAT32 };
-    int64_t room = (int64_t)(cpu->room_bytes / sizeof(trf_real)), deep = whole->k, wide = whole->n, t, j;
+    int64_t room = (int64_t)(cpu->room_bytes / sizeof(trf_real)), deep = whole->k, wide = whole->n,
+        t, j;
     int packs = !blas && !packed && room >= TRF__DEEP * 32 && deep > 0 && wide > 0;
     trf__product_job part;
     if (packs) {
@@ -5173,15 +5408,20 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
             part.blas = blas;
             trf__product_cut(&part, cpu->threads);
             if (packs)
-                trf__tiles(run, trf__ceil_div(part.p.b.column == 1 ? part.p.k : part.p.n, TRF__PACK), trf__room_tile,
+                trf__tiles(run, trf__ceil_div(part.p.b.column == 1 ? part.p.k : part.p.n,
+                                              TRF__PACK), trf__room_tile,
                            &part);
-            trf__product_tiles(run, blas, trf__ceil_div(part.p.m, part.rows) * trf__ceil_div(part.p.n, part.columns),
+            trf__product_tiles(run, blas, trf__ceil_div(part.p.m, part.rows) *
+                               trf__ceil_div(part.p.n, part.columns),
                                trf__product_tile, &part);
             if (deep == 0) break;
         }
 }
 
-TRF__INLINE const trf_real *trf__from(const trf__act *a) { return (const trf_real *)(const void *)a; }
+TRF__INLINE const trf_real *trf__from(const trf__act *a)
+{
+    return (const trf_real *)(const void *)a;
+}
 TRF__INLINE trf_real *trf__to(trf__act *a) { return (trf_real *)(void *)a; }
 
 /* The last row of a tile, and one. */
@@ -5190,10 +5430,16 @@ TRF__INLINE int64_t trf__tile_end(int64_t tile, int64_t tile_rows, int64_t rows)
     return trf__min64(rows, (tile + 1) * tile_rows);
 }
 
-// >>verbs          memory: the device's is the host's, and everything has happened when a call returns
+// >>verbs          memory: the device's is the host's; calls return when all is done
 
-TRF__FN void *trf__cpu_alloc(const trf__run *run, size_t bytes) { return trf__alloc(&run->hooks, bytes); }
-TRF__FN void trf__cpu_release(const trf__run *run, void *memory, size_t bytes) { trf__free(&run->hooks, memory, bytes); }
+TRF__FN void *trf__cpu_alloc(const trf__run *run, size_t bytes)
+{
+    return trf__alloc(&run->hooks, bytes);
+}
+TRF__FN void trf__cpu_release(const trf__run *run, void *memory, size_t bytes)
+{
+    trf__free(&run->hooks, memory, bytes);
+}
 
 TRF__FN void trf__cpu_zero(const trf__run *run, void *memory, size_t bytes)
 {
@@ -5236,7 +5482,10 @@ TRF__FN void *trf__cpu_stream(const trf__run *run) { (void)run; return NULL; }
 
 /* To ask costs nothing: no list is kept. */
 TRF__FN int64_t trf__cpu_padded(const trf__run *run, int64_t n) { (void)run; return n; }
-TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape) { (void)run; (void)shape; return 0; }
+TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape)
+{
+    (void)run; (void)shape; return 0;
+}
 TRF__FN int trf__cpu_end_list(const trf__run *run, int whole) { (void)run; (void)whole; return 1; }
 
 TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
@@ -5248,7 +5497,8 @@ TRF__FN int trf__cpu_prefers_own(const trf_device *device)
     (void)device;
     return 1;
 #else
-    return device->products == TRF_PRODUCTS_AUTO ? TRF__PARTS <= 2 : device->products == TRF_PRODUCTS_BUILT_IN;
+    return device->products == TRF_PRODUCTS_AUTO ? TRF__PARTS <= 2
+        : device->products == TRF_PRODUCTS_BUILT_IN;
 #endif
 }
 
@@ -5259,7 +5509,10 @@ TRF__FN int trf__cpu_packs(const trf_device *device, int training)
     return training ? TRF__PACKS_NOTHING : TRF__PACKS_MATRICES;
 }
 
-TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in) { return trf__formats[format].bytes(out, in); }
+TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in)
+{
+    return trf__formats[format].bytes(out, in);
+}
 
 enum { TRF__PACK_ROWS = 256 };
 
@@ -5280,12 +5533,16 @@ TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
 //
 //   y = x * scale where bits >= threshold, else 0      the backward is the same with dy
 //
-// Feature f of a row takes 16 of the 128 * 16 bits that sixteen Philox blocks give: blocks are counted by (group of
-// 128 features * 16 + lane, position, sentence, step) under the key (seed, site); inside a group, features
-// 16 c .. 16 c + 15 take one half of one word of the sixteen lanes. So a mask depends on nothing but its place:
-// not on the batch, the threads, or the machine. (Attention weights are numbered otherwise: see there.)
+// Feature f of a row takes 16 of the 128 * 16 bits that sixteen Philox blocks give: blocks are
+// counted by (group of 128 features * 16 + lane, position, sentence, step) under the key (seed,
+// site); inside a group, features 16 c .. 16 c + 15 take one half of one word of the sixteen lanes.
+// So a mask depends on nothing but its place: not on the batch, the threads, or the machine.
+// (Attention weights are numbered otherwise: see there.)
 
-TRF__INLINE int trf__dropping(const trf__run *run, const trf__drop *drop) { return run->now && drop->threshold; }
+TRF__INLINE int trf__dropping(const trf__run *run, const trf__drop *drop)
+{
+    return run->now && drop->threshold;
+}
 
 /* Makes the masks of one row, sixteen features at a time; keeps the last group of 128. */
 typedef struct trf__mask {
@@ -5296,9 +5553,13 @@ typedef struct trf__mask {
     uint32_t words[4][TRF__WIDE];
 } trf__mask;
 
-TRF__INLINE int64_t trf__position(const trf__rows *at, int64_t row) { return at->position ? at->position[row] : row; }
+TRF__INLINE int64_t trf__position(const trf__rows *at, int64_t row)
+{
+    return at->position ? at->position[row] : row;
+}
 
-TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, const trf__rows *at, int64_t row)
+TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, const trf__rows *at,
+                                   int64_t row)
 {
     trf__mask mask;
     mask.now = run->now;
@@ -5333,22 +5594,25 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 
 // >>embed          paper 3.4, 3.5
 //
-//   y[r] = scale * weight[id[r]] + table[position[r]], then dropout      id < 0: the zero vector instead of a weight
+//   y[r] = scale * weight[id[r]] + table[position[r]], then dropout
+//   id < 0: the zero vector instead of a weight
 //   weight: (vocab, d)   table: (max_length, d) or NULL   y: (rows, d)
 //
 //   with g = drop(dy):   dweight[id[r]] += scale * g[r]     dtable[position[r]] += g[r]
-//   A tile owns 16 columns. It walks the ids in groups of equal ones, each in the order of rows, so they add up in
-//   one order; then the rows, for the positions.
+//   A tile owns 16 columns. It walks the ids in groups of equal ones, each in the order of rows, so
+//   that they add up in one order; then the rows, for the positions.
 
 TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__embed *j = (const trf__embed *)job;
     const trf__format *format = &trf__formats[j->weight.format];
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows,
+            j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
-        const trf_real *w = j->ids[row] < 0 || !j->weight.plain ? NULL : j->weight.plain + j->ids[row] * j->d;
+        const trf_real *w = j->ids[row] < 0 || !j->weight.plain ? NULL : j->weight.plain +
+            j->ids[row] * j->d;
         const trf_real *p = j->table ? j->table + trf__position(&j->at, row) * j->d : NULL;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
@@ -5357,7 +5621,8 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
             trf__v16 value = p ? trf__load_n(p + c, n) : trf__set(0);
             if (w) value = trf__fma(trf__load_n(w + c, n), trf__set(j->scale), value);
             else if (j->ids[row] >= 0)
-                value = trf__fma(format->read(j->weight.packed, j->ids[row], c, j->d), trf__set(j->scale), value);
+                value = trf__fma(format->read(j->weight.packed, j->ids[row], c, j->d),
+                                 trf__set(j->scale), value);
             if (dropping) value = trf__mul(value, trf__mask_chunk(&mask, c / 16));
             trf__store_n(trf__to(j->y) + row * j->d + c, value, n);
         }
@@ -5375,17 +5640,20 @@ TRF__FN void trf__cpu_embed(const trf__run *run, const trf__embed *j)
 TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows,
+            j->rows);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
         trf__mask mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         trf_real *dy = trf__to(j->dy) + row * j->d;
         for (c = 0; c < j->d; c += 16)
-            trf__store_n(dy + c, trf__mul(trf__load_n(dy + c, j->d - c), trf__mask_chunk(&mask, c / 16)), j->d - c);
+            trf__store_n(dy + c, trf__mul(trf__load_n(dy + c, j->d - c),
+                                          trf__mask_chunk(&mask, c / 16)), j->d - c);
     }
 }
 
-/* Columns c to c + 15 of a table of gradients become zero: before the first micro-batch of a step is added. */
+/* Columns c to c + 15 of a table of gradients become zero: before the first micro-batch of a step
+   is added. */
 TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t c)
 {
     int64_t row;
@@ -5393,7 +5661,8 @@ TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t
         memset(table + row * d + c, 0, (size_t)trf__min64(16, d - c) * sizeof *table);
 }
 
-TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int64_t tile,
+                                      int worker)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
     const trf_real *dy = trf__from(j->dy);
@@ -5422,7 +5691,8 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
 TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
 {
     if (trf__dropping(run, &j->drop))
-        trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)), trf__embed_drop_tile, j);
+        trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)), trf__embed_drop_tile,
+                   j);
     trf__tiles(run, trf__ceil_div(j->d, 16), trf__embed_gradient_tile, j);
 }
 
@@ -5438,9 +5708,11 @@ TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradi
 TRF__FN void trf__cpu_linear(const trf__run *run, const trf__linear *j)
 {
     trf__product p = trf__product_of(trf__to(j->y), j->out, j->rows, j->out, j->in,
-                                     trf__view_of(trf__from(j->x), j->in, 1), trf__weight_view(&j->w, j->in), 0);
+                                     trf__view_of(trf__from(j->x), j->in, 1),
+                                     trf__weight_view(&j->w, j->in), 0);
     p.bias = j->b;
-    trf__product_all(run, trf__use_blas(run, j->rows, &j->w), trf__reads_packed(&j->w) ? &j->w : NULL, &p);
+    trf__product_all(run, trf__use_blas(run, j->rows, &j->w), trf__reads_packed(&j->w) ? &j->w
+                     : NULL, &p);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -5453,8 +5725,10 @@ TRF__FN void trf__cpu_linear_dx(const trf__run *run, const trf__linear_dx *j)
     trf__product_all(run, trf__use_blas(run, j->rows, NULL), NULL, &p);
 }
 
-/* sum[c] += (or = with `first`) the sum over rows of x[r][c]: partial sums of 64 rows, added in order. */
-TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, int64_t columns, int64_t ld, int first)
+/* sum[c] += (or = with `first`) the sum over rows of x[r][c]: partial sums of 64 rows, added in
+   order. */
+TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, int64_t columns,
+                              int64_t ld, int first)
 {
     int64_t r, c, r0;
     if (first) memset(sum, 0, (size_t)columns * sizeof *sum);
@@ -5463,7 +5737,8 @@ TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, in
             trf__v16 partial = trf__set(0);
             for (r = r0; r < trf__min64(rows, r0 + 64); r++)
                 partial = trf__add(partial, trf__load_n(x + r * ld + c, columns - c));
-            trf__store_n(sum + c, trf__add(trf__load_n(sum + c, columns - c), partial), columns - c);
+            trf__store_n(sum + c, trf__add(trf__load_n(sum + c, columns - c), partial),
+                         columns - c);
         }
 }
 
@@ -5482,12 +5757,14 @@ TRF__FN void trf__sums_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__dw_job *j = (const trf__dw_job *)job;
     int64_t c = tile * TRF__SUMS_TILE;
     (void)run; (void)worker;
-    trf__column_sums(j->db + c, j->dy + c, j->rows, trf__min64(TRF__SUMS_TILE, j->out - c), j->ld, j->first);
+    trf__column_sums(j->db + c, j->dy + c, j->rows, trf__min64(TRF__SUMS_TILE, j->out - c), j->ld,
+                     j->first);
 }
 
 TRF__FN void trf__dw_all(const trf__run *run, const trf__dw_job *j)
 {
-    trf__product p = trf__product_of(j->dw, j->in, j->out, j->in, j->rows, trf__view_of(j->dy, 1, j->ld),
+    trf__product p = trf__product_of(j->dw, j->in, j->out, j->in, j->rows,
+                                     trf__view_of(j->dy, 1, j->ld),
                                      trf__view_of(j->x, j->in, 1), !j->first);
     if (j->dw) trf__product_all(run, trf__use_blas(run, j->rows, NULL), NULL, &p);
     if (j->db) trf__tiles(run, trf__ceil_div(j->out, TRF__SUMS_TILE), trf__sums_tile, j);
@@ -5498,17 +5775,19 @@ TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__linear_dw *produ
     int i;
     for (i = 0; i < n; i++) {
         const trf__linear_dw *p = &products[i];
-        trf__dw_job j = { p->dw, p->db, trf__from(p->dy), trf__from(p->x), p->rows, p->out, p->in, p->out, p->first };
+        trf__dw_job j = { p->dw, p->db, trf__from(p->dy), trf__from(p->x), p->rows, p->out, p->in,
+                         p->out, p->first };
         trf__dw_all(run, &j);
     }
 }
 
 #endif
 
-// >>activate       paper 3.3 (ReLU); Hendrycks and Gimpel 2016 (GELU, the exact one); SiLU x sigmoid(x)
+// >>activate       paper 3.3 (ReLU); Hendrycks and Gimpel 2016 (GELU, by erf); SiLU
 //
 //   a = drop(act(h))      dh = act'(h) * drop(da)
-//   relu' = [h > 0]     gelu = h P(h), gelu' = P(h) + h p(h), P and p the normal distribution and density
+//   relu' = [h > 0]     gelu = h P(h)     gelu' = P(h) + h p(h)
+//   P, p: the normal distribution and its density
 //   silu = h s, silu' = s (1 + h (1 - s)), s = 1 / (1 + exp(-h))
 
 TRF__INLINE trf__v16 trf__sigmoid(trf__v16 h)
@@ -5518,7 +5797,8 @@ TRF__INLINE trf__v16 trf__sigmoid(trf__v16 h)
 
 TRF__INLINE trf__v16 trf__normal_distribution(trf__v16 h)
 {
-    return trf__fma(trf__erf(trf__mul(h, trf__set((trf_real)0.70710678118654752))), trf__set((trf_real)0.5),
+    return trf__fma(trf__erf(trf__mul(h, trf__set((trf_real)0.70710678118654752))),
+                    trf__set((trf_real)0.5),
                     trf__set((trf_real)0.5));
 }
 
@@ -5545,7 +5825,8 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__activate *j = (const trf__activate *)job;
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows,
+            j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
@@ -5567,10 +5848,12 @@ TRF__FN void trf__cpu_activate(const trf__run *run, const trf__activate *j)
 
 #if !defined(TRF_NO_TRAIN)
 
-TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, int64_t tile,
+                                         int worker)
 {
     const trf__activate_gradient *j = (const trf__activate_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows, j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows,
+            j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
@@ -5588,7 +5871,8 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
 
 TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
 {
-    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)), trf__activate_gradient_tile, j);
+    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)),
+               trf__activate_gradient_tile, j);
 }
 
 #endif
@@ -5596,24 +5880,28 @@ TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate
 // >>attention      paper 3.2.1
 //
 //   S = q k^T / sqrt(d_head)     P = softmax of each row of S     D = drop(P)     out = D v
-//   for one head of one sequence: q: (n, d_head)   k, v: (m, d_head)   S, P: (n, m)   no keys: out = 0
-//   kept for backward: each row's maximum of q k^T and 1 / (sum of exp); P is computed again from them
+//   one head of one sequence: q: (n, d_head)   k, v: (m, d_head)   S, P: (n, m)   no keys: out = 0
+//   kept for backward: each row's maximum of q k^T and 1 / (sum of exp), from which P is made again
 //
-//   dD = dout v^T     dP = drop(dD)     dS = P * (dP - sum over the row of P dP), and that sum is dout . out
+//   dD = dout v^T     dP = drop(dD)     dS = P * (dP - sum over the row of P dP)
+//   the sum over a row of P dP is dout . out
 //   dv = D^T dout     dq = dS k / sqrt(d_head)     dk = dS^T q / sqrt(d_head)
 //
-// A tile is one head of one sequence. Queries are taken TRF__QUERIES at a time: of S and P no more than
-// (TRF__QUERIES, m) ever exists. Rows of S are padded to m16, a multiple of sixteen; padding has weight 0.
+// A tile is one head of one sequence. Queries are taken TRF__QUERIES at a time: of S and P no more
+// than (TRF__QUERIES, m) ever exists. Rows of S are padded to m16, a multiple of sixteen; padding
+// has weight 0.
 //
-// Dropout numbers rows, not matrices: a Philox block of 128 bits serves eight neighbouring keys of one query. It is
-// counted by (block, query, sentence, step), with the head's lower 12 bits above the query's 20 and the others above
-// the block's 17; key 8 b + i takes half i % 2 of word i / 2. So neither padding nor tiles change a mask.
+// Dropout numbers rows, not matrices: a Philox block of 128 bits serves eight neighbouring keys of
+// one query. It is counted by (block, query, sentence, step), with the head's lower 12 bits above
+// the query's 20 and the others above the block's 17; key 8 b + i takes half i % 2 of word i / 2.
+// So neither padding nor tiles change a mask.
 
 enum { TRF__QUERIES = 32 };
 
 typedef struct trf__attention_scratch {
     trf_real *kt, *vt;      /* (d_head, m16): k and v transposed */
-    trf_real *k, *v;        /* (m, d16): k and v with padded rows, where those are no whole panels */
+    trf_real *k, *v;        /* (m, d16): k and v with padded rows, where those are no whole
+                               panels */
     trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
     trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
     uint16_t *bits;         /* (TRF__QUERIES, m16) what decides over dropout */
@@ -5621,7 +5909,8 @@ typedef struct trf__attention_scratch {
 } trf__attention_scratch;
 
 /* Cuts a worker's scratch for attention over m keys, and returns the bytes that takes. */
-TRF__FN size_t trf__attention_cut(trf__attention_scratch *room, void *scratch, int64_t m, int64_t d_head)
+TRF__FN size_t trf__attention_cut(trf__attention_scratch *room, void *scratch, int64_t m,
+                                  int64_t d_head)
 {
     trf__cursor cursor = trf__cursor_at(scratch);
     room->m16 = trf__round_up(m, 16);
@@ -5643,11 +5932,13 @@ TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head)
 {
     trf__attention_scratch room;
     size_t bytes = trf__attention_cut(&room, NULL, longest, d_head);
-    return bytes > TRF__GEMM_SCRATCH * sizeof(trf_real) ? bytes : TRF__GEMM_SCRATCH * sizeof(trf_real);
+    return bytes > TRF__GEMM_SCRATCH * sizeof(trf_real) ? bytes : TRF__GEMM_SCRATCH *
+        sizeof(trf_real);
 }
 
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. */
-TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h, int64_t m16)
+TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h,
+                                       int64_t m16)
 {
     int64_t i, c, d = h->in->d_head, k;
     for (i = 0; i < m16; i += 4) {
@@ -5664,15 +5955,18 @@ TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const tr
 }
 
 /* n rows of x, this head's columns, padded with zeros to d16. */
-TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64_t n, int64_t d, int64_t d16)
+TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64_t n, int64_t d,
+                              int64_t d16)
 {
     int64_t i, c;
     for (i = 0; i < n; i++)
-        for (c = 0; c < d16; c += 16) trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
+        for (c = 0; c < d16; c += 16)
+            trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
 }
 
 /* Rows as panels: where they are, if whole panels lie there, else in the room. */
-TRF__FN trf__view trf__rows_as_panels(trf_real *room, const trf_real *x, int64_t ld, int64_t n, int64_t d,
+TRF__FN trf__view trf__rows_as_panels(trf_real *room, const trf_real *x, int64_t ld, int64_t n,
+                                      int64_t d,
                                       int64_t d16)
 {
     if (d == d16) return trf__view_of(x, ld, 16);
@@ -5680,12 +5974,14 @@ TRF__FN trf__view trf__rows_as_panels(trf_real *room, const trf_real *x, int64_t
     return trf__view_of(room, d16, 16);
 }
 
-TRF__FN trf__view trf__keys_as_panels(trf_real *room, const trf__act *x, const trf__head *h, int64_t d16)
+TRF__FN trf__view trf__keys_as_panels(trf_real *room, const trf__act *x, const trf__head *h,
+                                      int64_t d16)
 {
     int64_t i, d = h->in->d_head;
     const trf_real *from = trf__from(x) + h->first;
     if (!h->key_rows)
-        return trf__rows_as_panels(room, from + h->span->key * h->in->ldk, h->in->ldk, h->span->n_key, d, d16);
+        return trf__rows_as_panels(room, from + h->span->key * h->in->ldk, h->in->ldk,
+                                   h->span->n_key, d, d16);
     for (i = 0; i < h->span->n_key; i++)
         trf__rows_padded(room + i * d16, from + h->key_rows[i] * h->in->ldk, 0, 1, d, d16);
     return trf__view_of(room, d16, 16);
@@ -5710,9 +6006,10 @@ TRF__FN trf_real trf__max_of(const trf_real *z, int64_t n)
     return most;
 }
 
-/* A row of q k^T, `seen` of its m16 numbers valid, becomes its softmax. Fills stats = {maximum, 1 / sum}, or, if they
-   are known already, follows them. */
-TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real scale, const trf_real *known,
+/* A row of q k^T, `seen` of its m16 numbers valid, becomes its softmax. Fills stats = {maximum, 1 /
+   sum}, or, if they are known already, follows them. */
+TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real scale,
+                              const trf_real *known,
                               trf_real stats[2])
 {
     trf__v16 sum = trf__set(0), maximum, factor;
@@ -5731,14 +6028,16 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
     for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
 }
 
-/* Rows i0 .. i0 + n - 1 of P into room->s; keys: turned. known, kept: the op's statistics, to follow or to fill; or
-   NULL. */
-TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *room, trf__view keys,
+/* Rows i0 .. i0 + n - 1 of P into room->s; keys: turned. known, kept: the op's statistics, to
+   follow or to fill; or NULL. */
+TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *room,
+                                 trf__view keys,
                                  const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
 {
     int64_t i, query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
-    trf__mm(trf__product_of(room->s, room->m16, n, room->m16, h->in->d_head, trf__view_of(q, h->in->ldq, 1), keys,
+    trf__mm(trf__product_of(room->s, room->m16, n, room->m16, h->in->d_head,
+                            trf__view_of(q, h->in->ldq, 1), keys,
                             0));
     for (i = 0; i < n; i++) {
         int64_t at = ((query + i) * h->in->heads + h->head) * 2;
@@ -5748,8 +6047,10 @@ TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratc
     }
 }
 
-/* The bits of queries i0 .. i0 + n - 1, for the keys of the first `blocks` groups of eight: (n, 8 * blocks). */
-TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16_t *bits, int64_t i0, int64_t n,
+/* The bits of queries i0 .. i0 + n - 1, for the keys of the first `blocks` groups of eight: (n, 8 *
+   blocks). */
+TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16_t *bits,
+                                 int64_t i0, int64_t n,
                                  int64_t blocks)
 {
     uint32_t counter[2][TRF__WIDE], words[4][TRF__WIDE], head = (uint32_t)h->head;
@@ -5764,7 +6065,8 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
             counter[1][lane] = block[1];
             if (++b == blocks) { b = 0; i++; }
         }
-        trf__philox16(counter[0], counter[1], (uint32_t)h->span->sentence, run->now->step, run->now->key0,
+        trf__philox16(counter[0], counter[1], (uint32_t)h->span->sentence, run->now->step,
+                      run->now->key0,
                       trf__site_key(run->now, &h->in->drop), words);
         for (lane = 0; lane < lanes; lane++)
             for (w = 0; w < 4; w++) {
@@ -5775,18 +6077,21 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
 }
 
 /* One row of weights (or of their gradient) times its mask. */
-TRF__FN void trf__drop_weights(const trf__drop *drop, const uint16_t *bits, trf_real *row, int64_t n)
+TRF__FN void trf__drop_weights(const trf__drop *drop, const uint16_t *bits, trf_real *row,
+                               int64_t n)
 {
     int64_t c;
     for (c = 0; c < n; c += 16)
-        trf__store(row + c, trf__mul(trf__load(row + c), trf__kept(bits + c, drop->threshold, drop->scale)));
+        trf__store(row + c, trf__mul(trf__load(row + c), trf__kept(bits + c, drop->threshold,
+                                                                   drop->scale)));
 }
 
 TRF__FN trf_real trf__dot(const trf_real *a, const trf_real *b, int64_t n)
 {
     trf__v16 sum = trf__set(0);
     int64_t c;
-    for (c = 0; c < n; c += 16) sum = trf__fma(trf__load_n(a + c, n - c), trf__load_n(b + c, n - c), sum);
+    for (c = 0; c < n; c += 16) sum = trf__fma(trf__load_n(a + c, n - c), trf__load_n(b + c, n - c),
+                                               sum);
     return trf__sum(sum);
 }
 
@@ -5824,19 +6129,22 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     }
     if (a->in.area) {
         keys = trf__view_of(stored + h.first * a->in.area, a->in.area, 16);
-        values = trf__rows_as_panels(room.v, stored + ldo * a->in.area + h.first, ldo, h.span->n_key, d, room.d16);
+        values = trf__rows_as_panels(room.v, stored + ldo * a->in.area + h.first, ldo,
+                                     h.span->n_key, d, room.d16);
     } else {
         keys = trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
         values = trf__keys_as_panels(room.v, a->in.v, &h, room.d16);
     }
     for (i0 = 0; i0 < h.span->n_query; i0 += TRF__QUERIES) {
-        int64_t n = trf__min64(TRF__QUERIES, h.span->n_query - i0), seen = trf__keys_seen(&h, i0 + n - 1);
+        int64_t n = trf__min64(TRF__QUERIES, h.span->n_query - i0),
+            seen = trf__keys_seen(&h, i0 + n - 1);
         int64_t seen16 = trf__round_up(seen, 16);
         trf__attention_rows(&h, &room, keys, NULL, a->stats, i0, n);
         if (trf__dropping(run, &a->in.drop)) {
             trf__attention_bits(run, &h, room.bits, i0, n, seen16 / 8);
             for (i = 0; i < n; i++)
-                trf__drop_weights(&a->in.drop, room.bits + i * seen16, room.s + i * room.m16, seen16);
+                trf__drop_weights(&a->in.drop, room.bits + i * seen16, room.s + i * room.m16,
+                                  seen16);
         }
         trf__mm(trf__product_of(out + i0 * ldo, ldo, n, d, seen, trf__view_of(room.s, room.m16, 1),
                                 values, 0));
@@ -5848,14 +6156,17 @@ TRF__FN void trf__cpu_attention(const trf__run *run, const trf__attention *a)
     trf__tiles(run, a->in.n_spans * a->in.heads, trf__attention_tile, a);
 }
 
-TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, int64_t tile,
+                                         int worker)
 {
     const trf__attention_weights *a = (const trf__attention_weights *)job;
     trf__head h = trf__head_of(&a->in, a->head);
-    int64_t i0 = tile * TRF__QUERIES, i, m = h.span->n_key, n = trf__min64(TRF__QUERIES, h.span->n_query - i0);
+    int64_t i0 = tile * TRF__QUERIES, i, m = h.span->n_key,
+        n = trf__min64(TRF__QUERIES, h.span->n_query - i0);
     trf__attention_scratch room;
     trf__attention_cut(&room, trf__scratch(run, worker), m, a->in.d_head);
-    trf__attention_rows(&h, &room, trf__keys_transposed(room.kt, a->in.k, &h, room.m16), NULL, NULL, i0, n);
+    trf__attention_rows(&h, &room, trf__keys_transposed(room.kt, a->in.k, &h, room.m16), NULL, NULL,
+                        i0, n);
     for (i = 0; i < n; i++)
         memcpy(a->weights + (i0 + i) * m, room.s + i * room.m16, (size_t)m * sizeof *a->weights);
 }
@@ -5863,7 +6174,8 @@ TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, i
 TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attention_weights *a)
 {
     if (a->in.spans->n_key > 0)
-        trf__tiles(run, trf__ceil_div(a->in.spans->n_query, TRF__QUERIES), trf__attention_weights_tile, a);
+        trf__tiles(run, trf__ceil_div(a->in.spans->n_query, TRF__QUERIES),
+                   trf__attention_weights_tile, a);
 }
 
 // >>attention-gradient its gradients, with the weights computed again
@@ -5871,16 +6183,19 @@ TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attentio
 #if !defined(TRF_NO_TRAIN)
 
 /* One row of dS into ds, which comes in as dP; s is P. delta: sum of P dP. */
-TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_t m16, trf_real delta, trf_real scale)
+TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_t m16,
+                                         trf_real delta, trf_real scale)
 {
     trf__v16 mean = trf__set(delta), factor = trf__set(scale);
     int64_t c;
     for (c = 0; c < m16; c += 16)
-        trf__store(ds + c, trf__mul(trf__mul(trf__load(s + c), trf__sub(trf__load(ds + c), mean)), factor));
+        trf__store(ds + c, trf__mul(trf__mul(trf__load(s + c), trf__sub(trf__load(ds + c), mean)),
+                                    factor));
 }
 
 /* Queries i0 .. i0 + n - 1: room->ds becomes dS, room->s becomes D. */
-TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attention_gradient *a, const trf__head *h,
+TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attention_gradient *a,
+                                          const trf__head *h,
                                           const trf__attention_scratch *room, int64_t i0, int64_t n)
 {
     const trf__drop *drop = &a->in.drop;
@@ -5895,19 +6210,22 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
     for (i = 0; i < n; i++) {
         trf_real *s = room->s + i * room->m16, *ds = room->ds + i * room->m16;
         if (dropping) trf__drop_weights(drop, room->bits + i * seen16, ds, seen16);
-        trf__attention_row_gradient(s, ds, room->m16, trf__dot(dout + i * ldo, out + i * ldo, d), h->scale);
+        trf__attention_row_gradient(s, ds, room->m16, trf__dot(dout + i * ldo, out + i * ldo, d),
+                                    h->scale);
         if (dropping) trf__drop_weights(drop, room->bits + i * seen16, s, seen16);
     }
 }
 
-TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, int64_t tile,
+                                          int worker)
 {
     const trf__attention_gradient *a = (const trf__attention_gradient *)job;
     trf__head h = trf__head_of(&a->in, tile);
     const trf__span *span = h.span;
     int64_t i0, d = a->in.d_head, ldq = a->in.ldq, ldk = a->in.ldk, ldo = a->in.heads * d;
     trf_real *dq = trf__to(a->dq) + span->query * ldq + h.first;
-    trf_real *dk = trf__to(a->dk) + span->key * ldk + h.first, *dv = trf__to(a->dv) + span->key * ldk + h.first;
+    trf_real *dk = trf__to(a->dk) + span->key * ldk + h.first, *dv = trf__to(a->dv) + span->key *
+        ldk + h.first;
     trf__attention_scratch room;
     trf__view keys;
     trf__attention_cut(&room, trf__scratch(run, worker), span->n_key, d);
@@ -5919,13 +6237,17 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
     for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
         int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0;
         int64_t seen = trf__keys_seen(&h, i0 + n - 1);
-        trf__view queries = trf__rows_as_panels(room.q, trf__from(a->in.q) + query * ldq + h.first, ldq, n, d,
+        trf__view queries = trf__rows_as_panels(room.q, trf__from(a->in.q) + query * ldq + h.first,
+                                                ldq, n, d,
                                                 room.d16);
-        trf__view douts = trf__rows_as_panels(room.dout, trf__from(a->dout) + query * ldo + h.first, ldo, n, d,
+        trf__view douts = trf__rows_as_panels(room.dout, trf__from(a->dout) + query * ldo + h.first,
+                                              ldo, n, d,
                                               room.d16);
         trf__attention_rows_gradient(run, a, &h, &room, i0, n);
-        trf__mm(trf__product_of(dq + i0 * ldq, ldq, n, d, seen, trf__view_of(room.ds, room.m16, 1), keys, 0));
-        trf__mm(trf__product_of(dk, ldk, seen, d, n, trf__view_of(room.ds, 1, room.m16), queries, 1));
+        trf__mm(trf__product_of(dq + i0 * ldq, ldq, n, d, seen, trf__view_of(room.ds, room.m16, 1),
+                                keys, 0));
+        trf__mm(trf__product_of(dk, ldk, seen, d, n, trf__view_of(room.ds, 1, room.m16), queries,
+                                1));
         trf__mm(trf__product_of(dv, ldk, seen, d, n, trf__view_of(room.s, 1, room.m16), douts, 1));
     }
 }
@@ -5937,10 +6259,11 @@ TRF__FN void trf__cpu_attention_gradient(const trf__run *run, const trf__attenti
 
 #endif
 
-// >>add_norm       paper 3.1 and 5.4: dropout on the sublayer, residual connection, layer norm (Ba et al. 2016)
+// >>add_norm       paper 3.1, 5.4: dropout, residual connection, layer norm (Ba et al. 2016)
 //
 //   s = x + drop(sub)     y = gain * (s - mean) * r + bias
-//   r = 1 / sqrt(var + epsilon), var biased; TRF_NORM_ANNOTATED: r = 1 / (deviation + epsilon), deviation unbiased
+//   r = 1 / sqrt(var + epsilon), var biased
+//   TRF_NORM_ANNOTATED: r = 1 / (deviation + epsilon), deviation unbiased
 //   TRF_NORM_RMS: mean = 0, and so var is the mean of squares; bias NULL: 0
 //   x, sub, s, y: (rows, d)   gain, bias: (d)   kept for backward: s, and per row mean and r
 //
@@ -5972,7 +6295,8 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     factor = trf__set(stats[1]);
     for (c = 0; c < d; c += 16) {
         trf__v16 n = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), factor);
-        trf__store_n(y + c, trf__fma(n, trf__load_n(j->gain + c, d - c), trf__load_n(bias + c * bias_step, d - c)),
+        trf__store_n(y + c, trf__fma(n, trf__load_n(j->gain + c, d - c),
+                                     trf__load_n(bias + c * bias_step, d - c)),
                      d - c);
     }
 }
@@ -6029,16 +6353,19 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         sum = trf__fma(g, gain, sum);
-        dot = trf__fma(trf__mul(g, centered), gain, dot);       /* a row's end: gain is loaded as 0 */
+        dot = trf__fma(trf__mul(g, centered), gain, dot);       /* a row's end: gain is loaded as
+                                                                   0 */
     }
     if (j->rule == TRF_NORM_ANNOTATED) {
         deviation = 1 / r - j->epsilon;
         slope = deviation > 0 && d > 1 ? r / ((double)(d - 1) * deviation) : 0;
     } else slope = r * r / (double)d;
-    /* Without ds_in zeros are added: a branch would let compilers share the product, which then is not fused. */
+    /* Without ds_in zeros are added: a branch would let compilers share the product, which then is
+       not fused. */
     more = j->ds_in ? trf__from(j->ds_in) + at : nothing;
     more_step = j->ds_in != NULL;
-    average = trf__set(j->rule == TRF_NORM_RMS ? 0 : (trf_real)(-(double)trf__sum(sum) / (double)d));
+    average = trf__set(j->rule == TRF_NORM_RMS ? 0
+                       : (trf_real)(-(double)trf__sum(sum) / (double)d));
     pull = trf__set((trf_real)(-slope * (double)trf__sum(dot)));
     for (c = 0; c < d; c += 16) {
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
@@ -6060,7 +6387,8 @@ TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64
         trf__mask mask;
         if (j->gain) trf__norm_row_gradient(j, row);
         else if (j->ds != j->dy || j->dy2)
-            for (c = 0; c < d; c += 16) trf__store_n(ds + c, trf__norm_dy(j, row * d + c, d - c), d - c);
+            for (c = 0; c < d; c += 16) trf__store_n(ds + c, trf__norm_dy(j, row * d + c, d - c),
+                                                     d - c);
         if (!j->dsub) continue;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (c = 0; c < d; c += 16) {
@@ -6083,7 +6411,8 @@ TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t t
         trf__v16 dgain = trf__set(0), dbias = trf__set(0);
         for (row = r0; row < trf__min64(j->rows, r0 + 64); row++) {
             trf__v16 g = trf__norm_dy(j, row * d + c, n), mean = trf__set(j->stats[2 * row]);
-            trf__v16 normal = trf__mul(trf__sub(trf__load_n(trf__from(j->s) + row * d + c, n), mean),
+            trf__v16 normal = trf__mul(trf__sub(trf__load_n(trf__from(j->s) + row * d + c, n),
+                                                mean),
                                        trf__set(j->stats[2 * row + 1]));
             dgain = trf__fma(g, normal, dgain);
             dbias = trf__add(dbias, g);
@@ -6145,7 +6474,8 @@ TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64
     for (r = 0; r < span->n_query; r++)
         for (c = 0; c < j->d; c += 16)
             trf__store_n(dx + r * j->d + c,
-                         r < n ? trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0), j->d - c);
+                         r < n ? trf__mul(trf__load_n(dy + c, j->d - c), share) : trf__set(0),
+                         j->d - c);
 }
 
 TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool *j)
@@ -6161,25 +6491,28 @@ TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool *j)
 //   q: `on` at the target, `off` elsewhere, 0 at zero_column; it sums to 1      dz = softmax(z) - q
 //   dx = dz w     dw += dz^T x     db += sum of dz
 //
-// Logits exist for one group of 512 rows at a time, and turn into their own gradient in place: phase one
-// is cut by rows (project, softmax, dx), phase two by tokens (dw, db).
+// Logits exist for one group of 512 rows at a time, and turn into their own gradient in place:
+// phase one is cut by rows (project, softmax, dx), phase two by tokens (dw, db).
 
 enum { TRF__LOSS_GROUP = 512 };
 
-/* Cuts the room of a loss: the logits of one group, for every row whether its target was the most likely token, and
-   the weight in panels, for our own product. */
-TRF__FN size_t trf__loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied,
+/* Cuts the room of a loss: the logits of one group, for every row whether its target was the most
+   likely token, and the weight in panels, for our own product. */
+TRF__FN size_t trf__loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab,
+                             int64_t d, int copied,
                              trf_real **logits, int32_t **hit, trf_real **panels)
 {
     trf__cursor cursor = trf__cursor_at(room);
     *logits = trf__take_reals(&cursor, trf__min64(rows, TRF__LOSS_GROUP), trf__round_up(vocab, 16));
     *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
     *panels = NULL;
-    if (!copied && trf__cpu_prefers_own(device)) *panels = trf__take_reals(&cursor, trf__round_up(vocab, 16), d);
+    if (!copied && trf__cpu_prefers_own(device))
+        *panels = trf__take_reals(&cursor, trf__round_up(vocab, 16), d);
     return cursor.used;
 }
 
-TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied)
+TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
+                                     int64_t d, int copied)
 {
     trf_real *logits, *panels;
     int32_t *hit;
@@ -6216,16 +6549,19 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
     m = trf__set(maximum);
     factor = trf__set((trf_real)TRF__SMALL);
     off = trf__set(-maximum * (trf_real)TRF__SMALL);
-    for (c = 0; c < n; c += 16) {       /* z becomes exp(z - maximum); total: the sum of z - maximum */
+    for (c = 0; c < n; c += 16) {       /* z becomes exp(z - maximum); total: the sum of z -
+                                           maximum */
         trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c);
-        trf__v16 e = trf__exp(trf__min(trf__sub(x, m), trf__set(0)));   /* zeros behind the end may be far above m */
+        trf__v16 e = trf__exp(trf__min(trf__sub(x, m), trf__set(0)));   /* zeros behind the end may
+                                                                           be far above m */
         total = trf__fma(trf__fma(x, factor, off), valid, total);
         sum = trf__fma(e, valid, sum);
         trf__store_n(z + c, e, n - c);
     }
     scale = 1 / trf__sum(sum);
     log_sum = trf__ln((double)trf__sum(sum));
-    all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;       /* sum of all log-probabilities */
+    /* sum of all log-probabilities */
+    all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
     trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
     *hit = at_target >= maximum;
     if (!l->dx) return;
@@ -6283,8 +6619,11 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows, l->w.plain ? NULL : &l->w);
     /* a quarter of a group; of ours a share for each thread, as no bit depends on it */
-    job.each = trf__max64(32, TRF__LOSS_GROUP / (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
-    trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits, &job.hit, &panels);
+    job.each = trf__max64(32,
+                          TRF__LOSS_GROUP /
+                          (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
+    trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
+                  &job.hit, &panels);
     if (!job.blas && !job.w.packed && panels) {
         trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, TRF__FLOAT32 };
         trf__cpu_pack(run, &pack);
@@ -6296,10 +6635,12 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     /* once without rows too: `first` sets the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
-        trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.each), trf__loss_rows_tile, &job);
+        trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.each), trf__loss_rows_tile,
+                           &job);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
-            trf__dw_job dw = { l->dw, l->db, job.logits, trf__from(l->x) + job.row0 * l->d, job.rows, l->vocab, l->d,
+            trf__dw_job dw = { l->dw, l->db, job.logits, trf__from(l->x) + job.row0 * l->d,
+                              job.rows, l->vocab, l->d,
                                job.ld, l->first && job.row0 == 0 };
             trf__dw_all(run, &dw);
         }
@@ -6313,9 +6654,11 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 // >>clip           the global norm, and what follows from it
 //
 //   norm = sqrt(sum of squares) / tokens     scale = min(1, clip_norm / (norm + 1e-6)) / tokens
-//   as torch.nn.utils.clip_grad_norm_; skipped: the loss or a gradient is not finite, or too large to be squared
+//   as torch.nn.utils.clip_grad_norm_
+//   skipped: the loss or a gradient is not finite, or too large to be squared
 //
-// Tiles are pieces of single parameters; their squares are summed in double, and the tiles' sums in order.
+// Tiles are pieces of single parameters; their squares are summed in double, and the tiles' sums in
+// order.
 
 TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
@@ -6328,7 +6671,8 @@ TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, 
     for (i = 0; i + 8 <= n; i += 8)
         for (lane = 0; lane < 8; lane++) sum[lane] += (double)x[i + lane] * (double)x[i + lane];
     for (; i < n; i++) sum[0] += (double)x[i] * (double)x[i];
-    j->partial[tile] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) + ((sum[1] + sum[5]) + (sum[3] + sum[7]));
+    j->partial[tile] = ((sum[0] + sum[4]) + (sum[2] + sum[6])) +
+        ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
 /* The first tile with a number that is not finite, or -1. */
@@ -6355,9 +6699,9 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 //   g = scale * gradient (+ l2 p)     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
 //   p = p - shrink p - rate * m / (max(sqrt(v_scale v + epsilon_in), least_root) + epsilon_out)
 //
-// A mean begins at the side that weighs more and adds the difference, which is right for every beta. No number
-// becomes infinite: l2 p stops where its square is still a number, and a weight stays as it is if the new one would
-// be.
+// A mean begins at the side that weighs more and adds the difference, which is right for every
+// beta. No number becomes infinite: l2 p stops where its square is still a number, and a weight
+// stays as it is if the new one would be.
 
 /* beta old + (1 - beta) x */
 TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
@@ -6369,27 +6713,35 @@ TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
 TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__adam *a = (const trf__adam *)job;
-    const trf__adam_job of = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate), *j = &of;
+    const trf__adam_job of = trf__adam_job_of(a, a->tiles[tile].missed, run->now->learning_rate),
+        *j = &of;
     int64_t i, begin = a->tiles[tile].begin, n = a->tiles[tile].n;
     int decay = a->tiles[tile].decay;
     trf__v16 scale1 = trf__set((trf_real)j->scale1), scale2 = trf__set((trf_real)j->scale2);
-    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate), v_scale = trf__set((trf_real)j->v_scale);
-    trf__v16 most = trf__set((trf_real)TRF__MAX_GRADIENT), least = trf__set((trf_real)-TRF__MAX_GRADIENT);
+    trf__v16 one = trf__set(1), rate = trf__set((trf_real)-j->rate),
+        v_scale = trf__set((trf_real)j->v_scale);
+    trf__v16 most = trf__set((trf_real)TRF__MAX_GRADIENT),
+        least = trf__set((trf_real)-TRF__MAX_GRADIENT);
     trf__v16 square = trf__mul(most, most);
-    trf__v16 inside = trf__set((trf_real)j->epsilon_in), outside = trf__set((trf_real)j->epsilon_out);
+    trf__v16 inside = trf__set((trf_real)j->epsilon_in),
+        outside = trf__set((trf_real)j->epsilon_out);
     trf__v16 least_root = trf__set((trf_real)j->least_root);
-    trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)), shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
+    trf__v16 l2 = trf__set((trf_real)(decay ? j->l2 : 0)),
+        shrink = trf__set((trf_real)(decay ? -j->shrink : 0));
     (void)worker;
     for (i = begin; i < begin + n; i += 16) {
         int64_t left = begin + n - i;
-        trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left), v = trf__load_n(a->v + i, left);
+        trf__v16 p = trf__load_n(a->p + i, left), m = trf__load_n(a->m + i, left),
+            v = trf__load_n(a->v + i, left);
         trf__v16 pull = trf__min(trf__max(trf__mul(l2, p), least), most), root, moved;
         trf__v16 g = trf__fma(trf__mul(trf__load_n(a->g + i, left), scale1), scale2, pull);
         m = trf__running_mean(m, g, a->beta1);
-        v = trf__running_mean(v, trf__min(trf__mul(g, g), square), a->beta2);   /* trf__min: see trf__fma */
+        /* trf__min: see trf__fma */
+        v = trf__running_mean(v, trf__min(trf__mul(g, g), square), a->beta2);
         root = trf__max(trf__sqrt(trf__fma(v, v_scale, inside)), least_root);
         moved = trf__fma(rate, trf__div(m, trf__add(root, outside)), trf__fma(shrink, p, p));
-        p = trf__if_less(trf__sub(moved, moved), one, moved, p);    /* infinity - infinity is not less */
+        p = trf__if_less(trf__sub(moved, moved), one, moved, p);    /* infinity - infinity is not
+                                                                       less */
         trf__store_n(a->p + i, p, left);
         trf__store_n(a->m + i, m, left);
         trf__store_n(a->v + i, v, left);
@@ -6405,10 +6757,11 @@ TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 
 // >>top            what search asks of a row of logits
 //
-//   z = x w^T + b; log-softmax of each row, and its n best tokens, best first, equal ones by lowest id
+//   z = x w^T + b; log-softmax of each row; its n best tokens, best first, equal ones by lowest id
 //
-// Logits exist for TRF__TOP_ROWS rows and a slice of the vocabulary at a time, in a cache. What a slice leaves behind
-// is its maximum, its sum of exponentials and its n best; then the slices of a row are put together, in their order.
+// Logits exist for TRF__TOP_ROWS rows and a slice of the vocabulary at a time, in a cache. What a
+// slice leaves behind is its maximum, its sum of exponentials and its n best; then the slices of a
+// row are put together, in their order.
 
 enum { TRF__TOP_ROWS = 64, TRF__TOP_COLUMNS = 1024, TRF__TOP_FEW = 32 };
 
@@ -6417,13 +6770,16 @@ typedef struct trf__top_job {
     int64_t slices, rows, columns;      /* rows, columns: of the logits that exist */
     trf_real *z;                        /* (threads, rows, columns) */
     trf_real *sums;                     /* (rows, slices, 2) */
-    trf_real *floor;                    /* (threads, rows) below it no token is among the n best, as a worker knows */
-    trf_real *best;                     /* (rows, slices, n) logits, best first, and their ids; -1: no more */
+    trf_real *floor;                    /* (threads, rows) below it no token is among the n best, as
+                                           a worker knows */
+    trf_real *best;                     /* (rows, slices, n) logits, best first, and their ids; -1:
+                                           no more */
     int32_t *ids;
     int blas;
 } trf__top_job;
 
-TRF__FN size_t trf__top_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab, int64_t n,
+TRF__FN size_t trf__top_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab,
+                            int64_t n,
                             trf__top_job *j)
 {
     trf__cursor cursor = trf__cursor_at(room);
@@ -6434,19 +6790,22 @@ TRF__FN size_t trf__top_cut(void *room, const trf_device *device, int64_t rows, 
     j->sums = trf__take_reals(&cursor, rows, 2 * j->slices);
     j->floor = trf__take_reals(&cursor, device->threads, rows);
     j->best = trf__take_reals(&cursor, rows, j->slices * n);
-    j->ids = (int32_t *)trf__take(&cursor, rows, trf__bytes(j->slices, trf__bytes(n, sizeof(int32_t))));
+    j->ids = (int32_t *)trf__take(&cursor, rows,
+                                  trf__bytes(j->slices, trf__bytes(n, sizeof(int32_t))));
     return cursor.used;
 }
 
-TRF__FN size_t trf__cpu_top_scratch(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
+TRF__FN size_t trf__cpu_top_scratch(const trf_device *device, int64_t rows, int64_t vocab,
+                                    int64_t n)
 {
     trf__top_job job;
     return trf__top_cut(NULL, device, rows, vocab, n, &job);
 }
 
-/* Puts a token into a sorted list of n, of which `found` are there; returns how many now. Among equals the earlier
-   one stays in front. */
-TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int64_t found, trf_real value,
+/* Puts a token into a sorted list of n, of which `found` are there; returns how many now. Among
+   equals the earlier one stays in front. */
+TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int64_t found,
+                                    trf_real value,
                                     int32_t id)
 {
     int64_t i = found < n ? found : n - 1;
@@ -6469,9 +6828,10 @@ TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
     return trf__sum(sum);
 }
 
-/* Row `row`, whose logits from id `column` on are z. What is below the floor is not even looked at, TRF__TOP_FEW at a
-   time; the floor rises to the last of n that have been found. */
-TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int64_t column, int64_t columns,
+/* Row `row`, whose logits from id `column` on are z. What is below the floor is not even looked at,
+   TRF__TOP_FEW at a time; the floor rises to the last of n that have been found. */
+TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int64_t column,
+                            int64_t columns,
                             trf_real *floor)
 {
     const trf__top *t = j->t;
@@ -6505,19 +6865,23 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
     const trf__top_job *j = (const trf__top_job *)job;
     const trf__top *t = j->t;
     int64_t blocks = trf__ceil_div(t->rows, j->rows), row = tile % blocks * j->rows, r;
-    int64_t column = tile / blocks * TRF__TOP_COLUMNS, columns = trf__min64(TRF__TOP_COLUMNS, t->vocab - column);
+    int64_t column = tile / blocks * TRF__TOP_COLUMNS, columns = trf__min64(TRF__TOP_COLUMNS,
+            t->vocab - column);
     trf_real *z = j->z + worker * j->rows * j->columns;
-    trf__product p = trf__product_of(z, j->columns, trf__min64(j->rows, t->rows - row), columns, t->d,
+    trf__product p = trf__product_of(z, j->columns, trf__min64(j->rows, t->rows - row), columns,
+                                     t->d,
                                      trf__view_of(trf__from(t->x) + row * t->d, t->d, 1),
                                      trf__weight_view(&t->w, t->d), 0);
     if (p.b.at) p.b.at += column * t->d;
     p.bias = t->bias ? t->bias + column : NULL;
     trf__multiply(run, worker, j->blas, trf__reads_packed(&t->w) ? &t->w : NULL, column, p);
     for (r = 0; r < p.m; r++)
-        trf__top_slice(j, row + r, z + r * j->columns, column, columns, &j->floor[worker * t->rows + row + r]);
+        trf__top_slice(j, row + r, z + r * j->columns, column, columns,
+                       &j->floor[worker * t->rows + row + r]);
 }
 
-/* A row's slices together: the logarithm of the sum of all exponentials, and the best of the best. */
+/* A row's slices together: the logarithm of the sum of all exponentials, and the best of the
+   best. */
 TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, int worker)
 {
     const trf__top_job *j = (const trf__top_job *)job;
@@ -6532,7 +6896,8 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     for (s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
     for (s = 0; s < j->slices; s++) {
         trf__store(e, trf__exp(trf__set(sums[2 * s] - most)));
-        sum += (double)e[0] * (double)sums[2 * s + 1];      /* exact in double: no fma makes another of it */
+        sum += (double)e[0] * (double)sums[2 * s + 1];      /* exact in double: no fma makes another
+                                                               of it */
     }
     lse = (double)most + trf__ln(sum);
     /* the first slice's list is the one that the others' tokens go into */
@@ -6554,7 +6919,8 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
     for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
     job.blas = trf__use_blas(run, t->rows, &t->w);
     if (t->rows == 0) return;
-    trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices, trf__top_slice_tile, &job);
+    trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices,
+                       trf__top_slice_tile, &job);
     trf__tiles(run, t->rows, trf__top_tile, &job);
 }
 
@@ -6571,8 +6937,8 @@ TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers 
     }
 }
 
-/* In an area keys are turned, as attention multiplies by them, and values follow: (width / 2, area), then
-   (area, width / 2). */
+/* In an area keys are turned, as attention multiplies by them, and values follow: (width / 2,
+   area), then (area, width / 2). */
 TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
 {
     int64_t r, c, half = j->width / 2;
@@ -6630,7 +6996,8 @@ TRF__FN size_t trf__room_bytes(int64_t weight)
     return trf__bytes(trf__round_up(trf__min64(weight, TRF__ROOM), 16), sizeof(trf_real));
 }
 
-TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_t d_head, int64_t weight)
+TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_t d_head,
+                                    int64_t weight)
 {
     int threads = run->device.threads;
     size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head));
@@ -6654,7 +7021,8 @@ TRF__FN void trf__cpu_close(trf__run *run)
     run->state = NULL;
 }
 
-TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_head, int64_t weight, trf_error *err)
+TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_head, int64_t weight,
+                                    trf_error *err)
 {
     trf__cpu *cpu = trf__cpu_of(run);
     size_t each = trf__scratch_bytes(longest, d_head), room = trf__room_bytes(weight);
@@ -6678,7 +7046,8 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 {
     trf__cpu *cpu = (trf__cpu *)trf__alloc_zeroed(&run->hooks, sizeof *cpu);
     trf_status status;
-    if (!cpu) return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
+    if (!cpu) return trf__fail(err, TRF_E_NOMEM, -1, "backend",
+                               "no memory for the state of the CPU");
     run->state = cpu;
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
@@ -6692,16 +7061,17 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 // -----------------------------------------------------------------------------------------------
 // >>column         this file's ops as a table
 //
-// All chapters above, compiled for one instruction set, end in one constant table. The implementation has its own,
-// trf__cpu_backend, for the flags it was built with; other files can add wider ones, among which >>backend chooses at
-// run time.
+// All chapters above, compiled for one instruction set, end in one constant table. The
+// implementation has its own, trf__cpu_backend, for the flags it was built with; other files can
+// add wider ones, among which >>backend chooses at run time.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__TEXT_OF(x) #x
 #define TRF__TEXT(x) TRF__TEXT_OF(x)
 
-/* Builds that do not fit together have tables of different names, so they do not link: trf_column_v8_avx2. The
-   version is raised when the list of ops, what an op means, or a struct of >>ops changes. */
+/* Builds that do not fit together have tables of different names, so they do not link:
+   trf_column_v8_avx2. The version is raised when the list of ops, what an op means, or a struct of
+   >>ops changes. */
 #define TRF__COLUMN_VERSION 9
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
@@ -6723,7 +7093,8 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 #endif
 #define TRF__CPU_VERB(result, name, arguments) , trf__cpu_##name
 #define TRF__CPU_OP(name, type) , trf__cpu_##name
-#define TRF__CPU_TABLE 1, 1 TRF__VERBS(TRF__CPU_VERB) TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
+#define TRF__CPU_TABLE \
+    1, 1 TRF__VERBS(TRF__CPU_VERB) TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
 #if !TRF__CUDA || defined(TRF_IMPLEMENTATION)
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
@@ -6750,7 +7121,8 @@ static const trf__backend trf__cpu_backend = {
 #endif
 #endif
 
-#if defined(TRF_IMPLEMENTATION)     /* a column of the CPU ends here; the one for GPUs is the last chapter, >>cuda */
+/* a column of the CPU ends here; the one for GPUs is the last chapter, >>cuda */
+#if defined(TRF_IMPLEMENTATION)
 
 // -----------------------------------------------------------------------------------------------
 // >>threads        the threads of an object that computes
@@ -6765,11 +7137,11 @@ static const trf__backend trf__cpu_backend = {
 //            leaves
 //
 // The caller never waits for a worker that has not entered: beside busy programs it computes itself
-// what its workers do not get to. Who waits looks again and again for some microseconds, because the
-// next op of a step comes soon, and then sleeps. Workers block all signals: these are for the threads
-// of the program. They take over the floating-point environment of the caller, so that rounding and
-// denormal numbers do not depend on who computes a tile. A forked child has no workers: an object of
-// its parent computes on the calling thread alone there.
+// what its workers do not get to. Who waits looks again and again for some microseconds, because
+// the next op of a step comes soon, and then sleeps. Workers block all signals: these are for the
+// threads of the program. They take over the floating-point environment of the caller, so that
+// rounding and denormal numbers do not depend on who computes a tile. A forked child has no
+// workers: an object of its parent computes on the calling thread alone there.
 // -----------------------------------------------------------------------------------------------
 
 #if TRF__GNU && (defined(__unix__) || defined(__APPLE__) || defined(__HAIKU__))
@@ -6797,7 +7169,8 @@ TRF__FN int trf__processors(void) { return 1; }
 TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
 
 TRF__COLD
-TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **team, trf_error *err)
+TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **team,
+                                  trf_error *err)
 {
     (void)threads; (void)hooks; (void)err;
     *team = NULL;
@@ -6816,8 +7189,10 @@ TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *wor
 #include <fenv.h>
 
 enum {
-    TRF__STACK = 256 << 10,     /* bytes of a worker's stack; a tile needs less than a tenth of it */
-    TRF__SPINS = 1000,          /* 10 to 60 microseconds: processors differ in how long a pause is */
+    TRF__STACK = 256 << 10,     /* bytes of a worker's stack; a tile needs less than a tenth of
+                                   it */
+    TRF__SPINS = 1000,          /* 10 to 60 microseconds: processors differ in how long a pause
+                                   is */
     TRF__PLACE = 1 << 16        /* see trf__team */
 };
 
@@ -6848,7 +7223,8 @@ __declspec(dllimport) unsigned long __stdcall GetActiveProcessorCount(unsigned s
 #endif
 
 typedef uintptr_t trf__thread;
-typedef void *trf__lock;            /* SRWLOCK and CONDITION_VARIABLE: a pointer each, NULL at first */
+typedef void *trf__lock;            /* SRWLOCK and CONDITION_VARIABLE: a pointer each, NULL at
+                                       first */
 typedef void *trf__condition;
 #define TRF__SRW(lock) ((struct _RTL_SRWLOCK *)(void *)(lock))
 #define TRF__CONDITION(condition) ((struct _RTL_CONDITION_VARIABLE *)(void *)(condition))
@@ -6864,7 +7240,10 @@ TRF__FN void trf__condition_wait(trf__condition *c, trf__lock *lock)
     SleepConditionVariableSRW(TRF__CONDITION(c), TRF__SRW(lock), 0xFFFFFFFFu /* INFINITE */, 0);
 }
 TRF__FN void trf__condition_wake(trf__condition *c) { WakeConditionVariable(TRF__CONDITION(c)); }
-TRF__FN void trf__condition_wake_all(trf__condition *c) { WakeAllConditionVariable(TRF__CONDITION(c)); }
+TRF__FN void trf__condition_wake_all(trf__condition *c)
+{
+    WakeAllConditionVariable(TRF__CONDITION(c));
+}
 
 static unsigned __stdcall trf__thread_main(void *worker)
 {
@@ -6874,7 +7253,8 @@ static unsigned __stdcall trf__thread_main(void *worker)
 
 TRF__FN int trf__thread_start(trf__thread *thread, trf__worker *worker)
 {
-    *thread = _beginthreadex(NULL, TRF__STACK, trf__thread_main, worker, 0x10000 /* reserve */, NULL);
+    *thread = _beginthreadex(NULL, TRF__STACK, trf__thread_main, worker, 0x10000 /* reserve */,
+                             NULL);
     return *thread != 0;
 }
 
@@ -6948,7 +7328,8 @@ TRF__FN void *trf__thread_main(void *worker)
 }
 
 /* Signals are blocked from its first instruction on, as a thread begins with the mask of who starts
-   it. A stack of the usual size is the second choice: thread-local data of the program lie on it. */
+   it. A stack of the usual size is the second choice: thread-local data of the program lie on
+   it. */
 TRF__FN int trf__thread_start(trf__thread *thread, trf__worker *worker)
 {
     pthread_attr_t attributes;
@@ -7089,7 +7470,8 @@ TRF__FN void trf__wake_workers(trf__team *team, int wanted)
     __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
     sleeping = __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST);
     if (sleeping == 0) return;
-    trf__lock_take(&team->lock);        /* who is about to sleep either sleeps now or has seen the round */
+    trf__lock_take(&team->lock);        /* who is about to sleep either sleeps now or has seen the
+                                           round */
     trf__lock_give(&team->lock);
     if (wanted >= sleeping) trf__condition_wake_all(&team->wake);
     else while (wanted-- > 0) trf__condition_wake(&team->wake);
@@ -7112,7 +7494,8 @@ TRF__FN void trf__await_workers(trf__team *team)
 
 TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
 {
-    int places = (int)trf__min64(workers < team->threads ? workers : team->threads, work->n_tiles) - 1;
+    int places = (int)trf__min64(workers < team->threads ? workers : team->threads, work->n_tiles) -
+        1;
     if (team->process != trf__process_id()) return 0;
     fegetenv(&team->environment);
     team->work = work;
@@ -7120,7 +7503,8 @@ TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *wor
     __atomic_store_n(&team->entry, (uint32_t)(places * TRF__PLACE), __ATOMIC_RELEASE);
     trf__wake_workers(team, places);
     trf__take_tiles(team, work, 0);
-    if (__atomic_and_fetch(&team->entry, TRF__PLACE - 1, __ATOMIC_ACQ_REL)) trf__await_workers(team);
+    if (__atomic_and_fetch(&team->entry, TRF__PLACE - 1, __ATOMIC_ACQ_REL))
+        trf__await_workers(team);
     return 1;
 }
 
@@ -7155,17 +7539,20 @@ TRF__FN int trf__team_make(trf__team *team)
 }
 
 /* Starts a team, or with one thread none. */
-TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **to, trf_error *err)
+TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **to,
+                                  trf_error *err)
 {
     trf__team *team;
     int n;
     *to = NULL;
     if (threads < 2) return TRF_OK;
     team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
-    if (!team) return trf__fail(err, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
+    if (!team) return trf__fail(err, TRF_E_NOMEM, -1, "threads", "no memory for %d threads",
+                                threads);
     team->threads = threads;
     team->process = trf__process_id();
-    team->spins = threads > trf__processors() ? 0 : TRF__SPINS;     /* who looks keeps others waiting */
+    team->spins = threads > trf__processors() ? 0 : TRF__SPINS;     /* who looks keeps others
+                                                                       waiting */
     if (!trf__team_make(team)) {
         trf__free(hooks, team, trf__team_bytes(threads));
         return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system has no locks left");
@@ -7178,7 +7565,8 @@ TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team
     }
     if (n < threads - 1) {
         trf__team_end(team, n, hooks);
-        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system cannot start %d of %d threads",
+        return trf__fail(err, TRF_E_NOMEM, -1, "threads",
+                         "the system cannot start %d of %d threads",
                          threads - 1 - n, threads);
     }
     *to = team;
@@ -7197,10 +7585,10 @@ TRF_API trf_device trf_device_default(void)
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; OpenBLAS
 //
-// Whoever computes (trainer, translator, sampler, context, updater) opens a trf__run and calls ops through it; a
-// model has one that only knows where memory is. For the CPU the widest column is chosen that was compiled in and
-// that this processor has. Opening decides whether CBLAS may be used, and makes all that workers need: threads,
-// OpenBLAS's buffers. After it no op allocates.
+// Whoever computes (trainer, translator, sampler, context, updater) opens a trf__run and calls ops
+// through it; a model has one that only knows where memory is. For the CPU the widest column is
+// chosen that was compiled in and that this processor has. Opening decides whether CBLAS may be
+// used, and makes all that workers need: threads, OpenBLAS's buffers. After it no op allocates.
 // -----------------------------------------------------------------------------------------------
 
 #if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
@@ -7257,7 +7645,8 @@ TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
     if (kind != TRF_DEVICE_CPU) return NULL;
 #if defined(TRF_WITH_AVX512)
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma"))
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("fma"))
         return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx512));
 #endif
 #if defined(TRF_WITH_AVX2)
@@ -7272,15 +7661,16 @@ enum { TRF__BLAS_CALLERS = 64, TRF__BLAS_BUFFER = 128 << 20 };
 
 // >>openblas       how many callers its buffers suffice for
 
-/* OpenBLAS has one thread number and one set of buffers for the whole process, so this, which guards them, is the
-   one state of the library that is in no object (but for the last words of a CUDA device, >>launches). While an op
-   calls CBLAS the number is 1, since the threads are ours: the first caller in remembers it, the last one out gives
-   it back, unless the program has changed it meanwhile. More callers at a time than there are buffers, twice
-   MAX_THREADS, would crash: ours take half of them, and are let in in the order in which they came, so that no team
-   starves. What a program must not do: change the number while an op runs (the bits may change), cancel a thread
-   inside a call, compute in a child that was forked while an op ran, or compute with two copies of the
-   implementation at once (each has a guard of its own). Who waits has a condition of its own: one for all would
-   wake all. */
+/* OpenBLAS has one thread number and one set of buffers for the whole process, so this, which
+   guards them, is the one state of the library that is in no object (but for the last words of a
+   CUDA device, >>launches). While an op calls CBLAS the number is 1, since the threads are ours:
+   the first caller in remembers it, the last one out gives it back, unless the program has changed
+   it meanwhile. More callers at a time than there are buffers, twice MAX_THREADS, would crash: ours
+   take half of them, and are let in in the order in which they came, so that no team starves. What
+   a program must not do: change the number while an op runs (the bits may change), cancel a thread
+   inside a call, compute in a child that was forked while an op ran, or compute with two copies of
+   the implementation at once (each has a guard of its own). Who waits has a condition of its own:
+   one for all would wake all. */
 typedef struct trf__waiting { pthread_cond_t turn; struct trf__waiting *behind; } trf__waiting;
 
 static struct trf__openblas {
@@ -7327,21 +7717,23 @@ TRF__FN void trf__products_leave(int taken)
     struct trf__openblas *o = &trf__openblas;
     pthread_mutex_lock(&o->lock);
     o->inside -= taken;
-    if (o->inside == 0 && o->number != 1 && openblas_get_num_threads() == 1) openblas_set_num_threads(o->number);
+    if (o->inside == 0 && o->number != 1 && openblas_get_num_threads() == 1)
+        openblas_set_num_threads(o->number);
     if (o->first) pthread_cond_signal(&o->first->turn);
     pthread_mutex_unlock(&o->lock);
 }
 
 static const trf__gate trf__openblas_gate = { trf__products_enter, trf__products_leave };
 
-/* Makes OpenBLAS hold `wanted` buffers, by asking for so many at once. Where one cannot be had its search never ends,
-   so we ask for the same memory first. */
+/* Makes OpenBLAS hold `wanted` buffers, by asking for so many at once. Where one cannot be had its
+   search never ends, so we ask for the same memory first. */
 TRF__FN int trf__buffers_make(int wanted)
 {
     void *held[TRF__BLAS_CALLERS];
     int taken = trf__products_enter(wanted), n, made;
     for (n = 0; n < taken; n++) {
-        void *volatile probe = malloc(TRF__BLAS_BUFFER);        /* volatile: else compilers leave it out */
+        void *volatile probe = malloc(TRF__BLAS_BUFFER);        /* volatile: else compilers leave it
+                                                                   out */
         int fits = probe != NULL;
         free(probe);
         held[n] = fits ? blas_memory_alloc(1) : NULL;
@@ -7364,15 +7756,18 @@ TRF__FN int trf__openblas_count(int threads)
     return (int)wanted;
 }
 
-/* Only the pthread build fits: the serial one is wrong under several callers, and the OpenMP one's thread number is
-   that of the program's own OpenMP. Where OpenBLAS is linked statically only what its products need is there. */
+/* Only the pthread build fits: the serial one is wrong under several callers, and the OpenMP one's
+   thread number is that of the program's own OpenMP. Where OpenBLAS is linked statically only what
+   its products need is there. */
 TRF__FN int trf__openblas_fits(void)
 {
-    return (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async && openblas_get_num_threads &&
+    return (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async &&
+        openblas_get_num_threads &&
            openblas_set_num_threads && blas_memory_alloc && blas_memory_free;
 }
 
-/* Half of the buffers there are. Asked once, as OpenBLAS writes its answer anew at every call, in one place. */
+/* Half of the buffers there are. Asked once, as OpenBLAS writes its answer anew at every call, in
+   one place. */
 TRF__FN int trf__openblas_places(void)
 {
     const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
@@ -7394,7 +7789,8 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
     if (wanted <= made) return TRF_OK;
     if (!trf__buffers_make(wanted)) {
         trf__openblas_count(-threads);
-        return trf__fail(err, TRF_E_NOMEM, -1, "OpenBLAS", "no address space for OpenBLAS's buffers: %d of %d bytes",
+        return trf__fail(err, TRF_E_NOMEM, -1, "OpenBLAS",
+                         "no address space for OpenBLAS's buffers: %d of %d bytes",
                          wanted, (int)TRF__BLAS_BUFFER);
     }
     pthread_mutex_lock(&o->lock);
@@ -7413,7 +7809,8 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf
     cpu->blas = 0;
 #else
 #if TRF__ASK_OPENBLAS
-    if (!openblas_get_parallel && !blas_memory_alloc) return TRF_OK;      /* another library: used as it is */
+    /* another library: used as it is */
+    if (!openblas_get_parallel && !blas_memory_alloc) return TRF_OK;
     cpu->blas = trf__openblas_fits();
     if (cpu->blas) {
         TRF__TRY(trf__openblas_open(cpu->threads, err));
@@ -7476,7 +7873,8 @@ TRF__FN trf_status trf__room_for(const trf__run *run, trf__room *room, size_t by
     if (bytes <= room->bytes) return TRF_OK;
     bigger = run->backend->alloc(run, bytes);
     if (!bigger)
-        return trf__fail(err, TRF_E_NOMEM, -1, "room", "no memory for %llu bytes", (unsigned long long)bytes);
+        return trf__fail(err, TRF_E_NOMEM, -1, "room", "no memory for %llu bytes",
+                         (unsigned long long)bytes);
     run->backend->release(run, room->memory, room->bytes);
     room->memory = bigger;
     room->bytes = bytes;
@@ -7559,7 +7957,8 @@ TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error
 {
     int64_t fault = trf_find_invalid_utf8(text, strlen(text));
     if (fault < 0) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, fault, what, "expected UTF-8, got the byte 0x%02X at offset %lld",
+    return trf__fail(err, TRF_E_FORMAT, fault, what,
+                     "expected UTF-8, got the byte 0x%02X at offset %lld",
                      (unsigned)(unsigned char)text[fault], (long long)fault);
 }
 
@@ -7586,7 +7985,8 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 }
 
 /* Numbers of a tensor to the caller's memory, or with `write` from there. */
-TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers, int64_t count, int write,
+TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers, int64_t count,
+                                    int write,
                                     trf_error *err)
 {
     const trf__run *run;
@@ -7594,12 +7994,15 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
     TRF__TRY(trf__begin(tensor, "tensor", err));
     if (!numbers && count > 0) return trf__fail_null(err, "numbers");
     if (!tensor->data && !tensor->home)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor", "tensor must be a tensor with numbers");
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor",
+                         "tensor must be a tensor with numbers");
     if (count != trf_tensor_count(tensor))
-        return trf__fail(err, TRF_E_SHAPE, -1, "count", "the tensor has %lld numbers, got room for %lld",
+        return trf__fail(err, TRF_E_SHAPE, -1, "count",
+                         "the tensor has %lld numbers, got room for %lld",
                          (long long)trf_tensor_count(tensor), (long long)count);
     if (tensor->data) {
-        if (count > 0) memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data, bytes);
+        if (count > 0) memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data,
+                              bytes);
         return TRF_OK;
     }
     run = (const trf__run *)tensor->home;
@@ -7608,12 +8011,14 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
     return run->backend->sync(run, err);
 }
 
-TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count, trf_error *err)
+TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count,
+                                   trf_error *err)
 {
     return trf__tensor_move(tensor, numbers, count, 0, err);
 }
 
-TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers, int64_t count, trf_error *err)
+TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers,
+                                    int64_t count, trf_error *err)
 {
     return trf__tensor_move(tensor, (trf_real *)(uintptr_t)numbers, count, 1, err);
 }
@@ -7621,13 +8026,13 @@ TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *nu
 // -----------------------------------------------------------------------------------------------
 // >>config         presets and checks
 //
-// Presets fill every field; trf_config_check names the first field that makes no sense. Whoever takes a
-// configuration (create, load) checks it whole, so all later chapters may trust it. Also here: the helpers with which
-// checks are written.
+// Presets fill every field; trf_config_check names the first field that makes no sense. Whoever
+// takes a configuration (create, load) checks it whole, so all later chapters may trust it. Also
+// here: the helpers with which checks are written.
 //
-// Options are checked, written to files and read from them by one table each, which has a line for every field that
-// is a number (a test compares the names with the struct): type, name, least and largest value, the first format of
-// files that has it (0: none).
+// Options are checked, written to files and read from them by one table each, which has a line for
+// every field that is a number (a test compares the names with the struct): type, name, least and
+// largest value, the first format of files that has it (0: none).
 // -----------------------------------------------------------------------------------------------
 
 TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whose)
@@ -7655,7 +8060,8 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     TRF__ZERO(config);
     trf_config_set_conventions(&config, TRF_CONVENTIONS_PYTORCH);
     config.norm_place = TRF_PRE_NORM;
-    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its own */
+    config.embedding_init = TRF_EMBEDDING_NORMAL_D;     /* nn.Transformer has no embeddings of its
+                                                           own */
     config.encoder_layers = config.decoder_layers = layers;
     config.d_model = d_model;
     config.d_ff = d_ff;
@@ -7676,7 +8082,8 @@ TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16)
 #define TRF__BELOW_ONE (1 - DBL_EPSILON / 2)    /* the most of what may be 0, but not 1 */
 
 /* One range check, with the field's name in err->what. */
-TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high, trf_error *err)
+TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high,
+                                    trf_error *err)
 {
     if (value >= low && value <= high) return TRF_OK;
     if (low == high)
@@ -7695,17 +8102,21 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
     TRF__TRY(trf__check_range(#field, (double)(object)->field, low, high, err))
 
 /* A tensor of the caller must have exactly this shape; columns -1: a vector. */
-TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows, int64_t columns,
+TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows,
+                                    int64_t columns,
                                     trf_error *err)
 {
     if (!tensor || !tensor->data)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
     if (columns < 0 ? tensor->rank == 1 && tensor->shape[0] == rows
-                    : tensor->rank == 2 && tensor->shape[0] == rows && tensor->shape[1] == columns) return TRF_OK;
+                    : tensor->rank == 2 && tensor->shape[0] == rows &&
+                    tensor->shape[1] == columns) return TRF_OK;
     if (columns < 0)
-        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have shape (%lld), got rank %d with first extent %lld",
+        return trf__fail(err, TRF_E_SHAPE, -1, name,
+                         "%s must have shape (%lld), got rank %d with first extent %lld",
                          name, (long long)rows, tensor->rank, (long long)tensor->shape[0]);
-    return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have shape (%lld, %lld), got rank %d, (%lld, %lld)", name,
+    return trf__fail(err, TRF_E_SHAPE, -1, name,
+                     "%s must have shape (%lld, %lld), got rank %d, (%lld, %lld)", name,
                      (long long)rows, (long long)columns,
                      tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
 }
@@ -7715,13 +8126,17 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     const trf__backend *backend = trf__backend_of(device->kind);
     TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
     TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
-    TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0, TRF_PRECISION_COUNT - 1, err));
-    TRF__TRY(trf__check_range("device.products", (double)device->products, 0, TRF_PRODUCTS_COUNT - 1, err));
+    TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0,
+                              TRF_PRECISION_COUNT - 1, err));
+    TRF__TRY(trf__check_range("device.products", (double)device->products, 0,
+                              TRF_PRODUCTS_COUNT - 1, err));
     if (backend) return backend->probe(device, err);
     if (device->kind == TRF_DEVICE_CUDA)
         return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
-                         "TRF_DEVICE_CUDA: this program was built without CUDA (TRF_WITH_CUDA or TRF_CUDA)");
-    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "device.kind %d is none there is", (int)device->kind);
+                         "TRF_DEVICE_CUDA: this program was built without CUDA (TRF_WITH_CUDA or "
+                         "TRF_CUDA)");
+    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "device.kind %d is none there is",
+                     (int)device->kind);
 }
 
 TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
@@ -7730,19 +8145,22 @@ TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
 }
 
-TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field, trf_error *err)
+TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field,
+                                      trf_error *err)
 {
     const int32_t ids[4] = {c->pad, c->bos, c->eos, c->unk};
     static const char *const names[4] = {"pad", "bos", "eos", "unk"};
     int i, j;
     for (i = 0; i < 4; i++) {
         if (ids[i] < 0 || ids[i] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i], "%s must be an id below %s = %d, got %d",
+            return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
+                             "%s must be an id below %s = %d, got %d",
                              names[i], field, vocab, ids[i]);
         for (j = 0; j < i; j++)
             if (ids[i] == ids[j])
                 return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
-                                 "special ids must differ, but %s and %s are both %d", names[j], names[i], ids[i]);
+                                 "special ids must differ, but %s and %s are both %d", names[j],
+                                 names[i], ids[i]);
     }
     return TRF_OK;
 }
@@ -7755,8 +8173,10 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(int32_t,            d_ff,             1, 1 << 20, 2) \
     X(int32_t,            encoder_layers,   source, source * 256, 2) \
     X(int32_t,            decoder_layers,   target, target * 256, 2) \
-    X(int32_t,            source_vocab,     source ? 5 : INT32_MIN, source ? 1 << 24 : INT32_MAX, 2) \
-    X(int32_t,            target_vocab,     target ? 5 : INT32_MIN, target ? 1 << 24 : INT32_MAX, 2) \
+    X(int32_t,            source_vocab,     source ? 5 : INT32_MIN, source ? 1 << 24 : INT32_MAX, \
+      2) \
+    X(int32_t,            target_vocab,     target ? 5 : INT32_MIN, target ? 1 << 24 : INT32_MAX, \
+      2) \
     X(int32_t,            max_length,       2, 1 << 20, 2) \
     X(int32_t,            pad,              INT32_MIN, INT32_MAX, 2) \
     X(int32_t,            bos,              INT32_MIN, INT32_MAX, 2) \
@@ -7785,13 +8205,15 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(uint64_t,           seed,             0, 2e19, 2)
 
 /* Where the largest value is 0 this kind of model has no such field: say so. */
-TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, double value, double low, double high,
+TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, double value,
+                                    double low, double high,
                                     trf_error *err)
 {
     if (high != 0 || value == 0) return trf__check_range(field, value, low, high, err);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 in %s model, got %.9g", field,
                      c->kind == TRF_DECODER_ONLY ? "a decoder-only"
-                         : c->kind == TRF_ENCODER_ONLY ? "an encoder-only" : "an encoder-decoder", value);
+                         : c->kind == TRF_ENCODER_ONLY ? "an encoder-only" : "an encoder-decoder",
+                         value);
 }
 
 TRF__COLD
@@ -7806,20 +8228,25 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     TRF__CONFIG_FIELDS(TRF__X)
 #undef TRF__X
     if (c->d_model % c->n_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide d_model = %d, got %d",
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads",
+                         "n_heads must divide d_model = %d, got %d",
                          c->d_model, c->n_heads);
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
-    if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) || (c->final_norm == TRF_FINAL_NORM_DECODER && !target))
+    if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
+        (c->final_norm == TRF_FINAL_NORM_DECODER && !target))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "final_norm",
-                         "final_norm %d is for a stack that this model does not have", (int)c->final_norm);
+                         "final_norm %d is for a stack that this model does not have",
+                         (int)c->final_norm);
     if (trf__shares_embedding(c) && c->source_vocab != c->target_vocab)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
-                         "one embedding for both sides needs equal vocabularies, got source %d and target %d",
+                         "one embedding for both sides needs equal vocabularies, got source %d "
+                         "and target %d",
                          c->source_vocab, c->target_vocab);
     if (trf__has_labels(c)) TRF__RANGE(c, n_labels, 2, 1 << 24);
     else if (c->n_labels)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels", "n_labels must be 0 with head %d, got %d",
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
+                         "n_labels must be 0 with head %d, got %d",
                          (int)c->head, c->n_labels);
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);
@@ -7829,16 +8256,19 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
 // >>params         which weights a model has: names, shapes, first values, places
 //
 // All parameters lie in one arena: those of the table below, the final norms, then each layer's
-// sublayers, each at a multiple of 16 numbers and padded to whole panels of sixteen rows (see >>gemm), so
-// that gradients, Adam's moments and packed copies are arenas of the same layout: one offset finds a
-// parameter in all of them. Layers and final norms have the names and shapes of PyTorch's nn.Transformer.
-// d = d_model. Two parameters that are tied are one, with the same offset.
+// sublayers, each at a multiple of 16 numbers. Gradients, Adam's moments and weights in 16 bits are
+// arenas of the same layout: one offset finds a parameter in all of them. Packed matrices (formats,
+// in >>formats) have places of their own. Layers and final norms have the names and shapes of
+// PyTorch's nn.Transformer. d = d_model. Two parameters that are tied are one, with the same
+// offset.
 // -----------------------------------------------------------------------------------------------
 
-/* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise). BIAS
-   is that of a matrix with d_model columns, INNER_BIAS of one with d_ff columns, ZERO that of a norm. */
+/* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise).
+   BIAS is that of a matrix with d_model columns, INNER_BIAS of one with d_ff columns, ZERO that of
+   a norm. */
 enum {
-    TRF__START_MATRIX, TRF__START_QKV, TRF__START_BIAS, TRF__START_INNER_BIAS, TRF__START_ZERO, TRF__START_ONE,
+    TRF__START_MATRIX, TRF__START_QKV, TRF__START_BIAS, TRF__START_INNER_BIAS, TRF__START_ZERO,
+        TRF__START_ONE,
     TRF__START_EMBEDDING, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
 };
 
@@ -7861,15 +8291,20 @@ enum {
     X(tgt_positions,  target && learned, \
       "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING)
 
-/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not there; and where w
-   begins among the packed matrices, by format. A norm: where gain and bias begin. */
-typedef struct trf__affine { int64_t w, b, out, in; int biased; size_t packed[TRF__FORMATS]; } trf__affine;
+/* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
+   there; and where w begins among the packed matrices, by format. A norm: where gain and bias
+   begin. */
+typedef struct trf__affine {
+    int64_t w, b, out, in;
+    int biased;
+    size_t packed[TRF__FORMATS];
+} trf__affine;
 typedef struct trf__scaling { int64_t gain, bias; } trf__scaling;
 
 enum { TRF__SELF, TRF__CROSS, TRF__FEED_FORWARD };
 
-/* What a sublayer is. trf__part_of derives it from the configuration, and nothing else does: parameters,
-   activations, forward, backward and decoding read it here. */
+/* What a sublayer is. trf__part_of derives it from the configuration, and nothing else does:
+   parameters, activations, forward, backward and decoding read it here. */
 typedef struct trf__part {
     int kind;
     int layer, number;                  /* of its stack; in that layer */
@@ -7877,8 +8312,8 @@ typedef struct trf__part {
     trf__scaling norm;                  /* in front of it (pre-norm) or behind it */
     int heads, d_head, causal;          /* of attention */
     int activation;                     /* of feed-forward */
-    int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of a row of its
-                                           memory: see >>sublayers */
+    int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of
+                                                 a row of its memory: see >>sublayers */
 } trf__part;
 
 typedef struct trf__outer {
@@ -7906,7 +8341,8 @@ typedef struct trf__layout {
     trf__outer outer;
     int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
-    int packed;                 /* 1: matrices of products are not in the arena, but packed elsewhere; */
+    int packed;                 /* 1: matrices of products are not in the arena, but packed
+                                   elsewhere; */
     int32_t generator;          /* and then: the number of the generator's matrix, or -1 */
     const trf__backend *on;
     size_t packed_bytes[TRF__FORMATS];      /* of all matrices of products, packed */
@@ -7915,10 +8351,12 @@ typedef struct trf__layout {
 
 enum { TRF__TILE = 16384 };
 
-TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number, const char *name,
+TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number,
+                               const char *name,
                                int64_t rows, int64_t columns, int start)
 {
-    int product = start == TRF__START_MATRIX || start == TRF__START_QKV || layout->n_params == layout->generator;
+    int product = start == TRF__START_MATRIX || start == TRF__START_QKV ||
+        layout->n_params == layout->generator;
     int64_t offset = layout->packed && product ? -1 : layout->n_weights;
     if (layout->params) {
         trf__param *p = &layout->params[layout->n_params];
@@ -7932,14 +8370,21 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
         p->start = start;
     }
     layout->n_params++;
-    if (offset >= 0) layout->n_weights += trf__round_up(trf__round_up(rows, 16) * (columns ? columns : 1), 16);
+    if (offset >= 0) layout->n_weights += trf__round_up(trf__round_up(rows, 16) * (columns ? columns
+            : 1), 16);
     layout->n_tiles += trf__ceil_div(rows * (columns ? columns : 1), TRF__TILE);
     return offset;
 }
 
 /* How many sublayers a layer has, and how many layers. */
-TRF__FN int trf__per_layer(const trf_config *c, int decoder) { return decoder && trf__has_source(c) ? 3 : 2; }
-TRF__FN int trf__layers(const trf_config *c, int decoder) { return decoder ? c->decoder_layers : c->encoder_layers; }
+TRF__FN int trf__per_layer(const trf_config *c, int decoder)
+{
+    return decoder && trf__has_source(c) ? 3 : 2;
+}
+TRF__FN int trf__layers(const trf_config *c, int decoder)
+{
+    return decoder ? c->decoder_layers : c->encoder_layers;
+}
 
 TRF__FN int trf__n_sublayers(const trf_config *c, int decoder)
 {
@@ -7955,7 +8400,8 @@ TRF__FN trf__part trf__part_of(const trf_config *c, int decoder, int i)
     TRF__ZERO(part);
     part.layer = i / per;
     part.number = i % per;
-    part.kind = part.number == 0 ? TRF__SELF : part.number == per - 1 ? TRF__FEED_FORWARD : TRF__CROSS;
+    part.kind = part.number == 0 ? TRF__SELF : part.number == per - 1 ? TRF__FEED_FORWARD
+        : TRF__CROSS;
     part.in.in = part.out.out = d;
     part.in.out = part.kind == TRF__FEED_FORWARD ? c->d_ff : 3 * d;
     part.out.in = part.hidden = part.kind == TRF__FEED_FORWARD ? c->d_ff : d;
@@ -8018,7 +8464,8 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
         {{"multihead_attn.in_proj_weight", "multihead_attn.in_proj_bias"},
          {"multihead_attn.out_proj.weight", "multihead_attn.out_proj.bias"}},
         {{"linear1.weight", "linear1.bias"}, {"linear2.weight", "linear2.bias"}}};
-    static const char *const norms[3][2] = {{"norm1.weight", "norm1.bias"}, {"norm2.weight", "norm2.bias"},
+    static const char *const norms[3][2] = {{"norm1.weight", "norm1.bias"},
+                                            {"norm2.weight", "norm2.bias"},
                                             {"norm3.weight", "norm3.bias"}};
     const char *stack = decoder ? "decoder" : "encoder";
     trf__part parts[3];
@@ -8053,13 +8500,16 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     layout->on = trf__backend_of(c->device.kind);
     memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
 #define TRF__X(field, condition, name, rows, columns, start) \
-    layout->outer.field = (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
+    layout->outer.field = \
+        (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
     if (target && trf__shares_embedding(c)) layout->outer.tgt_embed = layout->outer.src_embed;
-    if (target && layout->outer.generator_w < 0) layout->outer.generator_w = layout->outer.tgt_embed;
+    if (target && layout->outer.generator_w < 0)
+        layout->outer.generator_w = layout->outer.tgt_embed;
     if (c->head) {          /* the generator of such a model */
-        layout->outer.generator_w = trf__has_labels(c) ? layout->outer.head_w : layout->outer.src_embed;
+        layout->outer.generator_w = trf__has_labels(c) ? layout->outer.head_w
+            : layout->outer.src_embed;
         layout->outer.generator_b = layout->outer.head_b;
     }
     layout->outer.generator.w = layout->outer.generator_w;
@@ -8083,22 +8533,27 @@ TRF__FN double trf__uniform(uint64_t seed, uint32_t stream, uint64_t index)
     return ((double)(trf__random64(seed, stream, index) >> 11) + 0.5) / 9007199254740992.0;
 }
 
-/* The first values of parameter number `stream`, its numbers begin .. begin + n - 1: a uniform bound or a normal
-   deviation (trf_init, trf_embedding_init). */
-TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__param *p, uint32_t stream,
+/* The first values of parameter number `stream`, its numbers begin .. begin + n - 1: a uniform
+   bound or a normal deviation (trf_init, trf_embedding_init). */
+TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__param *p,
+                             uint32_t stream,
                              const trf_config *c)
 {
-    double out = (double)p->shape[0], in = (double)p->shape[1], d = c->d_model, bound = 0, deviation = 0;
+    double out = (double)p->shape[0], in = (double)p->shape[1], d = c->d_model, bound = 0,
+        deviation = 0;
     int64_t i;
     switch (p->start) {
     case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
     case TRF__START_MATRIX: case TRF__START_QKV:
         if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in);
-        else bound = sqrt(6 / (in + (p->start == TRF__START_QKV && c->init == TRF_INIT_XAVIER ? in : out)));
+        else bound = sqrt(6 / (in + (p->start == TRF__START_QKV && c->init == TRF_INIT_XAVIER ? in
+                                     : out)));
         break;
     case TRF__START_BIAS: if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(d); break;
-    case TRF__START_INNER_BIAS: if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt((double)c->d_ff); break;
-    case TRF__START_GENERATOR_BIAS: if (c->embedding_init == TRF_EMBEDDING_NORMAL_1) bound = 1 / sqrt(d); break;
+    case TRF__START_INNER_BIAS: if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt((double)c->d_ff);
+    break;
+    case TRF__START_GENERATOR_BIAS: if (c->embedding_init == TRF_EMBEDDING_NORMAL_1) bound = 1 /
+        sqrt(d); break;
     case TRF__START_GENERATOR: case TRF__START_EMBEDDING:
         if (c->embedding_init == TRF_EMBEDDING_XAVIER) bound = sqrt(6 / (in + out));
         else if (c->embedding_init == TRF_EMBEDDING_FAN_OUT) bound = sqrt(3 / d);
@@ -8121,15 +8576,16 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
 // -----------------------------------------------------------------------------------------------
 // >>model          configuration + weights + vocabularies
 //
-// The object behind trf_model: a checked configuration, the layout of its parameters, one arena of weights, copies of
-// the vocabularies and of the program's own texts. It is made in two stages (frame, then weights), so that a file is
-// proven to fit before any memory for weights is asked for (>>store).
+// The object behind trf_model: a checked configuration, the layout of its parameters, one arena of
+// weights, copies of the vocabularies and of the program's own texts. It is made in two stages
+// (frame, then weights), so that a file is proven to fit before any memory for weights is asked for
+// (>>store).
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
 
-/* Limits of the program's own texts, and of those that a file brings: ours (at most 8,000) can be saved beside
-   them. */
+/* Limits of the program's own texts, and of those that a file brings: ours (at most 8,000) can be
+   saved beside them. */
 enum { TRF__META_KEY = 255, TRF__META_BYTES = 1 << 20, TRF__META_MOST = 65000,
        TRF__META_LOADED_BYTES = 8 << 20, TRF__META_LOADED = 120000 };
 
@@ -8138,9 +8594,11 @@ struct trf_model {
     trf__layout layout;
     trf__run run;               /* where the weights are */
     trf_real *weights;          /* layout.n_weights numbers on the device */
-    void *packed; size_t packed_bytes;      /* matrices of products, if they are only packed (trf_model_pack) */
+    void *packed; size_t packed_bytes;      /* matrices of products, if they are only packed
+                                               (trf_model_pack) */
     trf_vocab *source, *target; /* copies, or NULL */
-    trf__meta *metadata;        /* the program's own texts in the order of their keys, and behind them their bytes */
+    trf__meta *metadata;        /* the program's own texts in the order of their keys, and behind
+                                   them their bytes */
     size_t metadata_bytes;      /* of it all; 0: NULL */
     int32_t n_metadata;
 };
@@ -8154,7 +8612,8 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
     trf__free(&hooks, model->metadata, model->metadata_bytes);
-    model->run.backend->release(&model->run, model->weights, trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+    model->run.backend->release(&model->run, model->weights, trf__bytes(model->layout.n_weights,
+            sizeof(trf_real)));
     if (model->packed) model->run.backend->release(&model->run, model->packed, model->packed_bytes);
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, model->layout.parts, trf__bytes(model->layout.n_parts, sizeof(trf__part)));
@@ -8175,10 +8634,14 @@ TRF_API size_t trf_model_memory(const trf_config *config)
 // >>model-counts   weights and operations of a configuration
 
 /* Numbers of a matrix and its bias. */
-TRF__FN int64_t trf__affine_size(const trf__affine *a) { return a->out * a->in + (a->biased ? a->out : 0); }
+TRF__FN int64_t trf__affine_size(const trf__affine *a)
+{
+    return a->out * a->in + (a->biased ? a->out : 0);
+}
 
 TRF__COLD
-TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts, trf_error *err)
+TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
+                                     trf_error *err)
 {
     const trf_config *c = config;
     trf__layout layout;
@@ -8200,41 +8663,52 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
         for (i = 0; i < trf__n_sublayers(c, stack); i++) {
             trf__part part = trf__part_of(c, stack, i);
             int64_t *to = part.kind == TRF__CROSS ? &n.cross_attention
-                        : part.kind == TRF__SELF ? (stack ? &n.decoder_attention : &n.encoder_attention)
-                                                 : (stack ? &n.decoder_feed_forward : &n.encoder_feed_forward);
+                        : part.kind == TRF__SELF ? (stack ? &n.decoder_attention
+                                                    : &n.encoder_attention)
+                                                 : (stack ? &n.decoder_feed_forward
+                                                    : &n.encoder_feed_forward);
             *to += trf__affine_size(&part.in) + trf__affine_size(&part.out);
             *norms += norm;
         }
         if (at->final_norm[stack].gain >= 0) *norms += norm;
     }
     vocab = trf__n_logits(c);
-    own = at->generator_w >= 0 && at->generator_w != at->src_embed && at->generator_w != at->tgt_embed;
+    own = at->generator_w >= 0 && at->generator_w != at->src_embed &&
+        at->generator_w != at->tgt_embed;
     n.source_embedding = at->src_embed >= 0 ? c->source_vocab * d : 0;
-    n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d : 0;
+    n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d
+        : 0;
     n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * d
                 * (c->max_length + (int64_t)c->position_offset);
     n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0);
-    n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention + n.encoder_feed_forward
-            + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward + n.decoder_norms
+    n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention +
+        n.encoder_feed_forward
+            + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
+            n.decoder_norms
             + n.generator;
     *counts = n;
     return TRF_OK;
 }
 
 /* The products of one sublayer: `rows` of its own, `keys` of what cross-attention reads. */
-TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, double *projections, double *attention,
+TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, double *projections,
+                             double *attention,
                              double *forward)
 {
-    double in = (double)part->in.out * (double)part->in.in, out = (double)part->out.out * (double)part->out.in;
-    double width = (double)part->heads * part->d_head, pairs = part->causal ? rows * (rows + 1) / 2 : rows * keys;
+    double in = (double)part->in.out * (double)part->in.in, out = (double)part->out.out *
+        (double)part->out.in;
+    double width = (double)part->heads * part->d_head, pairs = part->causal ? rows * (rows + 1) / 2
+        : rows * keys;
     if (part->kind == TRF__FEED_FORWARD) { *forward += 2 * (in + out) * rows; return; }
-    if (part->kind == TRF__CROSS) *projections += 2 * (in / 3 * rows + in * 2 / 3 * keys + out * rows);
+    if (part->kind == TRF__CROSS) *projections += 2 * (in / 3 * rows + in * 2 / 3 * keys + out *
+                                                       rows);
     else *projections += 2 * (in + out) * rows;
     *attention += 2 * 2 * width * pairs;
 }
 
 TRF__COLD
-TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows, int64_t target_rows,
+TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows,
+                                   int64_t target_rows,
                                    trf_flop_counts *counts, trf_error *err)
 {
     const trf_config *c = config;
@@ -8252,15 +8726,20 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
         for (i = 0; i < trf__n_sublayers(c, stack); i++) {
             trf__part part = trf__part_of(c, stack, i);
             if (!stack)
-                trf__part_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention, &n.encoder_feed_forward);
+                trf__part_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention,
+                                &n.encoder_feed_forward);
             else if (part.kind == TRF__CROSS)
-                trf__part_flops(&part, t, s, &n.cross_projections, &n.cross_attention, &n.decoder_feed_forward);
-            else trf__part_flops(&part, t, t, &n.decoder_projections, &n.decoder_attention, &n.decoder_feed_forward);
+                trf__part_flops(&part, t, s, &n.cross_projections, &n.cross_attention,
+                                &n.decoder_feed_forward);
+            else trf__part_flops(&part, t, t, &n.decoder_projections, &n.decoder_attention,
+                                 &n.decoder_feed_forward);
         }
     logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
     n.generator = 2 * (double)c->d_model * trf__n_logits(c) * logits;
-    n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward + n.decoder_projections
-            + n.decoder_attention + n.cross_projections + n.cross_attention + n.decoder_feed_forward + n.generator;
+    n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward +
+        n.decoder_projections
+            + n.decoder_attention + n.cross_projections + n.cross_attention +
+            n.decoder_feed_forward + n.generator;
     *counts = n;
     return TRF_OK;
 }
@@ -8269,7 +8748,8 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 
 /* A model without weights: configuration, names and places. */
 TRF__COLD
-TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config, trf_error *err)
+TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config,
+                                              trf_error *err)
 {
     trf_model *model;
     trf__layout count;
@@ -8286,19 +8766,23 @@ TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config 
     model->layout.n_parts = count.n_parts;
     model->layout.n_weights = count.n_weights;
     model->layout.params =
-        (trf__param *)trf__alloc_zeroed(&config->hooks, trf__bytes(count.n_params, sizeof(trf__param)));
+        (trf__param *)trf__alloc_zeroed(&config->hooks,
+                                        trf__bytes(count.n_params, sizeof(trf__param)));
     model->layout.parts =
-        (trf__part *)trf__alloc_zeroed(&config->hooks, trf__bytes(count.n_parts, sizeof(trf__part)));
+        (trf__part *)trf__alloc_zeroed(&config->hooks,
+                                       trf__bytes(count.n_parts, sizeof(trf__part)));
     if (!model->layout.params || !model->layout.parts) {
         trf_model_destroy(model);
-        return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters", count.n_params);
+        return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters",
+                         count.n_params);
     }
     trf__lay_out(&model->layout, config);
     *out = model;
     return TRF_OK;
 }
 
-/* Room for the parameters, all of which the caller (create, copy, load) writes; what fills their rows up is zero. */
+/* Room for the parameters, all of which the caller (create, copy, load) writes; what fills their
+   rows up is zero. */
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
     const trf__run *run = &model->run;
@@ -8306,10 +8790,12 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     int32_t i;
     model->weights = (trf_real *)run->backend->alloc(run, trf__bytes(n, sizeof(trf_real)));
     if (!model->weights)
-        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights", (long long)n);
+        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
+                         (long long)n);
     for (i = model->layout.n_params; i-- > 0; n = model->layout.params[i].offset) {
         end = model->layout.params[i].offset + trf__param_size(&model->layout.params[i]);
-        if (end < n) run->backend->zero(run, model->weights + end, trf__bytes(n - end, sizeof(trf_real)));
+        if (end < n) run->backend->zero(run, model->weights + end,
+                                        trf__bytes(n - end, sizeof(trf_real)));
     }
     return TRF_OK;
 }
@@ -8323,12 +8809,14 @@ TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf
     return status;
 }
 
-/* A new model's warning, if it computes with this file's own ops and they were compiled to be slow. */
+/* A new model's warning, if it computes with this file's own ops and they were compiled to be
+   slow. */
 TRF__FN void trf__warn_if_slow(const trf_model *model)
 {
     if (TRF__SLOW && model->run.backend == &trf__cpu_backend)
         trf__log(&model->config.hooks, TRF_LOG_WARNING,
-                 "transformer.h was compiled without optimisation; with -O2 it is many times faster");
+                 "transformer.h was compiled without optimisation; with -O2 it is many times "
+                 "faster");
 }
 
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
@@ -8346,7 +8834,8 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
         for (at = 0; at < size; at += n) {
             n = trf__min64(size - at, (int64_t)(sizeof chunk / sizeof *chunk));
             trf__initialise(chunk, at, n, p, (uint32_t)i, config);
-            m->run.backend->upload(&m->run, m->weights + p->offset + at, chunk, (size_t)n * sizeof *chunk);
+            m->run.backend->upload(&m->run, m->weights + p->offset + at, chunk,
+                                   (size_t)n * sizeof *chunk);
         }
     }
     status = m->run.backend->sync(&m->run, err);
@@ -8355,21 +8844,35 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
     return TRF_OK;
 }
 
-TRF_API const trf_config *trf_model_config(const trf_model *model) { return model ? &model->config : NULL; }
-TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model) { return model ? model->source : NULL; }
-TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model) { return model ? model->target : NULL; }
-TRF_API int32_t trf_model_parameter_count(const trf_model *model) { return model ? model->layout.n_params : 0; }
+TRF_API const trf_config *trf_model_config(const trf_model *model)
+{
+    return model ? &model->config : NULL;
+}
+TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model)
+{
+    return model ? model->source : NULL;
+}
+TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model)
+{
+    return model ? model->target : NULL;
+}
+TRF_API int32_t trf_model_parameter_count(const trf_model *model)
+{
+    return model ? model->layout.n_params : 0;
+}
 
 TRF_API int64_t trf_model_parameter_total(const trf_model *model)
 {
     int64_t total = 0;
     int32_t i;
-    for (i = 0; i < trf_model_parameter_count(model); i++) total += trf__param_size(&model->layout.params[i]);
+    for (i = 0; i < trf_model_parameter_count(model); i++)
+        total += trf__param_size(&model->layout.params[i]);
     return total;
 }
 
 /* Parameter number `index` inside any arena of the model's layout, on the device of `run`. */
-TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, trf_real *arena, int32_t index)
+TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, trf_real *arena,
+                                   int32_t index)
 {
     trf_tensor tensor = trf_tensor_of(NULL, 1, 0, 1, 1);
     if (index >= 0 && index < trf_model_parameter_count(model)) {
@@ -8385,13 +8888,15 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, 
 }
 
 /* Numbers of an arena of the model's device. */
-TRF__FN trf_status trf__arena_get(const trf_model *model, const trf_real *arena, int64_t first, trf_real *to,
+TRF__FN trf_status trf__arena_get(const trf_model *model, const trf_real *arena, int64_t first,
+                                  trf_real *to,
                                   int64_t n, trf_error *err)
 {
     model->run.backend->download(&model->run, to, arena + first, (size_t)n * sizeof *to);
     return model->run.backend->sync(&model->run, err);
 }
-TRF__FN void trf__arena_put(const trf_model *model, trf_real *arena, int64_t first, const trf_real *from, int64_t n)
+TRF__FN void trf__arena_put(const trf_model *model, trf_real *arena, int64_t first,
+                            const trf_real *from, int64_t n)
 {
     model->run.backend->upload(&model->run, arena + first, from, (size_t)n * sizeof *from);
 }
@@ -8412,10 +8917,12 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
 
 // >>model-texts    vocabularies and metadata
 
-TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field, trf_error *err)
+TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field,
+                                   trf_error *err)
 {
     if (!vocab || trf_vocab_size(vocab) == size) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, field, "the configuration has %s = %d, but the vocabulary has %d tokens",
+    return trf__fail(err, TRF_E_SHAPE, -1, field,
+                     "the configuration has %s = %d, but the vocabulary has %d tokens",
                      field, size, trf_vocab_size(vocab));
 }
 
@@ -8423,12 +8930,15 @@ TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const c
 TRF__FN trf_status trf__vocab_ids(const trf_config *c, trf_error *err)
 {
     if (c->pad == 0 && c->bos == 1 && c->eos == 2 && c->unk == 3) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, c->pad != 0 ? "pad" : c->bos != 1 ? "bos" : c->eos != 2 ? "eos" : "unk",
-                     "a vocabulary has pad, bos, eos, unk at 0, 1, 2, 3; the configuration has %d, %d, %d, %d",
+    return trf__fail(err, TRF_E_SHAPE, -1, c->pad != 0 ? "pad" : c->bos != 1 ? "bos" : c->eos != 2
+                     ? "eos" : "unk",
+                     "a vocabulary has pad, bos, eos, unk at 0, 1, 2, 3; the configuration has "
+                     "%d, %d, %d, %d",
                      c->pad, c->bos, c->eos, c->unk);
 }
 
-TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source, const trf_vocab *target,
+TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source,
+                                        const trf_vocab *target,
                                         trf_error *err)
 {
     trf_vocab *new_source = NULL, *new_target = NULL;
@@ -8436,10 +8946,13 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
     const trf_config *c;
     TRF__TRY(trf__begin(model, "model", err));
     c = &model->config;
-    if (source && trf__has_source(c)) TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
-    if (target && trf__has_target(c)) TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
+    if (source && trf__has_source(c))
+        TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
+    if (target && trf__has_target(c))
+        TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
     if (source || target) TRF__TRY(trf__vocab_ids(c, err));
-    if (source && (status = trf_vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK) return status;
+    if (source && (status = trf_vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK)
+        return status;
     if (target && (status = trf_vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) {
         trf_vocab_destroy(new_source);
         return status;
@@ -8452,7 +8965,8 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
 }
 
 /* Copies of a sorted list of texts become the model's. */
-TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, int32_t n, trf_error *err)
+TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, int32_t n,
+                                      trf_error *err)
 {
     size_t bytes = trf__bytes(n, sizeof *list);
     trf__meta *own = NULL;
@@ -8460,7 +8974,8 @@ TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, i
     int32_t i;
     for (i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
     if (n > 0) own = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
-    if (n > 0 && !own) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts", (int)n);
+    if (n > 0 && !own) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts",
+                                        (int)n);
     to = own ? (char *)(own + n) : NULL;
     for (i = 0; i < n; i++) {
         size_t key = strlen(list[i].key) + 1, value = strlen(list[i].value) + 1;
@@ -8476,22 +8991,28 @@ TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, i
 }
 
 /* Keys that the library writes itself. "format": "pt" is what PyTorch's users ask of a file. */
-TRF__FN int trf__our_key(const char *key) { return !strncmp(key, "trf.", 4) || !strcmp(key, "format"); }
+TRF__FN int trf__our_key(const char *key)
+{
+    return !strncmp(key, "trf.", 4) || !strcmp(key, "format");
+}
 
 TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_error *err)
 {
     if (!key) return trf__fail_null(err, "key");
     TRF__TRY(trf__check_utf8(key, "key", err));
     if (!*key || strlen(key) > TRF__META_KEY)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key", "a key must have 1 to %d bytes, got %llu",
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key",
+                         "a key must have 1 to %d bytes, got %llu",
                          (int)TRF__META_KEY, (unsigned long long)strlen(key));
     if (trf__our_key(key))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key", "the key %s belongs to the library", key);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key", "the key %s belongs to the library",
+                         key);
     return value ? trf__check_utf8(value, "value", err) : TRF_OK;
 }
 
 TRF__COLD
-TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value, trf_error *err)
+TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value,
+                                          trf_error *err)
 {
     trf__meta *list;
     size_t bytes, texts = 0;
@@ -8502,7 +9023,8 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
     list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
     if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for one text more");
-    for (i = 0; i < model->n_metadata && strcmp(model->metadata[i].key, key) < 0; i++) list[n++] = model->metadata[i];
+    for (i = 0; i < model->n_metadata && strcmp(model->metadata[i].key, key) < 0; i++)
+        list[n++] = model->metadata[i];
     had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
     if (value) {
         list[n].key = key;
@@ -8511,16 +9033,22 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     for (i += had; i < model->n_metadata; i++) list[n++] = model->metadata[i];
     for (i = 0; i < n; i++) texts += strlen(list[i].key) + strlen(list[i].value);
     if (value && (texts > TRF__META_BYTES || n > TRF__META_MOST))
-        status = trf__fail(err, TRF_E_LIMIT, -1, "metadata", "%d texts of %llu bytes, the limits are %d and %d",
-                           (int)n, (unsigned long long)texts, (int)TRF__META_MOST, (int)TRF__META_BYTES);
+        status = trf__fail(err, TRF_E_LIMIT, -1, "metadata",
+                           "%d texts of %llu bytes, the limits are %d and %d",
+                           (int)n, (unsigned long long)texts, (int)TRF__META_MOST,
+                           (int)TRF__META_BYTES);
     else status = trf__metadata_keep(model, list, n, err);
     trf__free(&model->config.hooks, list, bytes);
     return status;
 }
 
-TRF_API int32_t trf_model_metadata_count(const trf_model *model) { return model ? model->n_metadata : 0; }
+TRF_API int32_t trf_model_metadata_count(const trf_model *model)
+{
+    return model ? model->n_metadata : 0;
+}
 
-TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key, const char **value)
+TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
+                                   const char **value)
 {
     int inside = index >= 0 && index < trf_model_metadata_count(model);
     if (key) *key = inside ? model->metadata[index].key : NULL;
@@ -8564,18 +9092,21 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 }
 
 /* Whether model number `number` computes what `a` does; where weights started does not matter. */
-TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number, trf_error *err)
+TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number,
+                                    trf_error *err)
 {
 #define TRF__X(type, field, low, high, stored) \
     if (a->field != b->field && strcmp(#field, "seed")) \
-        return trf__fail(err, TRF_E_SHAPE, number, #field, "%s is %.9g, but model %d has %.9g", #field, \
+        return trf__fail(err, TRF_E_SHAPE, number, #field, "%s is %.9g, but model %d has %.9g", \
+                         #field, \
                          (double)a->field, (int)number, (double)b->field);
     TRF__CONFIG_FIELDS(TRF__X)
 #undef TRF__X
     return TRF_OK;
 }
 
-TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count, trf_error *err)
+TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
+                                     trf_error *err)
 {
     enum { CHUNK = 2048 };
     double sum[CHUNK];
@@ -8587,7 +9118,8 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     if (!models) return trf__fail_null(err, "models");
     TRF__TRY(trf__needs_floats(model, err));
     for (k = 0; k < count; k++) {
-        if (!models[k]) return trf__fail(err, TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL", (int)k);
+        if (!models[k]) return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                                         "model %d must not be NULL", (int)k);
         TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
         TRF__TRY(trf__needs_floats(models[k], err));
     }
@@ -8596,8 +9128,10 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
         for (at = 0; at < trf__param_size(p); at += n) {
             n = trf__min64(trf__param_size(p) - at, CHUNK);
             for (k = 0; k < count; k++) {
-                TRF__TRY(trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, err));
-                for (i = 0; i < n; i++) sum[i] = k > 0 ? sum[i] + (double)numbers[i] : (double)numbers[i];
+                TRF__TRY(trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n,
+                                        err));
+                for (i = 0; i < n; i++) sum[i] = k > 0 ? sum[i] + (double)numbers[i]
+                    : (double)numbers[i];
             }
             for (i = 0; i < n; i++) numbers[i] = (trf_real)(sum[i] / count);
             trf__arena_put(model, model->weights, p->offset + at, numbers, n);
@@ -8607,7 +9141,8 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
 }
 
 TRF__COLD
-TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied, trf_error *err)
+TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
+                                          trf_error *err)
 {
     trf_real numbers[2048];
     int32_t i, k, n_written = 0, write;
@@ -8625,7 +9160,8 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
                 trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
             q = &from->layout.params[k];
             if (q->shape[1] != p->shape[1])
-                return trf__fail(err, TRF_E_SHAPE, -1, p->name, "%s has %lld columns, but %lld in the other model",
+                return trf__fail(err, TRF_E_SHAPE, -1, p->name,
+                                 "%s has %lld columns, but %lld in the other model",
                                  p->name, (long long)p->shape[1], (long long)q->shape[1]);
             size = trf__min64(trf__param_size(p), trf__param_size(q));
             for (at = 0; write && at < size; at += n) {
@@ -8643,36 +9179,44 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 // -----------------------------------------------------------------------------------------------
 // >>pass           one batch through the model: what is stored, forward, backward
 //
-// A stack (the encoder or the decoder) is its rows, their embedding, and a list of sublayers. Two streams run through
-// the list: `in`, what the next sublayer reads, and `res`, what is added to its result:
+// A stack (the encoder or the decoder) is its rows, their embedding, and a list of sublayers. Two
+// streams run through the list: `in`, what the next sublayer reads, and `res`, what is added to its
+// result:
 //
 //   s = res + drop(sublayer(in))        post-norm:  y = norm of this sublayer (s)    in = res = y
-//                                       pre-norm:   y = norm of the next one (s)     in = y, res = s
+//                                       pre-norm:   y = norm of the next one (s)    in = y, res = s
 //
-// so both placements are the same list, and each sublayer names the norm that follows it. Pre-norm has one
-// norm before the first sublayer; a final norm comes last. Backward walks the list from its end with the
-// gradients of the two streams.
+// so both placements are the same list, and each sublayer names the norm that follows it. Pre-norm
+// has one norm before the first sublayer; a final norm comes last. Backward walks the list from its
+// end with the gradients of the two streams.
 //
-// A head (trf_head) stands where the decoder would: that stack has no sublayers then, its rows are the head's, its
-// targets the labels, `out` what is projected, and `embedded` has room for one row a sequence.
+// A head (trf_head) stands where the decoder would: that stack has no sublayers then, its rows are
+// the head's, its targets the labels, `out` what is projected, and `embedded` has room for one row
+// a sequence.
 //
-// What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at once (>>rows). All
-// activations and their gradients lie in one arena of the device, laid out from the limits of a batch (>>acts); a
-// pass that only looks forward lets all sublayers of a stack share one set of activations.
+// What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at
+// once (>>rows). All activations and their gradients lie in one arena of the device, laid out from
+// the limits of a batch (>>acts); a pass that only looks forward lets all sublayers of a stack
+// share one set of activations.
 // -----------------------------------------------------------------------------------------------
 
 // >>sublayers      attention and feed-forward with their projections (paper 3.2.2, 3.3)
 //
-//   self-attention    projected = x in_w^T + in_b = [q k v]      hidden = attention(q, k, v)     y = hidden out_w^T + out_b
-//   cross-attention   in_w = [W_q; W_k; W_v]: projected = x W_q^T + b_q = q, memory = m [W_k; W_v]^T + [b_k b_v] = [k v]
-//   feed-forward      projected = x w1^T + b1                    hidden = drop(act(projected))          y = hidden w2^T + b2
+//   self-attention    projected = x in_w^T + in_b = [q k v]
+//                     hidden = attention(q, k, v)                 y = hidden out_w^T + out_b
+//   cross-attention   in_w = [W_q; W_k; W_v]      projected = x W_q^T + b_q = q
+//                     memory = m [W_k; W_v]^T + [b_k b_v] = [k v]
+//   feed-forward      projected = x w1^T + b1
+//                     hidden = drop(act(projected))               y = hidden w2^T + b2
 //
-//   x, y: (N, d)   m: (M, d)   projected: (N, 3d), (N, d) or (N, f)   memory: (M, 2d)   hidden: (N, d) or (N, f)
+//   x, y: (N, d)   m: (M, d)   projected: (N, 3d), (N, d) or (N, f)   memory: (M, 2d)
+//   hidden: (N, d) or (N, f)
 //
-// These are used by the model's passes and by the public blocks alike. What backward needs is what forward left in
-// projected, memory, hidden and stats. Keys and values are computed into `fresh`, which mostly is `memory` itself. Decoding
-// token by token is the second line in both cases: `memory` is a cache, where self-attention puts those of the new
-// token, made in `fresh`, into `slots`; cross-attention has nothing new.
+// These are used by the model's passes and by the public blocks alike. What backward needs is what
+// forward left in projected, memory, hidden and stats. Keys and values are computed into `fresh`,
+// which mostly is `memory` itself. Decoding token by token is the second line in both cases:
+// `memory` is a cache, where self-attention puts those of the new token, made in `fresh`, into
+// `slots`; cross-attention has nothing new.
 
 /* One sublayer at work. */
 typedef struct trf__operands {
@@ -8681,9 +9225,11 @@ typedef struct trf__operands {
     trf__mat in_w, out_w;
     const trf_real *in_b, *out_b;
     int activation;
-    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and v are */
+    trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and
+                                           v are */
     trf__drop drop;                     /* on the attention weights, or behind the activation */
-    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in `projected`, the first line above */
+    trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in
+                                                         `projected`, the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
     trf_real *stats;
     /* backward: gradients of the parameters, and room for those of projected, memory and hidden */
@@ -8693,7 +9239,8 @@ typedef struct trf__operands {
 } trf__operands;
 
 /* y (rows, out) = x w^T + b */
-TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w, const trf_real *b,
+TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w,
+                          const trf_real *b,
                           int64_t rows, int64_t out, int64_t in)
 {
     trf__linear l;
@@ -8712,7 +9259,8 @@ TRF__FN trf__mat trf__keys_weight(const trf__operands *sub)
 /* Keys and values of m (M, d). */
 TRF__FN void trf__project_memory(const trf__run *run, const trf__operands *sub, const trf__act *m)
 {
-    trf__project(run, sub->fresh, m, trf__keys_weight(sub), sub->in_b ? sub->in_b + sub->d : NULL, sub->memory_rows,
+    trf__project(run, sub->fresh, m, trf__keys_weight(sub), sub->in_b ? sub->in_b + sub->d : NULL,
+                 sub->memory_rows,
                  2 * sub->d, sub->d);
 }
 
@@ -8730,8 +9278,10 @@ TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__oper
     return a;
 }
 
-/* The weights of one head, or of all (head -1), for span number s. `span` is the host's copy of it. */
-TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s, const trf__span *span,
+/* The weights of one head, or of all (head -1), for span number s. `span` is the host's copy of
+   it. */
+TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s,
+                                 const trf__span *span,
                                  int head, trf_real *maps)
 {
     trf__attention_weights a;
@@ -8749,13 +9299,16 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
 }
 
 /* Queries, keys and values. */
-TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *sub, const trf__act *x, const trf__act *m)
+TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *sub,
+                                    const trf__act *x, const trf__act *m)
 {
-    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? sub->d : 3 * sub->d, sub->d);
+    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? sub->d
+                 : 3 * sub->d, sub->d);
     if (sub->memory) trf__project_memory(run, sub, m);
 }
 
-TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *sub, trf__act *y, const trf__act *x,
+TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *sub, trf__act *y,
+                                    const trf__act *x,
                                     const trf__act *m)
 {
     trf__attention a;
@@ -8775,10 +9328,12 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
 }
 
 /* y NULL: only what backward needs. */
-TRF__FN void trf__feed_forward(const trf__run *run, const trf__operands *sub, trf__act *y, const trf__act *x)
+TRF__FN void trf__feed_forward(const trf__run *run, const trf__operands *sub, trf__act *y,
+                               const trf__act *x)
 {
     trf__activate a;
-    a.a = sub->hidden; a.h = sub->projected; a.rows = sub->rows; a.width = sub->f; a.kind = sub->activation;
+    a.a = sub->hidden; a.h = sub->projected; a.rows = sub->rows; a.width = sub->f;
+    a.kind = sub->activation;
     a.at = sub->at; a.drop = sub->drop;
     trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows, sub->f, sub->d);
     run->backend->activate(run, &a);
@@ -8788,7 +9343,8 @@ TRF__FN void trf__feed_forward(const trf__run *run, const trf__operands *sub, tr
 #if !defined(TRF_NO_TRAIN)
 
 /* dx (rows, in) = dy (rows, out) w, or += with `add` */
-TRF__FN void trf__project_dx(const trf__run *run, trf__act *dx, const trf__act *dy, trf__mat w, int64_t rows,
+TRF__FN void trf__project_dx(const trf__run *run, trf__act *dx, const trf__act *dy, trf__mat w,
+                             int64_t rows,
                              int64_t out, int64_t in, int add)
 {
     trf__linear_dx l;
@@ -8797,17 +9353,21 @@ TRF__FN void trf__project_dx(const trf__run *run, trf__act *dx, const trf__act *
 }
 
 /* The gradients of a weight (out, in) and its bias that met x (rows, in). */
-TRF__FN trf__linear_dw trf__dw_of(trf_real *dw, trf_real *db, const trf__act *dy, const trf__act *x, int64_t rows,
+TRF__FN trf__linear_dw trf__dw_of(trf_real *dw, trf_real *db, const trf__act *dy, const trf__act *x,
+                                  int64_t rows,
                                   int64_t out, int64_t in, int first)
 {
     trf__linear_dw l;
-    l.dw = dw; l.db = db; l.dy = dy; l.x = x; l.rows = rows; l.out = out; l.in = in; l.first = first;
+    l.dw = dw; l.db = db; l.dy = dy; l.x = x; l.rows = rows; l.out = out; l.in = in;
+    l.first = first;
     return l;
 }
 
 /* dx is set; dm is set, or added to if add_memory. */
-TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *sub, trf__act *dx, trf__act *dm,
-                                     int add_memory, const trf__act *dy, const trf__act *x, const trf__act *m)
+TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *sub, trf__act *dx,
+                                     trf__act *dm,
+                                     int add_memory, const trf__act *dy, const trf__act *x,
+                                     const trf__act *m)
 {
     trf__attention_gradient a;
     trf__linear_dw dw[3];
@@ -8820,23 +9380,27 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *s
     dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->hidden, n, d, d, sub->first);
     dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dprojected, x, n, wide, d, sub->first);
     if (sub->memory)
-        dw[2] = trf__dw_of(sub->d_in_w + d * d, sub->d_in_b ? sub->d_in_b + d : NULL, sub->dmemory, m,
+        dw[2] = trf__dw_of(sub->d_in_w + d * d, sub->d_in_b ? sub->d_in_b + d : NULL, sub->dmemory,
+                           m,
                            sub->memory_rows, 2 * d, d, sub->first);
     trf__project_dx(run, sub->dhidden, dy, sub->out_w, n, d, d, 0);
     run->backend->attention_gradient(run, &a);
     run->backend->linear_dw(run, dw, sub->memory ? 3 : 2);
     trf__project_dx(run, dx, sub->dprojected, sub->in_w, n, wide, d, 0);
     if (sub->memory)
-        trf__project_dx(run, dm, sub->dmemory, trf__keys_weight(sub), sub->memory_rows, 2 * d, d, add_memory);
+        trf__project_dx(run, dm, sub->dmemory, trf__keys_weight(sub), sub->memory_rows, 2 * d, d,
+                        add_memory);
 }
 
-TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands *sub, trf__act *dx, const trf__act *dy,
+TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands *sub, trf__act *dx,
+                                        const trf__act *dy,
                                         const trf__act *x)
 {
     trf__activate_gradient a;
     trf__linear_dw dw[2];
     int64_t d = sub->d, f = sub->f, n = sub->rows;
-    a.dh = sub->dprojected; a.da = sub->dhidden; a.h = sub->projected; a.rows = n; a.width = f; a.kind = sub->activation;
+    a.dh = sub->dprojected; a.da = sub->dhidden; a.h = sub->projected; a.rows = n; a.width = f;
+    a.kind = sub->activation;
     a.at = sub->at; a.drop = sub->drop;
     dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->hidden, n, d, f, sub->first);
     dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dprojected, x, n, f, d, sub->first);
@@ -8850,11 +9414,13 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands
 
 // >>stacks         what the encoder and the decoder consist of
 
-enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD: rows of the head */
+enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD:
+                                                                rows of the head */
 
 typedef struct trf__sublayer {
     trf__part is;
-    trf__scaling next_norm;             /* the norm that follows: its own, or with pre-norm the next one's */
+    trf__scaling next_norm;             /* the norm that follows: its own, or with pre-norm the next
+                                           one's */
     trf__drop hidden_drop, residual_drop;
     trf__act *projected, *memory, *hidden;    /* see >>sublayers */
     trf_real *stats;
@@ -8862,9 +9428,10 @@ typedef struct trf__sublayer {
     trf_real *norm_stats;
 } trf__sublayer;
 
-/* A stack's part of the block, on the host or on the device. Per row: what is read (-1: zero vector), what is wanted
-   next, place in its sequence, number of that in the whole step. Rows grouped by id are for training; tokens forced,
-   rows continued and slots in the cache, for decoding, where the lists are the search's (>>translate). */
+/* A stack's part of the block, on the host or on the device. Per row: what is read (-1: zero
+   vector), what is wanted next, place in its sequence, number of that in the whole step. Rows
+   grouped by id are for training; tokens forced, rows continued and slots in the cache, for
+   decoding, where the lists are the search's (>>translate). */
 typedef struct trf__lists {
     int32_t *ids, *targets, *position, *sentence;
     int32_t *group_rows, *group_first;
@@ -8875,7 +9442,8 @@ typedef struct trf__lists {
 typedef struct trf__stack {
     int decoder, per_layer, n_sublayers;
     trf__sublayer *sublayers;
-    int64_t embed, positions;           /* offsets of the embedding and of learned positions; -1: none */
+    int64_t embed, positions;           /* offsets of the embedding and of learned positions; -1:
+                                           none */
     trf__scaling first_norm;            /* pre-norm: in front of the first sublayer */
     trf__scaling final_norm;            /* post-norm; with pre-norm it follows the last sublayer */
     trf__drop drop;                     /* on the embedding */
@@ -8891,9 +9459,12 @@ typedef struct trf__stack {
 
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
-    trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer numbers on */
-    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: in cross; in self, or 0 */
-    const int32_t *backpointers;           /* (rows, stride) which slots a row's own tokens are in; NULL: its area */
+    trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer
+                                           numbers on */
+    int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: in cross; in self,
+                                                           or 0 */
+    const int32_t *backpointers;           /* (rows, stride) which slots a row's own tokens are in;
+                                              NULL: its area */
     int64_t stride;
 } trf__cache;
 
@@ -8901,8 +9472,10 @@ typedef struct trf__cache {
 typedef struct trf__views {
     trf_real *attention[3];             /* by trf_attention_kind */
     trf_real *states[2];                /* of the encoder and of the decoder */
-    int layer, head;                    /* -1: attention of all; else this one's alone stays in `map` */
-    trf_real *map;                      /* room on the device for the attention of one sequence in one layer */
+    int layer, head;                    /* -1: attention of all; else this one's alone stays in
+                                           `map` */
+    trf_real *map;                      /* room on the device for the attention of one sequence in
+                                           one layer */
 } trf__views;
 
 typedef struct trf__pass {
@@ -8910,7 +9483,8 @@ typedef struct trf__pass {
     const trf_config *config;
     const trf__layout *layout;
     const trf_real *weights;            /* the model's */
-    int packs;                          /* how the device keeps weights for products: TRF__PACKS_..., */
+    int packs;                          /* how the device keeps weights for products:
+                                           TRF__PACKS_..., */
     void *packed; size_t packed_bytes;  /* and where, or NULL; bytes 0: they are another's */
     trf_real *gradients;                /* backward: the arena; */
     int first;                          /* and whether it holds nothing yet */
@@ -8920,7 +9494,8 @@ typedef struct trf__pass {
     trf__limits limits;
     trf__sublayer *sublayers;           /* encoder's, then decoder's */
     trf__stack encoder, decoder;
-    int64_t n_sentences, target_rows;   /* the batch's own, without what it was filled up with, and labels of -1 */
+    int64_t n_sentences, target_rows;   /* the batch's own, without what it was filled up with, and
+                                           labels of -1 */
     trf__now now;                       /* goes in front of the block */
     char *host_block, *device_block; size_t block_bytes;
     const trf__views *views;            /* what >>look-inside wants of this batch; NULL: nothing */
@@ -8935,26 +9510,35 @@ typedef struct trf__pass {
 } trf__pass;
 
 /* Stack 0 is the encoder, stack 1 the decoder. */
-TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder) { return decoder ? &pass->decoder : &pass->encoder; }
+TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
+{
+    return decoder ? &pass->decoder : &pass->encoder;
+}
 
 // >>acts           the arena of a pass
 //
-// One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then to cut.
+// One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then
+// to cut.
 //
-//   per stack     embedded (rows, d); per sublayer projected, memory, hidden, stats (see >>sublayers); s, y (rows, d); mean
-//                 and factor of its norm (rows, 2); without training one set for all, and none of the statistics;
-//                 recomputing one set a layer for all layers, and per layer the last sublayer's s and statistics
-//   once          position table (longest, d), proj (rows, d), room for logits, losses (target rows)
-//   to train      ds, dsub, din, dencoded (rows, d) and gradients of projected, memory, hidden: one set for all sublayers
+//   per stack     embedded (rows, d); per sublayer projected, memory, hidden, stats (see
+//                 >>sublayers); s, y (rows, d); mean and factor of its norm (rows, 2); without
+//                 training one set for all, and none of the statistics; recomputing one set a layer
+//                 for all layers, and per layer the last sublayer's s and statistics
+//   once          position table (longest, d), proj (rows, d), room for logits, losses (target
+//                 rows)
+//   to train      ds, dsub, din, dencoded (rows, d) and gradients of projected, memory, hidden: one
+//                 set for all sublayers
 
-TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int64_t rows, int64_t columns)
+TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int64_t rows,
+                                 int64_t columns)
 {
     return (trf__act *)trf__take(cursor, rows, trf__bytes(columns, pass->run.element));
 }
 
 /* A sublayer's activations, for so many rows and rows of its memory. */
 TRF__COLD
-TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub, const trf__part *is,
+TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub,
+                                const trf__part *is,
                                 int64_t rows, int64_t memory_rows)
 {
     sub->s = trf__take_acts(cursor, pass, rows, is->out.out);
@@ -8966,30 +9550,34 @@ TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf_
     sub->norm_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
 }
 
-/* The activations of one stack. Where the sublayers do not exist yet, only the size is wanted. A pass that does not
-   train gives all sublayers the same place; s and y come first in it, since the next sublayer reads them. One that
-   recomputes gives it to all layers, but keeps of each what the layer above is made from, s of its last sublayer (y
-   is the norm of s), and the stack's last y. */
+/* The activations of one stack. Where the sublayers do not exist yet, only the size is wanted. A
+   pass that does not train gives all sublayers the same place; s and y come first in it, since the
+   next sublayer reads them. One that recomputes gives it to all layers, but keeps of each what the
+   layer above is made from, s of its last sublayer (y is the norm of s), and the stack's last y. */
 TRF__COLD
 TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    int64_t d = c->d_model, rows = stack->decoder ? pass->limits.target_rows : pass->limits.source_rows;
+    int64_t d = c->d_model, rows = stack->decoder ? pass->limits.target_rows
+        : pass->limits.source_rows;
     size_t first, most;
     int i;
-    stack->embedded = trf__take_acts(cursor, pass, stack->n_sublayers || trf__pools(c) ? rows : 0, d);
+    stack->embedded = trf__take_acts(cursor, pass, stack->n_sublayers || trf__pools(c) ? rows : 0,
+                                     d);
     if (!stack->n_sublayers) return;
     first = most = cursor->used;
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
         trf__part is = trf__part_of(c, stack->decoder, i);
-        if (!pass->training || (pass->limits.recompute && i % stack->per_layer == 0)) cursor->used = first;
+        if (!pass->training || (pass->limits.recompute && i % stack->per_layer == 0))
+            cursor->used = first;
         trf__take_sublayer(cursor, pass, sub, &is, rows, pass->limits.source_rows);
         if (cursor->used > most) most = cursor->used;
     }
     cursor->used = most;
     /* from the second layer on: the last s in the room of all layers is then the first layer's */
-    for (i = 2 * stack->per_layer - 1; pass->limits.recompute && i < stack->n_sublayers; i += stack->per_layer) {
+    for (i = 2 * stack->per_layer - 1; pass->limits.recompute && i < stack->n_sublayers;
+         i += stack->per_layer) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
         sub->s = trf__take_acts(cursor, pass, rows, d);
         sub->norm_stats = trf__take_reals(cursor, rows, 2);
@@ -9036,8 +9624,11 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     pass->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
     pass->loss_scratch = NULL;
     if (trf__has_target(c) || (c->head && pass->training))
-        pass->loss_scratch = trf__take(&cursor, 1, pass->run.backend->loss_scratch(&pass->run.device, l->target_rows,
-                                                                             trf__n_logits(c), d, !pass->training));
+        pass->loss_scratch = trf__take(&cursor, 1,
+                                       pass->run.backend->loss_scratch(&pass->run.device,
+                                       l->target_rows,
+                                                                             trf__n_logits(c), d,
+                                                                             !pass->training));
     if (pass->training) {
         pass->ds = trf__take_acts(&cursor, pass, rows, d);
         pass->dsub = trf__take_acts(&cursor, pass, rows, d);
@@ -9050,7 +9641,8 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 
 /* A stack's lists for so many rows and spans. */
 TRF__COLD
-TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass, int64_t rows,
+TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
+                             int64_t rows,
                              int64_t n_self, int64_t n_cross)
 {
     lists->ids = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
@@ -9058,12 +9650,14 @@ TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__
     lists->sentence = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
     lists->targets = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
     lists->group_rows = (int32_t *)trf__take(cursor, pass->training ? rows : 0, sizeof(int32_t));
-    lists->group_first = (int32_t *)trf__take(cursor, pass->training ? rows + 1 : 0, sizeof(int32_t));
+    lists->group_first = (int32_t *)trf__take(cursor, pass->training ? rows + 1 : 0,
+                                              sizeof(int32_t));
     lists->self = (trf__span *)trf__take(cursor, n_self, sizeof(trf__span));
     lists->cross = (trf__span *)trf__take(cursor, n_cross, sizeof(trf__span));
 }
 
-/* Cuts the block, on the host or on the device, for the rows and spans that the stacks have now. Returns its size. */
+/* Cuts the block, on the host or on the device, for the rows and spans that the stacks have now.
+   Returns its size. */
 TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
 {
     trf__cursor cursor = trf__cursor_at(base);
@@ -9071,7 +9665,8 @@ TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
     trf__take(&cursor, 1, sizeof(trf__now));
     for (i = 0; i < 2; i++) {
         trf__stack *stack = trf__stack_of(pass, i);
-        trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows, stack->n_self,
+        trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows,
+                        stack->n_self,
                         stack->n_cross);
     }
     return cursor.used;
@@ -9082,8 +9677,10 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
 {
     const trf__limits *l = &pass->limits;
     trf__pass count = *pass;
-    count.encoder.rows = l->source_rows; count.encoder.n_self = l->sentences; count.encoder.n_cross = 0;
-    count.decoder.rows = l->target_rows; count.decoder.n_self = count.decoder.n_cross = l->sentences;
+    count.encoder.rows = l->source_rows; count.encoder.n_self = l->sentences;
+    count.encoder.n_cross = 0;
+    count.decoder.rows = l->target_rows;
+    count.decoder.n_self = count.decoder.n_cross = l->sentences;
     return trf__block_cut(&count, NULL, 0);
 }
 
@@ -9113,8 +9710,9 @@ TRF__FN trf__drop trf__drop_of(double p, uint32_t site)
     return drop;
 }
 
-/* The dropouts of a stack, each at a site of its own: 0 and 1 are the embeddings'; from 16 on a sublayer has four: +0
-   attention weights, +1 inner layer, +2 residual; no stack has 4096 sublayers. */
+/* The dropouts of a stack, each at a site of its own: 0 and 1 are the embeddings'; from 16 on a
+   sublayer has four: +0 attention weights, +1 inner layer, +2 residual; no stack has 4096
+   sublayers. */
 TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
 {
     int i;
@@ -9122,7 +9720,8 @@ TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
         uint32_t site = (uint32_t)(16 + 4 * (i + 4096 * stack->decoder));
-        sub->hidden_drop = sub->is.kind == TRF__FEED_FORWARD ? trf__drop_of(o->activation_dropout, site + 1)
+        sub->hidden_drop = sub->is.kind == TRF__FEED_FORWARD ? trf__drop_of(o->activation_dropout,
+                site + 1)
                                                          : trf__drop_of(o->attention_dropout, site);
         sub->residual_drop = trf__drop_of(o->residual_dropout, site + 2);
     }
@@ -9163,7 +9762,8 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
 
 /* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
 TRF__COLD
-TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, const trf__limits *limits,
+TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
+                               const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)
 {
     trf__pass pass;
@@ -9181,7 +9781,8 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout, c
     return pass;
 }
 
-/* Numbers of the largest second factor of a product in training: a weight, or what it is multiplied by. */
+/* Numbers of the largest second factor of a product in training: a weight, or what it is multiplied
+   by. */
 TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limits)
 {
     int64_t deep = trf__max64(limits->source_rows, limits->target_rows), wide = 0;
@@ -9196,12 +9797,14 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
 }
 
 /* Bytes that trf__pass_open takes, on the host and on the device, without copies of the weights. */
-TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits, const trf_train_options *o,
+TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits,
+                                const trf_train_options *o,
                                 const trf_device *device)
 {
     trf__run run = trf__run_on(device, &c->hooks);
     trf__pass pass = trf__pass_of(c, NULL, limits, o, &run);
-    size_t bytes = trf__add_size(trf__pass_layout(&pass, NULL), trf__bytes(2, trf__block_most(&pass)));
+    size_t bytes = trf__add_size(trf__pass_layout(&pass, NULL),
+                                 trf__bytes(2, trf__block_most(&pass)));
     bytes = trf__add_size(bytes, trf__bytes(pass.encoder.n_sublayers + pass.decoder.n_sublayers,
                                             sizeof(trf__sublayer)));
     return trf__add_size(bytes, run.backend->state_bytes(&run, limits->longest, trf__d_head(c),
@@ -9216,7 +9819,8 @@ TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
     int64_t i, n_half = d / 2;
     for (i = 0; i < d; i++) row[i] = 0;
     for (i = 0; i < n_half + d % 2; i++) {
-        double exponent = rule == TRF_POSITIONS_HALVES_N1 ? (double)i / (double)trf__max64(n_half - 1, 1)
+        double exponent = rule == TRF_POSITIONS_HALVES_N1
+            ? (double)i / (double)trf__max64(n_half - 1, 1)
                                                           : 2 * (double)i / (double)d;
         double angle = (double)p * pow(10000.0, -exponent);
         if (rule == TRF_POSITIONS_INTERLEAVED) {
@@ -9238,7 +9842,8 @@ TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
     int64_t p;
     if (!pass->table) return TRF_OK;
     row = (trf_real *)trf__alloc(&pass->run.hooks, bytes);
-    if (!row) return trf__fail(err, TRF_E_NOMEM, -1, "positions", "no memory for one row of positions");
+    if (!row) return trf__fail(err, TRF_E_NOMEM, -1, "positions",
+                               "no memory for one row of positions");
     for (p = 0; p < pass->limits.longest; p++) {
         trf__position_row(row, p + c->position_offset, c->d_model, (int)c->positions);
         pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes);
@@ -9258,7 +9863,8 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     bigger = *pass;
     bigger.limits = *limits;
     size = bigger;
-    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* only counting: they keep their old places */
+    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* only counting: they keep their
+                                                                   old places */
     bigger.arena_bytes = trf__pass_layout(&size, NULL);
     bigger.block_bytes = trf__block_most(&bigger);
     bigger.arena = (char *)on->alloc(run, bigger.arena_bytes);
@@ -9299,7 +9905,8 @@ TRF__FN trf__mat trf__weight(const trf__pass *pass, const trf__affine *a)
     trf__mat w = { NULL, NULL, 0, TRF__FLOAT32 };
     if (a->w >= 0) w.plain = pass->weights + a->w;
     if (pass->packed)
-        w.packed = (char *)pass->packed + (pass->packs == TRF__PACKS_16_BITS ? (size_t)a->w * pass->run.element
+        w.packed = (char *)pass->packed + (pass->packs == TRF__PACKS_16_BITS ? (size_t)a->w *
+                                           pass->run.element
                                                                              : a->packed[w.format]);
     return w;
 }
@@ -9340,13 +9947,15 @@ TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
     size_t bytes = trf__packed_size(pass->layout, run, pass->packs);
     if (bytes == 0) return TRF_OK;
     pass->packed = run->backend->alloc(run, bytes);
-    if (!pass->packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
+    if (!pass->packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights",
+                                        "no memory for a copy of the weights");
     pass->packed_bytes = bytes;
     trf__pack_weights(pass);
     return TRF_OK;
 }
 
-/* A model's device for an object whose options ask for so many threads, or with 0 for the device's. */
+/* A model's device for an object whose options ask for so many threads, or with 0 for the
+   device's. */
 TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
 {
     trf_device with = *device;
@@ -9355,8 +9964,10 @@ TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
 }
 
 TRF__COLD
-TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const trf__limits *limits,
-                                  const trf_train_options *o, int threads, const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
+                                  const trf__limits *limits,
+                                  const trf_train_options *o, int threads, const trf_hooks *hooks,
+                                  trf_error *err)
 {
     trf__run run;
     trf_device device = trf__device_with(&model->config.device, threads);
@@ -9369,9 +9980,11 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
     status = run.backend->open(&pass->run, err);
     if (status != TRF_OK) { TRF__ZERO(*pass); return status; }
     n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
-    pass->sublayers = (trf__sublayer *)trf__alloc_zeroed(hooks, trf__bytes(n, sizeof(trf__sublayer)));
+    pass->sublayers = (trf__sublayer *)trf__alloc_zeroed(hooks,
+                                                         trf__bytes(n, sizeof(trf__sublayer)));
     if (!pass->sublayers)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "sublayers", "no memory for the list of %d sublayers", n);
+        status = trf__fail(err, TRF_E_NOMEM, -1, "sublayers",
+                           "no memory for the list of %d sublayers", n);
     if (status == TRF_OK) {
         pass->encoder.sublayers = pass->sublayers;
         pass->decoder.sublayers = pass->sublayers + pass->encoder.n_sublayers;
@@ -9386,7 +9999,8 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model, const
 }
 
 /* The model's new arenas: matrices of products packed, everything else as floats. */
-TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const trf__run *run, trf_error *err)
+TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const trf__run *run,
+                                   trf_error *err)
 {
     trf__limits none;
     trf__pass pass;
@@ -9395,7 +10009,8 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     TRF__TRY(trf__model_weights(to, err));
     to->packed_bytes = trf__packed_size(&from->layout, run, TRF__PACKS_MATRICES);
     to->packed = run->backend->alloc(run, to->packed_bytes);
-    if (!to->packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
+    if (!to->packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights",
+                                      "no memory for the packed weights");
     pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
     pass.weights = from->weights;
     pass.packed = to->packed;
@@ -9403,7 +10018,8 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     for (i = 0; i < to->layout.n_params; i++) {
         const trf__param *p = &to->layout.params[i];
         if (p->offset < 0) continue;
-        run->backend->copy(run, to->weights + p->offset, from->weights + from->layout.params[i].offset,
+        run->backend->copy(run, to->weights + p->offset,
+                           from->weights + from->layout.params[i].offset,
                            trf__bytes(trf__param_size(p), sizeof(trf_real)));
     }
     return run->backend->sync(run, err);
@@ -9420,12 +10036,14 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err)
     if (model->packed) return TRF_OK;
     run = trf__run_on(&model->config.device, &model->config.hooks);
     if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s packs no matrices", run.backend->name);
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s packs no matrices",
+                         run.backend->name);
     TRF__TRY(trf__model_without_weights(&to, &model->config, err));
     to->layout.packed = 1;
     to->layout.generator = -1;
     for (i = 0; i < model->layout.n_params; i++)
-        if (model->layout.params[i].offset == model->layout.outer.generator_w) to->layout.generator = i;
+        if (model->layout.params[i].offset == model->layout.outer.generator_w)
+            to->layout.generator = i;
     trf__lay_out(&to->layout, &model->config);
     status = run.backend->open(&run, err);
     if (status == TRF_OK) {
@@ -9447,13 +10065,15 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err)
 //
 //   batch       source  5 9 7       target  8 4
 //   source      ids     5 9 7 EOS                       (EOS if source_eos)
-//   target      ids     BOS 8 4     targets 8 4 EOS     row t reads what comes before its token, and is asked for it
+//   target      ids     BOS 8 4     targets 8 4 EOS     row t reads what comes before its target
 //                       BOS 8               8 4         (without target_eos)
 //
-// The rows of all sequences follow one another; a span says where each begins. Callers' data are checked here.
+// The rows of all sequences follow one another; a span says where each begins. Callers' data are
+// checked here.
 
 /* Counts the rows of a head; with `labels` checks these too: *wanted is how many are not -1. */
-TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels, int64_t *rows,
+TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels,
+                                   int64_t *rows,
                                    int64_t *wanted, trf_error *err)
 {
     const trf_sequences *x = &batch->target;
@@ -9463,7 +10083,8 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
     if (trf__pools(c)) *rows = count;
     for (i = 0; trf__pools(c) && i < count; i++)
         if (batch->source.lengths[i] + c->source_eos == 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "source", "source sequence %d is empty: nothing to label", i);
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
+                             "source sequence %d is empty: nothing to label", i);
     if (!labels) return TRF_OK;
     if (x->count != count)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
@@ -9480,13 +10101,16 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
         for (k = 0; k < n; k++, at++) {
             if (x->ids[at] < -1 || x->ids[at] >= trf__n_logits(c))
                 return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
-                                 "target sequence %d, position %d: a label must be -1 or 0 to %d, got %d", i, k,
+                                 "target sequence %d, position %d: a label must be -1 or 0 to %d, "
+                                 "got %d", i, k,
                                  trf__n_logits(c) - 1, x->ids[at]);
             *wanted += x->ids[at] >= 0;
         }
     }
     return TRF_OK;
 }
+
+// >>row-lists      ids, positions and spans of a batch, in one block
 
 TRF__FN int32_t trf__start_id(const trf_config *c)
 {
@@ -9498,8 +10122,8 @@ TRF__FN int32_t trf__start_id(const trf_config *c)
     }
 }
 
-/* Rows in groups of equal ids below 2^24, those without an id left out: a stable sort by the lower 12 bits, then by
-   the upper. first: room for n + 1. Returns the number of groups. */
+/* Rows in groups of equal ids below 2^24, those without an id left out: a stable sort by the lower
+   12 bits, then by the upper. first: room for n + 1. Returns the number of groups. */
 TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *ids, int64_t n)
 {
     int32_t places[4097];
@@ -9514,14 +10138,16 @@ TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *id
         for (i = 1; i < 4096; i++) places[i] += places[i - 1];
         for (i = 0; i < m; i++) to[places[ids[from[i]] >> 12 * pass & 4095]++] = from[i];
     }
-    for (i = k = 0; i < m; i++) if (i == 0 || ids[rows[i]] != ids[rows[i - 1]]) first[k++] = (int32_t)i;
+    for (i = k = 0; i < m; i++) if (i == 0 || ids[rows[i]] != ids[rows[i - 1]])
+        first[k++] = (int32_t)i;
     first[k] = (int32_t)m;
     return k;
 }
 
-/* What a batch is filled up with: sequences that read nothing and are asked for nothing, none longer than `longest`.
-   Their gradients are zeros, so that no weight and no sum knows of them. */
-TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row, int32_t sequence, int64_t longest)
+/* What a batch is filled up with: sequences that read nothing and are asked for nothing, none
+   longer than `longest`. Their gradients are zeros, so that no weight and no sum knows of them. */
+TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row, int32_t sequence,
+                           int64_t longest)
 {
     const trf__lists *l = &stack->host;
     int64_t rows = row, most, k;
@@ -9540,13 +10166,15 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
     if (!pass->training || rows == row) return;
     for (most = 8; most < stack->max_keys; most *= 2) {}
     stack->max_queries = stack->max_keys = most;      /* a power of two: few shapes to record */
-    for (k = stack->n_groups + 1; k <= stack->rows; k++) l->group_first[k] = l->group_first[stack->n_groups];
+    for (k = stack->n_groups + 1; k <= stack->rows; k++)
+        l->group_first[k] = l->group_first[stack->n_groups];
     stack->n_groups = stack->rows;
 }
 
-/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read, as many as the ids
-   (and EOS, if configured) that are wanted. */
-TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x, int64_t ordinal,
+/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read,
+   as many as the ids (and EOS, if configured) that are wanted. */
+TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x,
+                            int64_t ordinal,
                             int64_t longest)
 {
     const trf_config *c = pass->config;
@@ -9570,7 +10198,8 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         }
         at += x->lengths[i];
     }
-    if (pass->training) stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, row);
+    if (pass->training) stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids,
+                                                          row);
     trf__pad_rows(pass, stack, row, x->count, longest);
 }
 
@@ -9587,16 +10216,18 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     while (row < pass->decoder.rows) targets[row++] = -1;
 }
 
-/* Limits that are enough: where one was not, larger by a quarter at least, so that batches which become longer little
-   by little do not each move everything. */
-TRF__FN trf__limits trf__limits_grown(const trf__limits *have, const trf__limits *need, int64_t max_length)
+/* Limits that are enough: where one was not, larger by a quarter at least, so that batches which
+   become longer little by little do not each move everything. */
+TRF__FN trf__limits trf__limits_grown(const trf__limits *have, const trf__limits *need,
+                                      int64_t max_length)
 {
     trf__limits grown = *have;
     if (need->source_rows > have->source_rows)
         grown.source_rows = trf__max64(need->source_rows, have->source_rows * 5 / 4);
     if (need->target_rows > have->target_rows)
         grown.target_rows = trf__max64(need->target_rows, have->target_rows * 5 / 4);
-    if (need->sentences > have->sentences) grown.sentences = trf__max64(need->sentences, have->sentences * 5 / 4);
+    if (need->sentences > have->sentences) grown.sentences = trf__max64(need->sentences,
+            have->sentences * 5 / 4);
     if (need->longest > have->longest)
         grown.longest = trf__min64(trf__max64(need->longest, have->longest * 5 / 4), max_length);
     return grown;
@@ -9609,7 +10240,8 @@ TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, t
     if (memcmp(&grown, &pass->limits, sizeof grown) == 0) return TRF_OK;
     TRF__TRY(trf__pass_resize(pass, &grown, err));
     if (pass->training)
-        trf__log(&pass->run.hooks, TRF_LOG_INFO, "a batch is beyond the planned limits: memory has grown");
+        trf__log(&pass->run.hooks, TRF_LOG_INFO,
+                 "a batch is beyond the planned limits: memory has grown");
     return TRF_OK;
 }
 
@@ -9620,8 +10252,9 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
     pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes);
 }
 
-/* How many rows and sequences the pass has for what is needed: as many, or, in training, as the backend wants to fill
-   it up to. It follows from the batch alone, and not from how far memory has grown: so do bits. */
+/* How many rows and sequences the pass has for what is needed: as many, or, in training, as the
+   backend wants to fill it up to. It follows from the batch alone, and not from how far memory has
+   grown: so do bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;
@@ -9631,14 +10264,16 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     full.source_rows = run->backend->padded(run, need->source_rows);
     full.target_rows = run->backend->padded(run, need->target_rows);
     more = trf__max64(full.source_rows - need->source_rows, full.target_rows - need->target_rows);
-    full.sentences = run->backend->padded(run, need->sentences + trf__ceil_div(more, trf__max64(1, need->longest)));
+    full.sentences = run->backend->padded(run, need->sentences + trf__ceil_div(more,
+            trf__max64(1, need->longest)));
     if (trf__pools(pass->config)) full.target_rows = full.sentences;
     return full;
 }
 
-/* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if need be. On failure
-   the rows of the batch before stay. */
-TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides, int64_t ordinal,
+/* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if
+   need be. On failure the rows of the batch before stay. */
+TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides,
+                                   int64_t ordinal,
                                    trf_error *err)
 {
     const trf_config *c = pass->config;
@@ -9650,7 +10285,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
         TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, 0, c->source_eos, "source",
                                  &need.source_rows, &need.longest, err));
     if (target)
-        TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos, "target",
+        TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos,
+                                 "target",
                                  &need.target_rows, &need.longest, err));
     wanted = need.target_rows;
     if (head) {
@@ -9673,7 +10309,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->decoder.n_self = target ? full.sentences : 0;
     pass->decoder.n_cross = source && target ? full.sentences : 0;
     if (trf__block_cut(pass, pass->host_block, 0) > pass->block_bytes)
-        return trf__fail(err, TRF_E_INTERNAL, -1, "block", "the block of a batch is larger than was planned");
+        return trf__fail(err, TRF_E_INTERNAL, -1, "block",
+                         "the block of a batch is larger than was planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
     if (head && pass->training) trf__fill_labels(pass, &batch->target);
@@ -9690,11 +10327,15 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
 
 // >>forward        embed, then the list of sublayers, for the encoder and for the decoder
 //
-// Training, evaluating, looking inside and decoding token by token all come through here; they differ in dropout
-// (run.now), in what is kept, and in where keys and values come from (trf__operands_of).
+// Training, evaluating, looking inside and decoding token by token all come through here; they
+// differ in dropout (run.now), in what is kept, and in where keys and values come from
+// (trf__operands_of).
 
 /* A parameter of an arena; -1: NULL. */
-TRF__FN trf_real *trf__at(trf_real *arena, int64_t offset) { return offset < 0 ? NULL : arena + offset; }
+TRF__FN trf_real *trf__at(trf_real *arena, int64_t offset)
+{
+    return offset < 0 ? NULL : arena + offset;
+}
 TRF__FN const trf_real *trf__plain(const trf__pass *pass, int64_t offset)
 {
     return offset < 0 ? NULL : pass->weights + offset;
@@ -9708,9 +10349,10 @@ TRF__FN trf__rows trf__stack_rows(const trf__stack *stack)
     return at;
 }
 
-/* Everything that a sublayer works with. What it stores is in the arena; while decoding, keys and values are in the
-   cache, and nothing of the encoder is new. */
-TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer)
+/* Everything that a sublayer works with. What it stores is in the arena; while decoding, keys and
+   values are in the cache, and nothing of the encoder is new. */
+TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *stack,
+                                       const trf__sublayer *layer)
 {
     const trf_config *c = pass->config;
     const trf__cache *cache = stack->decoder ? pass->cache : NULL;
@@ -9740,7 +10382,8 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     }
     if (cache && self) {
         sub.memory = trf__act_at(&pass->run, cache->self, is->layer * cache->self_layer);
-        sub.fresh = trf__act_at(&pass->run, sub.projected, stack->rows * c->d_model);    /* behind the queries */
+        /* behind the queries */
+        sub.fresh = trf__act_at(&pass->run, sub.projected, stack->rows * c->d_model);
         sub.slots = stack->device.slots;
         sub.attention.key_rows = cache->backpointers;
         sub.attention.key_stride = cache->stride;
@@ -9764,7 +10407,8 @@ TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, t
     return n;
 }
 
-TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf__act *y, trf_real *stats,
+TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf__act *y,
+                             trf_real *stats,
                              const trf__act *x, trf__scaling norm)
 {
     trf__norm n = trf__norm_of(pass, stack, norm);
@@ -9775,7 +10419,8 @@ TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf
 }
 
 /* The attention weights of a sublayer go to the host, if its views want them. */
-TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
+TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
+                                 const trf__sublayer *layer,
                                  const trf__operands *sub)
 {
     const trf__views *views = pass->views;
@@ -9797,14 +10442,16 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
 }
 
 /* State number i of a stack goes to the host. */
-TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int i, const trf__act *state)
+TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int i,
+                             const trf__act *state)
 {
     trf_real *to = pass->views ? pass->views->states[stack->decoder] : NULL;
     int64_t numbers = stack->rows * pass->config->d_model;
     if (to && numbers > 0) pass->run.backend->fetch(&pass->run, to + i * numbers, state, numbers);
 }
 
-/* The two streams (>>pass) in front of sublayer i: what it reads, and what is added to its result. */
+/* The two streams (>>pass) in front of sublayer i: what it reads, and what is added to its
+   result. */
 TRF__FN trf__act *trf__stream_in(const trf__stack *stack, int i)
 {
     const trf__sublayer *before = &stack->sublayers[i > 0 ? i - 1 : 0];
@@ -9849,10 +10496,12 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     trf__embed e;
     e.d = pass->config->d_model;
     e.y = stack->embedded;
-    e.weight = trf__weight(pass, &pass->layout->outer.generator);     /* it is the embedding if that has no floats */
+    e.weight = trf__weight(pass, &pass->layout->outer.generator);     /* it is the embedding if that
+                                                                         has no floats */
     if (stack->embed >= 0) e.weight.plain = pass->weights + stack->embed;
     e.table = stack->positions < 0 ? pass->table
-                                   : pass->weights + stack->positions + pass->config->position_offset * e.d;
+                                   : pass->weights + stack->positions +
+                                   pass->config->position_offset * e.d;
     e.ids = stack->device.ids;
     e.at = trf__stack_rows(stack);
     e.rows = stack->rows;
@@ -9868,13 +10517,15 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     int i;
     trf__stack_embed(pass, stack);
     if (stack->first_norm.gain >= 0)
-        trf__norm_alone(pass, stack, stack->first_y, stack->first_stats, stack->embedded, stack->first_norm);
+        trf__norm_alone(pass, stack, stack->first_y, stack->first_stats, stack->embedded,
+                        stack->first_norm);
     trf__view_state(pass, stack, 0, stack->embedded);
     for (i = 0; i < stack->n_sublayers; i++) {
         TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
         trf__sublayer_forward(pass, stack, i);
         if ((i + 1) % stack->per_layer == 0 && i < stack->n_sublayers - 1)
-            trf__view_state(pass, stack, (i + 1) / stack->per_layer, trf__stream_res(pass, stack, i + 1));
+            trf__view_state(pass, stack, (i + 1) / stack->per_layer,
+                            trf__stream_res(pass, stack, i + 1));
     }
     last = stack->out = trf__stream_in(stack, i);
     if (stack->final_norm.gain >= 0) {
@@ -9934,10 +10585,12 @@ TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
 }
 
 /* y (rows, logits): the projection of the generator or of the head. */
-TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, const trf__act *x, int64_t rows)
+TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, const trf__act *x,
+                                 int64_t rows)
 {
     trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->outer.generator),
-                 trf__generator_bias(pass), rows, trf__n_logits(pass->config), pass->config->d_model);
+                 trf__generator_bias(pass), rows, trf__n_logits(pass->config),
+                 pass->config->d_model);
 }
 
 /* The loss of the batch, row by row, without gradients. */
@@ -9966,17 +10619,20 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
 //
 // With the two streams of >>pass, for sublayers i from the last to the first:
 //
-//   post-norm   ds[i] = norm'(din[i+1] + ds[i+1])       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
-//   pre-norm    ds[i] = norm'(din[i+1]) + ds[i+1]       dsub = drop(ds[i])     din[i] = sublayer'(dsub)
+//   post-norm   ds[i] = norm'(din[i+1] + ds[i+1])    dsub = drop(ds[i])    din[i] = sublayer'(dsub)
+//   pre-norm    ds[i] = norm'(din[i+1]) + ds[i+1]    dsub = drop(ds[i])    din[i] = sublayer'(dsub)
 //
-// ds is what flows past the sublayer, din what flows through it; both are one buffer for all of them. The decoder
-// comes first: its cross-attentions add up dencoded, the gradient of the encoder's output.
+// ds is what flows past the sublayer, din what flows through it; both are one buffer for all of
+// them. The decoder comes first: its cross-attentions add up dencoded, the gradient of the
+// encoder's output.
 //
-// Where the layers of a stack share a place (>>acts), forward leaves the activations of the last one there. Those of
-// the others are made again, each when it is wanted, by the same ops with the same random numbers, which are counted
-// (>>dropout): the same bits (Chen et al. 2016, "Training deep nets with sublinear memory cost").
+// Where the layers of a stack share a place (>>acts), forward leaves the activations of the last
+// one there. Those of the others are made again, each when it is wanted, by the same ops with the
+// same random numbers, which are counted (>>dropout): the same bits (Chen et al. 2016, "Training
+// deep nets with sublinear memory cost").
 
-TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *stack, const trf__sublayer *layer,
+TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *stack,
+                                    const trf__sublayer *layer,
                                     const trf__act *in, int add_memory)
 {
     trf__operands sub = trf__operands_of(pass, stack, layer);
@@ -9985,13 +10641,17 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
     sub.d_out_w = g + layer->is.out.w; sub.d_out_b = trf__at(g, layer->is.out.b);
     sub.first = pass->first;
     sub.dprojected = pass->dprojected; sub.dmemory = pass->dmemory; sub.dhidden = pass->dhidden;
-    if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward_backward(&pass->run, &sub, pass->din, pass->dsub, in);
-    else trf__attention_backward(&pass->run, &sub, pass->din, pass->dencoded, add_memory, pass->dsub, in,
+    if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward_backward(&pass->run, &sub, pass->din,
+            pass->dsub, in);
+    else trf__attention_backward(&pass->run, &sub, pass->din, pass->dencoded, add_memory,
+                                 pass->dsub, in,
                                  pass->encoder.out);
 }
 
-/* Back through a norm, if there is one, whose input was s, into ds; the caller adds the gradients that come in. */
-TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const trf__stack *stack, trf__scaling norm,
+/* Back through a norm, if there is one, whose input was s, into ds; the caller adds the gradients
+   that come in. */
+TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const trf__stack *stack,
+                                                 trf__scaling norm,
                                                  const trf__act *s, const trf_real *stats)
 {
     trf__norm_gradient n;
@@ -10012,8 +10672,8 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     return n;
 }
 
-/* From ds, the gradient of the embedding, to those of its weights. A matrix that the projection or the other stack
-   has written to already (tying) is added to. */
+/* From ds, the gradient of the embedding, to those of its weights. A matrix that the projection or
+   the other stack has written to already (tying) is added to. */
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
@@ -10028,8 +10688,10 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     if (stack->positions >= 0) {
         trf_real *table = pass->gradients + stack->positions;
         e.dtable = table + c->position_offset * e.d;
-        if (pass->first && c->position_offset > 0)      /* the rows in front, which no token reads */
-            pass->run.backend->zero(&pass->run, table, trf__bytes(c->position_offset * e.d, sizeof(trf_real)));
+        if (pass->first && c->position_offset > 0)      /* the rows in front, which no token
+                                                           reads */
+            pass->run.backend->zero(&pass->run, table, trf__bytes(c->position_offset * e.d,
+                                                                  sizeof(trf_real)));
     }
     e.dy = pass->ds;
     e.ids = stack->device.ids;
@@ -10045,8 +10707,9 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     pass->run.backend->embed_gradient(&pass->run, &e);
 }
 
-/* What the layer that ends with sublayer `last` has stored and the layers above it have overwritten. Its s and the
-   statistics of the norm behind it are still there, so the last product is not wanted. */
+/* What the layer that ends with sublayer `last` has stored and the layers above it have
+   overwritten. Its s and the statistics of the norm behind it are still there, so the last product
+   is not wanted. */
 TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack, int last)
 {
     trf__operands sub = trf__operands_of(pass, stack, &stack->sublayers[last]);
@@ -10057,9 +10720,10 @@ TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack
     trf__feed_forward(&pass->run, &sub, NULL, trf__stream_in(stack, last));
 }
 
-/* From the gradient of the stack's output to those of all its parameters. may_cancel: 0 when other micro-batches are
-   in the gradients already, as half of this one could not be taken out. */
-TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack, const trf__act *dout, int may_cancel,
+/* From the gradient of the stack's output to those of all its parameters. may_cancel: 0 when other
+   micro-batches are in the gradients already, as half of this one could not be taken out. */
+TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
+                                       const trf__act *dout, int may_cancel,
                                        trf_error *err)
 {
     const trf__backend *on = pass->run.backend;
@@ -10067,7 +10731,8 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     trf__norm_gradient n;
     int i, pre = pass->config->norm_place == TRF_PRE_NORM, memory_seen = 0;
     if (stack->final_norm.gain >= 0) {
-        n = trf__norm_gradient_of(pass, stack, stack->final_norm, stack->sublayers[stack->n_sublayers - 1].y,
+        n = trf__norm_gradient_of(pass, stack, stack->final_norm,
+                                  stack->sublayers[stack->n_sublayers - 1].y,
                                   stack->final_stats);
         n.dy = dy;
         on->norm_gradient(&pass->run, &n);
@@ -10096,7 +10761,8 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     return TRF_OK;
 }
 
-/* From the gradient of the rows that the head projects, in din, to that of the encoder's result, wherever that is. */
+/* From the gradient of the rows that the head projects, in din, to that of the encoder's result,
+   wherever that is. */
 TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
 {
     trf__pool p = trf__pool_of(pass, pass->dencoded, pass->din);
@@ -10105,9 +10771,10 @@ TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
     return pass->dencoded;
 }
 
-/* Loss and all gradients of the batch in the pass; its sums go behind the gradients. Writers into a tied matrix:
-   projection, target, source, in this order. */
-TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *o, int may_cancel, trf_error *err)
+/* Loss and all gradients of the batch in the pass; its sums go behind the gradients. Writers into a
+   tied matrix: projection, target, source, in this order. */
+TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *o, int may_cancel,
+                                      trf_error *err)
 {
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     loss.slots = pass->gradients + pass->layout->n_weights;
@@ -10155,10 +10822,10 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
 // -----------------------------------------------------------------------------------------------
 // >>train          Adam, schedules (paper 5.3, 5.4)
 //
-// A step is: for every micro-batch forward, loss, backward, which add gradients that are sums over tokens; then
-// one optimizer step, which divides by the tokens, clips the global norm and updates. The gradient arena
-// ends with a few slots (see >>ops): loss, tokens and hits travel with the gradients, so that one
-// all-reduce carries everything and every rank takes the same decision.
+// A step is: for every micro-batch forward, loss, backward, which add gradients that are sums over
+// tokens; then one optimizer step, which divides by the tokens, clips the global norm and updates.
+// The gradient arena ends with a few slots (see >>ops): loss, tokens and hits travel with the
+// gradients, so that one all-reduce carries everything and every rank takes the same decision.
 // -----------------------------------------------------------------------------------------------
 
 TRF_API trf_train_options trf_train_defaults(void)
@@ -10195,12 +10862,14 @@ TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventio
     options->label_smoothing = paper ? 0.1 : 0;
     options->smoothing_rule = paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM;
     trf_train_set_dropout(options, 0.1);
-    if (paper) options->attention_dropout = options->activation_dropout = 0;    /* section 5.4 names the other two */
+    /* section 5.4 names the other two */
+    if (paper) options->attention_dropout = options->activation_dropout = 0;
 }
 
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
 {
-    options->dropout = options->attention_dropout = options->activation_dropout = options->residual_dropout = p;
+    options->dropout = options->attention_dropout = options->activation_dropout =
+        options->residual_dropout = p;
 }
 
 TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, int64_t step)
@@ -10218,7 +10887,8 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
     if (o->schedule == TRF_CONSTANT) return o->learning_rate;
     progress = (s - w) / ((double)o->total_steps - w);
     if (progress > 1) progress = 1;
-    return o->final_rate + (o->learning_rate - o->final_rate) * 0.5 * (1 + cos(3.141592653589793 * progress));
+    return o->final_rate + (o->learning_rate - o->final_rate) * 0.5 *
+        (1 + cos(3.141592653589793 * progress));
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -10237,7 +10907,8 @@ TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, in
     X(double,           initial_rate,       0, 1e6, 2) \
     X(double,           final_rate,         0, 1e6, 2) \
     X(int64_t,          warmup,             1, 1e15, 2) \
-    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : -1e19, cosine ? 1e15 : 1e19, 2) \
+    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : -1e19, cosine ? 1e15 \
+      : 1e19, 2) \
     X(double,           label_smoothing,    0, TRF__BELOW_ONE, 2) \
     X(trf_smoothing,    smoothing_rule,     0, TRF_SMOOTHING_COUNT - 1, 2) \
     X(double,           dropout,            0, TRF__BELOW_ONE, 2) \
@@ -10265,14 +10936,17 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
     if (o->n_ranks > 1 && !o->all_reduce)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce", "%d ranks need the all_reduce hook, got NULL",
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce",
+                         "%d ranks need the all_reduce hook, got NULL",
                          o->n_ranks);
     if (c && c->kind == TRF_ENCODER_ONLY && !c->head)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
-                         "an encoder-only model without a head has no loss: give it one, or use trf_encode");
+                         "an encoder-only model without a head has no loss: give it one, or use "
+                         "trf_encode");
     if (c && c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
-                         "smoothing_rule must be 0 to 2 with a head, whose labels have no pad, got %d",
+                         "smoothing_rule must be 0 to 2 with a head, whose labels have no pad, "
+                         "got %d",
                          (int)o->smoothing_rule);
     return trf__hooks_check(&o->hooks, err);
 }
@@ -10290,19 +10964,27 @@ struct trf_trainer {
     double *partial;                /* per tile: sum of squares */
     trf__clip_result *clip_result;          /* of the last update */
     int64_t n_tiles;
-    char *frozen;                   /* on the host, per parameter: '0', or '1' and its tiles are empty; */
-    int64_t *missed;                /* updates that its moments have not had, less all there were when it froze */
+    char *frozen;                   /* on the host, per parameter: '0', or '1' and its tiles are
+                                       empty; */
+    int64_t *missed;                /* updates that its moments have not had, less all there were
+                                       when it froze */
     int64_t step;                   /* updates so far, skipped ones included */
     int64_t updated;                /* number of the last update that was made here; 0: none, */
     double rate;                    /* and its learning rate */
-    trf_place begin, behind;        /* in the data: of the step that is not complete, and behind its last batch; */
+    trf_place begin, behind;        /* in the data: of the step that is not complete, and behind its
+                                       last batch; */
     trf_place before;               /* what was `behind` when it began: it may have gone back */
-    int64_t micro, sentences, target_rows;      /* micro-batches since the last update, and what they brought */
-    int written;                    /* the caller has a view of the weights, and may write them between steps */
+    int64_t micro, sentences, target_rows;      /* micro-batches since the last update, and what
+                                                   they brought */
+    int written;                    /* the caller has a view of the weights, and may write them
+                                       between steps */
 };
 
 /* Of `missed`, and of `frozen`, a text, behind it. */
-TRF__FN size_t trf__marks_bytes(int32_t n_params) { return (size_t)n_params * (sizeof(int64_t) + 1) + 1; }
+TRF__FN size_t trf__marks_bytes(int32_t n_params)
+{
+    return (size_t)n_params * (sizeof(int64_t) + 1) + 1;
+}
 
 /* Cuts the parameters into tiles, on the device. Matrices decay, but not embeddings, learned
    positions and what is tied to them, unless decay_all. */
@@ -10326,11 +11008,13 @@ TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
     }
 }
 
-TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c, const trf_train_options *o)
+TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
+                                      const trf_train_options *o)
 {
     trf__limits limits;
     int64_t tokens = trf__min64(4096, trf__max64(o->source_tokens, o->target_tokens));
-    int64_t fillers = run->backend->padded(run, tokens + 1) - tokens - 1;         /* at most, of one row each */
+    /* at most, of one row each */
+    int64_t fillers = run->backend->padded(run, tokens + 1) - tokens - 1;
     int64_t sources = run->backend->padded(run, o->source_tokens);
     int64_t sequences = run->backend->padded(run, o->sequences + fillers);
     limits.source_rows = trf__has_source(c) ? sources : 0;
@@ -10344,7 +11028,8 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c, 
 
 /* What a trainer keeps on the device besides its pass, in one arena; base NULL: only the size. */
 TRF__COLD
-TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout, char *base)
+TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout,
+                                   char *base)
 {
     trf__cursor cursor = trf__cursor_at(base);
     size_t packed = trf__packed_size(layout, run, run->backend->packs(&run->device, 1));
@@ -10406,7 +11091,8 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     const trf__layout *layout = &t->model->layout;
     t->missed = (int64_t *)trf__alloc(&t->options.hooks, trf__marks_bytes(layout->n_params));
     if (!t->missed)
-        return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for %d marks", (int)layout->n_params);
+        return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for %d marks",
+                         (int)layout->n_params);
     memset(t->missed, 0, trf__marks_bytes(layout->n_params));
     t->frozen = (char *)(t->missed + layout->n_params);
     memset(t->frozen, '0', (size_t)layout->n_params);
@@ -10414,7 +11100,8 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     t->arena_bytes = trf__trainer_layout(t, run, layout, NULL);
     t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
     if (!t->arena)
-        return trf__fail(err, TRF_E_NOMEM, -1, "gradients", "no memory for gradients and moments of %lld weights",
+        return trf__fail(err, TRF_E_NOMEM, -1, "gradients",
+                         "no memory for gradients and moments of %lld weights",
                          (long long)layout->n_weights);
     trf__trainer_layout(t, run, layout, t->arena);
     trf__cut_tiles(t, t->options.decay_all);
@@ -10430,13 +11117,17 @@ TRF__FN void trf__warn_of_options(const trf_trainer *t)
     double peak = trf_learning_rate(o, c->d_model, o->warmup);
     char text[320];
     if (peak < 1e-5) {
-        snprintf(text, sizeof text, "the learning rate is at most %.3g, with which hardly any model learns%s", peak,
-                 o->schedule == TRF_NOAM ? ": for TRF_NOAM learning_rate is no rate but a factor, about 1"
+        snprintf(text, sizeof text,
+                 "the learning rate is at most %.3g, with which hardly any model learns%s", peak,
+                 o->schedule == TRF_NOAM
+                 ? ": for TRF_NOAM learning_rate is no rate but a factor, about 1"
                                          : ": 1e-3 is a start");
         trf__log(&o->hooks, TRF_LOG_WARNING, text);
     }
-    if (c->embedding_init == TRF_EMBEDDING_NORMAL_1 && c->scale_embeddings && c->positions != TRF_POSITIONS_NONE) {
-        snprintf(text, sizeof text, "embeddings of deviation 1 (TRF_EMBEDDING_NORMAL_1) times sqrt(d_model) = %.3g "
+    if (c->embedding_init == TRF_EMBEDDING_NORMAL_1 && c->scale_embeddings &&
+        c->positions != TRF_POSITIONS_NONE) {
+        snprintf(text, sizeof text,
+                 "embeddings of deviation 1 (TRF_EMBEDDING_NORMAL_1) times sqrt(d_model) = %.3g "
                  "drown the positions, which are at most 1: a model learns little of order so; "
                  "TRF_EMBEDDING_NORMAL_D, or scale_embeddings 0", sqrt((double)c->d_model));
         trf__log(&o->hooks, TRF_LOG_WARNING, text);
@@ -10456,7 +11147,8 @@ TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
 }
 
 TRF__COLD
-TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, const trf_train_options *options,
+TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
+                                      const trf_train_options *options,
                                       trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
@@ -10474,7 +11166,8 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
     t->model = model;
     t->options = *options;
     limits = trf__train_limits(&model->run, &model->config, options);
-    status = trf__pass_open(&t->pass, model, &limits, options, options->threads, &options->hooks, err);
+    status = trf__pass_open(&t->pass, model, &limits, options, options->threads, &options->hooks,
+                            err);
     if (status == TRF_OK) status = trf__trainer_arena(t, err);
     if (status == TRF_OK) trf__pack_weights(&t->pass);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
@@ -10486,7 +11179,10 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model, c
 // >>trainer-state  options, frozen parameters and views between steps
 
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer ? trainer->step : 0; }
-TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *t) { return t ? &t->options : NULL; }
+TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *t)
+{
+    return t ? &t->options : NULL;
+}
 
 TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
 {
@@ -10496,8 +11192,10 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
                      (long long)trainer->micro);
 }
 
-/* What a trainer lives in cannot change: its threads, and the memory that it has from its allocator. */
-TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_options *o, trf_error *err)
+/* What a trainer lives in cannot change: its threads, and the memory that it has from its
+   allocator. */
+TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_options *o,
+                                  trf_error *err)
 {
     const trf_hooks *old = &trainer->options.hooks, *hooks = &o->hooks;
     const trf_device *device = &trainer->model->config.device;
@@ -10506,13 +11204,16 @@ TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_op
     if (wanted != have)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "threads",
                          "the trainer has %d threads and keeps them, got %d", have, wanted);
-    if (hooks->alloc == old->alloc && hooks->free == old->free && (!old->alloc || hooks->user == old->user))
+    if (hooks->alloc == old->alloc && hooks->free == old->free &&
+        (!old->alloc || hooks->user == old->user))
         return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks", "the trainer keeps its allocator, got another one");
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks",
+                     "the trainer keeps its allocator, got another one");
 }
 
 TRF__COLD
-TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options, trf_error *err)
+TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
+                                           trf_error *err)
 {
     trf_train_options o = options ? *options : trf_train_defaults();
     trf__pass *pass;
@@ -10527,7 +11228,8 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     limits.target_rows = trf__max64(limits.target_rows, pass->limits.target_rows);
     limits.sentences = trf__max64(limits.sentences, pass->limits.sentences);
     limits.longest = trf__max64(limits.longest, pass->limits.longest);
-    if (memcmp(&limits, &pass->limits, sizeof limits) != 0) TRF__TRY(trf__pass_resize(pass, &limits, err));
+    if (memcmp(&limits, &pass->limits, sizeof limits) != 0)
+        TRF__TRY(trf__pass_resize(pass, &limits, err));
     if (o.decay_all != trainer->options.decay_all) trf__cut_tiles(trainer, o.decay_all);
     trf__stack_drops(&pass->encoder, &o);
     trf__stack_drops(&pass->decoder, &o);
@@ -10538,13 +11240,15 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
 }
 
 /* What the device has decided over the last update. */
-TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *clip_result, trf_error *err)
+TRF__FN trf_status trf__clip_result_of(const trf_trainer *t, trf__clip_result *clip_result,
+                                       trf_error *err)
 {
     t->pass.run.backend->download(&t->pass.run, clip_result, t->clip_result, sizeof *clip_result);
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-/* Whether a whole name fits a pattern. Of several '*' only the last one that was met is ever tried with more. */
+/* Whether a whole name fits a pattern. Of several '*' only the last one that was met is ever tried
+   with more. */
 TRF__FN int trf__fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *tried = NULL;
@@ -10558,7 +11262,8 @@ TRF__FN int trf__fits(const char *pattern, const char *name)
 }
 
 TRF__COLD
-TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen, int32_t *matched,
+TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
+                                      int32_t *matched,
                                       trf_error *err)
 {
     const trf__layout *layout;
@@ -10579,7 +11284,8 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
             n++;
         }
     if (n == 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern", "no parameter of the model is called \"%.80s\"",
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern",
+                         "no parameter of the model is called \"%.80s\"",
                          pattern);
     trf__cut_tiles(trainer, trainer->options.decay_all);
     if (matched) *matched = n;
@@ -10588,7 +11294,8 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
 
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
 {
-    return trainer && index >= 0 && index < trainer->model->layout.n_params && trainer->frozen[index] == '1';
+    return trainer && index >= 0 && index < trainer->model->layout.n_params &&
+        trainer->frozen[index] == '1';
 }
 
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
@@ -10607,7 +11314,10 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
 //
 // Nothing here waits for the device, but to fill in a report that was asked for.
 
-TRF__FN void trf__report_clear(trf_step_report *report) { if (report) memset(report, 0, sizeof *report); }
+TRF__FN void trf__report_clear(trf_step_report *report)
+{
+    if (report) memset(report, 0, sizeof *report);
+}
 
 TRF__FN void trf__report_means(trf_step_report *report, const trf__sums *sums, double source_tokens)
 {
@@ -10620,7 +11330,8 @@ TRF__FN void trf__report_means(trf_step_report *report, const trf__sums *sums, d
 }
 
 /* The report of one batch, from the sums that its loss has left. */
-TRF__FN trf_status trf__report_batch(const trf__pass *pass, trf_step_report *report, int64_t step, trf_error *err)
+TRF__FN trf_status trf__report_batch(const trf__pass *pass, trf_step_report *report, int64_t step,
+                                     trf_error *err)
 {
     trf__sums sums;
     if (!report) return TRF_OK;
@@ -10652,10 +11363,12 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
     trf__pass *pass = &trainer->pass;
     const trf_train_options *o = &trainer->options;
     trf_status status;
-    int64_t room = INT32_MAX - trainer->sentences - trf__max64(batch->source.count, batch->target.count);
+    int64_t room = INT32_MAX - trainer->sentences - trf__max64(batch->source.count,
+                                                               batch->target.count);
     if (batch->ordinal < 0 || batch->ordinal > room)
         return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
-                         "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 bits), got %lld",
+                         "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
+                         "bits), got %lld",
                          (long long)room, (long long)batch->ordinal);
     pass->now.key0 = (uint32_t)o->seed;
     pass->now.key1 = (uint32_t)(o->seed >> 32);
@@ -10674,8 +11387,9 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
     return TRF_OK;
 }
 
-/* The trainer's places in the data after a batch. One from nowhere moves nothing. One that is refused is done with,
-   if it is of the data that the trainer is in; one that is cancelled is not. */
+/* The trainer's places in the data after a batch. One from nowhere moves nothing. One that is
+   refused is done with, if it is of the data that the trainer is in; one that is cancelled is
+   not. */
 TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_status status)
 {
     int refused = status != TRF_OK && status != TRF_E_CANCELLED;
@@ -10687,7 +11401,8 @@ TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_sta
     if (status != TRF_E_CANCELLED && place.batch < INT64_MAX) t->behind.batch++;
 }
 
-TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
+                                        trf_step_report *report,
                                         trf_error *err)
 {
     trf_status status;
@@ -10702,8 +11417,10 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
     return trf__report_batch(&trainer->pass, report, trainer->step + 1, err);
 }
 
-/* Sums the gradients over all ranks: the last layer first, with the slots behind it; the embeddings last. Then their
-   tokens have to be asked for. */
+// >>update         the sums of all ranks, clipping, and one step of Adam
+
+/* Sums the gradients over all ranks: the last layer first, with the slots behind it; the embeddings
+   last. Then their tokens have to be asked for. */
 TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
 {
     const trf__layout *layout = &t->model->layout;
@@ -10721,7 +11438,8 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
                                   run->backend->stream(run)) != 0) {
             trf_trainer_discard_gradients(t);
             return trf__fail(err, TRF_E_BACKEND, begin, "all_reduce",
-                             "the all_reduce hook failed; the gradients are discarded, nothing was updated");
+                             "the all_reduce hook failed; the gradients are discarded, nothing "
+                             "was updated");
         }
     }
     run->backend->download(run, slots, t->gradients + layout->n_weights, sizeof slots);
@@ -10749,7 +11467,8 @@ TRF__FN void trf__update(const trf_trainer *t)
     adam.packed = t->pass.packed;
     adam.tiles = t->tiles; adam.n_tiles = t->n_tiles;
     adam.clip_result = t->clip_result;
-    adam.beta1 = o->beta1; adam.beta2 = o->beta2; adam.epsilon = o->epsilon; adam.weight_decay = o->weight_decay;
+    adam.beta1 = o->beta1; adam.beta2 = o->beta2; adam.epsilon = o->epsilon;
+    adam.weight_decay = o->weight_decay;
     adam.optimizer = (int)o->optimizer; adam.epsilon_rule = (int)o->epsilon_rule;
     run.backend->clip(&run, &clip);
     run.backend->adam(&run, &adam);
@@ -10780,20 +11499,23 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
 TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
 {
     int32_t i = 0;
-    while (i + 1 < layout->n_params && tile >= trf__ceil_div(trf__param_size(&layout->params[i]), TRF__TILE))
+    while (i + 1 < layout->n_params && tile >= trf__ceil_div(trf__param_size(&layout->params[i]),
+                                                             TRF__TILE))
         tile -= trf__ceil_div(trf__param_size(&layout->params[i++]), TRF__TILE);
     return layout->params[i].name;
 }
 
 TRF__COLD
-TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
+                                      trf_error *err)
 {
     trf__clip_result v;
     const char *blame;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!report) return trf__fail_null(err, "report");
-    if (!trainer->updated) return trf__fail(err, TRF_E_STATE, trainer->step, "report", "there was no update yet");
+    if (!trainer->updated) return trf__fail(err, TRF_E_STATE, trainer->step, "report",
+                                            "there was no update yet");
     TRF__TRY(trf__clip_result_of(trainer, &v, err));
     trf__report_means(report, &v.sums, v.source_tokens);
     report->step = trainer->updated;
@@ -10807,7 +11529,8 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     return TRF_OK;
 }
 
-TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report,
+TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
+                                  trf_step_report *report,
                                   trf_error *err)
 {
     trf__report_clear(report);
@@ -10815,7 +11538,8 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch, 
     return trf_optimizer_step(trainer, report, err);
 }
 
-TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, trf_step_report *report, trf_error *err)
+TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
+                                trf_step_report *report, trf_error *err)
 {
     const trf__run *run;
     trf__loss loss;
@@ -10825,7 +11549,8 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch, tr
     TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
     if (trainer->written) trf__pack_weights(&trainer->pass);
     TRF__TRY(trf__pass_forward(&trainer->pass, trainer->pass.sides, err));
-    loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing, (int)trainer->options.smoothing_rule);
+    loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing,
+                          (int)trainer->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
     return trf__report_batch(&trainer->pass, report, trainer->step, err);
 }
@@ -10835,9 +11560,11 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
 {
     trf__clip_result clip_result;
     if (step < 0 || step > INT64_MAX / 2)
-        return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step makes no sense: %lld", (long long)step);
+        return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step makes no sense: %lld",
+                         (long long)step);
     if (updates < 0 || updates > step)
-        return trf__fail(err, TRF_E_STATE, updates, "trf.updates", "expected 0 to %lld updates, got %lld",
+        return trf__fail(err, TRF_E_STATE, updates, "trf.updates",
+                         "expected 0 to %lld updates, got %lld",
                          (long long)step, (long long)updates);
     TRF__ZERO(clip_result);
     clip_result.updates = updates;
@@ -10848,9 +11575,10 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
 
 // >>updater        the same step over the caller's tensors
 //
-// An updater is a trainer whose model has no layers, but a vector for each of the caller's tensors, and which never
-// runs a pass: the pass only holds what changes from step to step. A step copies weights and gradients into the
-// arenas, puts the divisor where a loss would have counted its tokens, and takes the weights back.
+// An updater is a trainer whose model has no layers, but a vector for each of the caller's tensors,
+// and which never runs a pass: the pass only holds what changes from step to step. A step copies
+// weights and gradients into the arenas, puts the divisor where a loss would have counted its
+// tokens, and takes the weights back.
 
 struct trf_updater { trf_model model; trf_trainer trainer; };
 
@@ -10868,22 +11596,27 @@ TRF_API void trf_updater_destroy(trf_updater *updater)
 }
 
 /* Tensor number i of a list of the caller's, which must have `count` numbers, or 0: one or more. */
-TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char *list, int64_t count, trf_error *err)
+TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char *list,
+                                      int64_t count, trf_error *err)
 {
     int64_t n = trf_tensor_count(t);
     if (!t->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, i, list, "%s: tensor %d must have data in the host's memory", list,
+        return trf__fail(err, TRF_E_INVALID_ARG, i, list,
+                         "%s: tensor %d must have data in the host's memory", list,
                          (int)i);
     if (count ? n == count : n >= 1 && n <= (int64_t)1 << 38) return TRF_OK;
     if (!count)
-        return trf__fail(err, TRF_E_SHAPE, i, list, "%s: tensor %d must have 1 to 2^38 numbers, got %lld", list,
+        return trf__fail(err, TRF_E_SHAPE, i, list,
+                         "%s: tensor %d must have 1 to 2^38 numbers, got %lld", list,
                          (int)i, (long long)n);
-    return trf__fail(err, TRF_E_SHAPE, i, list, "%s: tensor %d must have %lld numbers, got %lld", list, (int)i,
+    return trf__fail(err, TRF_E_SHAPE, i, list, "%s: tensor %d must have %lld numbers, got %lld",
+                     list, (int)i,
                      (long long)count, (long long)n);
 }
 
 TRF__COLD
-TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, int32_t n, trf_error *err)
+TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, int32_t n,
+                                     trf_error *err)
 {
     trf__layout *layout = &u->model.layout;
     trf_trainer *t = &u->trainer;
@@ -10898,19 +11631,23 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
                        weights[i].rank > 1 ? TRF__START_MATRIX : TRF__START_ZERO);
     }
     layout->n_params = n;
-    if (!layout->params) return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for %d tensors", (int)n);
+    if (!layout->params) return trf__fail(err, TRF_E_NOMEM, -1, "updater",
+                                          "no memory for %d tensors", (int)n);
     TRF__TRY(trf__model_weights(&u->model, err));
     TRF__TRY(run.backend->open(&run, err));
     t->pass.run = run;
     t->pass.block_bytes = sizeof(trf__now);
     t->pass.device_block = (char *)run.backend->alloc(&run, sizeof(trf__now));
-    if (!t->pass.device_block) return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    if (!t->pass.device_block) return trf__fail(err, TRF_E_NOMEM, -1, "updater",
+                                                "no memory for an updater");
     return trf__trainer_arena(t, err);
 }
 
 TRF__COLD
-TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n, int32_t d_model,
-                                      const trf_train_options *options, const trf_device *device, trf_error *err)
+TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
+                                      int32_t d_model,
+                                      const trf_train_options *options, const trf_device *device,
+                                      trf_error *err)
 {
     trf_train_options o = options ? *options : trf_train_defaults();
     trf_updater *u;
@@ -10943,7 +11680,8 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     return TRF_OK;
 }
 
-TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights, const trf_tensor *gradients,
+TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
+                                    const trf_tensor *gradients,
                                     double divisor, trf_step_report *report, trf_error *err)
 {
     trf_real slots[TRF__TALLIES] = {0};
@@ -10970,7 +11708,8 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     }
     trf__tally_add(slots, TRF__TALLY_TOKENS, divisor);
     run->backend->upload(run, t->gradients + updater->model.layout.n_weights, slots, sizeof slots);
-    t->pass.now.learning_rate = trf_learning_rate(&t->options, updater->model.config.d_model, t->step + 1);
+    t->pass.now.learning_rate = trf_learning_rate(&t->options, updater->model.config.d_model,
+                                                  t->step + 1);
     run->backend->upload(run, t->pass.device_block, &t->pass.now, sizeof t->pass.now);
     t->micro = 1;
     t->target_rows = divisor > 0;
@@ -10988,7 +11727,8 @@ TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32
     return trf__param_view(t->model, &t->pass.run, second ? t->v : t->m, index);
 }
 
-TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates, trf_error *err)
+TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
+                                     trf_error *err)
 {
     trf__clip_result clip_result;
     if (step) *step = 0;
@@ -11000,7 +11740,8 @@ TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, 
     return TRF_OK;
 }
 
-TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates, trf_error *err)
+TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
+                                         trf_error *err)
 {
     TRF__TRY(trf__begin(updater, "updater", err));
     return trf__trainer_moved(&updater->trainer, step, updates, err);
@@ -11011,9 +11752,10 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // -----------------------------------------------------------------------------------------------
 // >>text           numbers as text, UTF-8, sorting, CRC-32
 //
-// Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9 significant
-// digits hold a float and 17 a double, exactly. The sort is a heap sort: no recursion, no memory, no
-// input that makes it slow. CRC-32 is that of zip and PNG (IEEE 802.3, polynomial 0xEDB88320 reflected).
+// Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9
+// significant digits hold a float and 17 a double, exactly. The sort is a heap sort: no recursion,
+// no memory, no input that makes it slow. CRC-32 is that of zip and PNG (IEEE 802.3, polynomial
+// 0xEDB88320 reflected).
 // -----------------------------------------------------------------------------------------------
 
 /* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
@@ -11027,8 +11769,10 @@ TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
     else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
     else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
     for (c = text; *c && n + 1 < size; c++) {
-        if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z')) to[n++] = *c;
-        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or several */
+        if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z'))
+            to[n++] = *c;
+        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or
+                                                                  several */
     }
     to[n] = 0;
 }
@@ -11049,9 +11793,9 @@ TRF__FN int trf__parse_int(const char *text, int64_t *x)
     return 1;
 }
 
-/* A decimal number, "inf", "-inf" or "nan"; the whole text must be one, and within the range of double.
-   1: *x is set. 0: it is not. "-1.25e3" becomes "-125e1" for strtod: where no point is written, no
-   locale can have another one. */
+/* A decimal number, "inf", "-inf" or "nan"; the whole text must be one, and within the range of
+   double. 1: *x is set. 0: it is not. "-1.25e3" becomes "-125e1" for strtod: where no point is
+   written, no locale can have another one. */
 TRF__FN int trf__parse_real(const char *text, double *x)
 {
     char plain[96];
@@ -11076,7 +11820,8 @@ TRF__FN int trf__parse_real(const char *text, double *x)
         int64_t written = 0;
         c += c[1] == '-' || c[1] == '+' ? 2 : 1;
         if (!*c) return 0;
-        for (; *c >= '0' && *c <= '9'; c++) if (written < 100000) written = written * 10 + (*c - '0');
+        for (; *c >= '0' && *c <= '9'; c++) if (written < 100000)
+            written = written * 10 + (*c - '0');
         exponent += negative ? -written : written;
     }
     if (*c) return 0;
@@ -11146,7 +11891,8 @@ TRF__FN void trf__crc_begin(trf__crc *crc)
     }
     for (k = 1; k < 16; k++)
         for (i = 0; i < 256; i++)
-            crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k - 1][i] & 255];
+            crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k -
+            1][i] & 255];
     crc->value = 0;
 }
 
@@ -11165,19 +11911,21 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // -----------------------------------------------------------------------------------------------
 // >>vocab          words and characters as numbers
 //
-// A vocabulary learns by counting and is finished once; from then on tokens are only added behind the others
-// (trf_vocab_add). All tokens stand in one block of bytes, each with a NUL behind it; a hash table (open addressing,
-// linear probing, at most half full) finds them. While learning, the table holds every token seen; finishing keeps
-// the frequent ones, in the order of their ids: token i of the array has the id i + 4. Until then the size is 4.
+// A vocabulary learns by counting and is finished once; from then on tokens are only added behind
+// the others (trf_vocab_add). All tokens stand in one block of bytes, each with a NUL behind it; a
+// hash table (open addressing, linear probing, at most half full) finds them. While learning, the
+// table holds every token seen; finishing keeps the frequent ones, in the order of their ids: token
+// i of the array has the id i + 4. Until then the size is 4.
 //
-// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Words and characters so spelled are never learned: "<s>" in a
-// text is an unknown word like any other (id 3), so no text can smuggle in a special id. (A SentencePiece model may
-// have a piece so spelled, with an id of its own.) Text is strict UTF-8: no overlong forms, no surrogates, nothing
-// above U+10FFFF. Blanks separate words, and are tokens like all others among characters. A token has at most 1 MiB.
+// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Words and characters so spelled are never
+// learned: "<s>" in a text is an unknown word like any other (id 3), so no text can smuggle in a
+// special id. (A SentencePiece model may have a piece so spelled, with an id of its own.) Text is
+// strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. Blanks separate words,
+// and are tokens like all others among characters. A token has at most 1 MiB.
 //
-// Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on, each with a NUL
-// behind it; of SentencePiece the model's file. No token holds a NUL, so nothing needs an escape. Reading them trusts
-// nothing; errors tell the offset.
+// Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on,
+// each with a NUL behind it; of SentencePiece the model's file. No token holds a NUL, so nothing
+// needs an escape. Reading them trusts nothing; errors tell the offset.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
@@ -11207,12 +11955,14 @@ struct trf_vocab {
 
 TRF__FN trf_status trf__fail_learning(trf_error *err)
 {
-    return trf__fail(err, TRF_E_STATE, -1, "vocab", "expected a finished vocabulary, got one that still learns");
+    return trf__fail(err, TRF_E_STATE, -1, "vocab",
+                     "expected a finished vocabulary, got one that still learns");
 }
 
 TRF__FN trf_status trf__fail_finished(trf_error *err)
 {
-    return trf__fail(err, TRF_E_STATE, -1, "vocab", "expected a vocabulary that still learns, got a finished one");
+    return trf__fail(err, TRF_E_STATE, -1, "vocab",
+                     "expected a vocabulary that still learns, got a finished one");
 }
 
 TRF__FN const char *trf__special_text(int32_t id)
@@ -11229,13 +11979,15 @@ TRF__FN int trf__is_special(const char *token, size_t length)
 {
     int32_t id;
     for (id = 0; id < TRF__SPECIALS; id++)
-        if (strlen(trf__special_text(id)) == length && !memcmp(trf__special_text(id), token, length)) return 1;
+        if (strlen(trf__special_text(id)) == length && !memcmp(trf__special_text(id), token,
+                                                               length)) return 1;
     return 0;
 }
 
 TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* Length of the next token of a text that is known to be UTF-8, 0 at its end. *at moves behind the token. */
+/* Length of the next token of a text that is known to be UTF-8, 0 at its end. *at moves behind the
+   token. */
 TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
 {
     const char *end;
@@ -11258,8 +12010,8 @@ TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
     return h ^ h >> 29;
 }
 
-/* From a slot that is taken to the next one to try: a way of its own for every hash, so that tokens that were chosen
-   to begin in the same slots do not make one long row. */
+/* From a slot that is taken to the next one to try: a way of its own for every hash, so that tokens
+   that were chosen to begin in the same slots do not make one long row. */
 TRF__FN uint64_t trf__slot_step(uint64_t hash) { return hash >> 32 | 1; }
 
 /* Number of a token, -1 if there is none. */
@@ -11269,7 +12021,8 @@ TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t le
     if (!v->n_slots) return -1;
     for (; v->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
         const trf__token *t = &v->tokens[v->slots[at] - 1];
-        if (t->hash == hash && (size_t)t->length == length && !memcmp(v->bytes + t->begin, token, length))
+        if (t->hash == hash && (size_t)t->length == length && !memcmp(v->bytes + t->begin, token,
+                                                                      length))
             return v->slots[at] - 1;
     }
     return -1;
@@ -11290,7 +12043,8 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
     if (v->n_tokens + 1 <= v->n_slots / 2) return TRF_OK;
     slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
     if (!slots)
-        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots", (long long)wanted);
+        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
+                         (long long)wanted);
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
     v->slots = slots;
     v->n_slots = wanted;
@@ -11299,19 +12053,22 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
 }
 
 /* Adds a token that is not there yet. On failure no token has changed. */
-TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash, int64_t count,
+TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash,
+                                     int64_t count,
                                      trf_error *err)
 {
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
     uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
     trf__token *t;
     if (v->n_tokens >= TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_LIMIT, -1, "vocab", "expected at most %lld different tokens, got more",
+        return trf__fail(err, TRF_E_LIMIT, -1, "vocab",
+                         "expected at most %lld different tokens, got more",
                          (long long)TRF__MAX_TOKENS);
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, err));
-    if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* a part of another token, which has moved */
+    if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* a part of another token,
+                                                                       which has moved */
     t = &v->tokens[v->n_tokens];
     t->begin = v->n_bytes;
     t->count = count;
@@ -11353,7 +12110,8 @@ TRF_API void trf_vocab_destroy(trf_vocab *vocab)
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks, trf_error *err)
+TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks,
+                                    trf_error *err)
 {
     trf_hooks none;
     trf_vocab *v;
@@ -11361,7 +12119,8 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "kind must be words or characters, got %d", (int)kind);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind",
+                         "kind must be words or characters, got %d", (int)kind);
     if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
     v = (trf_vocab *)trf__alloc(hooks ? hooks : &none, sizeof *v);
     if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
@@ -11370,8 +12129,8 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
     return TRF_OK;
 }
 
-/* Two passes, so that a line counts whole or not at all: the first makes the missing tokens, with a count
-   of 0, which is as good as not being there; the second counts and cannot fail. */
+/* Two passes, so that a line counts whole or not at all: the first makes the missing tokens, with a
+   count of 0, which is as good as not being there; the second counts and cannot fail. */
 TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err)
 {
     const char *at = line, *token;
@@ -11383,9 +12142,11 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
         uint64_t hash = trf__hash_bytes(token, length);
         if (length > TRF__MAX_TOKEN_BYTES)
-            return trf__fail(err, TRF_E_LIMIT, token - line, "line", "expected a word of at most %d bytes, got %llu",
+            return trf__fail(err, TRF_E_LIMIT, token - line, "line",
+                             "expected a word of at most %d bytes, got %llu",
                              (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
-        if (trf__is_special(token, length) || trf__vocab_find(vocab, token, length, hash) >= 0) continue;
+        if (trf__is_special(token, length) || trf__vocab_find(vocab, token, length, hash) >= 0)
+            continue;
         TRF__TRY(trf__vocab_insert(vocab, token, length, hash, 0, err));
     }
     at = line;
@@ -11396,7 +12157,8 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     return TRF_OK;
 }
 
-/* Order of ids: the higher count first, equal counts by their bytes, a beginning before its continuation. */
+/* Order of ids: the higher count first, equal counts by their bytes, a beginning before its
+   continuation. */
 TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
 {
     const char *bytes = ((const trf_vocab *)vocab)->bytes;
@@ -11407,7 +12169,8 @@ TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
     return order ? order : x->length - y->length;
 }
 
-TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count, trf_error *err)
+TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count,
+                                    trf_error *err)
 {
     trf_vocab kept;
     const void **order;
@@ -11415,13 +12178,15 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     size_t order_bytes;
     trf_status status = TRF_OK;
     TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (max_size <= TRF__SPECIALS) return trf__fail_below(err, "max_size", TRF__SPECIALS + 1, max_size);
+    if (max_size <= TRF__SPECIALS) return trf__fail_below(err, "max_size", TRF__SPECIALS + 1,
+                                                          max_size);
     if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
     if (vocab->finished) return trf__fail_finished(err);
     for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
     order_bytes = trf__bytes(n, sizeof *order);
     order = (const void **)trf__alloc(&vocab->hooks, order_bytes);
-    if (!order) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens", (long long)n);
+    if (!order) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens",
+                                 (long long)n);
     for (n = i = 0; i < vocab->n_tokens; i++)
         if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
     trf__sort(order, (size_t)n, trf__by_count, vocab);
@@ -11430,7 +12195,8 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     kept.finished = 1;
     for (i = 0; !status && i < trf__min64(n, max_size - TRF__SPECIALS); i++) {
         const trf__token *t = (const trf__token *)order[i];
-        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->hash, t->count, err);
+        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->hash,
+                                   t->count, err);
     }
     trf__free(&vocab->hooks, order, order_bytes);
     if (status) { trf__vocab_release(&kept); return status; }
@@ -11442,26 +12208,33 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // -----------------------------------------------------------------------------------------------
 // >>pieces         SentencePiece models: raw text to subwords and back
 //
-// A reader of the files that SentencePiece trains (Kudo and Richardson 2018): unigram (Kudo 2018) and BPE (Sennrich
-// et al. 2016). It answers as libsentencepiece 0.2.3 does, so it takes the same steps, roundings and limits included.
+// A reader of the files that SentencePiece trains (Kudo and Richardson 2018): unigram (Kudo 2018)
+// and BPE (Sennrich et al. 2016). It answers as libsentencepiece 0.2.3 does, so it takes the same
+// steps, roundings and limits included.
 //
-//   text -> normalised     the longest rule of the model's map replaces what it matches; blanks become U+2581
-//        -> pieces         unigram: the path of the best sum of scores; BPE: the best pair merged, again and again
-//        -> ids            4 + number of the piece among those of texts; a run of unknown ones is one unk, or bytes
+//   text -> normalised     the longest rule of the model's map replaces what it matches; blanks
+//                          become U+2581
+//        -> pieces         unigram: the path of the best sum of scores; BPE: the best pair merged,
+//                          again and again
+//        -> ids            4 + number of the piece among those of texts; a run of unknown ones is
+//                          one unk, or bytes
 //
-// The file is a protocol buffer. A dozen of its fields matter, so they are read by hand (trf__wire_next), not by a
-// library larger than all of this. It may be hostile; errors tell the offset. Pieces stand in the vocabulary as
-// tokens do, and in a double array (Aoe 1989): the child of node s for byte c is cell base(s) + c, if that cell's
-// parent is s.
+// The file is a protocol buffer. A dozen of its fields matter, so they are read by hand
+// (trf__wire_next), not by a library larger than all of this. It may be hostile; errors tell the
+// offset. Pieces stand in the vocabulary as tokens do, and in a double array (Aoe 1989): the child
+// of node s for byte c is cell base(s) + c, if that cell's parent is s.
 // -----------------------------------------------------------------------------------------------
 
-enum { TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL, TRF__PIECE_USER, TRF__PIECE_UNUSED,
+enum { TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL, TRF__PIECE_USER,
+      TRF__PIECE_UNUSED,
        TRF__PIECE_BYTE };
 #define TRF__SPACE "\xE2\x96\x81"               /* U+2581 */
 #define TRF__REPLACEMENT "\xEF\xBF\xBD"         /* U+FFFD */
 
-typedef struct trf__piece { float score; int32_t type; } trf__piece;       /* TRF__PIECE_BYTE + 10: the byte 10 */
-typedef struct trf__cell { int32_t base, parent, token; } trf__cell;        /* parent -1: free; token -1: none */
+/* TRF__PIECE_BYTE + 10: the byte 10 */
+typedef struct trf__piece { float score; int32_t type; } trf__piece;
+/* parent -1: free; token -1: none */
+typedef struct trf__cell { int32_t base, parent, token; } trf__cell;
 
 struct trf__pieces {
     char *model;                    /* the file, */
@@ -11482,8 +12255,12 @@ struct trf__pieces {
 
 // >>pieces-file    reading the protocol buffers of a SentencePiece model
 
-/* One field of a message after another: its number and wire type (8 * number + type), and its value or bytes. */
-typedef struct trf__wire { const unsigned char *begin, *at, *end, *bytes; uint64_t value, key; } trf__wire;
+/* One field of a message after another: its number and wire type (8 * number + type), and its value
+   or bytes. */
+typedef struct trf__wire {
+    const unsigned char *begin, *at, *end, *bytes;
+    uint64_t value, key;
+} trf__wire;
 
 TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
 {
@@ -11496,7 +12273,8 @@ TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
 }
 
 /* Of the bytes at w->bytes. */
-TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const char *fault, trf_error *err)
+TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const char *fault,
+                                  trf_error *err)
 {
     long long at = (long long)(w->bytes - w->begin);
     return trf__fail(err, status, at, "sentencepiece", "byte %lld: %s", at, fault);
@@ -11513,7 +12291,8 @@ TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
     else { w->value = type == 5 ? 4 : 8; good = good && (type == 1 || type == 5); }
     good = good && (type == 0 || w->value <= (uint64_t)(w->end - w->at));
     if (!good)
-        return trf__wire_fail(w, TRF_E_FORMAT, "expected a field of a SentencePiece model, got something else", err);
+        return trf__wire_fail(w, TRF_E_FORMAT,
+                              "expected a field of a SentencePiece model, got something else", err);
     w->bytes = w->at;
     if (type != 0) w->at += w->value;
     if (type == 5) w->value = trf__from_little(w->bytes, 4);
@@ -11531,7 +12310,10 @@ TRF__FN int trf__byte_of(const char *text, size_t length)
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
-TRF__FN int trf__is_line(const char *text, size_t n) { return trf_find_invalid_utf8(text, n) < 0 && !memchr(text, 0, n); }
+TRF__FN int trf__is_line(const char *text, size_t n)
+{
+    return trf_find_invalid_utf8(text, n) < 0 && !memchr(text, 0, n);
+}
 
 TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
 {
@@ -11550,17 +12332,21 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
         if (w.key == 8 * 3 + 0 && w.value >= 1 && w.value <= TRF__PIECE_BYTE) type = (int)w.value;
     }
     /* with byte fallback there may be such a piece, which is not used then */
-    if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) { type = TRF__PIECE_UNUSED; p->nuls = 1; }
+    if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) {
+        type = TRF__PIECE_UNUSED; p->nuls = 1;
+    }
     hash = trf__hash_bytes(text, length);
     byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
     *unknowns += type == TRF__PIECE_UNKNOWN;
     if (length == 0) fault = "expected a piece, got an empty one";
     else if (length > 7999) fault = "expected a piece of at most 7999 bytes, got a longer one";
     else if (!nul && !trf__is_line(text, length)) fault = "expected UTF-8 without NUL";
-    else if (!trf__is_finite((double)score)) fault = "expected a score, got what is infinite or not a number";
+    else if (!trf__is_finite((double)score)) fault =
+        "expected a score, got what is infinite or not a number";
     else if (byte < 0) fault = "expected a byte as <0x0A>";
     else if (*unknowns > 1) fault = "expected one unknown piece, got another";
-    else if (trf__vocab_find(v, text, length, hash) >= 0) fault = "expected every piece once, got one again";
+    else if (trf__vocab_find(v, text, length, hash) >= 0) fault =
+        "expected every piece once, got one again";
     if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
     if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
     TRF__TRY(trf__vocab_insert(v, text, length, hash, 0, err));
@@ -11573,12 +12359,17 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     return TRF_OK;
 }
 
-/* The map is a double array of another kind (darts-clone): a cell is a value, if its highest bit is set, or holds its
-   label, whether a value is among its children, and the way to them: what its own place is to be xored with. */
-TRF__FN uint64_t trf__rule_cell(const trf__pieces *p, uint64_t at) { return trf__from_little(p->rules + 4 * at, 4); }
+/* The map is a double array of another kind (darts-clone): a cell is a value, if its highest bit is
+   set, or holds its label, whether a value is among its children, and the way to them: what its own
+   place is to be xored with. */
+TRF__FN uint64_t trf__rule_cell(const trf__pieces *p, uint64_t at)
+{
+    return trf__from_little(p->rules + 4 * at, 4);
+}
 TRF__FN uint64_t trf__rule_way(uint64_t cell) { return cell >> 10 << ((cell & 1u << 9) >> 6); }
 
-/* Whether the first cell is a root, every way leads to 256 cells that are there, and every value to a text. */
+/* Whether the first cell is a root, every way leads to 256 cells that are there, and every value to
+   a text. */
 TRF__FN int trf__rules_sound(const trf__pieces *p)
 {
     uint64_t at, cell = trf__rule_cell(p, 0), to;
@@ -11606,7 +12397,8 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
     return trf__wire_fail(w, TRF_E_FORMAT, "the map of characters is damaged", err);
 }
 
-/* What message number `of` of the file says: how it was trained (2), how text is made normal (3) and so again (5). */
+/* What message number `of` of the file says: how it was trained (2), how text is made normal (3)
+   and so again (5). */
 TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
 {
     int more;
@@ -11614,16 +12406,21 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
         TRF__TRY(trf__wire_next(&w, &more, err));
         if (!more) return TRF_OK;
         if (of == 2 && w.key == 8 * 3 + 0 && w.value != 1 && w.value != 2)
-            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "expected a model of type unigram or BPE", err);
+            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "expected a model of type unigram or BPE",
+                                  err);
         if (of == 5 && w.key == 8 * 2 + 2 && w.value > 0)
-            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "models that change their answers are not known", err);
+            return trf__wire_fail(&w, TRF_E_UNSUPPORTED,
+                                  "models that change their answers are not known", err);
         if (of == 2 && w.key == 8 * 44 + 2 && !trf__is_line((const char *)w.bytes, (size_t)w.value))
             return trf__wire_fail(&w, TRF_E_FORMAT, "expected UTF-8 without NUL", err);
         if (of == 2 && w.key == 8 * 3 + 0) p->unigram = w.value == 1;
         if (of == 2 && w.key == 8 * 24 + 0) p->suffix = w.value != 0;
         if (of == 2 && w.key == 8 * 35 + 0) p->byte_fallback = w.value != 0;
-        if (of == 2 && w.key == 8 * 44 + 2) { p->unknown = (const char *)w.bytes; p->n_unknown = (size_t)w.value; }
-        if (of == 3 && w.key == 8 * 2 + 2 && w.value == 0) p->n_rules = 0;      /* none, whatever came before */
+        if (of == 2 && w.key == 8 * 44 + 2) {
+            p->unknown = (const char *)w.bytes; p->n_unknown = (size_t)w.value;
+        }
+        /* none, whatever came before */
+        if (of == 3 && w.key == 8 * 2 + 2 && w.value == 0) p->n_rules = 0;
         if (of == 3 && w.key == 8 * 2 + 2 && w.value > 0) TRF__TRY(trf__read_rules(p, &w, err));
         if (of == 3 && w.key == 8 * 3 + 0) p->dummy_prefix = w.value != 0;
         if (of == 3 && w.key == 8 * 4 + 0) p->remove_extra = w.value != 0;
@@ -11649,10 +12446,13 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
             TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
     }
     for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
-    if (p->nuls && !p->byte_fallback) return trf__wire_fail(&w, TRF_E_FORMAT, "expected no piece that is a NUL", err);
-    if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0)) return TRF_OK;
+    if (p->nuls && !p->byte_fallback) return trf__wire_fail(&w, TRF_E_FORMAT,
+                                                            "expected no piece that is a NUL", err);
+    if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0))
+        return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
-                     "expected pieces, one of them unknown and %d of bytes, got %lld, %d unknown and %d of bytes",
+                     "expected pieces, one of them unknown and %d of bytes, got %lld, %d unknown "
+                     "and %d of bytes",
                      p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
 }
 
@@ -11670,17 +12470,23 @@ TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
     trf__pieces *p = v->pieces;
     int64_t i = p->n_cells;
     if (needed > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece", "the pieces are too many bytes for their index");
+        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
+                         "the pieces are too many bytes for their index");
     TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
-    for (; i < p->n_cells; i++) { p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1; }
+    for (; i < p->n_cells; i++) {
+        p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
+    }
     return TRF_OK;
 }
 
-/* Tokens lo..hi-1 of the sorted list have the first `depth` bytes in common, which lead to `node`. */
+/* Tokens lo..hi-1 of the sorted list have the first `depth` bytes in common, which lead to
+   `node`. */
 typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
 
-/* Gives the node of a branch its cells, where all are free from `*from` on; these become branches. */
-TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at, trf__branch *branches, int64_t *n,
+/* Gives the node of a branch its cells, where all are free from `*from` on; these become
+   branches. */
+TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
+                              trf__branch *branches, int64_t *n,
                               int64_t *from, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -11691,7 +12497,9 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
     for (i = at.lo; i < at.hi; i++) {
         t = (const trf__token *)sorted[i];
         cell = (unsigned char)v->bytes[t->begin + at.depth];
-        if (letters == 0 || letter[letters - 1] != cell) { letter[letters] = (int32_t)cell; begin[letters++] = i; }
+        if (letters == 0 || letter[letters - 1] != cell) {
+            letter[letters] = (int32_t)cell; begin[letters++] = i;
+        }
     }
     if (letters == 0) return TRF_OK;
     begin[letters] = at.hi;
@@ -11705,7 +12513,8 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
     if (busy * 20 >= (cell - *from + 1) * 19 || cell - *from > 4096) *from = cell;
     p->cells[at.node].base = (int32_t)(cell - letter[0]);
     for (i = 0; i < letters; i++) {
-        trf__branch next = {p->cells[at.node].base + letter[i], begin[i], begin[i + 1], at.depth + 1};
+        trf__branch next = {p->cells[at.node].base + letter[i], begin[i], begin[i + 1],
+                            at.depth + 1};
         branches[(*n)++] = next;
         p->cells[next.node].parent = at.node;
     }
@@ -11715,13 +12524,15 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
 /* The double array of all pieces but those that stand for bytes. */
 TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 {
-    size_t bytes = trf__bytes(v->n_tokens, sizeof(void *)), more = trf__bytes(v->n_bytes + 1, sizeof(trf__branch));
+    size_t bytes = trf__bytes(v->n_tokens, sizeof(void *)), more = trf__bytes(v->n_bytes + 1,
+            sizeof(trf__branch));
     const void **sorted = (const void **)trf__alloc(&v->hooks, bytes);
     trf__branch *branches = (trf__branch *)trf__alloc_zeroed(&v->hooks, more);
     int64_t done, planted = 1, from = 1;
     trf_status status = TRF_E_NOMEM;
     int32_t i, n = 0;
-    if (!sorted || !branches) trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
+    if (!sorted || !branches) trf__fail(err, status, -1, "sentencepiece",
+                                        "no memory to sort the pieces");
     else {
         for (i = 0; i < v->n_tokens; i++)
             if (v->pieces->pieces[i].type < TRF__PIECE_BYTE) sorted[n++] = v->tokens + i;
@@ -11763,8 +12574,8 @@ TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
     return longest;
 }
 
-/* The longest rule that the text begins with, of the 32 shortest, or 0; *to: what replaces it. A hostile map may lead
-   into a circle; no real one has rules of a thousand bytes. */
+/* The longest rule that the text begins with, of the 32 shortest, or 0; *to: what replaces it. A
+   hostile map may lead into a circle; no real one has rules of a thousand bytes. */
 TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
 {
     uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
@@ -11782,7 +12593,8 @@ TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const
 }
 
 /* What the text begins with becomes *length bytes at *to; returns how many bytes that was. */
-TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n, const char **to, size_t *length)
+TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n, const char **to,
+                                  size_t *length)
 {
     size_t taken;
     *to = text;
@@ -11799,10 +12611,12 @@ typedef struct trf__growing { char *bytes; int64_t n, capacity; } trf__growing;
 TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
 {
     if (more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "text", "expected a text of at most 512 MiB, got a longer one");
+    return trf__fail(err, TRF_E_LIMIT, -1, "text",
+                     "expected a text of at most 512 MiB, got a longer one");
 }
 
-TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n, trf_error *err)
+TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n,
+                                   trf_error *err)
 {
     size_t i;
     TRF__TRY(trf__normal_limit(to->n, n, err));
@@ -11813,7 +12627,8 @@ TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const c
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n, trf__growing *to, trf_error *err)
+TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n, trf__growing *to,
+                                  trf_error *err)
 {
     const trf__pieces *p = v->pieces;
     const char *space = p->escape ? TRF__SPACE : " ", *part;
@@ -11830,7 +12645,8 @@ TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n
         TRF__TRY(trf__normal_add(v, to, part, length, err));
         after_space = p->remove_extra && part[length - 1] == ' ';
     }
-    while (p->remove_extra && to->n >= wide && !memcmp(to->bytes + to->n - wide, space, (size_t)wide)) to->n -= wide;
+    while (p->remove_extra && to->n >= wide && !memcmp(to->bytes + to->n - wide, space,
+                                                       (size_t)wide)) to->n -= wide;
     if (p->dummy_prefix && p->suffix && !blank) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
     return trf__normal_limit(to->n, 0, err);
 }
@@ -11854,26 +12670,33 @@ TRF__FN void trf__give_id(trf__ids *to, int32_t id)
 }
 
 /* A piece, or, with token -1, bytes that are none. */
-TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text, int32_t n)
+TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
+                             int32_t n)
 {
     int32_t i;
     if (token >= 0) trf__give_id(to, token + TRF__SPECIALS);
     else if (v->pieces->byte_fallback)
-        for (i = 0; i < n; i++) trf__give_id(to, v->pieces->bytes[(unsigned char)text[i]] + TRF__SPECIALS);
+        for (i = 0; i < n; i++)
+            trf__give_id(to, v->pieces->bytes[(unsigned char)text[i]] + TRF__SPECIALS);
     else if (!to->unknown) trf__give_id(to, TRF__UNK);
     to->unknown = token < 0;
 }
 
-/* Unigram (Kudo 2018, 3.2): the best way from the beginning to every byte. A character that is no piece of its own
-   can be unknown, ten below the least score; a user-defined piece is worth a tenth for every byte but one. */
-typedef struct trf__way { float score; int32_t from, token; } trf__way;         /* from -1: none yet */
+/* Unigram (Kudo 2018, 3.2): the best way from the beginning to every byte. A character that is no
+   piece of its own can be unknown, ten below the least score; a user-defined piece is worth a tenth
+   for every byte but one. */
+/* from -1: none yet */
+typedef struct trf__way { float score; int32_t from, token; } trf__way;
 
 TRF__FN void trf__way_to(trf__way *to, float score, int32_t from, int32_t token)
 {
-    if (to->from < 0 || score > to->score) { to->score = score; to->from = from; to->token = token; }
+    if (to->from < 0 || score > to->score) {
+        to->score = score; to->from = from; to->token = token;
+    }
 }
 
-TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__way *ways, trf__ids *to)
+TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__way *ways,
+                          trf__ids *to)
 {
     const trf__pieces *p = v->pieces;
     const float unknown = p->least - 10.0f;
@@ -11882,7 +12705,8 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
     for (at = 0; at < n; at += step) {
         float till = ways[at].score;
         int single = 0;
-        if (till < -100000.0f || till > 100000.0f) {            /* sums begin anew, so that they stay exact */
+        if (till < -100000.0f || till > 100000.0f) {            /* sums begin anew, so that they
+                                                                   stay exact */
             for (end = at; end <= reached; end++) ways[end].score -= till;
             till = 0;
         }
@@ -11908,16 +12732,19 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
         trf__give_piece(v, to, ways[at].token, text + at, ways[at].from - at);
 }
 
-/* BPE: symbols, at first characters and user-defined pieces, in a chain; the heap has the pairs that are a piece, the
-   one of the best score first, equal ones from the left. A symbol's node is where its bytes lead to, or -1. */
+/* BPE: symbols, at first characters and user-defined pieces, in a chain; the heap has the pairs
+   that are a piece, the one of the best score first, equal ones from the left. A symbol's node is
+   where its bytes lead to, or -1. */
 typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
-typedef struct trf__merge { int32_t score, left, right, length; } trf__merge;   /* score: in the order of floats */
+/* score: in the order of floats */
+typedef struct trf__merge { int32_t score, left, right, length; } trf__merge;
 typedef struct trf__bpe {
     const trf_vocab *v;
     const char *text;
     trf__symbol *symbols;
     trf__merge *heap;
-    int32_t *split;         /* of each token, if any is unused: where the last pair that made an unused one met */
+    int32_t *split;         /* of each token, if any is unused: where the last pair that made an
+                               unused one met */
     int32_t n_symbols, n_pairs;
 } trf__bpe;
 
@@ -11933,7 +12760,10 @@ TRF__FN int32_t trf__walk(const trf__pieces *p, int32_t node, const char *text, 
     return node;
 }
 
-TRF__FN int32_t trf__token_at(const trf__pieces *p, int32_t node) { return node >= 0 ? p->cells[node].token : -1; }
+TRF__FN int32_t trf__token_at(const trf__pieces *p, int32_t node)
+{
+    return node >= 0 ? p->cells[node].token : -1;
+}
 
 TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
 {
@@ -11950,7 +12780,8 @@ TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
     memcpy(&pair.score, &p->pieces[token].score, sizeof pair.score);
     if (pair.score < 0) pair.score ^= INT32_MAX;            /* -0 is below 0 */
     pair.length = l->length + r->length;
-    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2); at = (at - 1) / 2)
+    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2);
+         at = (at - 1) / 2)
         b->heap[at] = b->heap[(at - 1) / 2];
     b->heap[at] = pair;
 }
@@ -11960,7 +12791,8 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
     trf__merge best = b->heap[0], last = b->heap[--b->n_pairs];
     int32_t at = 0, child;
     for (; (child = 2 * at + 1) < b->n_pairs; at = child) {
-        if (child + 1 < b->n_pairs && trf__merge_before(b->heap + child + 1, b->heap + child)) child++;
+        if (child + 1 < b->n_pairs && trf__merge_before(b->heap + child + 1, b->heap + child))
+            child++;
         if (!trf__merge_before(b->heap + child, &last)) break;
         b->heap[at] = b->heap[child];
     }
@@ -11968,8 +12800,9 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
     return best;
 }
 
-/* A symbol; an unused piece comes apart again, its parts too, 101 times in one another at most. The heap, empty now,
-   is a stack of what is still to be given; a score there is how often that may still be, less one. */
+/* A symbol; an unused piece comes apart again, its parts too, 101 times in one another at most. The
+   heap, empty now, is a stack of what is still to be given; a score there is how often that may
+   still be, less one. */
 TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
 {
     const trf__pieces *p = b->v->pieces;
@@ -12015,19 +12848,23 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
         trf__bpe_add(b, l->before, best.left);
         trf__bpe_add(b, best.left, l->next);
     }
-    for (i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin, b->symbols[i].length);
+    for (i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
+                                                              b->symbols[i].length);
 }
 
 /* Numbers of a normalised text, in memory of this call alone. */
-TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t n, trf__ids *to, trf_error *err)
+TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t n, trf__ids *to,
+                                   trf_error *err)
 {
     const trf__pieces *p = v->pieces;
     int64_t splits = !p->unigram && p->types & 1 << TRF__PIECE_UNUSED ? v->n_tokens : 0;
     size_t each = p->unigram ? sizeof(trf__way) : sizeof(trf__symbol) + 3 * sizeof(trf__merge);
-    size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each), trf__bytes(splits, sizeof(int32_t)));
+    size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each),
+                                 trf__bytes(splits, sizeof(int32_t)));
     void *room = trf__alloc(&v->hooks, bytes);
     trf__bpe b;
-    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes", (int)n);
+    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
+                                (int)n);
     if (p->unigram) trf__unigram(v, text, n, (trf__way *)room, to);
     else {
         TRF__ZERO(b);
@@ -12043,13 +12880,15 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf__ids *to, trf_error *err)
+TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf__ids *to,
+                                      trf_error *err)
 {
     trf__growing normal;
     trf_status status;
     TRF__ZERO(normal);
     status = trf__normalise(v, text, strlen(text), &normal, err);
-    if (!status && normal.n > 0) status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
+    if (!status && normal.n > 0) status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to,
+                                                          err);
     trf__free(&v->hooks, normal.bytes, (size_t)normal.capacity);
     return status;
 }
@@ -12059,8 +12898,10 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
 /* The text of an answer: what has a place, and how long it would be. */
 typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
 
-/* The text of id number i, whole or not at all: behind a blank, or with `spaces` for every U+2581. */
-TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *text, size_t n, int spaces)
+/* The text of id number i, whole or not at all: behind a blank, or with `spaces` for every
+   U+2581. */
+TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *text, size_t n,
+                             int spaces)
 {
     size_t at, length = n + (size_t)blank;
     for (at = 0; spaces && at + 3 <= n; at++) if (!memcmp(text + at, TRF__SPACE, 3)) length -= 2;
@@ -12087,7 +12928,8 @@ TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, 
     return m;
 }
 
-/* Pieces to text: blanks at the beginning that normalising has added go; bytes come together to characters. */
+/* Pieces to text: blanks at the beginning that normalising has added go; bytes come together to
+   characters. */
 TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to)
 {
     const trf__pieces *p = v->pieces;
@@ -12106,9 +12948,12 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
         }
         if (dropped || to->whole > 0) first = 0;
         dropped = 0;
-        if (ids[i] == TRF__UNK) { trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue; }
+        if (ids[i] == TRF__UNK) {
+            trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue;
+        }
         t = v->tokens + (ids[i] - TRF__SPECIALS);
-        if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin, TRF__SPACE, 3)) k = 3;
+        if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin,
+                                                                      TRF__SPACE, 3)) k = 3;
         dropped = k > 0 && !p->remove_extra;
         trf__answer_add(to, i, 0, v->bytes + t->begin + k, (size_t)t->length - k, 1);
     }
@@ -12126,13 +12971,15 @@ TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *m
     *vocab = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (bytes > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "bytes", "expected a model of less than 2 GiB, got a larger one");
+        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
+                         "expected a model of less than 2 GiB, got a larger one");
     TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
     v->kind = TRF_SENTENCEPIECE;
     v->finished = 1;
     v->pieces = p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
     if (p) p->model = (char *)trf__alloc(&v->hooks, bytes);
-    if (!p || !p->model) status = trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
+    if (!p || !p->model) status = trf__fail(err, TRF_E_NOMEM, -1, "vocab",
+                                            "no memory for a SentencePiece model");
     else {
         memcpy(p->model, model, bytes);
         p->model_bytes = (int64_t)bytes;
@@ -12157,24 +13004,30 @@ TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
     return vocab->finished ? (int32_t)vocab->n_tokens + TRF__SPECIALS : (int32_t)TRF__SPECIALS;
 }
 
-TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab) { return vocab ? vocab->kind : TRF_WORDS; }
+TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab)
+{
+    return vocab ? vocab->kind : TRF_WORDS;
+}
 
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
 {
     if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
-    return id < TRF__SPECIALS ? trf__special_text(id) : vocab->bytes + vocab->tokens[id - TRF__SPECIALS].begin;
+    return id < TRF__SPECIALS ? trf__special_text(id) : vocab->bytes +
+        vocab->tokens[id - TRF__SPECIALS].begin;
 }
 
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
 {
     int32_t number = -1;
     size_t length = token ? strlen(token) : 0;
-    if (vocab && vocab->finished) number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+    if (vocab && vocab->finished) number = trf__vocab_find(vocab, token, length,
+                                                           trf__hash_bytes(token, length));
     return number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS;
 }
 
 /* The ids of a text, as many as there is room for. */
-TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to, trf_error *err)
+TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to,
+                                    trf_error *err)
 {
     const char *at = text, *token;
     size_t length;
@@ -12190,7 +13043,8 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
 }
 
 /* *n stops at INT32_MAX, should a text have more tokens than that. */
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids, int32_t capacity,
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
+                                    int32_t capacity,
                                     int32_t *n, trf_error *err)
 {
     trf__ids to;
@@ -12206,12 +13060,14 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     TRF__TRY(trf__encode_text(vocab, text, &to, err));
     *n = (int32_t)trf__min64(to.n, INT32_MAX);
     if (to.n > capacity)
-        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity", "expected room for %d ids, got room for %d", (int)*n,
+        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
+                         "expected room for %d ids, got room for %d", (int)*n,
                          (int)capacity);
     return TRF_OK;
 }
 
-TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text, int32_t *unknown, int32_t *n,
+TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
+                                           int32_t *unknown, int32_t *n,
                                            trf_error *err)
 {
     trf__ids to;
@@ -12234,13 +13090,16 @@ TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf
 {
     trf_status status;
     TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
-    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
+                              &to->n, err);
     if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
     TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
-    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
+                            &to->n, err);
 }
 
-TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n, char *text, size_t size,
+TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
+                                    char *text, size_t size,
                                     size_t *bytes, trf_error *err)
 {
     trf__answer to;
@@ -12254,7 +13113,8 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     if (!vocab->finished) return trf__fail_learning(err);
     for (i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "ids", "expected ids from 0 to %d, got %d at position %d",
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "ids",
+                             "expected ids from 0 to %d, got %d at position %d",
                              (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
     TRF__ZERO(to);
     to.text = text;
@@ -12269,7 +13129,8 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     if (size > 0) text[to.written] = 0;
     if (bytes) *bytes = to.whole;
     if (to.whole >= size)
-        return trf__fail(err, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size", "expected room for %llu bytes, got %llu",
+        return trf__fail(err, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size",
+                         "expected room for %llu bytes, got %llu",
                          (unsigned long long)trf__add_size(to.whole, 1), (unsigned long long)size);
     return TRF_OK;
 }
@@ -12298,19 +13159,28 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
     if (!token) return trf__fail_null(err, "token");
     if (!vocab->finished) return trf__fail_learning(err);
     if (vocab->pieces)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab", "a SentencePiece model has the pieces that it has");
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
+                         "a SentencePiece model has the pieces that it has");
     fault = trf__token_fault(vocab, token, strlen(token));
     if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
-    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0, err);
+    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0,
+                             err);
 }
 
 /* What files store of a finished vocabulary. */
-TRF__FN const char *trf__vocab_bytes(const trf_vocab *v) { return v->pieces ? v->pieces->model : v->bytes; }
-TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v) { return v->pieces ? v->pieces->model_bytes : v->n_bytes; }
+TRF__FN const char *trf__vocab_bytes(const trf_vocab *v)
+{
+    return v->pieces ? v->pieces->model : v->bytes;
+}
+TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
+{
+    return v->pieces ? v->pieces->model_bytes : v->n_bytes;
+}
 
-/* Inserts the tokens that end within n bytes, which stand at byte `at` of what is stored, and may be hostile. *used:
-   their bytes. */
-TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at, int64_t *used,
+/* Inserts the tokens that end within n bytes, which stand at byte `at` of what is stored, and may
+   be hostile. *used: their bytes. */
+TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at,
+                                            int64_t *used,
                                             trf_error *err)
 {
     const char *token, *end, *fault;
@@ -12321,9 +13191,12 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
         fault = end ? trf__token_fault(v, token, (size_t)(end - token))
                     : "expected a NUL behind the token, got the end or more than 1 MiB";
         if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at + *used, "vocabulary", "id %lld of the vocabulary, byte %lld: %s",
-                             (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used), fault);
-        TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token), trf__hash_bytes(token, (size_t)(end - token)), 0,
+            return trf__fail(err, TRF_E_FORMAT, at + *used, "vocabulary",
+                             "id %lld of the vocabulary, byte %lld: %s",
+                             (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used),
+                             fault);
+        TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token),
+                                   trf__hash_bytes(token, (size_t)(end - token)), 0,
                                    err));
     }
     return TRF_OK;
@@ -12339,14 +13212,16 @@ TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_statu
 }
 
 /* A finished vocabulary from its stored bytes. */
-TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes, int64_t n,
+TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes,
+                                         int64_t n,
                                          const trf_hooks *hooks, trf_error *err)
 {
     trf_vocab *made = NULL;
     int64_t at, used = 0;
     trf_status status;
     *v = NULL;
-    if (kind == TRF_SENTENCEPIECE) return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
+    if (kind == TRF_SENTENCEPIECE) return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks,
+            err);
     status = trf_vocab_create(&made, kind, hooks, err);
     for (at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
@@ -12354,29 +13229,33 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks, trf_error *err)
+TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks,
+                                  trf_error *err)
 {
     TRF__TRY(trf__begin(copy, "copy", err));
     *copy = NULL;
     if (!vocab) return trf__fail_null(err, "vocab");
     if (!vocab->finished) return trf__fail_learning(err);
-    return trf__vocab_from_bytes(copy, vocab->kind, trf__vocab_bytes(vocab), trf__vocab_n_bytes(vocab), hooks, err);
+    return trf__vocab_from_bytes(copy, vocab->kind, trf__vocab_bytes(vocab),
+                                 trf__vocab_n_bytes(vocab), hooks, err);
 }
 
 // -----------------------------------------------------------------------------------------------
 // >>corpus         training pairs in batches, and where we are in them
 //
-// All ids lie in one array, source and target of pair 0, of pair 1, ...; a pair is a place in it and two
-// lengths. An epoch is planned at its start, from (seed, epoch) alone: the pairs' order (shuffled, then
-// with buckets stably sorted by target length and source length, so that equals stay shuffled), cut into
-// batches wherever the next pair would break a limit, and with buckets the batches' order shuffled too.
-// Without shuffling pairs come as added, with buckets in the order of their lengths. A pair that is
-// over the budget alone has a batch of its own. Each pair comes exactly once an epoch.
+// All ids lie in one array, source and target of pair 0, of pair 1, ...; a pair is a place in it
+// and two lengths. An epoch is planned at its start, from (seed, epoch) alone: the pairs' order
+// (shuffled, then with buckets stably sorted by target length and source length, so that equals
+// stay shuffled), cut into batches wherever the next pair would break a limit, and with buckets the
+// batches' order shuffled too. Without shuffling pairs come as added, with buckets in the order of
+// their lengths. A pair that is over the budget alone has a batch of its own. Each pair comes
+// exactly once an epoch.
 //
-// The position is (complete epochs, batches delivered of the next one); it moves on with every delivery,
-// so behind the last batch of epoch e it is (e + 1, 0). With a fingerprint of all that decides the order it is
-// a trf_place: each batch carries its own, so that a trainer knows how far it has come (>>step), and checkpoints
-// store that (>>checkpoint). All buffers are made by the first next or seek; then nothing grows.
+// The position is (complete epochs, batches delivered of the next one); it moves on with every
+// delivery, so behind the last batch of epoch e it is (e + 1, 0). With a fingerprint of all that
+// decides the order it is a trf_place: each batch carries its own, so that a trainer knows how far
+// it has come (>>step), and checkpoints store that (>>checkpoint). All buffers are made by the
+// first next or seek; then nothing grows.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__pair {
@@ -12400,8 +13279,10 @@ struct trf_corpus {
     void *memory;               /* everything below; NULL until the first next or seek */
     size_t memory_bytes;
     int32_t *order;             /* (n_pairs) pair numbers in the order of the plan */
-    int32_t *other;             /* (n_pairs) what sorting moves into; afterwards the batches' order */
-    int32_t *first;             /* (n_pairs + 1) batch b has order[first[b]] to order[first[b + 1] - 1] */
+    int32_t *other;             /* (n_pairs) what sorting moves into; afterwards the batches'
+                                   order */
+    int32_t *first;             /* (n_pairs + 1) batch b has order[first[b]] to order[first[b + 1] -
+                                   1] */
     int32_t *counts;            /* (longest + 2) pairs per length, for sorting */
     int32_t *lengths[2];        /* the delivered batch, source and target */
     int32_t *batch_ids[2];
@@ -12450,8 +13331,10 @@ TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
     int32_t *sorted = c->other;
     int64_t i;
     memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
-    for (i = 0; i < c->n_pairs; i++) c->counts[(by_target ? c->pairs[i].n_target : c->pairs[i].n_source) + 1]++;
-    for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];     /* counts[l]: pairs shorter than l */
+    for (i = 0; i < c->n_pairs; i++)
+        c->counts[(by_target ? c->pairs[i].n_target : c->pairs[i].n_source) + 1]++;
+    /* counts[l]: pairs shorter than l */
+    for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];
     for (i = 0; i < c->n_pairs; i++) {
         const trf__pair *pair = &c->pairs[c->order[i]];
         sorted[c->counts[by_target ? pair->n_target : pair->n_source]++] = c->order[i];
@@ -12460,7 +13343,8 @@ TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
     c->order = sorted;
 }
 
-/* Cuts the order into batches: `first` and n_batches. Each side of a pair has one token more than ids. */
+/* Cuts the order into batches: `first` and n_batches. Each side of a pair has one token more than
+   ids. */
 TRF__FN void trf__corpus_cut(trf_corpus *c)
 {
     const trf_corpus_options *o = &c->options;
@@ -12500,11 +13384,13 @@ TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
     }
     trf__corpus_cut(c);
     for (i = 0; i < c->n_batches; i++) c->other[i] = (int32_t)i;
-    if (c->options.shuffle && c->options.buckets) trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
+    if (c->options.shuffle && c->options.buckets) trf__shuffle(c->other, c->n_batches, key,
+                                                               TRF__SHUFFLE_BATCHES);
     c->planned = epoch;
 }
 
-/* All buffers lie in one piece; returns its size. A batch holds no more than its limits and no more than there is. */
+/* All buffers lie in one piece; returns its size. A batch holds no more than its limits and no more
+   than there is. */
 TRF__COLD
 TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
 {
@@ -12529,7 +13415,8 @@ TRF__FN trf_status trf__corpus_reserve(trf_corpus *c, trf_error *err)
     c->memory_bytes = trf__corpus_layout(c, NULL);
     c->memory = trf__alloc(&c->options.hooks, c->memory_bytes);
     if (!c->memory)
-        return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs", (long long)c->n_pairs);
+        return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory to deliver %lld pairs",
+                         (long long)c->n_pairs);
     trf__corpus_layout(c, c->memory);
     return TRF_OK;
 }
@@ -12564,12 +13451,13 @@ TRF__FN void trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out)
     out->ordinal = 0;
 }
 
-/* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such place. Behind the
-   last batch of an epoch the next one begins. */
+/* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such
+   place. Behind the last batch of an epoch the next one begins. */
 TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
 {
     int first = !c->memory;
-    int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs || (epoch == c->options.epochs && batch > 0);
+    int outside = epoch < 0 || batch < 0 || epoch > c->options.epochs ||
+        (epoch == c->options.epochs && batch > 0);
     if (c->n_pairs == 0) outside = epoch != 0 || batch != 0;
     if (!outside && c->n_pairs > 0) {
         TRF__TRY(trf__corpus_reserve(c, err));
@@ -12581,7 +13469,8 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
     }
     if (outside) {
         if (first) trf__corpus_unreserve(c);
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected a place in the data, got batch %lld of epoch %lld",
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "expected a place in the data, got batch %lld of epoch %lld",
                          (long long)batch, (long long)epoch);
     }
     c->epoch = c->put_epoch = epoch;
@@ -12589,8 +13478,8 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
     return TRF_OK;
 }
 
-/* Two corpora with the same fingerprint deliver the same batches (but for one chance in 2^64), whatever
-   has been delivered so far. */
+/* Two corpora with the same fingerprint deliver the same batches (but for one chance in 2^64),
+   whatever has been delivered so far. */
 TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
 {
     const trf_corpus_options *o = &c->options;
@@ -12614,7 +13503,8 @@ TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
 // >>padded         from padded arrays and to them
 
 /* Position of the first padding that an id follows in its row, or -1. */
-TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width, int32_t pad)
+TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width,
+                                        int32_t pad)
 {
     int64_t row, last, i;
     for (row = 0; row < (int64_t)count * width; row += width) {
@@ -12640,11 +13530,13 @@ TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t
     inner = trf__find_inner_padding(padded, count, width, pad);
     if (inner >= 0)
         return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
-                         "expected padding only at the end of row %lld, got it in column %lld before an id",
+                         "expected padding only at the end of row %lld, got it in column %lld "
+                         "before an id",
                          (long long)(inner / width), (long long)(inner % width));
     for (row = 0; row < count; row++) {
         int64_t begin = (int64_t)row * width;
-        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids) ids[n + i] = padded[begin + i];
+        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids)
+            ids[n + i] = padded[begin + i];
         if (ids) lengths[row] = i;
         n += i;
     }
@@ -12652,7 +13544,8 @@ TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t
     return TRF_OK;
 }
 
-TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad, int32_t *padded,
+TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
+                                 int32_t *padded,
                                  trf_error *err)
 {
     int64_t n = 0, k;
@@ -12665,20 +13558,24 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
     for (row = 0; row < sequences->count; row++) {
         int32_t length = sequences->lengths[row];
         if (length < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths", "lengths must be 0 or more, sequence %d has %d",
+            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths",
+                             "lengths must be 0 or more, sequence %d has %d",
                              (int)row, (int)length);
         if (length > width)
-            return trf__fail(err, TRF_E_LIMIT, row, "width", "expected at most %d ids a row, sequence %d has %d",
+            return trf__fail(err, TRF_E_LIMIT, row, "width",
+                             "expected at most %d ids a row, sequence %d has %d",
                              (int)width, (int)row, (int)length);
         n += length;
     }
     if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
     for (k = 0; k < n; k++)
         if (sequences->ids[k] == pad)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids", "expected ids without padding (%d), got it at %lld",
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids",
+                             "expected ids without padding (%d), got it at %lld",
                              (int)pad, (long long)k);
     for (n = k = row = 0; row < sequences->count; row++)
-        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++] : pad;
+        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++]
+        : pad;
     return TRF_OK;
 }
 
@@ -12717,7 +13614,8 @@ TRF_API trf_status trf_corpus_check(const trf_corpus_options *o, trf_error *err)
 }
 
 TRF__COLD
-TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options, trf_error *err)
+TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
+                                     trf_error *err)
 {
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
     TRF__TRY(trf__begin(corpus, "corpus", err));
@@ -12737,15 +13635,19 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     if (!corpus) return;
     hooks = corpus->options.hooks;
     trf__corpus_unreserve(corpus);
-    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity, sizeof *corpus->ids));
-    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity, sizeof *corpus->ids));
+    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity,
+                                                       sizeof *corpus->ids));
+    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity,
+                                                       sizeof *corpus->ids));
     trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
     trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
     trf__free(&hooks, corpus, sizeof *corpus);
 }
 
-/* One side of a new pair: length, pointer, and ids (or labels) from `least` on; trainers tell which are right. */
-TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n, int32_t least,
+/* One side of a new pair: length, pointer, and ids (or labels) from `least` on; trainers tell which
+   are right. */
+TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n,
+                                          int32_t least,
                                           const char *what, const char *n_what, trf_error *err)
 {
     int32_t i;
@@ -12757,8 +13659,10 @@ TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *id
                          n_what, (long long)c->n_pairs, (int)c->options.max_length, (int)n);
     for (i = 0; i < n; i++)
         if (ids[i] < least)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "%s must be %d or more, pair %lld has %d at %d",
-                             least ? "labels" : "ids", (int)least, (long long)c->n_pairs, (int)ids[i], (int)i);
+            return trf__fail(err, TRF_E_INVALID_ARG, i, what,
+                             "%s must be %d or more, pair %lld has %d at %d",
+                             least ? "labels" : "ids", (int)least, (long long)c->n_pairs,
+                             (int)ids[i], (int)i);
     return TRF_OK;
 }
 
@@ -12769,28 +13673,34 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     int64_t n_ids, i;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (corpus->memory)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected pairs before the first batch, got one after it");
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "expected pairs before the first batch, got one after it");
     if (corpus->n_pairs == INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "corpus", "expected at most 2147483647 pairs, got more");
+        return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
+                         "expected at most 2147483647 pairs, got more");
     TRF__TRY(trf__corpus_check_side(corpus, source, n_source, 0, "source", "n_source", err));
     TRF__TRY(trf__corpus_check_side(corpus, target, n_target, -1, "target", "n_target", err));
     n_ids = corpus->n_ids + n_source + n_target;
-    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1, &corpus->options.hooks);
+    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1,
+              &corpus->options.hooks);
     TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
     pair = &corpus->pairs[corpus->n_pairs++];
     pair->begin = corpus->n_ids;
     pair->n_source = n_source;
     pair->n_target = n_target;
     if (n_source) memcpy(corpus->ids + pair->begin, source, (size_t)n_source * sizeof *source);
-    if (n_target) memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
+    if (n_target) memcpy(corpus->ids + pair->begin + n_source, target,
+                         (size_t)n_target * sizeof *target);
     corpus->n_ids = n_ids;
     corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
     corpus->hash = trf__hash_add(corpus->hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
-    for (i = pair->begin; i < n_ids; i++) corpus->hash = trf__hash_add(corpus->hash, (uint64_t)corpus->ids[i]);
+    for (i = pair->begin; i < n_ids; i++) corpus->hash = trf__hash_add(corpus->hash,
+            (uint64_t)corpus->ids[i]);
     return TRF_OK;
 }
 
-TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n, int32_t length,
+TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
+                                         int32_t length,
                                          trf_error *err)
 {
     trf_status status = TRF_OK;
@@ -12814,7 +13724,8 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
 }
 
 /* One side of a new pair from its text. Pieces take bytes that are not UTF-8 for U+FFFD. */
-TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab, const char *text,
+TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab,
+                                      const char *text,
                                       const char *what, trf_error *err)
 {
     c->texts[side].n = 0;
@@ -12824,13 +13735,16 @@ TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *
     return trf__encode_all(vocab, text, &c->texts[side], &c->options.hooks, err);
 }
 
-TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab, const char *source,
-                                       const trf_vocab *target_vocab, const char *target, trf_error *err)
+TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
+                                       const char *source,
+                                       const trf_vocab *target_vocab, const char *target,
+                                       trf_error *err)
 {
     const trf__text_ids *texts;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!source_vocab && !target_vocab)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab", "one of the vocabularies must not be NULL");
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab",
+                         "one of the vocabularies must not be NULL");
     texts = corpus->texts;
     TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
     TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
@@ -12851,9 +13765,11 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
+    if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                                               "expected one pair or more, got none");
     if (corpus->epoch >= corpus->options.epochs)
-        return trf__fail(err, TRF_E_END, -1, "epochs", "expected at most %lld epochs, got a call for one more",
+        return trf__fail(err, TRF_E_END, -1, "epochs",
+                         "expected at most %lld epochs, got a call for one more",
                          (long long)corpus->options.epochs);
     TRF__TRY(trf__corpus_reserve(corpus, err));
     trf__corpus_plan(corpus, corpus->epoch);
@@ -12869,13 +13785,15 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 // -----------------------------------------------------------------------------------------------
 // >>noise          batches to learn from out of plain text: masks, spans, prefixes
 //
-// The rules stand at trf_noise_kind. A sequence draws its numbers one after another with a key of its own, made from
-// seed, place and ordinal. Neither side made of it has more ids, so one block is made at once for the whole batch:
+// The rules stand at trf_noise_kind. A sequence draws its numbers one after another with a key of
+// its own, made from seed, place and ordinal. Neither side made of it has more ids, so one block is
+// made at once for the whole batch:
 //
-//   source ids (n), target ids (n), their lengths (count each), and room for the sequence at hand (its n)
+//   source ids (n), target ids (n), their lengths (count each), room for the sequence at hand (n)
 // -----------------------------------------------------------------------------------------------
 
-enum { TRF__NOISE_EPOCH = 0x7D000000, TRF__NOISE_BATCH, TRF__NOISE_SEQUENCE, TRF__NOISE_ORDER, TRF__NOISE_DRAW };
+enum { TRF__NOISE_EPOCH = 0x7D000000, TRF__NOISE_BATCH, TRF__NOISE_SEQUENCE, TRF__NOISE_ORDER,
+      TRF__NOISE_DRAW };
 
 struct trf_noise {
     trf_noise_options options;
@@ -12907,7 +13825,8 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
 {
     const trf_vocab *words = o->whole_words ? o->words : NULL;
     uint64_t tokens = (uint64_t)o->vocab - 4;
-    int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0, w, i;
+    int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0,
+        w, i;
     for (i = 0; i < x->n; i++) {
         x->source[i] = x->ids[i];
         x->target[i] = -1;
@@ -12919,17 +13838,19 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
         while (end < x->n && !trf__begins_word(words, x->ids[end - 1], x->ids[end])) end++;
         if (end - x->room[w] > wanted - n && (n > 0 || w + 1 < n_words)) continue;
         for (i = x->room[w]; i < end; i++, n++) {
-            double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) - o->masked;
+            double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) -
+                o->masked;
             x->target[i] = x->ids[i];
             if (chance < 0) x->source[i] = o->mask;
-            else if (chance < o->randomised) x->source[i] = 4 + (int32_t)trf__draw_below(&x->draws, tokens);
+            else if (chance < o->randomised) x->source[i] = 4 + (int32_t)trf__draw_below(&x->draws,
+                    tokens);
         }
     }
     x->n_source = x->n_target = x->n;
 }
 
-/* Cuts `items` into so many pieces of one or more: each of the places that are left is one of the cuts
-   that are left with the same probability (Knuth's algorithm S). */
+/* Cuts `items` into so many pieces of one or more: each of the places that are left is one of the
+   cuts that are left with the same probability (Knuth's algorithm S). */
 TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
 {
     uint64_t cuts = (uint64_t)pieces - 1, left;
@@ -12941,7 +13862,8 @@ TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, 
 
 TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
 {
-    int64_t k = trf__min64(trf__max64(1, (int64_t)rint(o->density * x->n)), x->n - 1), plain = x->n - k;
+    int64_t k = trf__min64(trf__max64(1, (int64_t)rint(o->density * x->n)), x->n - 1),
+        plain = x->n - k;
     int64_t spans = trf__max64(1, (int64_t)rint((double)k / o->mean_span)), s, i;
     const int32_t *from = x->ids;
     spans = trf__min64(spans, trf__min64(trf__min64(k, plain), o->n_sentinels));
@@ -12958,7 +13880,8 @@ TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
 TRF__FN void trf__noise_prefix(trf__noisy *x, int32_t cut)
 {
     for (; x->n_source < cut; x->n_source++) x->source[x->n_source] = x->ids[x->n_source];
-    for (; cut + x->n_target < x->n; x->n_target++) x->target[x->n_target] = x->ids[cut + x->n_target];
+    for (; cut + x->n_target < x->n; x->n_target++)
+        x->target[x->n_target] = x->ids[cut + x->n_target];
 }
 
 TRF_API trf_noise_options trf_noise_defaults(void)
@@ -12972,7 +13895,8 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     return o;
 }
 
-/* Fields of trf_noise_options with their smallest and largest values. masks, spans: 1 for that kind of noise. */
+/* Fields of trf_noise_options with their smallest and largest values. masks, spans: 1 for that kind
+   of noise. */
 #define TRF__NOISE_FIELDS(X) \
     X(kind,           0, TRF_NOISE_COUNT - 1) \
     X(density,        0, 1) \
@@ -13001,7 +13925,8 @@ TRF_API trf_status trf_noise_check(const trf_noise_options *o, trf_error *err)
 }
 
 TRF__COLD
-TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options, trf_error *err)
+TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options,
+                                    trf_error *err)
 {
     trf_noise_options o = options ? *options : trf_noise_defaults();
     TRF__TRY(trf__begin(noise, "noise", err));
@@ -13023,7 +13948,8 @@ TRF_API void trf_noise_destroy(trf_noise *noise)
 }
 
 /* Checks the ids of sequence number i, which begins at id number `at` of the batch. */
-TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__noisy *x, int64_t at, int64_t i,
+TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__noisy *x, int64_t at,
+                                        int64_t i,
                                         trf_error *err)
 {
     int32_t below = o->kind == TRF_NOISE_MASKS ? o->vocab : INT32_MAX, k;
@@ -13032,13 +13958,15 @@ TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__n
         int32_t id = x->ids[k], sentinel = id >= first && id - first < sentinels;
         if (id < 0 || id >= below || sentinel)
             return trf__fail(err, TRF_E_INVALID_ARG, at + k, "source",
-                             "source sequence %lld, position %d: expected an id below %d%s, got %d", (long long)i, k,
+                             "source sequence %lld, position %d: expected an id below %d%s, got %d",
+                             (long long)i, k,
                              below, sentinel ? " that is no sentinel" : "", id);
     }
     return TRF_OK;
 }
 
-TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made, trf_error *err)
+TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made,
+                                   trf_error *err)
 {
     const trf_noise_options *o;
     trf_batch batch;
@@ -13055,7 +13983,8 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     if (!made) return trf__fail_null(err, "made");
     o = &noise->options;
     TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX, "source", &n, &longest, err));
-    TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + 2 * (int64_t)batch.source.count + longest, &o->hooks);
+    TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + 2 * (int64_t)batch.source.count +
+              longest, &o->hooks);
     lengths = noise->numbers + 2 * n;
     x.source = noise->numbers;
     x.target = noise->numbers + n;
@@ -13066,7 +13995,8 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
         x.n = batch.source.lengths[i];
         x.ids = x.n ? batch.source.ids + at : NULL;
         x.n_source = x.n_target = 0;
-        x.draws.key = trf__random64(key, TRF__NOISE_SEQUENCE, (uint64_t)batch.ordinal + (uint64_t)i);
+        x.draws.key = trf__random64(key, TRF__NOISE_SEQUENCE, (uint64_t)batch.ordinal +
+                                    (uint64_t)i);
         x.draws.next = 0;
         x.draws.stream = TRF__NOISE_DRAW;
         TRF__TRY(trf__noise_check_ids(o, &x, at, i, err));
@@ -13126,13 +14056,14 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
     return trf__hooks_check(&search->hooks, err);
 }
 
-/* Each rule is compared in the tests with a plain program of its own. tensor2tensor stops for the batch as a whole;
-   TRF_STOP_BOUND asks for each sentence by itself. fairseq forgets what finishes beyond `beam`: its best answer is
-   ours, further ranks may be better here. CTranslate2 with alpha 0 stops when its best continuation is an EOS: set
-   stop = TRF_STOP_BOUND for the same answer. In the step behind a forced prefix it takes an EOS only if that is the
-   best continuation; here min_length decides. Hugging Face counts neither S nor L of decoder_input_ids; a prefix here
-   is one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is a free EOS at the limit: here there is none.
-   Marian never says UNK: set ban_unk, which no rule does. */
+/* Each rule is compared in the tests with a plain program of its own. tensor2tensor stops for the
+   batch as a whole; TRF_STOP_BOUND asks for each sentence by itself. fairseq forgets what finishes
+   beyond `beam`: its best answer is ours, further ranks may be better here. CTranslate2 with alpha
+   0 stops when its best continuation is an EOS: set stop = TRF_STOP_BOUND for the same answer. In
+   the step behind a forced prefix it takes an EOS only if that is the best continuation; here
+   min_length decides. Hugging Face counts neither S nor L of decoder_input_ids; a prefix here is
+   one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is a free EOS at the limit: here
+   there is none. Marian never says UNK: set ban_unk, which no rule does. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose)
 {
     int fairseq = whose == TRF_SEARCH_FAIRSEQ, ctranslate2 = whose == TRF_SEARCH_CTRANSLATE2;
@@ -13149,7 +14080,8 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose)
     search->shrink = marian;
     search->stop = paper ? TRF_STOP_BOUND : marian ? TRF_STOP_NONE_ALIVE
                  : hugging_face ? TRF_STOP_HEURISTIC : TRF_STOP_FINISHED;
-    search->at_limit = fairseq ? TRF_LIMIT_FORCE_EOS : paper || raw ? TRF_LIMIT_FALL_BACK : TRF_LIMIT_KEEP_LIVE;
+    search->at_limit = fairseq ? TRF_LIMIT_FORCE_EOS : paper || raw ? TRF_LIMIT_FALL_BACK
+        : TRF_LIMIT_KEEP_LIVE;
     search->min_length = fairseq || ctranslate2;
     search->renormalize_logits = ctranslate2;
 }
@@ -13172,26 +14104,27 @@ TRF_API trf_search trf_search_defaults(void)
 // >>translate      encode once, then one token a step for all live hypotheses
 //
 //   rows       the live hypotheses of all sentences still searched, sentence after sentence
-//   cache      per decoder layer: keys and values of every token read so far, (slot, 2d); the rows of
-//              step t stand at slots t * n_rows + row, and after `length` steps take the place of the oldest ones
-//   ancestors  per row: the slots of its own history, one per position. When search re-orders hypotheses,
-//              these lists move, the cache never does:
+//   cache      per decoder layer: keys and values of every token read so far, (slot, 2d); the rows
+//              of step t stand at slots t * n_rows + row, and after `length` steps take the place
+//              of the oldest ones
+//   ancestors  per row: the slots of its own history, one per position. When search re-orders
+//              hypotheses, these lists move, the cache never does:
 //
 //              step 0    step 1    step 2            row 0 of step 3 reads slots 0, 4, 9
 //              [0 . . .] [4 5 . .] [8 9 . .]         row 1 of step 3 reads slots 0, 4, 8
 //
-//   memory     per decoder layer: keys and values of the encoded sources, an area of (rows, 2d) for each place
-//              that a sentence may take, made once and shared by all its hypotheses
+//   memory     per decoder layer: keys and values of the encoded sources, an area of (rows, 2d) for
+//              each place that a sentence may take, made once and shared by all its hypotheses
 //
-// A token is the decoder's half of >>forward over the live rows, one new token each, with this cache; then every
-// sentence's beam chooses (>>beam) and the rows are lined up again (>>next-rows). All of it is the device's: the host
-// asks for tokens, and looks from time to time which sentences still live. One that is done leaves: its beam comes to
-// the host, which reads the answers out of it, and its place goes to one that waits. Memory grows to what the calls
-// bring.
+// A token is the decoder's half of >>forward over the live rows, one new token each, with this
+// cache; then every sentence's beam chooses (>>beam) and the rows are lined up again (>>next-rows).
+// All of it is the device's: the host asks for tokens, and looks from time to time which sentences
+// still live. One that is done leaves: its beam comes to the host, which reads the answers out of
+// it, and its place goes to one that waits. Memory grows to what the calls bring.
 // -----------------------------------------------------------------------------------------------
 
-/* What host and device tell each other about a round of searches. There is one on either, in the same order: live and
-   progress go to the host, the rest to the device. */
+/* What host and device tell each other about a round of searches. There is one on either, in the
+   same order: live and progress go to the host, the rest to the device. */
 typedef struct trf__searches {
     int32_t *live;                              /* the places of sentences still searched */
     trf__progress *progress;
@@ -13203,18 +14136,23 @@ typedef struct trf__searches {
 /* A sentence of a call: its number, where its ids begin, and what counts of its length. */
 typedef struct trf__pending { int64_t source, prefix; int32_t sentence, length; } trf__pending;
 
-/* What a search holds besides the activations of its pass: two arenas, laid out from three sizes. */
+/* What a search holds besides the activations of its pass: two arenas, laid out from three
+   sizes. */
 typedef struct trf__hypotheses {
-    int64_t n_places, length, area;             /* of this round: sentences; most tokens read; rows of a source */
+    int64_t n_places, length, area;             /* of this round: sentences; most tokens read; rows
+                                                   of a source */
     int64_t n_rows;                             /* n_places * beam */
     char *arena, *device_arena;
     size_t bytes, device_bytes;
     /* on the device */
-    trf__cache cache;                           /* (layers, length * n_rows, 2d), (layers, n_places * area, 2d) */
-    int32_t *backpointers[2];                      /* (n_rows, length), this token's and the next one's */
+    trf__cache cache;                           /* (layers, length * n_rows, 2d), (layers, n_places
+                                                   * area, 2d) */
+    int32_t *backpointers[2];                      /* (n_rows, length), this token's and the next
+                                                      one's */
     trf__lists lists;                           /* (n_rows) what is read next */
     void *top_scratch;
-    char *found;                                /* log-probabilities, then ids, of the candidates of all rows */
+    char *found;                                /* log-probabilities, then ids, of the candidates of
+                                                   all rows */
     trf__searches there;
     trf__beam *beams;                           /* per place, as are their memory and sources */
     char *beam_memory;                          /* beam_bytes each */
@@ -13223,9 +14161,11 @@ typedef struct trf__hypotheses {
     int32_t *starts;                            /* per live sentence: its first row */
     /* on the host */
     trf__searches here;
-    trf__beam *beams_read;                      /* beams and beam_memory of those that are done, out of reach there */
+    trf__beam *beams_read;                      /* beams and beam_memory of those that are done, out
+                                                   of reach there */
     char *memory_read;
-    int32_t *sentence, *alive;                  /* per place: whose it is, or -1; and whether that one lives */
+    int32_t *sentence, *alive;                  /* per place: whose it is, or -1; and whether that
+                                                   one lives */
     int32_t *ids, *lengths;                     /* of the sources that arrive */
 } trf__hypotheses;
 
@@ -13269,15 +14209,17 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
     x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
 }
 
-/* Sets bytes and device_bytes; with the arenas, cuts them. Sizes are filled up, so that places come again (>>ops), as
-   long as slots have numbers. */
+/* Sets bytes and device_bytes; with the arenas, cuts them. Sizes are filled up, so that places come
+   again (>>ops), as long as slots have numbers. */
 TRF__COLD
-TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s, const trf__run *run)
+TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s,
+                                    const trf__run *run)
 {
     int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * (int64_t)c->d_model;
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__max_candidates(s, c->target_vocab), sizeof(double) + sizeof(int32_t));
+    size_t found = trf__bytes(trf__max_candidates(s, c->target_vocab),
+                              sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
     int i, on_host = run->backend->on_host;
@@ -13289,10 +14231,12 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->cache.area = h->area;
     h->cache.self_layer = h->length * n * width;
     h->cache.cross_layer = h->n_places * h->area * width;
-    h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers, trf__bytes(h->cache.self_layer, run->element));
+    h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers,
+                                          trf__bytes(h->cache.self_layer, run->element));
     h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers,
                                            trf__bytes(h->cache.cross_layer, run->element));
-    for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length, sizeof(int32_t));
+    for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
+                                                                      sizeof(int32_t));
     l->ids = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->position = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->only = (int32_t *)trf__take(&device, n, sizeof(int32_t));
@@ -13300,8 +14244,10 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
     l->cross = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
-    h->top_scratch = trf__take(&device, 1, run->backend->top_scratch(&run->device, n, c->target_vocab,
-                                                               trf__max_candidates(s, c->target_vocab)));
+    h->top_scratch = trf__take(&device, 1, run->backend->top_scratch(&run->device, n,
+                                                                     c->target_vocab,
+                                                               trf__max_candidates(s,
+                                                               c->target_vocab)));
     h->found = (char *)trf__take(&device, n, found);
     h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
@@ -13328,11 +14274,13 @@ TRF__FN void trf__hypotheses_free(trf_translator *t)
     TRF__ZERO(t->hypotheses);
 }
 
-/* Lays everything out for a round: places for so many sentences, answers of `length` tokens, sources of up to `area`
-   rows. Nothing in it outlives a round, so the arenas are cut anew each time, and replaced only if they are too
-   small: the old ones go first, or both would have to fit. On failure there are none, until the next call. */
+/* Lays everything out for a round: places for so many sentences, answers of `length` tokens,
+   sources of up to `area` rows. Nothing in it outlives a round, so the arenas are cut anew each
+   time, and replaced only if they are too small: the old ones go first, or both would have to fit.
+   On failure there are none, until the next call. */
 TRF__COLD
-TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, int64_t length, int64_t area,
+TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, int64_t length,
+                                           int64_t area,
                                            trf_error *err)
 {
     const trf__run *run = &t->pass.run;
@@ -13350,8 +14298,10 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
         if (!h.arena || !h.device_arena) {
             trf__hypotheses_free(t);
             return trf__fail(err, TRF_E_NOMEM, -1, "cache",
-                             "no memory for the %llu bytes that %lld hypotheses of %lld tokens need",
-                             (unsigned long long)trf__add_size(h.bytes, h.device_bytes), (long long)h.n_rows,
+                             "no memory for the %llu bytes that %lld hypotheses of %lld tokens "
+                             "need",
+                             (unsigned long long)trf__add_size(h.bytes, h.device_bytes),
+                             (long long)h.n_rows,
                              (long long)length);
         }
     }
@@ -13426,8 +14376,8 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 
 // >>decode         one token for all live rows
 //
-// Each row is a sequence of one query, whose keys are its ancestors; all rows of a sentence ask the rows of its
-// source.
+// Each row is a sequence of one query, whose keys are its ancestors; all rows of a sentence ask the
+// rows of its source.
 
 /* The op that lets all sentences choose, or `begin` of them begin. */
 TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, int32_t begin)
@@ -13450,7 +14400,8 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
 /* Token number `at` of a round, of which the search wants the `wanted` best of each row. */
 typedef struct trf__next_tokens { trf_translator *t; int64_t at, wanted; } trf__next_tokens;
 
-/* Token number `at`: the best `wanted` continuations of every row, and what the searches make of them. */
+/* Token number `at`: the best `wanted` continuations of every row, and what the searches make of
+   them. */
 TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
 {
     const trf__next_tokens *token = (const trf__next_tokens *)job;
@@ -13500,12 +14451,13 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
 
 // >>rounds         sentences searched together
 //
-// A call's sentences are taken the longest first, in rounds. A round has places for as many of its longest as
-// max_sentences and max_tokens allow, and no more than the cache has slots for: they are numbered by int32_t. (One
-// sentence cannot need them all: 1,024 rows of 2^20 tokens.) Until none lives and none waits: take in those that
-// wait, if there is room, and encode their sources; decode a token for all rows (>>decode), let every sentence's beam
-// choose (>>beam), line the rows up again; store the answers of those that are done. Where those that wait are so
-// short that there could be twice as many places, the next round begins.
+// A call's sentences are taken the longest first, in rounds. A round has places for as many of its
+// longest as max_sentences and max_tokens allow, and no more than the cache has slots for: they are
+// numbered by int32_t. (One sentence cannot need them all: 1,024 rows of 2^20 tokens.) Until none
+// lives and none waits: take in those that wait, if there is room, and encode their sources; decode
+// a token for all rows (>>decode), let every sentence's beam choose (>>beam), line the rows up
+// again; store the answers of those that are done. Where those that wait are so short that there
+// could be twice as many places, the next round begins.
 
 /* A round: sentences number first .. end - 1 in their order. */
 typedef struct trf__round {
@@ -13515,15 +14467,21 @@ typedef struct trf__round {
     int64_t longest_source, longest;    /* rows of a source; tokens of an answer, at least 1 */
 } trf__round;
 
-/* Most tokens of an answer, EOS not counted. The lengths are 0 where there is no source, or no prefix. */
-TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source, int32_t n_prefix)
+/* Most tokens of an answer, EOS not counted. The lengths are 0 where there is no source, or no
+   prefix. */
+TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source,
+                                  int32_t n_prefix)
 {
     double counted = trf__has_source(c) ? n_source : n_prefix;
-    double limit = s->max_length_a * counted + s->max_length_b + (trf__has_source(c) ? 0 : n_prefix);
+    double limit = s->max_length_a * counted + s->max_length_b + (trf__has_source(c) ? 0
+                                                                  : n_prefix);
     return trf__max64(n_prefix, limit < c->max_length - 1 ? (int64_t)limit : c->max_length - 1);
 }
 
-TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i) { return x && x->count ? x->lengths[i] : 0; }
+TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
+{
+    return x && x->count ? x->lengths[i] : 0;
+}
 
 /* What a round needs of the pass. */
 TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search *s)
@@ -13550,9 +14508,10 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     return TRF_OK;
 }
 
-/* Sentence w arrives at a place; its source is number `k` of those that arrive with it, in rows from `row` on.
-   Returns the row behind them. */
-TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round, const trf__pending *w, int32_t place,
+/* Sentence w arrives at a place; its source is number `k` of those that arrive with it, in rows
+   from `row` on. Returns the row behind them. */
+TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
+                                   const trf__pending *w, int32_t place,
                                    int32_t k, int64_t row)
 {
     const trf_config *c = &t->model->config;
@@ -13566,12 +14525,17 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round, c
     arrival->place = place;
     arrival->source.key = (int32_t)(place * h->area);
     arrival->source.n_key = rows;
-    trf__beam_layout(&arrival->beam, &t->search, (int32_t)h->length, h->beam_memory + (size_t)place * h->beam_bytes);
-    trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, &t->search, n_source, n_prefix),
-                       h->there.prefixes + at, n_prefix, c->eos, (int32_t)trf__choices(&t->search, c->target_vocab));
+    trf__beam_layout(&arrival->beam, &t->search, (int32_t)h->length,
+                     h->beam_memory + (size_t)place * h->beam_bytes);
+    trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, &t->search, n_source,
+                                                                  n_prefix),
+                       h->there.prefixes + at, n_prefix, c->eos, (int32_t)trf__choices(&t->search,
+                       c->target_vocab));
     if (!trf__has_source(c))
-        arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix, INT32_MAX);
-    if (n_prefix) memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix, (size_t)n_prefix * sizeof(int32_t));
+        arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix,
+                                                  INT32_MAX);
+    if (n_prefix) memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix,
+                         (size_t)n_prefix * sizeof(int32_t));
     if (n_source) memcpy(h->ids + row - k * c->source_eos, round->sources->ids + w->source,
                          (size_t)n_source * sizeof(int32_t));
     h->lengths[k] = n_source;
@@ -13580,9 +14544,11 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round, c
     return row + rows;
 }
 
-/* Encodes sources, and remembers the keys and values that every token will read in the cache's slots. */
+/* Encodes sources, and remembers the keys and values that every token will read in the cache's
+   slots. */
 TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, const int32_t *slots,
-                                    const int32_t *ids, const int32_t *lengths, int32_t n, trf_error *err)
+                                    const int32_t *ids, const int32_t *lengths, int32_t n,
+                                    trf_error *err)
 {
     trf_batch batch;
     int32_t i;
@@ -13623,17 +14589,20 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     trf__hypotheses *h = &t->hypotheses;
     trf__stack *stack = &t->pass.decoder;
     trf__searches *x = &h->here;
-    char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals, *end = (char *)(void *)x->prefixes;
+    char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals,
+        *end = (char *)(void *)x->prefixes;
     int32_t n = 0, place;
     int64_t rows = 0;
     trf__reorder begin;
     for (place = 0; place < round->n && round->next < round->end; place++)
         if (h->sentence[place] < 0)
-            rows = trf__round_arrival(t, round, (const trf__pending *)t->order[round->next++], place, n++, rows);
+            rows = trf__round_arrival(t, round, (const trf__pending *)t->order[round->next++],
+                                      place, n++, rows);
     if (round->next - n == round->first) from = (char *)(void *)x->progress;
     if (round->prefixes) end = (char *)(void *)(x->prefixes + h->n_places * h->length);
     round->taken += n;
-    run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from, (size_t)(end - from));
+    run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from,
+                         (size_t)(end - from));
     if (round->sources)
         TRF__TRY(trf__encode_into(&t->pass, &h->cache, h->there.slots, h->ids, h->lengths, n, err));
     t->pass.encoder.rows = t->pass.encoder.n_self = 0;
@@ -13650,19 +14619,22 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
 }
 
 /* Stores the answers of the sentence at a place, which is free then. */
-TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_t place, trf_error *err)
+TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_t place,
+                                    trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
     int on_host = t->pass.run.backend->on_host;
     trf__beam *beam = on_host ? &h->beams[place] : &h->beams_read[place];
     int32_t sentence = h->sentence[place];
     int64_t room;
-    if (!on_host) trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
+    if (!on_host) trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place *
+                                   h->beam_bytes);
     room = trf__beam_ids(beam);
     TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + room, &t->search.hooks);
     TRF__GROW(double, t->own, t->own_capacity, t->n_ids + room, &t->search.hooks);
     t->first_id[sentence] = t->n_ids;
-    t->n_answers[sentence] = trf__beam_finish(beam, t->answers + (int64_t)sentence * t->search.n_best,
+    t->n_answers[sentence] = trf__beam_finish(beam, t->answers + (int64_t)sentence *
+                                              t->search.n_best,
                                               t->ids + t->n_ids, t->own + t->n_ids);
     t->n_ids += room;
     h->sentence[place] = -1;
@@ -13690,9 +14662,11 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
     return TRF_OK;
 }
 
-/* How the searches stand, which says how many rows, sentences and candidates the next tokens are asked for with: as
-   many as there are, or, where several are asked for before the next look, as many as there can be. */
-TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t *wanted, trf_error *err)
+/* How the searches stand, which says how many rows, sentences and candidates the next tokens are
+   asked for with: as many as there are, or, where several are asked for before the next look, as
+   many as there can be. */
+TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t *wanted,
+                                   trf_error *err)
 {
     const trf__hypotheses *h = &t->hypotheses;
     const trf__run *run = &t->pass.run;
@@ -13707,7 +14681,8 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
     n_cross = now->n_live;
     *wanted = now->wanted;
     if (run->backend->lookahead > 1) {
-        stack->rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam), trf__round_places(t));
+        stack->rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
+                                 trf__round_places(t));
         n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
         *wanted = trf__max_candidates(&t->search, t->model->config.target_vocab);
     }
@@ -13750,25 +14725,29 @@ TRF__FN int trf__by_length(const void *context, const void *a, const void *b)
 {
     const trf__pending *x = (const trf__pending *)a, *y = (const trf__pending *)b;
     (void)context;
-    return x->length != y->length ? (x->length > y->length ? -1 : 1) : x->sentence < y->sentence ? -1 : 1;
+    return x->length != y->length ? (x->length > y->length ? -1 : 1) : x->sentence < y->sentence
+        ? -1 : 1;
 }
 
 /* Checks a call, makes room for its answers, and puts its sentences in order. */
-TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
+TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources,
+                                       const trf_sequences *prefixes,
                                        trf_error *err)
 {
     const trf_config *c = &t->model->config;
     int64_t rows = 0, most = 0, source = 0, prefix = 0;
     int32_t n = sources ? sources->count : prefixes->count, i;
     if (sources)
-        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0, c->source_eos, "source", &rows, &most, err));
+        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0, c->source_eos, "source", &rows,
+                                 &most, err));
     if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, !c->target_eos, 1,
                                            sources ? "prefix" : "source", &rows, &most, err));
     if (prefixes && prefixes->count != n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes",
                          "expected a prefix for each of %d source%s, got %d", n, trf__plural(n),
                          prefixes->count);
-    TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best, &t->search.hooks);
+    TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best,
+              &t->search.hooks);
     TRF__GROW(int32_t, t->n_answers, t->n_answers_capacity, n, &t->search.hooks);
     TRF__GROW(int64_t, t->first_id, t->first_id_capacity, n, &t->search.hooks);
     TRF__GROW(trf__pending, t->pending, t->pending_capacity, n, &t->search.hooks);
@@ -13787,8 +14766,8 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     return TRF_OK;
 }
 
-/* How many sentences of so many source tokens and answers of up to `longest` tokens are searched together: no more
-   than their slots and areas have numbers for. */
+/* How many sentences of so many source tokens and answers of up to `longest` tokens are searched
+   together: no more than their slots and areas have numbers for. */
 TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t longest)
 {
     int64_t wanted = trf__min64(s->max_sentences, s->max_tokens / (tokens + 1));
@@ -13808,9 +14787,11 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         const trf__pending *w = (const trf__pending *)t->order[round->end];
         int32_t n_source = trf__length_of(round->sources, w->sentence);
         int32_t n_prefix = trf__length_of(round->prefixes, w->sentence), n;
-        int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source, n_prefix));
+        int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source,
+                n_prefix));
         n = trf__round_fits(&t->search, tokens, longest);
-        if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n) break;
+        if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n)
+            break;
         round->longest = longest;
         round->n = n;
     }
@@ -13819,7 +14800,8 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
 }
 
 /* All rounds. sources is NULL for a decoder-only model, prefixes may be NULL otherwise. */
-TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources, const trf_sequences *prefixes,
+TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources,
+                                      const trf_sequences *prefixes,
                                    trf_error *err)
 {
     const trf_sequences *leading = sources ? sources : prefixes;
@@ -13855,12 +14837,14 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
     c = &translator->model->config;
     if (c->kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "forced prefixes need an encoder-decoder; a decoder-only model takes sources as beginnings");
+                         "forced prefixes need an encoder-decoder; a decoder-only model takes "
+                         "sources as beginnings");
     if (!sources) return trf__fail_null(err, "sources");
     return trf__search_rounds(translator, sources, prefixes, err);
 }
 
-TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources, trf_error *err)
+TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
+                                       trf_error *err)
 {
     const trf_config *c;
     trf_status status;
@@ -13869,7 +14853,8 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     if (!sources) return trf__fail_null(err, "sources");
     c = &translator->model->config;
     if (c->kind == TRF_ENCODER_ONLY)
-        return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder: use trf_encode");
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "an encoder-only model has no decoder: use trf_encode");
     if (c->kind == TRF_ENCODER_DECODER) return trf__search_rounds(translator, sources, NULL, err);
     status = trf__search_rounds(translator, NULL, sources, err);
     /* the answer is what follows the beginning */
@@ -13884,10 +14869,11 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     return status;
 }
 
-/* Two moments are the largest: while the pass grows, and at the end of the last round, when the ids are moved a last
-   time. */
+/* Two moments are the largest: while the pass grows, and at the end of the last round, when the ids
+   are moved a last time. */
 TRF__COLD
-TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search, int32_t sentences,
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
+                                     int32_t sentences,
                                      int32_t source_tokens)
 {
     trf_search defaults = trf_search_defaults();
@@ -13902,7 +14888,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     if (!search) search = &defaults;
     if (!config || trf_config_check(config, NULL) || trf_search_check(search, NULL)) return 0;
     eos = trf__has_source(config) ? config->source_eos : 1;
-    if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 || source_tokens + eos > config->max_length)
+    if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 ||
+        source_tokens + eos > config->max_length)
         return 0;
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
@@ -13916,7 +14903,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     have = trf__translator_limits(config, search);
     need = trf__round_limits(&round, search);
     grown = trf__limits_grown(&have, &need, config->max_length);
-    if (memcmp(&have, &grown, sizeof have)) {       /* both are there for a moment; the state only if it grows */
+    if (memcmp(&have, &grown, sizeof have)) {       /* both are there for a moment; the state only
+                                                       if it grows */
         state = run.backend->state_bytes(&run, have.longest, trf__d_head(config), 0);
         growing = trf__pass_memory(config, &have, NULL, &device);
         if (state == run.backend->state_bytes(&run, grown.longest, trf__d_head(config), 0))
@@ -13928,11 +14916,14 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     h.area = round.longest_source;
     trf__hypotheses_layout(&h, config, search, &run);
     answers = (int64_t)sentences * search->n_best;
-    ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)), sizeof(int32_t) + sizeof(double));
+    ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
+                     sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
-    fixed = trf__add_size(sizeof(trf_translator), trf__packed_size(&layout, &run, run.backend->packs(&device, 0)));
+    fixed = trf__add_size(sizeof(trf_translator), trf__packed_size(&layout, &run,
+                                                                   run.backend->packs(&device, 0)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
-    fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences), sizeof(int32_t) + sizeof(int64_t) +
+    fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
+                                            sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &device));
     return trf__add_size(fixed, growing > cache ? growing : cache);
@@ -13942,16 +14933,19 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence)
 {
-    return translator && sentence >= 0 && sentence < translator->n_sentences ? translator->n_answers[sentence] : 0;
+    return translator && sentence >= 0 && sentence < translator->n_sentences
+        ? translator->n_answers[sentence] : 0;
 }
 
-TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence, int32_t rank)
+TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
+                                                int32_t rank)
 {
     if (rank < 0 || rank >= trf_hypothesis_count(translator, sentence)) return NULL;
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
 }
 
-TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source, int32_t n_source,
+TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source,
+                                 int32_t n_source,
                                  int32_t *target, int32_t capacity, int32_t *n, trf_error *err)
 {
     trf_sequences one;
@@ -13965,9 +14959,11 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     if (capacity > 0 && !target) return trf__fail_null(err, "target");
     TRF__TRY(trf_translate_batch(translator, &one, err));
     best = trf_hypothesis_at(translator, 0, 0);
-    if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
+    if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate",
+                                "the search returned nothing");
     if (n) *n = best->n;
-    if (best->n > 0 && target) memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) * sizeof *target);
+    if (best->n > 0 && target) memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) *
+                                      sizeof *target);
     if (best->n > capacity)
         return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
                          "the answer has %d tokens, but there is room for %d", best->n, capacity);
@@ -13976,10 +14972,12 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
 
 TRF__FN trf_status trf__no_vocabularies(trf_error *err)
 {
-    return trf__fail(err, TRF_E_STATE, -1, "vocabulary", "the model has no vocabularies: see trf_model_set_vocabs");
+    return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
+                     "the model has no vocabularies: see trf_model_set_vocabs");
 }
 
-TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence, int32_t rank, char *text,
+TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
+                                       int32_t rank, char *text,
                                        size_t size, size_t *bytes, trf_error *err)
 {
     const trf_hypothesis *h;
@@ -13988,7 +14986,8 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
     TRF__TRY(trf__begin(translator, "translator", err));
     h = trf_hypothesis_at(translator, sentence, rank);
     if (!h)
-        return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence", "sentence %d has %d results, got rank %d",
+        return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence",
+                         "sentence %d has %d results, got rank %d",
                          (int)sentence, (int)trf_hypothesis_count(translator, sentence), (int)rank);
     if (!translator->model->target) return trf__no_vocabularies(err);
     return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
@@ -14002,7 +15001,8 @@ TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *te
     return trf__encode_all(from, text, &translator->text, &translator->search.hooks, err);
 }
 
-TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer, size_t size,
+TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
+                                      size_t size,
                                       trf_error *err)
 {
     trf_sequences one;
@@ -14023,20 +15023,22 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 // -----------------------------------------------------------------------------------------------
 // >>sampling       one token at a time, drawn on the host
 //
-// Row p of a sequence reads its start (p = 0) or its id p - 1; the last row's logits choose the next id. Keys and
-// values of a sequence stand in an area of its own, as `remember` stores them for attention: nobody has ancestors.
-// Beginnings are read but for their last row, many rows at a time; a step reads the last row of every sequence that
-// lives, brings its logits to the host and draws there (>>draw).
+// Row p of a sequence reads its start (p = 0) or its id p - 1; the last row's logits choose the
+// next id. Keys and values of a sequence stand in an area of its own, as `remember` stores them for
+// attention: nobody has ancestors. Beginnings are read but for their last row, many rows at a time;
+// a step reads the last row of every sequence that lives, brings its logits to the host and draws
+// there (>>draw).
 //
-// On the CPU a row's bits depend on its sequence alone: so few rows never go to CBLAS, our own product is one chain
-// over k for every element, whatever its neighbours are (>>gemm), softmax and norm are a row's own. So it is all one
-// whether keys and values were made one by one or together, and a file needs only ids (>>session). (Sources are
-// encoded together: more than 512 rows may go to CBLAS.)
+// On the CPU a row's bits depend on its sequence alone: so few rows never go to CBLAS, our own
+// product is one chain over k for every element, whatever its neighbours are (>>gemm), softmax and
+// norm are a row's own. So it is all one whether keys and values were made one by one or together,
+// and a file needs only ids (>>session). (Sources are encoded together: more than 512 rows may go
+// to CBLAS.)
 //
-// A decoder-only model reads the last ids of a sequence, from number `first` on: none has left as long as there
-// are W or fewer; then the older half of those that are read leaves at a time, and the rest is read again,
-// since positions count from there. `first` follows from the number of ids alone, so it does not matter where a
-// beginning ended.
+// A decoder-only model reads the last ids of a sequence, from number `first` on: none has left as
+// long as there are W or fewer; then the older half of those that are read leaves at a time, and
+// the rest is read again, since positions count from there. `first` follows from the number of ids
+// alone, so it does not matter where a beginning ended.
 // -----------------------------------------------------------------------------------------------
 
 /* As in >>config; files keep the rules. */
@@ -14063,7 +15065,8 @@ typedef struct trf__sampled {
     int32_t n, n_begin, limit, n_source;        /* n_source: rows */
     int32_t first;                              /* the first id that is read */
     int32_t read;                               /* rows whose keys and values are in the cache */
-    int32_t told;               /* so many ids of the answer have had their text told to the callback */
+    int32_t told;               /* so many ids of the answer have had their text told to the
+                                   callback */
     int32_t from;               /* to tell more, decoding begins at this one (>>new-text) */
 } trf__sampled;
 
@@ -14076,7 +15079,8 @@ struct trf_sampler {
     int64_t ordinal;                            /* of the batch */
     int64_t n_source;                           /* ids of all sources */
     int64_t rows;                               /* the length of the lists */
-    int64_t rows_per_step;                           /* sequences that are drawn at a time, at most */
+    int64_t rows_per_step;                           /* sequences that are drawn at a time, at
+                                                        most */
     char *arena, *device_arena, *text;
     int64_t text_capacity;
     trf__lists there, here;
@@ -14084,7 +15088,8 @@ struct trf_sampler {
     trf__act *scores;                           /* (rows_per_step, vocab) */
     trf__sampled *sampled;                        /* on the host */
     int32_t *sources, *source_lengths;          /* as they came */
-    int32_t *ids; double *each;                 /* (count, room), (count, room + 1), outside the arenas: they grow */
+    int32_t *ids; double *each;                 /* (count, room), (count, room + 1), outside the
+                                                   arenas: they grow */
     int64_t room;
     trf_real *logits;                           /* (rows_per_step, vocab) */
     double *weights; int32_t *order;            /* (vocab) of one draw */
@@ -14112,12 +15117,17 @@ TRF_API trf_sampling trf_sampling_defaults(void)
 
 // >>draw           a token from its logits z
 //
-//   s = z, of ids that stand there already z / penalty (z > 0) or z * penalty      w = exp((s - max s) / temperature)
+//   s = z; of ids that stand there already z / penalty (z > 0) or z * penalty
+//   w = exp((s - max s) / temperature)
 //
-// All filters keep a prefix of the ids by falling w, equal ones by rising id: the best are taken from a heap one by
-// one until the filters have had enough. The vocabulary is never sorted; without filters there is no heap.
+// All filters keep a prefix of the ids by falling w, equal ones by rising id: the best are taken
+// from a heap one by one until the filters have had enough. The vocabulary is never sorted; without
+// filters there is no heap.
 
-TRF__FN int trf__likelier(const double *w, int32_t a, int32_t b) { return w[a] > w[b] || (w[a] == w[b] && a < b); }
+TRF__FN int trf__likelier(const double *w, int32_t a, int32_t b)
+{
+    return w[a] > w[b] || (w[a] == w[b] && a < b);
+}
 
 /* A heap of n ids, whose root is the best, of what is one but for entry i. */
 TRF__FN void trf__sink(int32_t *heap, int64_t n, int64_t i, const double *w)
@@ -14141,8 +15151,10 @@ TRF__FN double trf__pop(int32_t *heap, int64_t n, const double *w)
     return w[best];
 }
 
-/* Returns how many ids the filters leave, the best at order[*m - 1], the next one before it; *mass: their sum. */
-TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t vocab, int32_t *order, int64_t *m,
+/* Returns how many ids the filters leave, the best at order[*m - 1], the next one before it; *mass:
+   their sum. */
+TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t vocab, int32_t *order,
+                            int64_t *m,
                             double *mass)
 {
     int64_t i, popped = 0, most, kept = 0;
@@ -14163,8 +15175,10 @@ TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t voca
     return kept;
 }
 
-/* The id that is drawn and its log-probability under z alone; -1: z or what may be drawn has no finite maximum. */
-TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real *z, double *log_probability)
+/* The id that is drawn and its log-probability under z alone; -1: z or what may be drawn has no
+   finite maximum. */
+TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real *z,
+                          double *log_probability)
 {
     const trf_config *c = &g->model->config;
     const trf_sampling *o = &g->sampling;
@@ -14179,7 +15193,8 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
     for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
     for (i = 0; o->repetition_penalty != 1 && i < s->n; i++) {
         double *x = &w[s->ids[i]];
-        if (*x == (double)z[s->ids[i]]) *x = *x < 0 ? *x * o->repetition_penalty : *x / o->repetition_penalty;
+        if (*x == (double)z[s->ids[i]]) *x = *x < 0 ? *x * o->repetition_penalty
+            : *x / o->repetition_penalty;
     }
     w[c->pad] = w[c->bos] = -HUGE_VAL;
     if (!o->allow_unk) w[c->unk] = -HUGE_VAL;
@@ -14203,9 +15218,10 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
 
 // >>new-text         the text of an answer that grows
 //
-// A token's text depends on what stands before it: words are joined by a blank, subwords lose theirs where an answer
-// begins. So a few ids before what is new, from `from` on, are decoded with it and without; what the longer text has
-// more is new. `from` moves on to ids that have a text even as the first.
+// A token's text depends on what stands before it: words are joined by a blank, subwords lose
+// theirs where an answer begins. So a few ids before what is new, from `from` on, are decoded with
+// it and without; what the longer text has more is new. `from` moves on to ids that have a text
+// even as the first.
 
 /* Whether m bytes, which are no character, may be the first ones of one. */
 TRF__FN int trf__utf8_begins(const char *bytes, int m)
@@ -14214,24 +15230,29 @@ TRF__FN int trf__utf8_begins(const char *bytes, int m)
     if (m > 3) return 0;
     memcpy(whole, bytes, (size_t)m);
     if (trf__utf8_at(whole, 4) > m) return 1;
-    if (m == 1) whole[1] = '\xA0';      /* for those whose second byte is not below it (Unicode, table 3-7) */
+    if (m == 1) whole[1] = '\xA0';      /* for those whose second byte is not below it (Unicode,
+                                           table 3-7) */
     return trf__utf8_at(whole, 4) > m;
 }
 
-/* How many of n ids, from `told` on, are whole characters: bytes at the end may be the first of one. */
+/* How many of n ids, from `told` on, are whole characters: bytes at the end may be the first of
+   one. */
 TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
 {
     while (v && v->pieces && told < n) {
         char bytes[4];
-        int m = trf__piece_bytes(v, ids + told, n - told, bytes), k = m ? trf__utf8_at(bytes, (size_t)m) : 1;
+        int m = trf__piece_bytes(v, ids + told, n - told, bytes),
+            k = m ? trf__utf8_at(bytes, (size_t)m) : 1;
         if (!k && told + m == n && trf__utf8_begins(bytes, m)) return told;
         told += k ? k : 1;
     }
     return n;
 }
 
-/* What the text of the answer grows by; all of it, if it has ended. On failure nothing has changed. */
-TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, const char **text, size_t *bytes,
+/* What the text of the answer grows by; all of it, if it has ended. On failure nothing has
+   changed. */
+TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, const char **text,
+                                 size_t *bytes,
                                trf_error *err)
 {
     const trf_vocab *v = g->model->target;
@@ -14266,7 +15287,8 @@ TRF__FN int32_t trf__window(const trf_sampler *g)
 TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
 {
     int32_t leave = window + 1 - (window + 1) / 2;
-    return window == 0 || n <= window ? 0 : (int32_t)(trf__ceil_div((int64_t)n - window, leave) * leave);
+    return window == 0 || n <= window ? 0 : (int32_t)(trf__ceil_div((int64_t)n - window, leave) *
+                                                      leave);
 }
 
 /* Room for `room` ids of each sequence. On failure nothing has changed. */
@@ -14280,13 +15302,15 @@ TRF__FN trf_status trf__sampled_room(trf_sampler *g, int64_t room, trf_error *er
     if (!ids || !each) {
         trf__free(hooks, ids, n_ids);
         trf__free(hooks, each, n_each);
-        return trf__fail(err, TRF_E_NOMEM, -1, "ids", "no memory for %lld ids of each of %d sequences",
+        return trf__fail(err, TRF_E_NOMEM, -1, "ids",
+                         "no memory for %lld ids of each of %d sequences",
                          (long long)room, (int)g->count);
     }
     for (i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
         if (s->n > 0) memcpy(ids + i * room, s->ids, (size_t)s->n * sizeof *ids);
-        if (s->each) memcpy(each + i * (room + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
+        if (s->each) memcpy(each + i * (room + 1), s->each, ((size_t)s->answer.n + 1) *
+                            sizeof *each);
         s->ids = ids + i * room;
         s->each = each + i * (room + 1);
         s->answer.ids = s->ids + s->n_begin;
@@ -14300,32 +15324,41 @@ TRF__FN trf_status trf__sampled_room(trf_sampler *g, int64_t room, trf_error *er
     return TRF_OK;
 }
 
-/* The sequence goes on with an id, or ends; the callback is told. On failure nothing has changed. */
-TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id, double log_probability, trf_error *err)
+/* The sequence goes on with an id, or ends; the callback is told. On failure nothing has
+   changed. */
+TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id,
+                                     double log_probability, trf_error *err)
 {
     int eos = id == g->model->config.eos;
     const char *text = "";
     size_t bytes = 0;
-    trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH : TRF_ENDED_NOT_YET;
+    trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH
+        : TRF_ENDED_NOT_YET;
     trf_status status = TRF_OK;
-    if (s->n >= g->room) TRF__TRY(trf__sampled_room(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
+    if (s->n >= g->room)
+        TRF__TRY(trf__sampled_room(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
     if (!eos) s->ids[s->n++] = id;
-    if (g->sampling.token) status = trf__new_text(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes, err);
+    if (g->sampling.token) status = trf__new_text(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes,
+                                                  err);
     if (status != TRF_OK) { s->n -= !eos; return status; }
     s->each[s->answer.n] = log_probability;
     s->answer.n = s->n - s->n_begin;
     s->answer.ended = ended;
     s->answer.score = s->answer.log_probability += log_probability;
     s->first = trf__window_first(s->n, trf__window(g));
-    if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->sampled), id, text, bytes);
+    if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->sampled), id, text,
+                                             bytes);
     return TRF_OK;
 }
 
 /* Rows that are read together: so few that no product is CBLAS's. */
-TRF__FN int64_t trf__rows_per_pass(const trf_config *c) { return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS; }
+TRF__FN int64_t trf__rows_per_pass(const trf_config *c)
+{
+    return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS;
+}
 
-/* Lines up rows that have not been read of sequences that live, from number *next on: up to `most`, and with `last`
-   the last ones too. Returns the number of sequences; a span notes which. */
+/* Lines up rows that have not been read of sequences that live, from number *next on: up to `most`,
+   and with `last` the last ones too. Returns the number of sequences; a span notes which. */
 TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
@@ -14335,7 +15368,8 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
     for (; *next < g->count && rows < most; ++*next) {
         const trf__sampled *s = &g->sampled[*next];
         trf__span *span = &l->self[n], *cross = &l->cross[n];
-        if (s->answer.ended != TRF_ENDED_NOT_YET || (todo = s->n - s->first + last - s->read) <= 0) continue;
+        if (s->answer.ended != TRF_ENDED_NOT_YET || (todo = s->n - s->first + last - s->read) <= 0)
+            continue;
         span->sentence = *next;
         span->query = (int32_t)rows;
         span->n_query = (int32_t)trf__min64(todo, most - rows);
@@ -14370,7 +15404,8 @@ TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
     return TRF_OK;
 }
 
-/* The logits of the last rows of sequences: one row each, so their list is the same from token to token. */
+/* The logits of the last rows of sequences: one row each, so their list is the same from token to
+   token. */
 TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
 {
     trf__shape shape = trf__shape_of(g->pass.arena, &g->pass.limits, g->device_arena, g->count);
@@ -14382,7 +15417,8 @@ TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
     return trf__run_list(&g->pass.run, &shape, trf__issue_logits, g, err);
 }
 
-/* Reads what sequences that live have not read yet, but for their last rows; or, with `last`, those, and draws. */
+/* Reads what sequences that live have not read yet, but for their last rows; or, with `last`,
+   those, and draws. */
 TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
 {
     trf__pass *pass = &g->pass;
@@ -14390,10 +15426,12 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
     trf__stack *stack = &pass->decoder;
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
-    while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step : trf__rows_per_pass(pass->config))) > 0) {
+    while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step
+                                     : trf__rows_per_pass(pass->config))) > 0) {
         trf_status status;
         run->backend->upload(run, g->there.ids, g->here.ids,
-                             (size_t)((char *)(void *)(g->here.cross + n) - (char *)(void *)g->here.ids));
+                             (size_t)((char *)(void *)(g->here.cross + n) -
+                                      (char *)(void *)g->here.ids));
         pass->cache = &g->cache;
         status = last ? trf__last_rows(g, err) : trf__cancel_status(&run->hooks, err);
         if (status == TRF_OK && !last) status = trf__stack_forward(pass, stack, err);
@@ -14404,13 +15442,17 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
         for (i = 0; i < n; i++) {
             trf__sampled *s = &g->sampled[g->here.self[i].sentence];
             double log_probability = 0;
-            int32_t first = s->first, id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
+            int32_t first = s->first, id = last ? trf__draw(g, s, g->logits + i * vocab,
+                                                            &log_probability) : 0;
             if (id < 0)
-                return trf__fail(err, TRF_E_NONFINITE, s - g->sampled, "logits", "sequence %lld, token %d of the "
-                                 "answer: a logit is infinite or not a number, or no token may be drawn",
+                return trf__fail(err, TRF_E_NONFINITE, s - g->sampled, "logits",
+                                 "sequence %lld, token %d of the "
+                                 "answer: a logit is infinite or not a number, or no token may be "
+                                 "drawn",
                                  (long long)(s - g->sampled), (int)s->answer.n);
             if (last) TRF__TRY(trf__append_drawn(g, s, id, log_probability, err));
-            s->read = s->first == first ? g->here.self[i].n_key : 0;    /* else all positions have moved */
+            s->read = s->first == first ? g->here.self[i].n_key : 0;    /* else all positions have
+                                                                           moved */
         }
     }
     return TRF_OK;
@@ -14420,9 +15462,12 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
 
 TRF__FN void trf__sampler_free(trf_sampler *g)
 {
-    if (g->pass.run.backend) g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
-    trf__free(&g->sampling.hooks, g->ids, trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
-    trf__free(&g->sampling.hooks, g->each, trf__bytes(g->count, trf__bytes(g->room + 1, sizeof *g->each)));
+    if (g->pass.run.backend) g->pass.run.backend->release(&g->pass.run, g->device_arena,
+                                                          g->device_bytes);
+    trf__free(&g->sampling.hooks, g->ids,
+              trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
+    trf__free(&g->sampling.hooks, g->each,
+              trf__bytes(g->count, trf__bytes(g->room + 1, sizeof *g->each)));
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
     g->arena = g->device_arena = NULL;
     g->ids = NULL;
@@ -14487,7 +15532,8 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
     g->sampling = *sampling;
-    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->threads, &sampling->hooks, err);
+    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->threads, &sampling->hooks,
+                            err);
     if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
     *sampler = g;
     return TRF_OK;
@@ -14500,23 +15546,28 @@ TRF__FN int32_t trf__story_limit(const trf_sampler *g, int32_t n)
     return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
 }
 
-/* Checks the targets, and what they need: rows that are read together, ids, and places for keys and values.
-   begins: how many ids of each are its beginning; NULL: all. */
+// >>sampler-begin  sequences that a sampler continues
+
+/* Checks the targets, and what they need: rows that are read together, ids, and places for keys and
+   values. begins: how many ids of each are its beginning; NULL: all. */
 TRF__COLD
-TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target, const int32_t *begins, int32_t n,
+TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target,
+                                      const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *room, trf_error *err)
 {
     trf_config c = g->model->config;
     int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
     int32_t i;
     if (window) c.max_length = INT32_MAX;
-    TRF__TRY(trf__check_side(&c, target, c.target_vocab, !c.target_eos, 1, "target", &rows, &longest, err));
+    TRF__TRY(trf__check_side(&c, target, c.target_vocab, !c.target_eos, 1, "target", &rows,
+                             &longest, err));
     if (target->count != n && target->count > 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
                          "source has %d sequence%s but target %d", (int)n, trf__plural(n),
                          (int)target->count);
     for (i = 0; i < n; i++)
-        most = trf__max64(most, trf__story_limit(g, begins ? begins[i] : trf__length_of(target, i)));
+        most = trf__max64(most, trf__story_limit(g, begins ? begins[i] : trf__length_of(target,
+        i)));
     *room = trf__max64(trf__min64(most, window + 1), longest);
     if (!window) *room = most;
     if (window && most > window) {                      /* what is read again */
@@ -14531,7 +15582,8 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
 
 /* Checks a batch and makes room for it. */
 TRF__COLD
-TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
+TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *source,
+                                        const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->model->config;
@@ -14540,15 +15592,18 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     trf__limits need;
     TRF__ZERO(need);
     if (source)
-        TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source", &need.source_rows,
+        TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source",
+                                 &need.source_rows,
                                  &need.longest, err));
     g->cache.area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &room, err));
     most = trf__max64(g->cache.self_area, g->cache.area);
     if (trf__times(n, most) > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, n, "beginnings", "%d sequences of up to %lld tokens are too many", (int)n,
+        return trf__fail(err, TRF_E_LIMIT, n, "beginnings",
+                         "%d sequences of up to %lld tokens are too many", (int)n,
                          (long long)most);
-    g->rows_per_step = trf__min64(trf__min64(n, together), trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
+    g->rows_per_step = trf__min64(trf__min64(n, together),
+                                  trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
     need.sentences = n;
     TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
@@ -14561,14 +15616,16 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     if (!g->arena || !g->device_arena)
         return trf__fail(err, TRF_E_NOMEM, -1, "cache",
                          "no memory for the %llu bytes that %d sequences of %lld tokens need",
-                         (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n, (long long)most);
+                         (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n,
+                         (long long)most);
     trf__sampler_layout(g);
     if (n > 0) memset(g->sampled, 0, (size_t)n * sizeof *g->sampled);
     return trf__sampled_room(g, room, err);
 }
 
 /* Writes the batch down. Returns the rows of the sources, whose slots are lined up. */
-TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source, const trf_sequences *target,
+TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
+                                   const trf_sequences *target,
                                    const int32_t *begins)
 {
     const trf_config *c = &g->model->config;
@@ -14609,29 +15666,35 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
     status = trf__sampled_reserve(g, source, &batch->target, begins, err);
     if (status == TRF_OK) {
         int64_t rows = trf__sampled_write(g, source, &batch->target, begins);
-        g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots, (size_t)rows * sizeof(int32_t));
+        g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots,
+                                    (size_t)rows * sizeof(int32_t));
     }
     if (status == TRF_OK && source)
-        status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources, g->source_lengths, g->count, err);
+        status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources,
+                                  g->source_lengths, g->count, err);
     g->pass.encoder.rows = g->pass.encoder.n_self = 0;
     if (status == TRF_OK) status = trf__read_sampled(g, 0, err);
     if (status != TRF_OK) trf__sampler_free(g);
     return status;
 }
 
-TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings, trf_error *err)
+TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
+                                     trf_error *err)
 {
     TRF__TRY(trf__begin(sampler, "sampler", err));
     trf__sampler_free(sampler);
-    return beginnings ? trf__sampler_start(sampler, beginnings, NULL, err) : trf__fail_null(err, "beginnings");
+    return beginnings ? trf__sampler_start(sampler, beginnings, NULL, err) : trf__fail_null(err,
+            "beginnings");
 }
 
 TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
 {
-    return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler", "nothing has begun: trf_sampler_begin");
+    return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler",
+                                         "nothing has begun: trf_sampler_begin");
 }
 
-TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live, trf_error *err)
+TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
+                                    trf_error *err)
 {
     int32_t i, n;
     if (live) *live = 0;
@@ -14639,7 +15702,8 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
     if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
     TRF__TRY(trf__has_begun(sampler, err));
     for (;; budget--) {
-        for (i = n = 0; i < sampler->count; i++) n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
+        for (i = n = 0; i < sampler->count; i++)
+            n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
         if (budget == 0 || n == 0) break;
         TRF__TRY(trf__read_sampled(sampler, 0, err));     /* of those whose window has moved */
         TRF__TRY(trf__read_sampled(sampler, 1, err));
@@ -14650,14 +15714,15 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
 
 TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence)
 {
-    return sampler && sequence >= 0 && sequence < sampler->count ? &sampler->sampled[sequence].answer : NULL;
+    return sampler && sequence >= 0 && sequence < sampler->count
+        ? &sampler->sampled[sequence].answer : NULL;
 }
 
 // -----------------------------------------------------------------------------------------------
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
 //
-// The translator's own pass computes a whole batch as in training, without dropout, and one of its results is brought
-// to the host.
+// The translator's own pass computes a whole batch as in training, without dropout, and one of its
+// results is brought to the host.
 // -----------------------------------------------------------------------------------------------
 
 /* Rows of sequences to each of which `extra` tokens are added. */
@@ -14684,7 +15749,8 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 }
 
 TRF__COLD
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch, double *log_probabilities,
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
+                             double *log_probabilities,
                              trf_error *err)
 {
     trf__pass *pass;
@@ -14698,11 +15764,13 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     TRF__TRY(trf__needs_target(pass->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
-    TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows, &pass->run.hooks);
+    TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows,
+              &pass->run.hooks);
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
     loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
     on->cross_entropy(&pass->run, &loss);
-    on->download(&pass->run, translator->numbers, pass->row_nll, trf__bytes(pass->decoder.rows, sizeof(double)));
+    on->download(&pass->run, translator->numbers, pass->row_nll, trf__bytes(pass->decoder.rows,
+            sizeof(double)));
     TRF__TRY(on->sync(&pass->run, err));
     for (i = 0; i < pass->n_sentences; i++) {
         const trf__span *span = &pass->decoder.host.self[i];
@@ -14714,7 +15782,8 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
 }
 
 TRF__COLD
-TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources, trf_tensor *out,
+TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
+                              trf_tensor *out,
                               trf_error *err)
 {
     trf__pass *pass;
@@ -14725,14 +15794,16 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     c = &translator->model->config;
     trf__forget_answers(translator);
     if (!trf__has_source(c))
-        return trf__fail(err, TRF_E_STATE, -1, "kind", "a decoder-only model has no encoder: use trf_logits");
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "a decoder-only model has no encoder: use trf_logits");
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(batch);
     batch.source = *sources;
     TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
     TRF__TRY(trf__shape_check(out, "out", pass->encoder.rows, c->d_model, err));
     TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    pass->run.backend->fetch(&pass->run, out->data, pass->encoder.out, pass->encoder.rows * c->d_model);
+    pass->run.backend->fetch(&pass->run, out->data, pass->encoder.out,
+                             pass->encoder.rows * c->d_model);
     return pass->run.backend->sync(&pass->run, err);
 }
 
@@ -14741,14 +15812,17 @@ TRF__FN trf_status trf__logits_in_room(trf_translator *translator, trf_error *er
 {
     trf__pass *pass = &translator->pass;
     int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
-    TRF__TRY(trf__room_for(&pass->run, &translator->room, trf__bytes(rows, trf__bytes(vocab, pass->run.element)),
+    TRF__TRY(trf__room_for(&pass->run, &translator->room,
+                           trf__bytes(rows, trf__bytes(vocab, pass->run.element)),
                            err));
     trf__project_states(pass, (trf__act *)translator->room.memory, pass->decoder.out, rows);
     return TRF_OK;
 }
 
-/* The logits of a batch, in the translator's room, for `out` of the caller, which with `ids` has no rows of EOS. */
-TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batch, const trf_tensor *out,
+/* The logits of a batch, in the translator's room, for `out` of the caller, which with `ids` has no
+   rows of EOS. */
+TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batch,
+                               const trf_tensor *out,
                                const char *name, int ids, trf_error *err)
 {
     trf__pass *pass = &translator->pass;
@@ -14757,20 +15831,23 @@ TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batc
     trf__forget_answers(translator);
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     rows = pass->decoder.rows;
-    TRF__TRY(trf__shape_check(out, name, rows - (ids ? c->source_eos * pass->n_sentences : 0), vocab, err));
+    TRF__TRY(trf__shape_check(out, name, rows - (ids ? c->source_eos * pass->n_sentences : 0),
+                              vocab, err));
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
     return trf__logits_in_room(translator, err);
 }
 
 TRF__COLD
-TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out, trf_error *err)
+TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
+                              trf_error *err)
 {
     trf__pass *pass;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
     if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
     TRF__TRY(trf__logits(translator, batch, out, "out", 0, err));
-    pass->run.backend->fetch(&pass->run, out->data, (trf__act *)translator->room.memory, trf_tensor_count(out));
+    pass->run.backend->fetch(&pass->run, out->data, (trf__act *)translator->room.memory,
+                             trf_tensor_count(out));
     return pass->run.backend->sync(&pass->run, err);
 }
 
@@ -14785,7 +15862,8 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
 }
 
 /* The probabilities of a head, of sequences or of ids. */
-TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources, trf_tensor *out, int ids,
+TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
+                                      trf_tensor *out, int ids,
                                       trf_error *err)
 {
     const trf__pass *pass;
@@ -14797,18 +15875,21 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     pass = &t->pass;
     c = pass->config;
     if (ids ? c->head != TRF_HEAD_TOKENS : !trf__pools(c))
-        return trf__fail(err, TRF_E_STATE, -1, "head", "labels of %s need a model with head %s, this one has %d",
+        return trf__fail(err, TRF_E_STATE, -1, "head",
+                         "labels of %s need a model with head %s, this one has %d",
                          ids ? "tokens" : "sequences", ids ? "3" : "1 or 2", (int)c->head);
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(batch);
     batch.source = *sources;
     TRF__TRY(trf__logits(t, &batch, out, "probabilities", ids, err));
     z = (trf__act *)t->room.memory;
-    for (i = 0; i < (ids && c->source_eos ? pass->n_sentences : 1); i++) {      /* EOS's rows stand between */
+    /* EOS's rows stand between */
+    for (i = 0; i < (ids && c->source_eos ? pass->n_sentences : 1); i++) {
         n = ids && c->source_eos ? sources->lengths[i] : out->shape[0];
         if (n > 0)
             pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
-                                     trf__act_at(&pass->run, z, row * c->n_labels), n * c->n_labels);
+                                     trf__act_at(&pass->run, z, row * c->n_labels),
+                                     n * c->n_labels);
         at += n;
         row += n + 1;
     }
@@ -14817,13 +15898,15 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
-TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
+TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
+                                trf_tensor *probabilities,
                                 trf_error *err)
 {
     return trf__probabilities(translator, sources, probabilities, 0, err);
 }
 
-TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources, trf_tensor *probabilities,
+TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
+                           trf_tensor *probabilities,
                            trf_error *err)
 {
     return trf__probabilities(translator, sources, probabilities, 1, err);
@@ -14831,7 +15914,8 @@ TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sour
 
 // >>views          attention maps and states of every layer; the decoder and the projection alone
 //
-// The same pass: while it runs, each sublayer's maps and each layer's state go to the host (>>forward).
+// The same pass: while it runs, each sublayer's maps and each layer's state go to the host
+// (>>forward).
 
 /* Layers of the stack that has attention of this kind; 0: the model has none. */
 TRF__FN int32_t trf__attention_layers(const trf_config *c, trf_attention_kind kind)
@@ -14842,22 +15926,27 @@ TRF__FN int32_t trf__attention_layers(const trf_config *c, trf_attention_kind ki
 }
 
 /* Queries and keys of one sequence. */
-TRF__FN void trf__attention_extent(const trf_config *c, const trf_batch *batch, trf_attention_kind kind, int32_t i,
+TRF__FN void trf__attention_extent(const trf_config *c, const trf_batch *batch,
+                                   trf_attention_kind kind, int32_t i,
                                    int64_t *queries, int64_t *keys)
 {
     int64_t source = trf__has_source(c) ? (int64_t)batch->source.lengths[i] + c->source_eos : 0;
-    int64_t target = kind != TRF_ENCODER_SELF ? (int64_t)batch->target.lengths[i] + c->target_eos : 0;
+    int64_t target = kind != TRF_ENCODER_SELF ? (int64_t)batch->target.lengths[i] + c->target_eos
+        : 0;
     *queries = kind == TRF_ENCODER_SELF ? source : target;
     *keys = kind == TRF_DECODER_SELF ? target : source;
 }
 
-/* Sequences of a batch whose lengths make sense on the sides that a kind of attention reads; else 0. */
-TRF__FN int32_t trf__attention_sequences(const trf_model *model, const trf_batch *batch, trf_attention_kind kind)
+/* Sequences of a batch whose lengths make sense on the sides that a kind of attention reads; else
+   0. */
+TRF__FN int32_t trf__attention_sequences(const trf_model *model, const trf_batch *batch,
+                                         trf_attention_kind kind)
 {
     const trf_sequences *sides[2];
     int32_t i, side, n;
     if (!model || !batch || trf__attention_layers(&model->config, kind) == 0) return 0;
-    sides[0] = kind == TRF_DECODER_SELF && !trf__has_source(&model->config) ? &batch->target : &batch->source;
+    sides[0] = kind == TRF_DECODER_SELF && !trf__has_source(&model->config) ? &batch->target
+        : &batch->source;
     sides[1] = kind == TRF_ENCODER_SELF ? &batch->source : &batch->target;
     n = sides[0]->count;
     if (n < 0 || n != sides[1]->count) return 0;
@@ -14867,7 +15956,8 @@ TRF__FN int32_t trf__attention_sequences(const trf_model *model, const trf_batch
 }
 
 /* How many numbers the attention of sequences first to end - 1 has. */
-TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch, trf_attention_kind kind,
+TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch,
+                                     trf_attention_kind kind,
                                      int32_t first, int32_t end)
 {
     int64_t maps = (int64_t)trf__attention_layers(c, kind) * c->n_heads, queries, keys, n = 0;
@@ -14878,13 +15968,15 @@ TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch
     return n;
 }
 
-TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch, trf_attention_kind kind)
+TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch,
+                                    trf_attention_kind kind)
 {
     int32_t n = trf__attention_sequences(model, batch, kind);
     return n > 0 ? trf__attention_count(&model->config, batch, kind, 0, n) : 0;
 }
 
-TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
+TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch,
+                                    trf_attention_kind kind,
                                     const trf_tensor *all, int32_t sequence)
 {
     trf_tensor one = trf_tensor_of(NULL, 1, 0, 1, 1);
@@ -14901,7 +15993,8 @@ TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *bat
 
 /* The forward pass of these sides, with its views. */
 TRF__COLD
-TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides, trf_error *err)
+TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides,
+                                     trf_error *err)
 {
     trf__pass *pass = &translator->pass;
     int64_t heads = views->head < 0 ? pass->config->n_heads : 1, most = 0, i;
@@ -14924,8 +16017,10 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
 }
 
 TRF__COLD
-TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch, trf_attention_kind kind,
-                                         int32_t layer, int32_t head, trf_tensor *out, trf_error *err)
+TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch,
+                                         trf_attention_kind kind,
+                                         int32_t layer, int32_t head, trf_tensor *out,
+                                         trf_error *err)
 {
     trf__pass *pass;
     const trf_config *c;
@@ -14939,7 +16034,8 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     if (!batch) return trf__fail_null(err, "batch");
     layers = trf__attention_layers(c, kind);
     if (!layers)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind", "this model has no attention of kind %d", (int)kind);
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind",
+                         "this model has no attention of kind %d", (int)kind);
     TRF__TRY(trf__check_range("layer", layer, 0, layers - 1, err));
     TRF__TRY(trf__check_range("head", head, 0, c->n_heads - 1, err));
     count = trf__has_source(c) ? batch->source.count : batch->target.count;
@@ -14961,48 +16057,60 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 
 // >>view-calls     attention, states and logits of every layer at once
 
-/* A view of attention must have room for all of its kind, in a row, or as (layers, heads, queries, keys). */
+/* A view of attention must have room for all of its kind, in a row, or as (layers, heads, queries,
+   keys). */
 TRF__COLD
-TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_batch *batch, trf_attention_kind kind,
-                                             const trf_tensor *view, const char *name, trf_error *err)
+TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_batch *batch,
+                                             trf_attention_kind kind,
+                                             const trf_tensor *view, const char *name,
+                                             trf_error *err)
 {
     int64_t numbers;
     trf_tensor one;
     if (!view) return TRF_OK;
     if (!trf__attention_layers(&model->config, kind))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "this model has no attention of kind %d (%s)", (int)kind,
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, name,
+                         "this model has no attention of kind %d (%s)", (int)kind,
                          name);
-    if (!view->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    if (!view->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name,
+                                      "%s must be a tensor with data", name);
     numbers = trf_attention_count(model, batch, kind);
     if (view->rank == 1 && view->shape[0] == numbers) return TRF_OK;
     one = trf_attention_at(model, batch, kind, view, 0);
     if (view->rank == 4 && one.data && trf__attention_sequences(model, batch, kind) == 1 &&
         memcmp(view->shape, one.shape, sizeof one.shape) == 0) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, name,
-                     "%s must have shape (%lld), or of one sequence (layers, heads, queries, keys); got rank %d with "
-                     "first extent %lld", name, (long long)numbers, view->rank, (long long)view->shape[0]);
+                     "%s must have shape (%lld), or of one sequence (layers, heads, queries, "
+                     "keys); got rank %d with "
+                     "first extent %lld", name, (long long)numbers, view->rank,
+                     (long long)view->shape[0]);
 }
 
 /* A view of states must be (layers + 1, rows, d_model). */
-TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stack *stack, const trf_tensor *view,
+TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stack *stack,
+                                          const trf_tensor *view,
                                           const char *name, trf_error *err)
 {
     int64_t layers = stack->n_sublayers / stack->per_layer;
     if (!view) return TRF_OK;
     if (layers == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "this model has no stack for %s", name);
-    if (!view->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    if (!view->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name,
+                                      "%s must be a tensor with data", name);
     if (view->rank == 3 && view->shape[0] == layers + 1 && view->shape[1] == stack->rows &&
         view->shape[2] == pass->config->d_model) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, name,
                      "%s must have shape (%lld, %lld, %d), got rank %d, (%lld, %lld, %lld)", name,
-                     (long long)layers + 1, (long long)stack->rows, pass->config->d_model, view->rank,
-                     (long long)view->shape[0], (long long)view->shape[1], (long long)view->shape[2]);
+                     (long long)layers + 1, (long long)stack->rows, pass->config->d_model,
+                     view->rank,
+                     (long long)view->shape[0], (long long)view->shape[1],
+                     (long long)view->shape[2]);
 }
 
 /* Checks all views of a batch whose rows are known, and notes where they lie. */
 TRF__COLD
-TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_batch *batch, const trf_views *wanted,
+TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_batch *batch,
+                                 const trf_views *wanted,
                                  trf__views *views, trf_error *err)
 {
     const trf__pass *pass = &translator->pass;
@@ -15019,18 +16127,21 @@ TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_bat
     TRF__ZERO(*views);
     views->layer = views->head = -1;
     for (i = 0; i < 3; i++) {
-        TRF__TRY(trf__view_attention_check(model, batch, (trf_attention_kind)i, maps[i], map_names[i], err));
+        TRF__TRY(trf__view_attention_check(model, batch, (trf_attention_kind)i, maps[i],
+                                           map_names[i], err));
         views->attention[i] = maps[i] ? maps[i]->data : NULL;
     }
     for (i = 0; i < 2; i++) {
-        TRF__TRY(trf__view_states_check(pass, i ? &pass->decoder : &pass->encoder, states[i], state_names[i], err));
+        TRF__TRY(trf__view_states_check(pass, i ? &pass->decoder : &pass->encoder, states[i],
+                                        state_names[i], err));
         views->states[i] = states[i] ? states[i]->data : NULL;
     }
     return TRF_OK;
 }
 
 TRF__COLD
-TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch, const trf_views *views,
+TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch,
+                                   const trf_views *views,
                                    trf_error *err)
 {
     trf__pass *pass;
@@ -15044,28 +16155,34 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     if (!batch || !views) return trf__fail_null(err, batch ? "views" : "batch");
     if (views->logits && !c->head) TRF__TRY(trf__needs_target(c, err));
     sides = pass->sides & TRF__SOURCE;
-    if (views->logits || views->decoder_self || views->cross || views->decoder_states || !trf__has_source(c))
+    if (views->logits || views->decoder_self || views->cross || views->decoder_states ||
+        !trf__has_source(c))
         sides = pass->sides;
     TRF__TRY(trf__pass_sides(pass, batch, sides, 0, err));
     TRF__TRY(trf__views_of(translator, batch, views, &inside, err));
     if (views->logits)
-        TRF__TRY(trf__shape_check(views->logits, "logits", pass->decoder.rows, trf__n_logits(c), err));
+        TRF__TRY(trf__shape_check(views->logits, "logits", pass->decoder.rows, trf__n_logits(c),
+                                  err));
     TRF__TRY(trf__view_forward(translator, &inside, sides, err));
     if (views->logits) {
         TRF__TRY(trf__logits_in_room(translator, err));
-        pass->run.backend->fetch(&pass->run, views->logits->data, (trf__act *)translator->room.memory,
+        pass->run.backend->fetch(&pass->run, views->logits->data,
+                                 (trf__act *)translator->room.memory,
                                  trf_tensor_count(views->logits));
     }
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* Sources of unknown tokens, each as long as its memory: a pass takes the lengths of memory from sources. */
-TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t *rows, int32_t count, int64_t total,
+/* Sources of unknown tokens, each as long as its memory: a pass takes the lengths of memory from
+   sources. */
+TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t *rows,
+                                       int32_t count, int64_t total,
                                        trf_sequences *sources, trf_error *err)
 {
     const trf_config *c = translator->pass.config;
     int64_t i;
-    TRF__GROW(int32_t, translator->text.ids, translator->text.capacity, total + count, &translator->pass.run.hooks);
+    TRF__GROW(int32_t, translator->text.ids, translator->text.capacity, total + count,
+              &translator->pass.run.hooks);
     sources->lengths = translator->text.ids;
     sources->ids = translator->text.ids + count;
     sources->count = count;
@@ -15075,7 +16192,8 @@ TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t
 }
 
 TRF__COLD
-TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory, const int32_t *memory_lengths,
+TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory,
+                              const int32_t *memory_lengths,
                               const trf_sequences *targets, trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
@@ -15088,17 +16206,20 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     c = pass->config;
     trf__forget_answers(translator);
     if (!trf__has_source(c) || !trf__has_target(c))
-        return trf__fail(err, TRF_E_STATE, -1, "kind", "only an encoder-decoder model has a decoder with a memory");
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "only an encoder-decoder model has a decoder with a memory");
     if (!targets) return trf__fail_null(err, "targets");
     if (targets->count < 0) return trf__fail_below(err, "targets", 0, targets->count);
     if (targets->count > 0 && !memory_lengths) return trf__fail_null(err, "memory_lengths");
     for (i = 0; i < targets->count; rows += memory_lengths[i++])
         if (memory_lengths[i] < 1 || memory_lengths[i] > c->max_length)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "memory_lengths",
-                             "the memory of sequence %d must have 1 to %d rows, got %d", i, c->max_length,
+                             "the memory of sequence %d must have 1 to %d rows, got %d", i,
+                             c->max_length,
                              memory_lengths[i]);
     TRF__TRY(trf__shape_check(memory, "memory", rows, c->d_model, err));
-    TRF__TRY(trf__memory_sources(translator, memory_lengths, targets->count, rows, &batch.source, err));
+    TRF__TRY(trf__memory_sources(translator, memory_lengths, targets->count, rows, &batch.source,
+                                 err));
     TRF__ZERO(batch.place);
     batch.ordinal = 0;
     batch.target = *targets;
@@ -15107,12 +16228,14 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     pass->encoder.out = pass->encoder.embedded;
     pass->run.backend->feed(&pass->run, pass->encoder.out, memory->data, rows * c->d_model);
     TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-    pass->run.backend->fetch(&pass->run, out->data, pass->decoder.out, pass->decoder.rows * c->d_model);
+    pass->run.backend->fetch(&pass->run, out->data, pass->decoder.out,
+                             pass->decoder.rows * c->d_model);
     return pass->run.backend->sync(&pass->run, err);
 }
 
 TRF__COLD
-TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states, trf_tensor *logits,
+TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states,
+                               trf_tensor *logits,
                                trf_error *err)
 {
     trf__pass *pass;
@@ -15126,7 +16249,8 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     c = pass->config;
     trf__forget_answers(translator);
     if (!trf__has_target(c) && !c->head)
-        return trf__fail(err, TRF_E_STATE, -1, "kind", "this model has neither a generator nor a head");
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "this model has neither a generator nor a head");
     rows = states ? states->shape[0] : 0;
     TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
     TRF__TRY(trf__check_range("states", (double)rows, 0, INT32_MAX, err));
@@ -15134,9 +16258,11 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     vocab = trf__n_logits(c);
     TRF__TRY(trf__shape_check(logits, "logits", rows, vocab, err));
     if (rows == 0) return TRF_OK;
-    bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));   /* logits stand behind */
+    /* logits stand behind */
+    bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));
     TRF__TRY(trf__room_for(run, &translator->room,
-                           trf__add_size(bytes, trf__bytes(rows, trf__bytes(vocab, run->element))), err));
+                           trf__add_size(bytes, trf__bytes(rows, trf__bytes(vocab, run->element))),
+                           err));
     x = (trf__act *)translator->room.memory;
     y = (trf__act *)(void *)((char *)translator->room.memory + bytes);
     run->backend->feed(run, x, states->data, rows * c->d_model);
@@ -15149,17 +16275,19 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
 // >>system         the operating system: files
 //
 // Everything the library asks about files is one of the functions trf_os_... here, called as
-// TRF_OS(name)(...). A system that is neither POSIX nor Windows brings all of them, and TRF_OS_SLASH and _FOLDERS, in
-// a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS 1); whoever defines TRF_OS before the
-// include comes between, as tests do that make calls fail. A descriptor is an int, failure is a negative result with
-// errno set. Strict C99 hides much of POSIX; what is used here stays visible.
+// TRF_OS(name)(...). A system that is neither POSIX nor Windows brings all of them, and
+// TRF_OS_SLASH and _FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define
+// TRF_OS_HOLDS 1); whoever defines TRF_OS before the include comes between, as tests do that make
+// calls fail. A descriptor is an int, failure is a negative result with errno set. Strict C99 hides
+// much of POSIX; what is used here stays visible.
 //
-// The functions below them add what the calls leave open: interrupted calls are repeated, short ones go
-// on, and only regular files are read or replaced, so no pipe, device or folder can hang or confuse a reader.
-// The small ones return 0 or an errno.
+// The functions below them add what the calls leave open: interrupted calls are repeated, short
+// ones go on, and only regular files are read or replaced, so no pipe, device or folder can hang or
+// confuse a reader. The small ones return 0 or an errno.
 // -----------------------------------------------------------------------------------------------
 
-typedef struct trf_os_facts { int regular, mode; uint64_t size; } trf_os_facts;     /* mode: nine permission bits */
+/* mode: nine permission bits */
+typedef struct trf_os_facts { int regular, mode; uint64_t size; } trf_os_facts;
 
 #if !defined(TRF_OS)
 #define TRF_OS(name) trf_os_##name
@@ -15178,7 +16306,8 @@ typedef struct trf_os_facts { int regular, mode; uint64_t size; } trf_os_facts; 
 extern "C" {
 #endif
 __declspec(dllimport) int __stdcall MoveFileExW(const wchar_t *, const wchar_t *, unsigned long);
-__declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long, const char *, int, wchar_t *, int);
+__declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long, const char *, int,
+                                                        wchar_t *, int);
 #if defined(__cplusplus)
 }
 #endif
@@ -15231,9 +16360,18 @@ TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
 }
 TRF__FN int trf_os_sync(int fd) { return _commit(fd); }
 TRF__FN int trf_os_close(int fd) { return _close(fd); }
-TRF__FN int trf_os_seek(int fd, uint64_t offset) { return _lseeki64(fd, (__int64)offset, SEEK_SET) < 0 ? -1 : 0; }
-TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes) { return _read(fd, to, (unsigned)bytes); }
-TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes) { return _write(fd, from, (unsigned)bytes); }
+TRF__FN int trf_os_seek(int fd, uint64_t offset)
+{
+    return _lseeki64(fd, (__int64)offset, SEEK_SET) < 0 ? -1 : 0;
+}
+TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes)
+{
+    return _read(fd, to, (unsigned)bytes);
+}
+TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
+{
+    return _write(fd, from, (unsigned)bytes);
+}
 TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
 
 #else
@@ -15249,7 +16387,8 @@ TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
 /* Opens a file or a folder for reading, or makes a file that was not there. */
 TRF__FN int trf_os_open(const char *path, int create, int mode)
 {
-    int flags = create ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY;        /* O_EXCL: never through a link */
+    int flags = create ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY;        /* O_EXCL: never through a
+                                                                           link */
 #if defined(O_CLOEXEC)
     flags |= O_CLOEXEC;
 #endif
@@ -15271,7 +16410,8 @@ TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
     facts->size = (uint64_t)found.st_size;
     return 0;
 }
-/* On macOS fsync leaves the data in the drive's cache; F_FULLFSYNC does not, but not every disk knows it. */
+/* On macOS fsync leaves the data in the drive's cache; F_FULLFSYNC does not, but not every disk
+   knows it. */
 TRF__FN int trf_os_sync(int fd)
 {
 #if defined(F_FULLFSYNC)
@@ -15280,14 +16420,21 @@ TRF__FN int trf_os_sync(int fd)
     return fsync(fd);
 }
 TRF__FN int trf_os_close(int fd) { return close(fd); }
-TRF__FN int trf_os_seek(int fd, uint64_t offset) { return lseek(fd, (off_t)offset, SEEK_SET) < 0 ? -1 : 0; }
+TRF__FN int trf_os_seek(int fd, uint64_t offset)
+{
+    return lseek(fd, (off_t)offset, SEEK_SET) < 0 ? -1 : 0;
+}
 TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes) { return (int64_t)read(fd, to, bytes); }
-TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes) { return (int64_t)write(fd, from, bytes); }
+TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
+{
+    return (int64_t)write(fd, from, bytes);
+}
 TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)getpid(); }
 #if defined(LOCK_EX)
 #define TRF_OS_HOLDS 1
-/* Holds a file, open as fd or, where that is -1, not yet: nobody else can until the descriptor that this returns is
-   closed or the process ends. -1: errno EAGAIN if somebody does, or if the path is that of another file by now. */
+/* Holds a file, open as fd or, where that is -1, not yet: nobody else can until the descriptor that
+   this returns is closed or the process ends. -1: errno EAGAIN if somebody does, or if the path is
+   that of another file by now. */
 TRF__FN int trf_os_hold(const char *path, int fd)
 {
     struct stat mine, there;
@@ -15299,7 +16446,8 @@ TRF__FN int trf_os_hold(const char *path, int fd)
     flags |= O_NONBLOCK;                /* a pipe of that name does not hang */
 #endif
     held = fd >= 0 ? dup(fd) : open(path, flags);
-    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* as a file that nobody may write */
+    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* as a file that nobody may
+                                                                           write */
     if (held < 0) return -1;
     (void)fcntl(held, F_SETFD, FD_CLOEXEC);
     error = flock(held, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
@@ -15382,8 +16530,8 @@ TRF__FN int trf__close(int fd)
     return TRF_OS(close)(fd) < 0 && errno != EINTR ? trf__errno() : 0;
 }
 
-/* Opens a regular file for reading. Asks before opening, since opening a device can already do something,
-   and again afterwards, since the name may have got another owner in between. */
+/* Opens a regular file for reading. Asks before opening, since opening a device can already do
+   something, and again afterwards, since the name may have got another owner in between. */
 TRF__COLD
 TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *facts, trf_error *err)
 {
@@ -15401,11 +16549,13 @@ TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *fa
         *fd = -1;
         if (error) return trf__fail_io(err, error, path, "look at");
     }
-    return trf__fail(err, TRF_E_IO, -1, path, "expected a regular file, got a folder, a pipe or a device");
+    return trf__fail(err, TRF_E_IO, -1, path,
+                     "expected a regular file, got a folder, a pipe or a device");
 }
 
 /* All bytes of a regular file and a NUL. */
-TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, const trf_hooks *hooks,
+                                  trf_error *err)
 {
     trf_os_facts facts;
     int fd, error;
@@ -15415,7 +16565,8 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
     *text = facts.size < SIZE_MAX ? (char *)trf__alloc(hooks, *n + 1) : NULL;
     if (!*text) {
         trf__close(fd);
-        return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes", (unsigned long long)facts.size);
+        return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes",
+                         (unsigned long long)facts.size);
     }
     error = trf__read_all(fd, *text, (size_t)facts.size, n);
     trf__close(fd);
@@ -15430,7 +16581,8 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path, const trf_hooks *hooks,
+TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
+                                                const trf_hooks *hooks,
                                                 trf_error *err)
 {
     trf_hooks none;
@@ -15451,34 +16603,38 @@ TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *p
     return trf__name_file(status, path, err);
 }
 
-/* A file that appears whole or not at all: written under another name beside it, flushed, then renamed.
-   Until the rename the old file is untouched; a link at `path` is replaced, not followed.
-   The first names are for those who hold their file while it has one of them: what nobody holds was left behind by a
-   process that is no more, and goes. A file is opened and then held, and its name may have gone to another one in
-   between, so holding looks at the name again; after that only the holder renames or removes it. Where nobody can
-   hold, names are made of the process's number, and stay. */
+/* A file that appears whole or not at all: written under another name beside it, flushed, then
+   renamed. Until the rename the old file is untouched; a link at `path` is replaced, not followed.
+   The first names are for those who hold their file while it has one of them: what nobody holds was
+   left behind by a process that is no more, and goes. A file is opened and then held, and its name
+   may have gone to another one in between, so holding looks at the name again; after that only the
+   holder renames or removes it. Where nobody can hold, names are made of the process's number, and
+   stay. */
 // >>safe-saving    a temporary file, then one rename
 
 typedef struct trf__saving {
     const char *path;
     char *temporary;
     size_t bytes;           /* of temporary */
-    int fd, held, made;     /* held: by this descriptor, or -1; made: the temporary file exists and is ours */
+    int fd, held, made;     /* held: by this descriptor, or -1; made: the temporary file exists and
+                               is ours */
 } trf__saving;
 
 enum { TRF__HELD_NAMES = 4 };
 
-/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-00000000"; a very long name is cut to stay a
-   legal one, between two characters. */
+/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-00000000"; a very long name is cut to stay
+   a legal one, between two characters. */
 TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32_t attempt)
 {
     const char *name = path + strlen(path);
     size_t length;
     while (name > path && name[-1] != '/' && name[-1] != TRF_OS_SLASH) name--;
     length = strlen(name);
-    if (length > 200) for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80; ) length--;
+    if (length > 200) for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80;
+                           ) length--;
     if (attempt >= TRF__HELD_NAMES) attempt += TRF_OS(pid)() * 1024u;
-    snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name, (unsigned long)attempt);
+    snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name,
+             (unsigned long)attempt);
 }
 
 /* Removes what processes that are no more have left behind. */
@@ -15520,7 +16676,8 @@ TRF__FN int trf__save_open(trf__saving *saving, int mode)
 }
 
 TRF__COLD
-TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path, trf_error *err)
+TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path,
+                                   trf_error *err)
 {
     trf_os_facts old, now;
     int error, exists;
@@ -15532,25 +16689,31 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     exists = TRF_OS(stat)(path, -1, &old) >= 0;
     if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
     if (exists && !old.regular)
-        return trf__fail(err, TRF_E_IO, -1, path, "this is a folder, a pipe or a device; it is not replaced");
-    if (strlen(path) > INT_MAX - 64) return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
+        return trf__fail(err, TRF_E_IO, -1, path,
+                         "this is a folder, a pipe or a device; it is not replaced");
+    if (strlen(path) > INT_MAX - 64) return trf__fail(err, TRF_E_IO, -1, "path",
+                                                      "the path is too long");
     saving->bytes = strlen(path) + 32;
     saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
-    if (!saving->temporary) return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a path");
+    if (!saving->temporary) return trf__fail(err, TRF_E_NOMEM, -1, "memory",
+                                             "no memory for a path");
     if (TRF_OS_HOLDS) trf__save_sweep(saving);
     error = trf__save_open(saving, exists ? old.mode : 0666);
-    if (error) return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
+    if (error) return trf__fail_io(err, error, saving->temporary,
+                                   "create a temporary file beside it");
     saving->made = 1;
     if (!exists) return TRF_OK;
     errno = 0;          /* the umask may have taken permissions that the old file has */
     if (TRF_OS(stat)(NULL, saving->fd, &now) < 0 ||
         (now.mode != old.mode && TRF_OS(chmod)(saving->temporary, old.mode) < 0))
-        return trf__fail_io(err, trf__errno(), saving->temporary, "give its permissions to the temporary file");
+        return trf__fail_io(err, trf__errno(), saving->temporary,
+                            "give its permissions to the temporary file");
     return TRF_OK;
 }
 
-/* The folder's own data hold the name: without this a power failure can bring the old file back. Opened
-   before the rename, so that a folder which cannot be opened is noticed while nothing has changed. */
+/* The folder's own data hold the name: without this a power failure can bring the old file back.
+   Opened before the rename, so that a folder which cannot be opened is noticed while nothing has
+   changed. */
 TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
 {
     char *slash = strrchr(saving->temporary, '/');
@@ -15571,7 +16734,8 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
     saving->fd = -1;
-    if (error || closing) return trf__fail_io(err, error ? error : closing, saving->temporary, "write it");
+    if (error || closing) return trf__fail_io(err, error ? error : closing, saving->temporary,
+                                              "write it");
     error = trf__open_folder(saving, &folder);
     if (error) return trf__fail_io(err, error, saving->path, "open its folder");
     errno = 0;
@@ -15584,14 +16748,17 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
     if (folder < 0) return TRF_OK;
     error = trf__sync(folder);
     trf__close(folder);
-    if (error == EINVAL) error = 0;         /* some file systems have nothing to flush in a folder */
-    return error ? trf__fail_io(err, error, saving->path, "flush the folder of the new, complete file") : TRF_OK;
+    if (error == EINVAL) error = 0;         /* some file systems have nothing to flush in a
+                                               folder */
+    return error ? trf__fail_io(err, error, saving->path,
+                                "flush the folder of the new, complete file") : TRF_OK;
 }
 
 /* Ends what trf__save_begin began, whatever it returned: commits if `status` is TRF_OK, else leaves
    nothing behind. Only a folder that cannot be flushed is an error with the new file in place. */
 TRF__COLD
-TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status, trf_error *err)
+TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status,
+                                 trf_error *err)
 {
     if (!status) status = trf__save_commit(saving, err);
     if (saving->fd >= 0) trf__close(saving->fd);
@@ -15606,8 +16773,9 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 // -----------------------------------------------------------------------------------------------
 // >>json           reading JSON in place
 //
-// One pass without recursion over text that nobody trusts. Strings are unescaped where they stand. What is read is
-// what headers of safetensors files have: objects, strings, whole numbers, and arrays of these.
+// One pass without recursion over text that nobody trusts. Strings are unescaped where they stand.
+// What is read is what headers of safetensors files have: objects, strings, whole numbers, and
+// arrays of these.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__JSON_DEPTH = 64 };
@@ -15620,7 +16788,10 @@ typedef struct trf__json {
     trf_error *err;
 } trf__json;
 
-TRF__FN int trf__json_peek(const trf__json *s) { return s->at < s->n ? (int)(unsigned char)s->text[s->at] : -1; }
+TRF__FN int trf__json_peek(const trf__json *s)
+{
+    return s->at < s->n ? (int)(unsigned char)s->text[s->at] : -1;
+}
 
 TRF__FN void trf__json_blanks(trf__json *s)
 {
@@ -15643,12 +16814,14 @@ TRF__FN trf_status trf__json_refuse(const trf__json *s, const char *expected)
         else if (d == '[' || d == '{') depth++;
         else if (d == ']' || d == '}') depth--;
         if (depth > TRF__JSON_DEPTH)
-            return trf__fail(s->err, TRF_E_LIMIT, 8 + i, s->name, "header: nested deeper than %d at byte %lld",
+            return trf__fail(s->err, TRF_E_LIMIT, 8 + i, s->name,
+                             "header: nested deeper than %d at byte %lld",
                              (int)TRF__JSON_DEPTH, (long long)(8 + i));
         if (depth <= 0 && !quoted) break;
     }
     if (c < 0)
-        return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name, "header: expected %s, got its end at byte %lld",
+        return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
+                         "header: expected %s, got its end at byte %lld",
                          expected, (long long)(8 + s->at));
     return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
                      c > 32 && c < 127 ? "header: expected %s, got '%c' at byte %lld"
@@ -15663,7 +16836,8 @@ TRF__FN trf_status trf__json_next(trf__json *s, int first, char close, int *more
     *more = trf__json_peek(s) != close;
     if (!*more) { s->at++; return TRF_OK; }
     if (first) return TRF_OK;
-    if (trf__json_peek(s) != ',') return trf__json_refuse(s, close == '}' ? "',' or '}'" : "',' or ']'");
+    if (trf__json_peek(s) != ',') return trf__json_refuse(s, close == '}' ? "',' or '}'"
+                                                          : "',' or ']'");
     s->at++;
     trf__json_blanks(s);
     return TRF_OK;
@@ -15710,13 +16884,15 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
     s->at++;
     u = trf__json_hex(s);
     if (u < 0) return trf__json_refuse(s, "four hexadecimal digits");
-    if (u >= 0xD800 && u < 0xDC00 && s->at + 1 < s->n && s->text[s->at] == '\\' && s->text[s->at + 1] == 'u') {
+    if (u >= 0xD800 && u < 0xDC00 && s->at + 1 < s->n && s->text[s->at] == '\\' &&
+        s->text[s->at + 1] == 'u') {
         s->at += 2;
         low = trf__json_hex(s);
         u = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (u - 0xD800) * 1024 + (low - 0xDC00) : u;
     }
     if (u == 0 || (u >= 0xD800 && u < 0xE000))
-        return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name, "header: %s in a string at byte %lld",
+        return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name,
+                         "header: %s in a string at byte %lld",
                          u ? "half a surrogate pair" : "a NUL", (long long)(8 + begin));
     extra = u < 0x80 ? 0 : u < 0x800 ? 1 : u < 0x10000 ? 2 : 3;
     *(*to)++ = (char)(unsigned char)(extra ? (0xF00 >> (extra + 1) & 0xFF) | u >> 6 * extra : u);
@@ -15734,7 +16910,8 @@ TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *
     *out = to;
     for (;;) {
         int c = trf__json_peek(s);
-        if (c < 32) return trf__json_refuse(s, c < 0 ? "the end of a string" : "no control character in a string");
+        if (c < 32) return trf__json_refuse(s, c < 0 ? "the end of a string"
+                                            : "no control character in a string");
         s->at++;
         if (c == '"') break;
         if (c != '\\') { *to++ = (char)(unsigned char)c; continue; }
@@ -15750,7 +16927,8 @@ TRF__FN trf_status trf__json_key(trf__json *s, const char **key)
     return trf__json_open(s, ':', "':'");
 }
 
-/* 0 or [1-9][0-9]*. What does not fit 64 bits is no number to us; what does, but is beyond 2^48-1, is too large. */
+/* 0 or [1-9][0-9]*. What does not fit 64 bits is no number to us; what does, but is beyond 2^48-1,
+   is too large. */
 TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
 {
     uint64_t value = 0;
@@ -15761,14 +16939,17 @@ TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
         uint64_t digit = (uint64_t)(s->text[s->at] - '0');
         if (value > (UINT64_MAX - digit) / 10)
             return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name,
-                             "header: a number beyond 64 bits at byte %lld", (long long)(8 + begin));
+                             "header: a number beyond 64 bits at byte %lld",
+                             (long long)(8 + begin));
         value = value * 10 + digit;
         s->at++;
     }
     if (s->at == begin) return trf__json_refuse(s, "a whole number");
     if (value > TRF__FILE_INTEGER)
-        return trf__fail(s->err, TRF_E_LIMIT, 8 + begin, s->name, "header: %llu at byte %lld, the limit is %llu",
-                         (unsigned long long)value, (long long)(8 + begin), (unsigned long long)TRF__FILE_INTEGER);
+        return trf__fail(s->err, TRF_E_LIMIT, 8 + begin, s->name,
+                         "header: %llu at byte %lld, the limit is %llu",
+                         (unsigned long long)value, (long long)(8 + begin),
+                         (unsigned long long)TRF__FILE_INTEGER);
     *out = value;
     return TRF_OK;
 }
@@ -15779,43 +16960,56 @@ TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
 //     bytes 0..7      N, the length of the header, little-endian
 //     bytes 8..7+N    the header: one JSON object, UTF-8, blanks after it:
 //                     {"__metadata__": {"key": "text", ...},
-//                      "name": {"dtype": "F32", "shape": [4, 2], "data_offsets": [begin, end]}, ...}
-//     the rest        the data, little-endian; offsets count from 8+N and cover all of it exactly once
+//                      "name": {"dtype": "F32", "shape": [4, 2],
+//                               "data_offsets": [begin, end]}, ...}
+//     the rest        the data, little-endian; offsets count from 8+N and cover all of it exactly
+//                     once
 //
-// Nothing in a file is trusted. Order: regular file, its size, N, the limits, one allocation, UTF-8, one
-// pass over the JSON without recursion into tables of fixed size, names unique, data covered. Strings are
-// unescaped in place: names and metadata are pointers into the header. Only then may anybody ask for
-// memory for tensors. What tensors mean is not known here.
-// Metadata of ours: "trf.crc32", the CRC-32 of all data, eight lower-case hexadecimal digits.
+// Nothing in a file is trusted. Order: regular file, its size, N, the limits, one allocation,
+// UTF-8, one pass over the JSON without recursion into tables of fixed size, names unique, data
+// covered. Strings are unescaped in place: names and metadata are pointers into the header. Only
+// then may anybody ask for memory for tensors. What tensors mean is not known here. Metadata of
+// ours: "trf.crc32", the CRC-32 of all data, eight lower-case hexadecimal digits.
 // -----------------------------------------------------------------------------------------------
 
 enum {
     TRF__FILE_HEADER = 16 << 20,        /* limits of a header: bytes, */
     TRF__FILE_TENSORS = 65536,
-    TRF__FILE_TEXTS = 131072,           /* others' 120,000 and ours: one for each frozen parameter, too */
+    TRF__FILE_TEXTS = 131072,           /* others' 120,000 and ours: one for each frozen parameter,
+                                           too */
     TRF__FILE_RANK = 8,
     TRF__FILE_NAME = 255,               /* bytes */
-    TRF__CHUNK = 16384                  /* bytes read, converted or written at a time; on the stack */
+    TRF__CHUNK = 16384                  /* bytes read, converted or written at a time; on the
+                                           stack */
 };
 
-/* What safetensors knows; 0 bytes: known, but not read here (complex numbers, parts of bytes). code: those whose
-   numbers can be weights. */
+/* What safetensors knows; 0 bytes: known, but not read here (complex numbers, parts of bytes).
+   code: those whose numbers can be weights. */
 typedef struct trf__dtype { char name[12], code; int32_t bytes; } trf__dtype;
 TRF__FN const trf__dtype *trf__dtype_of(const char *name)
 {
     static const trf__dtype known[] = {
-        {"F32", 'F', 4}, {"F64", 'D', 8}, {"F16", 'H', 2}, {"BF16", 'B', 2}, {"I64", 0, 8}, {"I32", 0, 4},
-        {"I16", 0, 2}, {"I8", 0, 1}, {"U64", 0, 8}, {"U32", 0, 4}, {"U16", 0, 2}, {"U8", 0, 1}, {"BOOL", 0, 1},
+        {"F32", 'F', 4}, {"F64", 'D', 8}, {"F16", 'H', 2}, {"BF16", 'B', 2}, {"I64", 0, 8},
+            {"I32", 0, 4},
+        {"I16", 0, 2}, {"I8", 0, 1}, {"U64", 0, 8}, {"U32", 0, 4}, {"U16", 0, 2}, {"U8", 0, 1},
+        {"BOOL", 0, 1},
         {"F8_E4M3", 0, 1}, {"F8_E5M2", 0, 1}, {"F8_E8M0", 0, 1},
         {"C64", 0, 0}, {"F4", 0, 0}, {"F6_E2M3", 0, 0}, {"F6_E3M2", 0, 0}
     };
     size_t i;
-    for (i = 0; i < sizeof known / sizeof known[0]; i++) if (!strcmp(name, known[i].name)) return &known[i];
+    for (i = 0; i < sizeof known / sizeof known[0]; i++) if (!strcmp(name, known[i].name))
+        return &known[i];
     return NULL;
 }
 
-/* Where the bytes of a file are: in the caller's memory, or, where that is NULL, in an open file. */
-typedef struct trf__origin { const unsigned char *memory; int fd; const char *path; uint64_t size; } trf__origin;
+/* Where the bytes of a file are: in the caller's memory, or, where that is NULL, in an open
+   file. */
+typedef struct trf__origin {
+    const unsigned char *memory;
+    int fd;
+    const char *path;
+    uint64_t size;
+} trf__origin;
 
 struct trf_file {
     trf_hooks hooks;
@@ -15825,7 +17019,8 @@ struct trf_file {
     char path[104];             /* its end, for messages */
     char wrapper[40];           /* what stands in front of all names, as >>store-match knows it */
     uint64_t data_begin;
-    uint64_t summed;            /* the checksum is that of the data up to here; 0: nobody wants one */
+    uint64_t summed;            /* the checksum is that of the data up to here; 0: nobody wants
+                                   one */
     trf__crc crc;
     int32_t count, capacity;
     int32_t n_meta, meta_capacity;
@@ -15848,7 +17043,8 @@ TRF__FN trf_status trf__file_shape(trf__json *s, trf_file_entry *entry)
         TRF__TRY(trf__json_next(s, entry->rank == 0, ']', &more));
         if (!more) return TRF_OK;
         if (entry->rank == TRF__FILE_RANK)
-            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name, "tensor \"%.100s\": more than %d dimensions",
+            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name,
+                             "tensor \"%.100s\": more than %d dimensions",
                              s->name, (int)TRF__FILE_RANK);
         TRF__TRY(trf__json_integer(s, &n));
         entry->shape[entry->rank] = (int64_t)n;
@@ -15889,8 +17085,8 @@ TRF__FN trf_status trf__file_type(trf__json *s, trf_file_entry *entry)
                      s->name, dtype ? "this version does not read" : "unknown", text);
 }
 
-/* Bytes that shape and dtype ask for. Each dimension counts as at least 1, so that a zero cannot hide
-   numbers which would overflow somewhere else. */
+/* Bytes that shape and dtype ask for. Each dimension counts as at least 1, so that a zero cannot
+   hide numbers which would overflow somewhere else. */
 TRF__FN trf_status trf__file_extent(const trf__json *s, const trf_file_entry *entry, int64_t where)
 {
     uint64_t most = (uint64_t)trf__dtype_of(entry->dtype)->bytes, wanted = most;
@@ -15906,19 +17102,26 @@ TRF__FN trf_status trf__file_extent(const trf__json *s, const trf_file_entry *en
     }
     if (wanted == entry->bytes) return TRF_OK;
     return trf__fail(s->err, TRF_E_SHAPE, where, s->name,
-                     "tensor \"%.100s\": expected %llu bytes for its shape and %s, got offsets for %llu",
-                     s->name, (unsigned long long)wanted, entry->dtype, (unsigned long long)entry->bytes);
+                     "tensor \"%.100s\": expected %llu bytes for its shape and %s, got offsets "
+                                      "for %llu",
+                     s->name, (unsigned long long)wanted, entry->dtype,
+                     (unsigned long long)entry->bytes);
 }
 
 /* Where a string of the header stands in the file. */
-TRF__FN int64_t trf__file_where(const trf_file *file, const char *text) { return 8 + (int64_t)(text - file->header); }
+TRF__FN int64_t trf__file_where(const trf_file *file, const char *text)
+{
+    return 8 + (int64_t)(text - file->header);
+}
 
 /* A name of a tensor, which `place` (byte, or tensor) number `where` has. */
-TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t where, trf_error *err)
+TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t where,
+                                  trf_error *err)
 {
     size_t length = strlen(name), i;
     if (length == 0)
-        return trf__fail(err, TRF_E_FORMAT, where, "header", "a tensor without a name at %s %lld", place,
+        return trf__fail(err, TRF_E_FORMAT, where, "header", "a tensor without a name at %s %lld",
+                         place,
                          (long long)where);
     if (length > TRF__FILE_NAME)
         return trf__fail(err, TRF_E_LIMIT, where, name,
@@ -15928,7 +17131,8 @@ TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t w
         if ((unsigned char)name[i] < 32 || name[i] == 127 ||
             ((unsigned char)name[i] == 0xC2 && (unsigned char)name[i + 1] < 0xA0))
             return trf__fail(err, TRF_E_FORMAT, where, name,
-                             "a control character in the name of a tensor at %s %lld", place, (long long)where);
+                             "a control character in the name of a tensor at %s %lld", place,
+                             (long long)where);
     return TRF_OK;
 }
 
@@ -15940,7 +17144,8 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
     int seen = 0, first = 1, more, i;
     TRF__TRY(trf__file_name(name, "byte", trf__file_where(file, name), s->err));
     if (file->count == file->capacity)
-        return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, name, "more than %d tensors", (int)file->capacity);
+        return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, name, "more than %d tensors",
+                         (int)file->capacity);
     entry->name = name;
     for (i = 0; i < TRF__FILE_RANK; i++) entry->shape[i] = 1;
     TRF__TRY(trf__json_open(s, '{', "an object that describes a tensor"));
@@ -15950,7 +17155,10 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
         if (!more) break;
         TRF__TRY(trf__json_key(s, &field));
         for (i = 0; i < 3 && strcmp(field, fields[i]); i++) { }
-        if (i == 3) { trf__json_blanks(s); return trf__json_refuse(s, "no field but dtype, shape and data_offsets"); }
+        if (i == 3) {
+            trf__json_blanks(s);
+            return trf__json_refuse(s, "no field but dtype, shape and data_offsets");
+        }
         if (seen & 1 << i)
             return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, field), name,
                              "tensor \"%.100s\" has \"%s\" twice", name, fields[i]);
@@ -15960,7 +17168,8 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
     }
     for (i = 0; i < 3; i++)
         if (!(seen & 1 << i))
-            return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, name, "tensor \"%.100s\" has no \"%s\"", name,
+            return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, name,
+                             "tensor \"%.100s\" has no \"%s\"", name,
                              fields[i]);
     TRF__TRY(trf__file_extent(s, entry, trf__file_where(file, name)));
     file->count++;
@@ -15976,7 +17185,8 @@ TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
         TRF__TRY(trf__json_next(s, first, '}', &more));
         if (!more) return TRF_OK;
         if (file->n_meta == file->meta_capacity)
-            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name, "more than %d texts", (int)file->meta_capacity);
+            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name, "more than %d texts",
+                             (int)file->meta_capacity);
         TRF__TRY(trf__json_key(s, &pair->key));
         TRF__TRY(trf__json_string(s, &pair->value, "a text in double quotes"));
         file->n_meta++;
@@ -15992,7 +17202,8 @@ TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
         return trf__fail(s->err, TRF_E_FORMAT, 8 + bad, s->name, "header: not UTF-8 at byte %lld",
                          (long long)(8 + bad));
     if (s->n >= 3 && !memcmp(s->text, "\xEF\xBB\xBF", 3))
-        return trf__fail(s->err, TRF_E_FORMAT, 8, s->name, "header: a byte order mark, expected '{'");
+        return trf__fail(s->err, TRF_E_FORMAT, 8, s->name,
+                         "header: a byte order mark, expected '{'");
     TRF__TRY(trf__json_open(s, '{', "an object"));
     for (;; first = 0) {
         const char *name = NULL;
@@ -16003,7 +17214,8 @@ TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
         s->name = name;
         if (strcmp(name, "__metadata__")) TRF__TRY(trf__file_tensor(s, file, name));
         else if (texts++)
-            return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, name), name, "header: two \"__metadata__\"");
+            return trf__fail(s->err, TRF_E_FORMAT, trf__file_where(file, name), name,
+                             "header: two \"__metadata__\"");
         else TRF__TRY(trf__file_texts(s, file));
     }
     trf__json_blanks(s);
@@ -16024,7 +17236,8 @@ TRF__FN int trf__by_begin(const void *context, const void *a, const void *b)
     const trf_file_entry *x = (const trf_file_entry *)a, *y = (const trf_file_entry *)b;
     (void)context;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;     /* an empty tensor before the one that begins there */
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;     /* an empty tensor before the one
+                                                                  that begins there */
 }
 
 /* The item of that name in a sorted list, or NULL. */
@@ -16041,9 +17254,10 @@ TRF__FN const void *trf__find_name(const void *const *items, int32_t n, const ch
     return NULL;
 }
 
-/* Sorts a list by name; no two may be the same. The place of the second one: its byte in the file, or, where there is
-   none yet, its number in the caller's array of items of `bytes`. */
-TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, int32_t n, const char *what,
+/* Sorts a list by name; no two may be the same. The place of the second one: its byte in the file,
+   or, where there is none yet, its number in the caller's array of items of `bytes`. */
+TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, int32_t n,
+                                    const char *what,
                                     const void *array, size_t bytes, trf_error *err)
 {
     int32_t i;
@@ -16052,15 +17266,17 @@ TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, in
         const char *name = trf__name_of(items[i]), *other = trf__name_of(items[i - 1]);
         const char *later = (const char *)(items[i] > items[i - 1] ? items[i] : items[i - 1]);
         if (!strcmp(other, name))
-            return trf__fail(err, TRF_E_FORMAT, file ? trf__file_where(file, other > name ? other : name)
-                                                     : (int64_t)((size_t)(later - (const char *)array) / bytes),
+            return trf__fail(err, TRF_E_FORMAT, file ? trf__file_where(file, other > name ? other
+            : name)
+                                                     : (int64_t)((size_t)(later -
+                                                     (const char *)array) / bytes),
                              name, "duplicate %s \"%.100s\"", what, name);
     }
     return TRF_OK;
 }
 
-/* The data are covered exactly once: no hole, no overlap, nothing behind. Afterwards entries' begins count
-   from the start of the file. */
+/* The data are covered exactly once: no hole, no overlap, nothing behind. Afterwards entries'
+   begins count from the start of the file. */
 TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
 {
     uint64_t end = 0, needs, data = file->from.size - file->data_begin;
@@ -16072,8 +17288,10 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
         const trf_file_entry *entry = (const trf_file_entry *)file->by_begin[i];
         if (entry->begin != end)
             return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, entry->name), entry->name,
-                             "tensor \"%.100s\" begins at %llu, expected %llu, where \"%.40s\" ends: %s",
-                             entry->name, (unsigned long long)entry->begin, (unsigned long long)end, last,
+                             "tensor \"%.100s\" begins at %llu, expected %llu, where \"%.40s\" "
+                             "ends: %s",
+                             entry->name, (unsigned long long)entry->begin, (unsigned long long)end,
+                             last,
                              entry->begin < end ? "an overlap" : "a hole");
         end += entry->bytes;
         last = entry->name;
@@ -16094,7 +17312,8 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
 // >>file-open      from a path or from memory
 
 /* Reads exactly `bytes` at `offset`; less is an error, since the size is known to hold them. */
-TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, void *to, size_t bytes, trf_error *err)
+TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, void *to, size_t bytes,
+                                   trf_error *err)
 {
     size_t got = 0;
     int error = 0;
@@ -16109,8 +17328,10 @@ TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, voi
     if (!error && got == bytes) return TRF_OK;
     if (error) status = trf__fail_io(err, error, from->path, "read it");
     else status = trf__fail(err, TRF_E_IO, -1, from->path,
-                            "the file ended at byte %llu, expected %llu: it changed while it was read",
-                            (unsigned long long)(offset + got), (unsigned long long)(offset + bytes));
+                            "the file ended at byte %llu, expected %llu: it changed while it was "
+                            "read",
+                            (unsigned long long)(offset + got),
+                            (unsigned long long)(offset + bytes));
     if (err) err->where = (int64_t)(offset + got);
     return status;
 }
@@ -16132,9 +17353,11 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
     size_t i;
     for (i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!memcmp(begin, known[i].bytes, (size_t)known[i].n) &&
-            (begin[0] != 0x80 || n > TRF__FILE_HEADER))         /* else a header's length that looks like a pickle */
+            (begin[0] != 0x80 || n > TRF__FILE_HEADER))         /* else a header's length that looks
+                                                                   like a pickle */
             return known[i].what;
-    for (i = 0; i < 8; i++) if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i]))) return NULL;
+    for (i = 0; i < 8; i++) if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i])))
+        return NULL;
     fault = trf_find_invalid_utf8((const char *)begin, 8);
     return fault < 0 || fault > 4 ? "text" : NULL;      /* the last character may be cut */
 }
@@ -16149,18 +17372,22 @@ TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, t
     int i;
     if (size < 8)
         return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
-                         "not a safetensors file, or truncated: %llu bytes, not even 8", (unsigned long long)size);
+                         "not a safetensors file, or truncated: %llu bytes, not even 8",
+                         (unsigned long long)size);
     TRF__TRY(trf__file_fetch(from, 0, begin, 8, err));
     for (i = 7; i >= 0; i--) n = n << 8 | begin[i];
     *length = n;
     if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
     guess = trf__file_guess(begin, n);
     if (guess)
-        return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s", guess);
-    if (n == 0) return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: its header has the length 0");
+        return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s",
+                         guess);
+    if (n == 0) return trf__fail(err, TRF_E_FORMAT, 0, path,
+                                 "not a safetensors file: its header has the length 0");
     if (n > TRF__FILE_HEADER)
         return trf__fail(err, TRF_E_LIMIT, 0, path,
-                         n > size - 8 ? "not a safetensors file: a header of %llu bytes, the limit is %d"
+                         n > size - 8
+                         ? "not a safetensors file: a header of %llu bytes, the limit is %d"
                                       : "a header of %llu bytes, the limit is %d",
                          (unsigned long long)n, (int)TRF__FILE_HEADER);
     return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
@@ -16168,8 +17395,9 @@ TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, t
                      (unsigned long long)size, (unsigned long long)(n + 8));
 }
 
-/* One block: the struct, the tables, the header and a NUL. The shortest tensor takes 50 bytes of header,
-   the shortest text 5, so tables are never larger than the header by more than a small factor. */
+/* One block: the struct, the tables, the header and a NUL. The shortest tensor takes 50 bytes of
+   header, the shortest text 5, so tables are never larger than the header by more than a small
+   factor. */
 TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
 {
     int32_t tensors = (int32_t)trf__min64(header / 50 + 1, TRF__FILE_TENSORS);
@@ -16233,7 +17461,8 @@ TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
 TRF__FN double trf__from_half(uint32_t bits)
 {
     int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
-    double x = exponent == 0 ? ldexp((double)fraction, -24) : ldexp((double)(1024 + fraction), exponent - 25);
+    double x = exponent == 0 ? ldexp((double)fraction, -24) : ldexp((double)(1024 + fraction),
+                                                                    exponent - 25);
     if (exponent == 31) x = fraction ? (double)NAN : (double)INFINITY;
     return bits >> 15 & 1 ? -x : x;
 }
@@ -16251,8 +17480,8 @@ TRF__FN double trf__from_file(const unsigned char *p, char code)
     }
 }
 
-/* Numbers as a little-endian machine has them too, sixteen at a time, up to one that is not finite; returns how many
-   bytes of them. */
+/* Numbers as a little-endian machine has them too, sixteen at a time, up to one that is not finite;
+   returns how many bytes of them. */
 TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t bytes)
 {
     const uint32_t one = 1;
@@ -16276,7 +17505,8 @@ TRF__FN void trf__file_sum(trf_file *file)
 }
 
 /* Some of the data. What is read in the order of the file goes into the checksum on the way. */
-TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t bytes, trf_error *err)
+TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t bytes,
+                                  trf_error *err)
 {
     TRF__TRY(trf__file_fetch(&file->from, at, to, bytes, err));
     if (at != file->summed) return TRF_OK;
@@ -16285,16 +17515,19 @@ TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t 
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index, const trf_file_entry **entry, trf_error *err)
+TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index,
+                                   const trf_file_entry **entry, trf_error *err)
 {
     if (index < 0 || index >= file->count)
-        return trf__fail(err, TRF_E_INVALID_ARG, index, "index", "the file has %d tensors, got the index %d",
+        return trf__fail(err, TRF_E_INVALID_ARG, index, "index",
+                         "the file has %d tensors, got the index %d",
                          (int)file->count, (int)index);
     *entry = file->entries + index;
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
+TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t first, trf_real *values,
+                                     int64_t count,
                                      trf_error *err)
 {
     const trf_file_entry *entry;
@@ -16307,36 +17540,45 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
     dtype = trf__dtype_of(entry->dtype);
     if (!dtype->code)
         return trf__fail(err, TRF_E_UNSUPPORTED, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\": expected F32, F64, F16 or BF16, got %s", entry->name, entry->dtype);
+                         "tensor \"%.100s\": expected F32, F64, F16 or BF16, got %s", entry->name,
+                         entry->dtype);
     if (first < 0 || count < 0 || count > (int64_t)(entry->bytes / (uint64_t)dtype->bytes) - first)
         return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\" has %lld numbers, got a call for %lld from number %lld on", entry->name,
-                         (long long)(entry->bytes / (uint64_t)dtype->bytes), (long long)count, (long long)first);
+                         "tensor \"%.100s\" has %lld numbers, got a call for %lld from number "
+                                          "%lld on", entry->name,
+                         (long long)(entry->bytes / (uint64_t)dtype->bytes), (long long)count,
+                         (long long)first);
     at = entry->begin + (uint64_t)(first * dtype->bytes);
     end = at + (uint64_t)(count * dtype->bytes);
     for (; at < end; at += n) {
         n = end - at < sizeof chunk ? (size_t)(end - at) : sizeof chunk;
         TRF__TRY(trf__file_data(file, at, chunk, n, err));
-        i = dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D') ? trf__take_finite(values, chunk, n) : 0;
+        i = dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D') ? trf__take_finite(values, chunk, n)
+            : 0;
         for (values += i / sizeof *values; i < n; i += (size_t)dtype->bytes, values++) {
             *values = (trf_real)trf__from_file(chunk + i, dtype->code);
             if (!trf__is_finite((double)*values) && !file->allow_nonfinite)
                 return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), entry->name,
-                                 "tensor \"%.100s\": element %llu is infinite or not a number", entry->name,
-                                 (unsigned long long)((at + i - entry->begin) / (uint64_t)dtype->bytes));
+                                 "tensor \"%.100s\": element %llu is infinite or not a number",
+                                 entry->name,
+                                 (unsigned long long)((at + i - entry->begin) /
+                                                      (uint64_t)dtype->bytes));
         }
     }
     return TRF_OK;
 }
 
-TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values, int64_t count,
+TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values,
+                                 int64_t count,
                                  trf_error *err)
 {
     TRF__TRY(trf__begin(file, "file", err));
-    return trf__name_file(trf__file_numbers(file, index, first, values, count, err), file->path, err);
+    return trf__name_file(trf__file_numbers(file, index, first, values, count, err), file->path,
+                          err);
 }
 
-TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes, size_t count,
+TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
+                                   size_t count,
                                    trf_error *err)
 {
     const trf_file_entry *entry;
@@ -16344,12 +17586,15 @@ TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first
     if (!bytes && count > 0) return trf__fail_null(err, "bytes");
     if (first > entry->bytes || count > entry->bytes - first)
         return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\" has %llu bytes, got a call for %llu from byte %llu on", entry->name,
-                         (unsigned long long)entry->bytes, (unsigned long long)count, (unsigned long long)first);
+                         "tensor \"%.100s\" has %llu bytes, got a call for %llu from byte %llu on",
+                         entry->name,
+                         (unsigned long long)entry->bytes, (unsigned long long)count,
+                         (unsigned long long)first);
     return trf__file_data(file, entry->begin + first, bytes, count, err);
 }
 
-TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes, size_t count,
+TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
+                                       size_t count,
                                        trf_error *err)
 {
     TRF__TRY(trf__begin(file, "file", err));
@@ -16359,11 +17604,13 @@ TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t f
 TRF_API int32_t trf_file_find(const trf_file *file, const char *name)
 {
     int32_t i;
-    for (i = 0; file && name && i < file->count; i++) if (!strcmp(file->entries[i].name, name)) return i;
+    for (i = 0; file && name && i < file->count; i++) if (!strcmp(file->entries[i].name, name))
+        return i;
     return -1;
 }
 
-/* Compares the data with metadata "trf.crc32", reading what is left of them; a file without it passes. */
+/* Compares the data with metadata "trf.crc32", reading what is left of them; a file without it
+   passes. */
 TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
 {
     unsigned char chunk[TRF__CHUNK];
@@ -16376,7 +17623,8 @@ TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
                          "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
     if (!file->summed) trf__file_sum(file);
     while ((left = file->from.size - file->summed) > 0)
-        TRF__TRY(trf__file_data(file, file->summed, chunk, left < sizeof chunk ? (size_t)left : sizeof chunk, err));
+        TRF__TRY(trf__file_data(file, file->summed, chunk, left < sizeof chunk ? (size_t)left
+                                : sizeof chunk, err));
     snprintf(found, sizeof found, "%08lx", (unsigned long)file->crc.value);
     if (!strcmp(found, text)) return TRF_OK;
     return trf__fail(err, TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
@@ -16396,8 +17644,13 @@ typedef struct trf__out {
     const trf__run *home;       /* on this device; NULL: in the host's memory */
 } trf__out;
 
-/* Where a file is written to: a path, or, where that is NULL, memory; *bytes is how much it takes. */
-typedef struct trf__destination { const char *path; void *memory; size_t size, *bytes; } trf__destination;
+/* Where a file is written to: a path, or, where that is NULL, memory; *bytes is how much it
+   takes. */
+typedef struct trf__destination {
+    const char *path;
+    void *memory;
+    size_t size, *bytes;
+} trf__destination;
 
 #define TRF__DTYPE (sizeof(trf_real) == 8 ? "F64" : "F32")      /* of all our numbers */
 
@@ -16429,7 +17682,8 @@ TRF__FN void trf__add_metadata(trf__text *text, const char *key, const char *val
     trf__put_string(text, value);
 }
 
-TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, trf__notes notes, const void *of,
+TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, trf__notes notes,
+                             const void *of,
                              uint32_t crc)
 {
     uint64_t at = 0;
@@ -16441,7 +17695,8 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
         trf__put(text, ",");
         trf__put_string(text, tensors[i].name);
         trf__putf(text, ":{\"dtype\":\"%s\",\"shape\":[", tensors[i].dtype);
-        for (k = 0; k < tensors[i].rank; k++) trf__putf(text, k ? ",%lld" : "%lld", (long long)tensors[i].shape[k]);
+        for (k = 0; k < tensors[i].rank; k++) trf__putf(text, k ? ",%lld" : "%lld",
+                                                        (long long)tensors[i].shape[k]);
         trf__putf(text, "],\"data_offsets\":[%llu,", (unsigned long long)at);
         trf__putf(text, "%llu]}", (unsigned long long)(at += tensors[i].bytes));
     }
@@ -16449,8 +17704,9 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
     while (text->n % 8) trf__put(text, " ");        /* the data begin at a multiple of 8 */
 }
 
-/* The nearest number of 16 bits, with so many of them a fraction's and as many others an exponent's, of two as
-   near the even one. Infinite where there is none: all bits of the exponent. */
+/* The nearest number of 16 bits, with so many of them a fraction's and as many others an
+   exponent's, of two as near the even one. Infinite where there is none: all bits of the
+   exponent. */
 TRF__FN uint32_t trf__narrow(double x, int fraction)
 {
     const int lowest = fraction == 7 ? -126 : -14;      /* exponent of the least normal number */
@@ -16462,19 +17718,22 @@ TRF__FN uint32_t trf__narrow(double x, int fraction)
     sign = (uint32_t)(bits >> 63) << 15;
     exponent = (int)(bits >> 52 & 2047) - 1023;
     whole = (bits & 0xFFFFFFFFFFFFFu) | (uint64_t)1 << 52;
-    if (exponent == 1024) return sign | infinite | (uint32_t)((bits & 0xFFFFFFFFFFFFFu ? 1u : 0u) << (fraction - 1));
+    if (exponent == 1024)
+        return sign | infinite | (uint32_t)((bits & 0xFFFFFFFFFFFFFu ? 1u : 0u) << (fraction - 1));
     shift = 52 - fraction + (exponent < lowest ? lowest - exponent : 0);
     if (shift > 53) return sign;                        /* below half of the least one; 0 too */
     kept = whole >> shift;
     rest = whole & (((uint64_t)1 << shift) - 1);
     middle = (uint64_t)1 << (shift - 1);
     kept += rest > middle || (rest == middle && (kept & 1));
-    if (exponent >= lowest) kept += ((uint64_t)(exponent - lowest + 1) << fraction) - ((uint64_t)1 << fraction);
+    if (exponent >= lowest) kept += ((uint64_t)(exponent - lowest + 1) << fraction)
+        - ((uint64_t)1 << fraction);
     return sign | (kept > infinite ? infinite : (uint32_t)kept);
 }
 
 /* n numbers with 16 bits each; their number `at` is the tensor's. */
-TRF__FN trf_status trf__narrow_chunk(const trf__out *out, const trf_real *from, size_t n, uint64_t at,
+TRF__FN trf_status trf__narrow_chunk(const trf__out *out, const trf_real *from, size_t n,
+                                     uint64_t at,
                                      unsigned char *chunk, trf_error *err)
 {
     const int fraction = out->dtype[0] == 'B' ? 7 : 10;
@@ -16484,7 +17743,8 @@ TRF__FN trf_status trf__narrow_chunk(const trf__out *out, const trf_real *from, 
         uint32_t bits = trf__narrow((double)from[i], fraction);
         if ((bits & infinite) == infinite && trf__is_finite((double)from[i]))
             return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), out->name,
-                             "tensor \"%.100s\": number %llu is %g, which %s cannot hold", out->name,
+                             "tensor \"%.100s\": number %llu is %g, which %s cannot hold",
+                             out->name,
                              (unsigned long long)(at + i), (double)from[i], out->dtype);
         trf__to_little(chunk + 2 * i, bits, 2);
     }
@@ -16492,24 +17752,28 @@ TRF__FN trf_status trf__narrow_chunk(const trf__out *out, const trf_real *from, 
 }
 
 /* Up to TRF__CHUNK bytes of a tensor, as they stand in the file, and how many. */
-TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk, size_t *bytes,
+TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk,
+                                  size_t *bytes,
                                   trf_error *err)
 {
     trf_real reals[TRF__CHUNK / sizeof(trf_real)];
     const unsigned char *from = (const unsigned char *)reals;
     int width = trf__dtype_of(out->dtype)->bytes;
-    size_t own = width == 2 ? sizeof(trf_real) : (size_t)width;      /* bytes of a number in memory */
+    size_t own = width == 2 ? sizeof(trf_real) : (size_t)width;      /* bytes of a number in
+                                                                        memory */
     uint64_t left = (out->bytes - at) / (uint64_t)width;
     size_t n = left < TRF__CHUNK / own ? (size_t)left : (size_t)(TRF__CHUNK / own), i;
     uint64_t begin = at / (uint64_t)width * own;
     if (!out->home) from = (const unsigned char *)out->data + begin;
     else {
-        out->home->backend->download(out->home, reals, (const unsigned char *)out->data + begin, n * own);
+        out->home->backend->download(out->home, reals, (const unsigned char *)out->data + begin,
+                                     n * own);
         TRF__TRY(out->home->backend->sync(out->home, err));
     }
     *bytes = n * (size_t)width;
     if (width == 2)
-        return trf__narrow_chunk(out, (const trf_real *)(const void *)from, n, at / (uint64_t)width, chunk, err);
+        return trf__narrow_chunk(out, (const trf_real *)(const void *)from, n, at / (uint64_t)width,
+                                 chunk, err);
     for (i = 0; i < *bytes; i += (size_t)width) {
         uint64_t bits = from[i];
         uint32_t narrow;
@@ -16548,7 +17812,8 @@ TRF__FN int trf__out_put(const trf__saving *to, unsigned char **memory, const vo
     return 0;
 }
 
-TRF__FN trf_status trf__out_write(const trf__saving *to, void *memory, const char *header, size_t header_bytes,
+TRF__FN trf_status trf__out_write(const trf__saving *to, void *memory, const char *header,
+                                  size_t header_bytes,
                                   const trf__out *tensors, int32_t n, trf_error *err)
 {
     unsigned char chunk[TRF__CHUNK], *at_memory = (unsigned char *)memory;
@@ -16568,7 +17833,8 @@ TRF__FN trf_status trf__out_write(const trf__saving *to, void *memory, const cha
 }
 
 /* Whether all of it has room in the memory that it goes to. */
-TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, const trf__out *tensors, int32_t n,
+TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, const trf__out *tensors,
+                                 int32_t n,
                                  trf_error *err)
 {
     uint64_t bytes = 8 + (uint64_t)header;
@@ -16580,13 +17846,16 @@ TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, cons
                          (unsigned long long)bytes);
     if (to->bytes) *to->bytes = (size_t)bytes;
     if (bytes <= to->size) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, (int64_t)to->size, "size", "expected room for %llu bytes, got %llu",
+    return trf__fail(err, TRF_E_LIMIT, (int64_t)to->size, "size",
+                     "expected room for %llu bytes, got %llu",
                      (unsigned long long)bytes, (unsigned long long)to->size);
 }
 
-/* Writes a whole file, or changes nothing. Names and keys differ, and are UTF-8: callers have no others. */
+/* Writes a whole file, or changes nothing. Names and keys differ, and are UTF-8: callers have no
+   others. */
 TRF__COLD
-TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destination *to, const trf__out *tensors,
+TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destination *to,
+                                   const trf__out *tensors,
                                    int32_t n, trf__notes notes, const void *of, trf_error *err)
 {
     trf__saving saving;
@@ -16594,7 +17863,8 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     size_t bytes;
     uint32_t sum;
     trf_status status;
-    if (to->path && !*to->path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
+    if (to->path && !*to->path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
+                                                 "expected a path, got nothing");
     TRF__ZERO(header);
     trf__put_header(&header, tensors, n, notes, of, 0);
     bytes = header.n;
@@ -16644,7 +17914,8 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
                                       : "text %d: the key %.100s has no value", (int)*n, texts[0]);
         TRF__TRY(trf__check_utf8(texts[1], "metadata", err));
         if (*n == TRF__META_MOST)
-            return trf__fail(err, TRF_E_LIMIT, *n, "metadata", "more than %d texts", (int)TRF__META_MOST);
+            return trf__fail(err, TRF_E_LIMIT, *n, "metadata", "more than %d texts",
+                             (int)TRF__META_MOST);
     }
     return TRF_OK;
 }
@@ -16653,20 +17924,24 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
 TRF__COLD
 TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i, trf_error *err)
 {
-    int64_t most = sizeof(trf_real);        /* bytes, if no dimension were 0: readers ask for that */
+    int64_t most = sizeof(trf_real);        /* bytes, if no dimension were 0: readers ask for
+                                               that */
     int32_t k;
-    if (!t->name) return trf__fail(err, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name", (int)i);
+    if (!t->name) return trf__fail(err, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name",
+                                   (int)i);
     TRF__TRY(trf__file_name(t->name, "tensor", i, err));
     TRF__TRY(trf__check_utf8(t->name, "name", err));
     if (!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
         (!t->data && !t->home && trf_tensor_count(t) > 0))
         return trf__fail(err, TRF_E_INVALID_ARG, i, t->name,
-                         "tensor %d: expected a rank of 0 to %d, numbers, and another name than __metadata__", (int)i,
+                         "tensor %d: expected a rank of 0 to %d, numbers, and another name than "
+                         "__metadata__", (int)i,
                          (int)TRF_MAX_RANK);
     for (k = 0; k < t->rank; k++) {
         if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
         if (t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER)
-            return trf__fail(err, TRF_E_SHAPE, i, t->name, "the shape of tensor %d makes no sense", (int)i);
+            return trf__fail(err, TRF_E_SHAPE, i, t->name, "the shape of tensor %d makes no sense",
+                             (int)i);
     }
     *out = trf__out_of("", t->name, TRF__DTYPE, t->rank, t->shape, t->data ? t->data : t->there,
                        t->data ? NULL : (const trf__run *)t->home);
@@ -16677,7 +17952,8 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
 
 TRF__COLD
 TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors, int32_t n,
-                                     const char *const *metadata, const trf_hooks *hooks, trf_error *err)
+                                     const char *const *metadata, const trf_hooks *hooks,
+                                     trf_error *err)
 {
     const trf__destination to = trf__to_path(path);
     trf__out *out;
@@ -16693,9 +17969,11 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
     room = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     items = (const void **)trf__alloc(hooks, room);
-    if (!out || !items) status = trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for %d tensors", (int)n);
+    if (!out || !items) status = trf__fail(err, TRF_E_NOMEM, -1, "tensors",
+                                           "no memory for %d tensors", (int)n);
     for (i = 0; !status && i < n_texts; i++) items[i] = metadata + 2 * i;
-    if (!status) status = trf__file_unique(NULL, items, n_texts, "key", metadata, 2 * sizeof *metadata, err);
+    if (!status) status = trf__file_unique(NULL, items, n_texts, "key", metadata,
+                                           2 * sizeof *metadata, err);
     for (i = 0; !status && i < n; i++) {
         status = trf__out_tensor(&out[i], &tensors[i], i, err);
         items[i] = &tensors[i];
@@ -16709,12 +17987,14 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
 
 TRF__COLD
 TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
-                                 const char *const *metadata, const trf_hooks *hooks, trf_error *err)
+                                 const char *const *metadata, const trf_hooks *hooks,
+                                 trf_error *err)
 {
     trf_hooks none;
     TRF__ZERO(none);
     TRF__TRY(trf__begin(path, "path", err));
-    return trf__name_file(trf__tensors_save(path, tensors, n, metadata, hooks ? hooks : &none, err), path, err);
+    return trf__name_file(trf__tensors_save(path, tensors, n, metadata, hooks ? hooks : &none, err),
+                          path, err);
 }
 
 TRF_API trf_load_options trf_load_defaults(void)
@@ -16747,7 +18027,8 @@ TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index)
 
 TRF_API int32_t trf_file_metadata_count(const trf_file *file) { return file ? file->n_meta : 0; }
 
-TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key, const char **value)
+TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
+                                  const char **value)
 {
     int inside = file && index >= 0 && index < file->n_meta;
     if (key) *key = inside ? file->meta[index].key : NULL;
@@ -16762,7 +18043,8 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
 
 /* Opens what is in memory, or at a path, or leaves nothing open. */
 TRF__COLD
-TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from, const trf_load_options *options, trf_error *err)
+TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
+                                   const trf_load_options *options, trf_error *err)
 {
     trf_load_options chosen = options ? *options : trf_load_defaults();
     trf_os_facts facts;
@@ -16778,13 +18060,15 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from, const trf_
         from.size = facts.size;
     }
     if (from.size > chosen.max_bytes)
-        status = trf__fail(err, TRF_E_LIMIT, -1, from.path, "file is %llu bytes, the limit is %llu (max_bytes)",
+        status = trf__fail(err, TRF_E_LIMIT, -1, from.path,
+                           "file is %llu bytes, the limit is %llu (max_bytes)",
                            (unsigned long long)from.size, (unsigned long long)chosen.max_bytes);
     if (!status) status = trf__file_length(&from, &length, err);
     if (!status) {
         *file = trf__file_alloc(&chosen.hooks, (int64_t)length);
         if (!*file)
-            status = trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
+            status = trf__fail(err, TRF_E_NOMEM, -1, "memory",
+                               "no memory for a header of %llu bytes",
                                (unsigned long long)length);
     }
     if (status) { if (from.fd >= 0) trf__close(from.fd); return status; }
@@ -16798,12 +18082,14 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from, const trf_
     return status;
 }
 
-TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options, trf_error *err)
+TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
+                                 trf_error *err)
 {
     trf__origin from = { NULL, -1, path, 0 };
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
-    if (!path || !*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
+    if (!path || !*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
+                                          "expected a path, got nothing");
     return trf__name_file(trf__file_start(file, from, options, err), path, err);
 }
 
@@ -16820,32 +18106,35 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 // -----------------------------------------------------------------------------------------------
 // >>store          models and checkpoints as safetensors
 //
-//   tensors            the parameters, with the names and shapes of trf_model_parameter; a tied matrix once, under
-//                      src_embed.weight (all tied) or tgt_embed.weight. A checkpoint adds Adam's moments:
-//                      optimizer.m.NAME and optimizer.v.NAME. Last, of type U8, trf.source_vocab and
-//                      trf.target_vocab: the tokens from id 4 on, each with a NUL behind it; or a SentencePiece
-//                      model.
-//   __metadata__       trf.format = 4; trf.version, of the library that wrote it; trf.content = model | checkpoint;
-//                      trf.config.FIELD, each field as decimal text (enumerators as numbers, doubles with 17
-//                      digits); trf.source_vocab and trf.target_vocab = words | characters |
-//                      sentencepiece; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step,
-//                      trf.updates, with a corpus trf.corpus.epoch, .batch and .fingerprint, and, where parameters
-//                      are frozen, trf.frozen: 1 or 0 for each, in the order of trf_model_parameter; trf.missed.NAME of
-//                      one that is or was: updates meanwhile, less all that there were when it froze.
-//                      "format": "pt" is for PyTorch's users. All other keys are the program's own
-//                      (trf_model_set_metadata), or of those who wrote the file before.
+//   tensors            the parameters, with the names and shapes of trf_model_parameter; a tied
+//                      matrix once, under src_embed.weight (all tied) or tgt_embed.weight. A
+//                      checkpoint adds Adam's moments: optimizer.m.NAME and optimizer.v.NAME. Last,
+//                      of type U8, trf.source_vocab and trf.target_vocab: the tokens from id 4 on,
+//                      each with a NUL behind it; or a SentencePiece model.
+//   __metadata__       trf.format = 4; trf.version, of the library that wrote it; trf.content =
+//                      model | checkpoint; trf.config.FIELD, each field as decimal text
+//                      (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
+//                      trf.target_vocab = words | characters | sentencepiece; trf.crc32 of the
+//                      data. A checkpoint adds trf.train.FIELD, trf.step, trf.updates, with a
+//                      corpus trf.corpus.epoch, .batch and .fingerprint, and, where parameters are
+//                      frozen, trf.frozen: 1 or 0 for each, in the order of trf_model_parameter;
+//                      trf.missed.NAME of one that is or was: updates meanwhile, less all that
+//                      there were when it froze. "format": "pt" is for PyTorch's users. All other
+//                      keys are the program's own (trf_model_set_metadata), or of those who wrote
+//                      the file before.
 //
-// Vocabularies are tensors, not texts of the header: bytes need no escapes there and may be any, a header has 16 MiB,
-// and the checksum covers them. load_state_dict(strict=False) passes over them.
+// Vocabularies are tensors, not texts of the header: bytes need no escapes there and may be any, a
+// header has 16 MiB, and the checksum covers them. load_state_dict(strict=False) passes over them.
 //
-// Loading finds a tied matrix under any of its names (several must hold the same bits), accepts the prefix
-// `transformer.` that a wrapping nn.Module adds, behind `module.` and `_orig_mod.` (DistributedDataParallel, compile)
-// where all names begin so, and refuses every tensor that it has no use for. Nothing is
-// allocated for weights before the whole header has been proven to fit the configuration.
+// Loading finds a tied matrix under any of its names (several must hold the same bits), accepts the
+// prefix `transformer.` that a wrapping nn.Module adds, behind `module.` and `_orig_mod.`
+// (DistributedDataParallel, compile) where all names begin so, and refuses every tensor that it has
+// no use for. Nothing is allocated for weights before the whole header has been proven to fit the
+// configuration.
 // -----------------------------------------------------------------------------------------------
 
-/* The format moves with every change that a reader of another one would not understand. What format 2 lacks (3 in the
-   tables' last column) has its default there. */
+/* The format moves with every change that a reader of another one would not understand. What format
+   2 lacks (3 in the tables' last column) has its default there. */
 enum { TRF__FORMAT = 4, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 static const char *const trf__kind_names[3] = {"words", "characters", "sentencepiece"};
@@ -16864,9 +18153,11 @@ TRF__FN void trf__metadata_real(trf__text *notes, const char *key, double value)
     trf__add_metadata(notes, key, text);
 }
 
-/* Number `key` of the metadata, real or whole and of so many bytes: missing or malformed is an error. */
+/* Number `key` of the metadata, real or whole and of so many bytes: missing or malformed is an
+   error. */
 TRF__COLD
-TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, double *real, int64_t *whole, size_t bytes,
+TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, double *real,
+                                    int64_t *whole, size_t bytes,
                                     trf_error *err)
 {
     const char *text = trf_file_metadata(file, key);
@@ -16875,29 +18166,35 @@ TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, doubl
         return trf__fail(err, TRF_E_FORMAT, -1, key, "%s must be a %snumber, got \"%.40s\"", key,
                          real ? "" : "whole ", text);
     if (real || bytes != 4 || *whole == (int64_t)(int32_t)*whole) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, *whole, key, "%s must fit into 32 bits, got %lld", key, (long long)*whole);
+    return trf__fail(err, TRF_E_FORMAT, *whole, key, "%s must fit into 32 bits, got %lld", key,
+                     (long long)*whole);
 }
 
-TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t *value, trf_error *err)
+TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t *value,
+                                 trf_error *err)
 {
     return trf__read_number(file, key, NULL, value, sizeof *value, err);
 }
 
-/* A field of a table as a note, and back into its own type. Half of one is 0 in every type but double. */
+/* A field of a table as a note, and back into its own type. Half of one is 0 in every type but
+   double. */
 #define TRF__IS_REAL(type) ((type)0.5 != 0)
 #define TRF__NOTE_FIELD(prefix, object, type, field, stored) \
-    if ((stored) && TRF__IS_REAL(type)) trf__metadata_real(notes, prefix #field, (double)(object)->field); \
+    if ((stored) && TRF__IS_REAL(type)) trf__metadata_real(notes, prefix #field, \
+                                                           (double)(object)->field); \
     else if (stored) trf__metadata_int(notes, prefix #field, (int64_t)(object)->field);
 #define TRF__READ_FIELD(prefix, object, type, field, stored) \
     if ((stored) && (stored) <= format) { \
         double real = 0; \
         int64_t whole = 0; \
-        TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, sizeof(type), \
+        TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, \
+                                  sizeof(type), \
                                   err)); \
         (object)->field = TRF__IS_REAL(type) ? (type)real : (type)whole; \
     }
 
-/* What a configuration from a file does wrong is the file's fault, not an argument's. err is not NULL. */
+/* What a configuration from a file does wrong is the file's fault, not an argument's. err is not
+   NULL. */
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 {
     static const char *const special[4] = {"pad", "bos", "eos", "unk"};
@@ -16910,7 +18207,8 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 }
 
 TRF__COLD
-TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options, trf_config *c,
+TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options,
+                                    trf_config *c,
                                     trf_error *err)
 {
     const char *version = trf_file_metadata(file, "trf.version");
@@ -16921,10 +18219,13 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
         if (format < TRF__FORMAT_READ || format > TRF__FORMAT)
             return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
-                             "the file has format %lld, of transformer.h %.20s; this is " TRF_VERSION
+                             "the file has format %lld, of transformer.h %.20s; this is "
+                             TRF_VERSION
                              ", which reads formats %d to %d",
-                             (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ, (int)TRF__FORMAT);
-#define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.config.", c, type, field, stored)
+                             (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ,
+                             (int)TRF__FORMAT);
+#define TRF__X(type, field, low, high, stored) \
+    TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(TRF__X)
 #undef TRF__X
     } else if (options->config) *c = *options->config;
@@ -16937,9 +18238,11 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
 
 // >>store-match    tensors of a file against the parameters of a configuration
 //
-// Two questions: has every parameter its tensor, and every tensor its parameter? Only then are numbers read.
+// Two questions: has every parameter its tensor, and every tensor its parameter? Only then are
+// numbers read.
 
-/* Notes what PyTorch's DataParallel, DistributedDataParallel and compile have put in front of every name. */
+/* Notes what PyTorch's DataParallel, DistributedDataParallel and compile have put in front of every
+   name. */
 TRF__FN void trf__find_wrapper(trf_file *file)
 {
     static const char *const known[2] = {"module.", "_orig_mod."};
@@ -16947,7 +18250,8 @@ TRF__FN void trf__find_wrapper(trf_file *file)
     int32_t i, k = 0;
     while (k < 2 && file->count > 0) {
         length = strlen(known[k]);
-        for (i = 0; i < file->count && !strncmp(file->entries[i].name + at, known[k], length); i++) { }
+        for (i = 0; i < file->count && !strncmp(file->entries[i].name + at, known[k], length); i++)
+            { }
         if (i < file->count || at + length >= sizeof file->wrapper) { k++; continue; }
         at += length;
         k = 0;
@@ -16976,18 +18280,23 @@ TRF__FN const char *trf__find_prefixed(const trf_file *file, const char *name)
     for (i = 0; i < file->count; i++) {
         const char *other = file->entries[i].name;
         whole = strlen(other);
-        if (whole > length && other[whole - length - 1] == '.' && !strcmp(other + whole - length, name)) return other;
+        if (whole > length && other[whole - length - 1] == '.' && !strcmp(other + whole - length,
+                name)) return other;
     }
     return NULL;
 }
 
-TRF__FN trf_status trf__fail_lacking(const trf_file *file, const char *prefix, const trf__param *p, trf_error *err)
+TRF__FN trf_status trf__fail_lacking(const trf_file *file, const char *prefix, const trf__param *p,
+                                     trf_error *err)
 {
     const char *other = trf__find_prefixed(file, p->name);
     if (other)
-        return trf__fail(err, TRF_E_SHAPE, -1, p->name, "the file lacks tensor \"%s%s\" and has \"%.60s\"; prefixes "
-                         "that are known: transformer., module., _orig_mod.", prefix, p->name, other);
-    return trf__fail(err, TRF_E_SHAPE, -1, p->name, "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix,
+        return trf__fail(err, TRF_E_SHAPE, -1, p->name,
+                         "the file lacks tensor \"%s%s\" and has \"%.60s\"; prefixes "
+                         "that are known: transformer., module., _orig_mod.", prefix, p->name,
+                         other);
+    return trf__fail(err, TRF_E_SHAPE, -1, p->name,
+                     "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix,
                      p->name, (long long)p->shape[0], (long long)p->shape[1]);
 }
 
@@ -16995,9 +18304,12 @@ TRF__FN trf_status trf__fail_lacking(const trf_file *file, const char *prefix, c
 TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int number)
 {
     static const char *const names[2] = {"generator.weight", "tgt_embed.weight"};
-    if (c->tying == TRF_TIED_ALL && !strcmp(p->name, "src_embed.weight")) return number < 2 ? names[number] : NULL;
-    if (c->tying == TRF_TIED_DECODER && !strcmp(p->name, "tgt_embed.weight")) return number < 1 ? names[0] : NULL;
-    if (c->tying == TRF_TIED_EMBEDDINGS && !strcmp(p->name, "src_embed.weight")) return number < 1 ? names[1] : NULL;
+    if (c->tying == TRF_TIED_ALL && !strcmp(p->name, "src_embed.weight")) return number < 2
+        ? names[number] : NULL;
+    if (c->tying == TRF_TIED_DECODER && !strcmp(p->name, "tgt_embed.weight")) return number < 1
+        ? names[0] : NULL;
+    if (c->tying == TRF_TIED_EMBEDDINGS && !strcmp(p->name, "src_embed.weight")) return number < 1
+        ? names[1] : NULL;
     return NULL;
 }
 
@@ -17005,18 +18317,22 @@ TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p
 {
     if (!trf__dtype_of(e->dtype)->code)
         return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                         "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name, e->dtype);
+                         "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name,
+                         e->dtype);
     if (e->rank == p->rank && e->shape[0] == p->shape[0] &&
         (p->rank == 1 || e->shape[1] == p->shape[1])) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
-                     "tensor \"%.100s\" must have rank %d and shape (%lld, %lld), got rank %d and (%lld, %lld)",
+                     "tensor \"%.100s\" must have rank %d and shape (%lld, %lld), got rank %d and "
+                                      "(%lld, %lld)",
                      e->name, p->rank, (long long)p->shape[0], (long long)p->shape[1], e->rank,
                      (long long)(e->rank > 0 ? e->shape[0] : 1),
                      (long long)(e->rank > 1 ? e->shape[1] : 1));
 }
 
-/* Every parameter has its tensor (with this prefix), of the right shape; known[i] becomes 1 for tensors of use. */
-TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix, char *known,
+/* Every parameter has its tensor (with this prefix), of the right shape; known[i] becomes 1 for
+   tensors of use. */
+TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix,
+                              char *known,
                               trf_error *err)
 {
     int32_t i;
@@ -17036,13 +18352,15 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *model, int checkpoint, trf_error *err)
+TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *model, int checkpoint,
+                                      trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     char *known = (char *)trf__alloc_zeroed(hooks, (size_t)file->count);
     trf_status status;
     int32_t i;
-    if (!known) return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors", file->count);
+    if (!known) return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors",
+                                 file->count);
     status = trf__match(file, model, "", known, err);
     if (!status && checkpoint) status = trf__match(file, model, "optimizer.m.", known, err);
     if (!status && checkpoint) status = trf__match(file, model, "optimizer.v.", known, err);
@@ -17052,7 +18370,8 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
     }
     for (i = 0; !status && i < file->count; i++)
         if (!known[i])
-            status = trf__fail(err, TRF_E_SHAPE, (int64_t)file->entries[i].begin, file->entries[i].name,
+            status = trf__fail(err, TRF_E_SHAPE, (int64_t)file->entries[i].begin,
+                               file->entries[i].name,
                                "tensor \"%.100s\" belongs to no parameter of this configuration",
                                file->entries[i].name);
     trf__free(hooks, known, (size_t)file->count);
@@ -17061,9 +18380,11 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
 
 // >>store-read     weights and vocabularies of a file into a model
 
-/* One tensor into the place of a parameter, or, if that has been read already, compared with what is there. */
+/* One tensor into the place of a parameter, or, if that has been read already, compared with what
+   is there. */
 TRF__COLD
-TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_model *model, trf_real *arena,
+TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_model *model,
+                                   trf_real *arena,
                                    const trf__param *p, int have, trf_error *err)
 {
     trf_real numbers[TRF__CHUNK / sizeof(trf_real)], there[TRF__CHUNK / sizeof(trf_real)];
@@ -17075,19 +18396,22 @@ TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_mode
         TRF__TRY(trf_file_read(file, index, at, numbers, n, err));
         for (i = 0; squares && i < n; i++)
             if (!(numbers[i] >= 0))
-                return trf__fail(err, TRF_E_STATE, at + i, name, "a second moment must not be negative, got %g",
+                return trf__fail(err, TRF_E_STATE, at + i, name,
+                                 "a second moment must not be negative, got %g",
                                  (double)numbers[i]);
         if (!have) { trf__arena_put(model, arena, p->offset + at, numbers, n); continue; }
         TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err));
         if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue;
-        return trf__fail(err, TRF_E_SHAPE, -1, name, "\"%.90s\" is tied to \"%s\", but its values differ", name,
+        return trf__fail(err, TRF_E_SHAPE, -1, name,
+                         "\"%.90s\" is tied to \"%s\", but its values differ", name,
                          p->name);
     }
     return TRF_OK;
 }
 
 /* Reads one arena; a matrix found under several names must be the same under all of them. */
-TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const char *prefix, trf_real *arena,
+TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const char *prefix,
+                                   trf_real *arena,
                                    trf_error *err)
 {
     int32_t i, n;
@@ -17105,7 +18429,8 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const
     return model->run.backend->sync(&model->run, err);
 }
 
-/* The weights of a model, and the checksum of its file. Damage is told first, whatever else the numbers do. */
+/* The weights of a model, and the checksum of its file. Damage is told first, whatever else the
+   numbers do. */
 TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error *err)
 {
     trf_error damage;
@@ -17118,9 +18443,11 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
     return checked;
 }
 
-/* The bytes of a vocabulary: subwords all at once, tokens in pieces that hold the longest one and its NUL, so that
-   memory grows with what has been found to be tokens, whatever size the file claims. */
-TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind, trf_vocab **vocab,
+/* The bytes of a vocabulary: subwords all at once, tokens in pieces that hold the longest one and
+   its NUL, so that memory grows with what has been found to be tokens, whatever size the file
+   claims. */
+TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind,
+                                    trf_vocab **vocab,
                                     const trf_hooks *hooks, trf_error *err)
 {
     int64_t n = (int64_t)e->bytes, most = n, at, used;
@@ -17150,7 +18477,8 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
 
 /* A vocabulary: its kind is a text of the metadata, its tokens are a tensor of the same name. */
 TRF__COLD
-TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab **vocab, const trf_hooks *hooks,
+TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab **vocab,
+                                   const trf_hooks *hooks,
                                    trf_error *err)
 {
     const char *kind = trf_file_metadata(file, name);
@@ -17159,12 +18487,14 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     int number;
     if (!kind && index < 0) return TRF_OK;
     if (!kind || index < 0 || strcmp(e.dtype, "U8"))
-        return trf__fail(err, TRF_E_FORMAT, -1, name, "a vocabulary is a text and a tensor of type U8, called %s",
+        return trf__fail(err, TRF_E_FORMAT, -1, name,
+                         "a vocabulary is a text and a tensor of type U8, called %s",
                          name);
     for (number = 0; number < 3 && strcmp(kind, trf__kind_names[number]); number++) { }
     if (number == 3)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, name,
-                         "this version knows words, characters and sentencepiece, got \"%.40s\"", kind);
+                         "this version knows words, characters and sentencepiece, got \"%.40s\"",
+                         kind);
     return trf__read_tokens(file, &e, (trf_token_kind)number, vocab, hooks, err);
 }
 
@@ -17174,8 +18504,10 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
     TRF__TRY(trf__read_vocab(file, trf__vocab_names[0], &model->source, &c->hooks, err));
     TRF__TRY(trf__read_vocab(file, trf__vocab_names[1], &model->target, &c->hooks, err));
     if (model->source || model->target) TRF__TRY(trf__vocab_ids(c, err));
-    if (trf__has_source(c)) TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab", err));
-    return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err) : TRF_OK;
+    if (trf__has_source(c)) TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab",
+                                                     err));
+    return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err)
+        : TRF_OK;
 }
 
 /* What other programs, and the caller's own, have written into the metadata. */
@@ -17186,7 +18518,8 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     size_t texts = 0;
     trf_status status;
     int32_t i, n = 0;
-    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts", (int)file->n_meta);
+    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts",
+                                (int)file->n_meta);
     for (i = 0; i < file->n_meta; i++) {
         const trf__meta *text = (const trf__meta *)file->by_key[i];
         if (trf__our_key(text->key)) continue;
@@ -17194,7 +18527,8 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
         list[n++] = *text;
     }
     if (n > TRF__META_LOADED || texts > TRF__META_LOADED_BYTES)
-        status = trf__fail(err, TRF_E_LIMIT, n, "metadata", "%d texts of other programs, %llu bytes; the limits are "
+        status = trf__fail(err, TRF_E_LIMIT, n, "metadata",
+                           "%d texts of other programs, %llu bytes; the limits are "
                            "%d and %d", (int)n, (unsigned long long)texts, (int)TRF__META_LOADED,
                            (int)TRF__META_LOADED_BYTES);
     else status = trf__metadata_keep(model, list, n, err);
@@ -17208,9 +18542,11 @@ TRF__FN int trf__is_checkpoint(const trf_file *file)
     return content && !strcmp(content, "checkpoint");
 }
 
-/* A model from an open file: configuration, proof that everything fits, weights, vocabularies, others' metadata. */
+/* A model from an open file: configuration, proof that everything fits, weights, vocabularies,
+   others' metadata. */
 TRF__COLD
-TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options, trf_error *err)
+TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options,
+                                   trf_error *err)
 {
     trf_config config;
     trf_model *model;
@@ -17243,14 +18579,16 @@ TRF__FN trf_status trf__model_open(trf_model **model, const char *path, const vo
     *model = NULL;
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
-    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file, path, options, err));
+    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file,
+            path, options, err));
     status = trf__model_read(model, file, options, err);
     trf_file_close(file);
     return trf__name_file(status, bytes ? "memory" : path, err);
 }
 
 TRF__COLD
-TRF_API trf_status trf_model_load(trf_model **model, const char *path, const trf_load_options *options,
+TRF_API trf_status trf_model_load(trf_model **model, const char *path,
+                                  const trf_load_options *options,
                                   trf_error *err)
 {
     return trf__model_open(model, path, NULL, 0, options, err);
@@ -17267,21 +18605,26 @@ TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, s
 
 // >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
 
-TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix, const trf_real *arena,
+TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
+                            const trf_real *arena,
                             trf_weights weights)
 {
     static const char *const dtypes[3] = {TRF__DTYPE, "BF16", "F16"};
     int32_t i;
     for (i = 0; i < model->layout.n_params; i++, out++) {
         const trf__param *p = &model->layout.params[i];
-        *out = trf__out_of(prefix, p->name, dtypes[weights], p->rank, p->shape, arena + p->offset, &model->run);
+        *out = trf__out_of(prefix, p->name, dtypes[weights], p->rank, p->shape, arena + p->offset,
+                           &model->run);
     }
 }
 
-/* Writes the model, and with moments a checkpoint. The vocabularies stand last: they leave numbers aligned. */
+/* Writes the model, and with moments a checkpoint. The vocabularies stand last: they leave numbers
+   aligned. */
 TRF__COLD
-TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, const trf_real *v, trf__notes notes,
-                                    const void *of, const trf__destination *to, trf_weights weights, trf_error *err)
+TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, const trf_real *v,
+                                    trf__notes notes,
+                                    const void *of, const trf__destination *to, trf_weights weights,
+                                    trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     const trf_vocab *const vocabs[2] = {model->source, model->target};
@@ -17293,7 +18636,8 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     TRF__TRY(trf__name_file(trf__needs_floats(model, err), name, err));
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     if (!out)
-        return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for a list of %d tensors", all),
+        return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors",
+                                        "no memory for a list of %d tensors", all),
                               name, err);
     trf__put_arena(out, model, "", model->weights, weights);
     if (m) {
@@ -17303,7 +18647,8 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
     for (i = 0; i < 2; i++) {
         int64_t n_bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
         if (vocabs[i])
-            out[all++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &n_bytes, trf__vocab_bytes(vocabs[i]), NULL);
+            out[all++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &n_bytes,
+                                     trf__vocab_bytes(vocabs[i]), NULL);
     }
     status = trf__file_write(hooks, to, out, all, notes, of, err);
     trf__free(hooks, out, bytes);
@@ -17311,7 +18656,8 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
 }
 
 /* Memory that a caller gives to be written to. */
-TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t size, size_t *bytes, trf_error *err)
+TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t size, size_t *bytes,
+                                  trf_error *err)
 {
     TRF__ZERO(*to);
     if (bytes) *bytes = 0;
@@ -17331,12 +18677,16 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
     trf__metadata_int(notes, "trf.format", TRF__FORMAT);
     trf__add_metadata(notes, "trf.version", TRF_VERSION);
     trf__add_metadata(notes, "trf.content", content);
-    if (model->source) trf__add_metadata(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
-    if (model->target) trf__add_metadata(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
-#define TRF__X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
+    if (model->source) trf__add_metadata(notes, trf__vocab_names[0],
+                                         trf__kind_names[model->source->kind]);
+    if (model->target) trf__add_metadata(notes, trf__vocab_names[1],
+                                         trf__kind_names[model->target->kind]);
+#define TRF__X(type, field, low, high, stored) \
+    TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
     TRF__CONFIG_FIELDS(TRF__X)
 #undef TRF__X
-    for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key, model->metadata[i].value);
+    for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key,
+                                                              model->metadata[i].value);
 }
 
 TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
@@ -17349,7 +18699,8 @@ TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
     return trf__check_range("weights", (double)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_F16, err);
 }
 
-TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights, trf_error *err)
+TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
+                                     trf_error *err)
 {
     const trf__destination to = trf__to_path(path);
     trf__clear(err);
@@ -17363,7 +18714,8 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
     return trf_model_save_as(model, path, TRF_WEIGHTS_FULL, err);
 }
 
-TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer, size_t size,
+TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer,
+                                         size_t size,
                                          size_t *bytes, trf_error *err)
 {
     trf__destination to;
@@ -17377,20 +18729,21 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
 
 // >>checkpoint     a model, and everything needed to go on with the same bits
 //
-// Beside the weights: Adam's moments, the numbers of the step and of the moments' updates, the training options, what
-// is frozen, and the place in the corpus where the step begins that is not complete: batches delivered for it are
-// delivered again.
-// Random numbers need no state of their own: they follow from the seed, the step and where in the batch a number
-// stands (>>dropout).
+// Beside the weights: Adam's moments, the numbers of the step and of the moments' updates, the
+// training options, what is frozen, and the place in the corpus where the step begins that is not
+// complete: batches delivered for it are delivered again. Random numbers need no state of their
+// own: they follow from the seed, the step and where in the batch a number stands (>>dropout).
 
 #if !defined(TRF_NO_TRAIN)
 
-/* Where a resumed run begins: at the trainer's place, unless that is in other data; where the corpus was put, if it
-   is not at that place yet, and so has delivered nothing that the trainer has seen. */
+/* Where a resumed run begins: at the trainer's place, unless that is in other data; where the
+   corpus was put, if it is not at that place yet, and so has delivered nothing that the trainer has
+   seen. */
 TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus *corpus)
 {
     trf_place next = trf__corpus_place(corpus), begin = trainer->begin;
-    int behind = begin.epoch > next.epoch || (begin.epoch == next.epoch && begin.batch > next.batch);
+    int behind = begin.epoch > next.epoch ||
+        (begin.epoch == next.epoch && begin.batch > next.batch);
     if (begin.corpus != next.corpus) return next;
     if (behind) { begin.epoch = corpus->put_epoch; begin.batch = corpus->put_batch; }
     return begin;
@@ -17403,7 +18756,11 @@ TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
     snprintf(to, size, "trf.missed.%s", p->name);
 }
 
-typedef struct trf__resume { const trf_trainer *trainer; const trf_corpus *corpus; int64_t updates; } trf__resume;
+typedef struct trf__resume {
+    const trf_trainer *trainer;
+    const trf_corpus *corpus;
+    int64_t updates;
+} trf__resume;
 
 TRF__COLD
 TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
@@ -17428,7 +18785,8 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
         trf__metadata_int(notes, "trf.corpus.epoch", place.epoch);
         trf__metadata_int(notes, "trf.corpus.batch", place.batch);
     }
-#define TRF__X(type, field, low, high, stored) TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
+#define TRF__X(type, field, low, high, stored) \
+    TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
 }
@@ -17443,11 +18801,13 @@ TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_c
     of.trainer = trainer;
     of.corpus = corpus;
     of.updates = clip_result.updates;
-    return trf__write_model(trainer->model, trainer->m, trainer->v, trf__metadata_checkpoint, &of, to, TRF_WEIGHTS_FULL,
+    return trf__write_model(trainer->model, trainer->m, trainer->v, trf__metadata_checkpoint, &of,
+                            to, TRF_WEIGHTS_FULL,
                             err);
 }
 
-TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus, const char *path,
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
+                                       const char *path,
                                        trf_error *err)
 {
     const trf__destination to = trf__to_path(path);
@@ -17456,7 +18816,8 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
     return trf__checkpoint_write(trainer, corpus, &to, err);
 }
 
-TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus, void *buffer,
+TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus,
+                                              void *buffer,
                                               size_t size, size_t *bytes, trf_error *err)
 {
     trf__destination to;
@@ -17481,7 +18842,8 @@ TRF__FN trf_status trf__stored_training(const trf_file *file, trf_train_options 
     return TRF_OK;
 }
 
-TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options, trf_error *err)
+TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options,
+                                     trf_error *err)
 {
     trf_train_options stored;
     TRF__TRY(trf__begin(file, "file", err));
@@ -17491,13 +18853,15 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c, trf_train_options *o, trf_error *err)
+TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
+                                      trf_train_options *o, trf_error *err)
 {
     const trf_train_options d = trf_train_defaults();
     TRF__TRY(trf__stored_training(file, o, err));
     o->hooks = c->hooks;
     TRF__TRY(trf__file_fault(trf_train_check(o, c, err), err));
-    /* the limits are only a plan, which grows: a file cannot make us plan for more than the defaults */
+    /* the limits are only a plan, which grows: a file cannot make us plan for more than the
+       defaults */
     o->source_tokens = o->source_tokens < d.source_tokens ? o->source_tokens : d.source_tokens;
     o->target_tokens = o->target_tokens < d.target_tokens ? o->target_tokens : d.target_tokens;
     o->sequences = o->sequences < d.sequences ? o->sequences : d.sequences;
@@ -17514,7 +18878,8 @@ TRF__FN trf_status trf__read_place(const trf_file *file, trf_place *place, trf_e
     TRF__TRY(trf__read_int(file, "trf.corpus.batch", &place->batch, err));
     place->corpus = (uint64_t)fingerprint;
     if (place->epoch >= 0 && place->batch >= 0) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected a place in the data, got batch %lld of epoch %lld",
+    return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                     "expected a place in the data, got batch %lld of epoch %lld",
                      (long long)place->batch, (long long)place->epoch);
 }
 
@@ -17530,14 +18895,17 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
         return trf__fail(err, TRF_E_STATE, -1, "corpus", "the trainer has no place in the data");
     if (trainer->begin.corpus != fingerprint)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "the corpus is not the one of the trainer: fingerprint %016llx, expected %016llx",
-                         (unsigned long long)fingerprint, (unsigned long long)trainer->begin.corpus);
+                         "the corpus is not the one of the trainer: fingerprint %016llx, expected "
+                         "%016llx",
+                         (unsigned long long)fingerprint,
+                         (unsigned long long)trainer->begin.corpus);
     return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
 }
 
 /* What is frozen, and has been, after `updates` updates. */
 TRF__COLD
-TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_t updates, trf_error *err)
+TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_t updates,
+                                    trf_error *err)
 {
     const char *frozen = trf_file_metadata(file, "trf.frozen");
     const trf__layout *layout = &t->model->layout;
@@ -17546,7 +18914,8 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     int32_t i;
     if (frozen && (strlen(frozen) != n || strspn(frozen, "01") != n))
         return trf__fail(err, TRF_E_FORMAT, -1, "trf.frozen",
-                         "expected a 0 or a 1 for each of %d parameters, got \"%.40s\"", (int)n, frozen);
+                         "expected a 0 or a 1 for each of %d parameters, got \"%.40s\"", (int)n,
+                         frozen);
     if (frozen) memcpy(t->frozen, frozen, n);
     for (i = 0; i < layout->n_params; i++) {
         int64_t least = t->frozen[i] == '1' ? -updates : 0;
@@ -17593,9 +18962,11 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
 
 /* A checkpoint from a path, or, where that is NULL, from memory. */
 TRF__COLD
-TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer,
+                                        trf_corpus *corpus,
                                         const char *path, const void *bytes, size_t n,
-                                        const trf_train_options *training, const trf_load_options *options,
+                                        const trf_train_options *training,
+                                        const trf_load_options *options,
                                         trf_error *err)
 {
     trf_error own;
@@ -17612,11 +18983,13 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
     if (!model || !trainer) return trf__fail_null(err, model ? "trainer" : "model");
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
-    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file, path, options, err));
+    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file,
+            path, options, err));
     content = trf_file_metadata(file, "trf.content");
     status = trf__is_checkpoint(file) ? TRF_OK
            : trf__fail(err, TRF_E_STATE, -1, "trf.content",
-                       "the file is no checkpoint, its trf.content is \"%.20s\": load a model with trf_model_load",
+                       "the file is no checkpoint, its trf.content is \"%.20s\": load a model "
+                                                                              "with trf_model_load",
                        content ? content : "");
     if (status == TRF_OK) status = trf__model_read(&m, file, options, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
@@ -17633,15 +19006,19 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
 }
 
 TRF__COLD
-TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus, const char *path,
-                                       const trf_train_options *training, const trf_load_options *options,
+TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+                                       const char *path,
+                                       const trf_train_options *training,
+                                       const trf_load_options *options,
                                        trf_error *err)
 {
     return trf__checkpoint_open(model, trainer, corpus, path, NULL, 0, training, options, err);
 }
 
-TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
-                                              const void *bytes, size_t n, const trf_train_options *training,
+TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer,
+                                              trf_corpus *corpus,
+                                              const void *bytes, size_t n,
+                                              const trf_train_options *training,
                                               const trf_load_options *options, trf_error *err)
 {
     trf__clear(err);
@@ -17655,20 +19032,23 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
 
 // >>session        a sampler in the middle of its sequences
 //
-//   generator      a tensor (words) I32: how many sequences; for each how many ids its source has, how many its
-//                  beginning and answer, how many its beginning alone, 1 if EOS has ended it; then their
-//                  log-probabilities' 64 bits, the lower half first; the ids of all sources; those of all the others;
-//                  and the log-probabilities of all answers' ids, each answer's EOS behind it
-//   __metadata__   trf.content = generator; trf.generator = 2, this format; trf.version; trf.ordinal; trf.weights,
-//                  the CRC-32 of the model's weights; trf.sampling.FIELD
+//   generator      a tensor (words) I32: how many sequences; for each how many ids its source has,
+//                  how many its beginning and answer, how many its beginning alone, 1 if EOS has
+//                  ended it; then their log-probabilities' 64 bits, the lower half first; the ids
+//                  of all sources; those of all the others; and the log-probabilities of all
+//                  answers' ids, each answer's EOS behind it
+//   __metadata__   trf.content = generator; trf.generator = 2, this format; trf.version;
+//                  trf.ordinal; trf.weights, the CRC-32 of the model's weights; trf.sampling.FIELD
 
-/* Format 1 lacks the rules of format 2 (in the table's last column), and the log-probabilities of ids. */
+/* Format 1 lacks the rules of format 2 (in the table's last column), and the log-probabilities of
+   ids. */
 enum { TRF__SESSION = 2 };
 
 /* Other weights would not go on with the same bits. */
 TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_error *err)
 {
-    trf__out weights = trf__out_of("", "weights", TRF__DTYPE, 1, &model->layout.n_weights, model->weights,
+    trf__out weights = trf__out_of("", "weights", TRF__DTYPE, 1, &model->layout.n_weights,
+                                   model->weights,
                                    &model->run);
     uint32_t crc = 0;
     TRF__TRY(trf__out_crc(&weights, 1, &crc, err));
@@ -17735,7 +19115,8 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *g, const char *path, trf_
         n += g->sampled[i].n + 2 * trf__scored(&g->sampled[i].answer);
     words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
     if (!words)
-        return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session"),
+        return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session",
+                                        "no memory for the numbers of a session"),
                               path, err);
     words[0] = (int32_t)count;
     ids = words + 1 + 6 * count;
@@ -17756,14 +19137,17 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *g, const char *path, trf_
     }
     out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
     session.g = g;
-    session.format = count > 0 && !g->sampled[0].answer.log_probabilities ? 1 : (int)TRF__SESSION;  /* as it came */
+    /* as it came */
+    session.format = count > 0 && !g->sampled[0].answer.log_probabilities ? 1 : (int)TRF__SESSION;
     status = trf__weights_sum(g->model, &session.sum, err);
-    if (status == TRF_OK) status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session, &session, err);
+    if (status == TRF_OK) status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session,
+                                                   &session, err);
     trf__free(hooks, words, (size_t)out.bytes);
     return trf__name_file(status, path, err);
 }
 
-/* The log-probabilities of an answer's tokens, `scored` doubles; they add up to the answer's, or it is not true. */
+/* The log-probabilities of an answer's tokens, `scored` doubles; they add up to the answer's, or it
+   is not true. */
 TRF__FN int trf__session_scores(const int32_t *words, int64_t scored, double sum, double *each)
 {
     double total = 0;
@@ -17777,9 +19161,10 @@ TRF__FN int trf__session_scores(const int32_t *words, int64_t scored, double sum
     return total == sum;
 }
 
-/* What n words say, which may be hostile: *ids[0] and [1], how many ids there are; returns the number of the first
-   sequence that makes no sense, or, if all do, that of the sequences. */
-TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *words, int64_t n, int64_t format,
+/* What n words say, which may be hostile: *ids[0] and [1], how many ids there are; returns the
+   number of the first sequence that makes no sense, or, if all do, that of the sequences. */
+TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *words, int64_t n,
+                                   int64_t format,
                                    int64_t ids[2])
 {
     int64_t count = n > 0 ? words[0] : -1, i, at, scores = 0, scored;
@@ -17797,14 +19182,16 @@ TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *wor
     if (format < 2 || at + 2 * scores != n) return format < 2 && at == n ? count : -1;
     for (l = words + 1, i = 0; i < count; i++, l++, at += 2 * scored) {
         scored = (int64_t)l[count] - l[2 * count] + l[3 * count];
-        if (!trf__session_scores(words + at, scored, trf__get_double(words + 1 + 4 * count + 2 * i), NULL)) return i;
+        if (!trf__session_scores(words + at, scored, trf__get_double(words + 1 + 4 * count + 2 * i),
+                                 NULL)) return i;
     }
     return count;
 }
 
 /* Goes on with what n words say, which may be hostile. */
 TRF__COLD
-TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules, const int32_t *words, int64_t n,
+TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
+                                      const int32_t *words, int64_t n,
                                       int64_t format, int64_t ordinal, trf_error *err)
 {
     const trf_sampling before = g->sampling;
@@ -17814,7 +19201,8 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     trf_batch batch;
     trf_status status;
     if (i < 0 || i != count)
-        return trf__fail(err, TRF_E_FORMAT, i, "generator", "sequence %lld of the session makes no sense",
+        return trf__fail(err, TRF_E_FORMAT, i, "generator",
+                         "sequence %lld of the session makes no sense",
                          (long long)i);
     TRF__ZERO(batch);
     batch.source.count = batch.target.count = (int32_t)count;
@@ -17828,7 +19216,8 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     if (status != TRF_OK) g->sampling = before;
     for (scores = batch.target.ids + ids[1], i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
-        s->answer.score = s->answer.log_probability = trf__get_double(words + 1 + 4 * count + 2 * i);
+        s->answer.score = s->answer.log_probability = trf__get_double(words + 1 + 4 * count + 2 *
+                                                                      i);
         if (lengths[3 * count + i]) s->answer.ended = TRF_ENDED_EOS;
         if (format < 2) { s->answer.log_probabilities = NULL; continue; }
         (void)trf__session_scores(scores, trf__scored(&s->answer), 0, s->each);
@@ -17836,6 +19225,8 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     }
     return trf__file_fault(status, err);
 }
+
+// >>session-read   a session, and whether it is sound
 
 TRF__COLD
 TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *err)
@@ -17849,10 +19240,12 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     TRF__TRY(trf__read_int(file, "trf.generator", &format, err));
     if (format < 1 || format > TRF__SESSION)
         return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator",
-                         "expected a session of format 1 to %d, got %lld", (int)TRF__SESSION, (long long)format);
+                         "expected a session of format 1 to %d, got %lld", (int)TRF__SESSION,
+                         (long long)format);
     rules.allow_unk = 1;        /* what format 1 did */
     rules.window = 0;
-#define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
+#define TRF__X(type, field, low, high, stored) \
+    TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
     TRF__TRY(trf__file_fault(trf_sampling_check(&rules, err), err));
@@ -17860,17 +19253,21 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));
     TRF__TRY(trf__weights_sum(g->model, &weights, err));
     if (sum != weights)
-        return trf__fail(err, TRF_E_STATE, -1, "trf.weights", "the session is another model's, or of other weights");
+        return trf__fail(err, TRF_E_STATE, -1, "trf.weights",
+                         "the session is another model's, or of other weights");
     if (file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I32") || e.rank != 1)
-        return trf__fail(err, TRF_E_SHAPE, -1, "generator", "a session has one tensor, \"generator\", of type I32");
+        return trf__fail(err, TRF_E_SHAPE, -1, "generator",
+                         "a session has one tensor, \"generator\", of type I32");
     room = trf__bytes((int64_t)e.bytes, 1);
     words = (int32_t *)trf__alloc(&g->sampling.hooks, room);
-    if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the numbers of a session");
+    if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session",
+                                 "no memory for the numbers of a session");
     status = trf__file_fetch(&file->from, e.begin, words, (size_t)e.bytes, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
     for (i = 0; status == TRF_OK && i < e.shape[0]; i++)
         words[i] = (int32_t)(uint32_t)trf__from_little((const unsigned char *)(words + i), 4);
-    if (status == TRF_OK) status = trf__session_start(g, &rules, words, e.shape[0], format, ordinal, err);
+    if (status == TRF_OK) status = trf__session_start(g, &rules, words, e.shape[0], format, ordinal,
+                                                      err);
     trf__free(&g->sampling.hooks, words, room);
     return status;
 }
@@ -17895,8 +19292,9 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // -----------------------------------------------------------------------------------------------
 // >>learn          from texts to a trained model
 //
-// The numbers of this chapter are measured: tools/data/defaults.md says on what. `trf train` decides
-// nothing by itself: it calls what stands here, and lets options of the command line win over it.
+// The numbers of this chapter are measured: tools/data/defaults.md says on what. `trf train`
+// decides nothing by itself: it calls what stands here, and lets options of the command line win
+// over it.
 // -----------------------------------------------------------------------------------------------
 
 // -----------------------------------------------------------------------------------------------
@@ -19839,16 +21237,18 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 // -----------------------------------------------------------------------------------------------
 // >>blocks         the ops as public functions on the caller's tensors
 //
-// Each function checks every argument before the first op, because an op trusts its pointers and sizes and cannot
-// fail. Then it brings its tensors to the device (trf__staged) and, when the op is done, takes the outputs back; where
-// the device's memory is the host's, both do nothing. The context keeps what an op needs besides: spans, positions
-// and room, which grow and are used again. Forward and backward share their checks.
+// Each function checks every argument before the first op, because an op trusts its pointers and
+// sizes and cannot fail. Then it brings its tensors to the device (trf__staged) and, when the op is
+// done, takes the outputs back; where the device's memory is the host's, both do nothing. The
+// context keeps what an op needs besides: spans, positions and room, which grow and are used again.
+// Forward and backward share their checks.
 // -----------------------------------------------------------------------------------------------
 
 /* Memory of the host, and its copy on the device; `back`: the copy returns after the op. */
 typedef struct trf__staged { void *host, *device; size_t bytes; int back; } trf__staged;
 enum {
-    TRF__GUESTS = 18,                   /* more than any block brings: backward of multi-head attention 15 */
+    TRF__GUESTS = 18,                   /* more than any block brings: backward of multi-head
+                                           attention 15 */
     TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
 };
 
@@ -19877,7 +21277,8 @@ TRF_API void trf_context_destroy(trf_context *context)
 }
 
 TRF__COLD
-TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device, const trf_hooks *hooks,
+TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device,
+                                      const trf_hooks *hooks,
                                       trf_error *err)
 {
     trf_device on = device ? *device : trf_device_default();
@@ -19902,7 +21303,8 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Brings memory of the host to the device for one op: 'i' what it reads, 'o' what it sets, 'a' what it adds to. */
+/* Brings memory of the host to the device for one op: 'i' what it reads, 'o' what it sets, 'a' what
+   it adds to. */
 TRF__FN void *trf__bring(trf_context *c, void *host, size_t bytes, char use)
 {
     const trf__run *run = &c->run;
@@ -19933,7 +21335,8 @@ TRF__FN trf__act *trf__act_staged(trf_context *c, const trf_tensor *tensor, char
 /* The caller's ids, lengths and targets are const. */
 TRF__FN const int32_t *trf__list_staged(trf_context *c, const int32_t *list, int64_t n)
 {
-    return (const int32_t *)trf__bring(c, (void *)(uintptr_t)list, trf__bytes(n, sizeof *list), 'i');
+    return (const int32_t *)trf__bring(c, (void *)(uintptr_t)list, trf__bytes(n, sizeof *list),
+                                       'i');
 }
 
 /* After the op: outputs go home, if all went well, and all guests leave. */
@@ -19945,7 +21348,8 @@ TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_erro
         if (c->guests[i].back)
             run->backend->download(run, c->guests[i].host, c->guests[i].device, c->guests[i].bytes);
     if (status == TRF_OK) status = run->backend->sync(run, err);
-    for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
+    for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device,
+                                                            c->guests[i].bytes);
     c->n_guests = c->no_room = 0;
     c->run.now = NULL;
     return status;
@@ -19955,33 +21359,42 @@ TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_erro
 TRF__FN trf_status trf__guests_ready(trf_context *c, trf_error *err)
 {
     if (!c->no_room) return TRF_OK;
-    return trf__guests_leave(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory on the device for the tensors"),
+    return trf__guests_leave(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors",
+                                          "no memory on the device for the tensors"),
                              err);
 }
 
 /* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
-TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows, int64_t *columns, trf_error *err)
+TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows,
+                               int64_t *columns, trf_error *err)
 {
     *columns = 0;
-    if (!x || !x->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    if (x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
+    if (!x || !x->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name,
+                                         "%s must be a tensor with data", name);
+    if (x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d",
+                                       name, x->rank);
     if (x->shape[0] < 0 || x->shape[1] < 1)
-        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
+        return trf__fail(err, TRF_E_SHAPE, -1, name,
+                         "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
                          name, (long long)x->shape[0], (long long)x->shape[1]);
     if (x->shape[0] > INT32_MAX || x->shape[1] > INT32_MAX)      /* CBLAS counts with int */
-        return trf__fail(err, TRF_E_LIMIT, -1, name, "%s has shape (%lld, %lld); the limit is %d", name,
+        return trf__fail(err, TRF_E_LIMIT, -1, name, "%s has shape (%lld, %lld); the limit is %d",
+                         name,
                          (long long)x->shape[0], (long long)x->shape[1], (int)INT32_MAX);
     *columns = x->shape[1];
     return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
 }
 
-/* A weight (*out, in): what has no outputs would give a tensor without columns, and those are refused everywhere. */
-TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int64_t *out, int64_t in, trf_error *err)
+/* A weight (*out, in): what has no outputs would give a tensor without columns, and those are
+   refused everywhere. */
+TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int64_t *out,
+                                     int64_t in, trf_error *err)
 {
     int64_t k;
     TRF__TRY(trf__matrix(w, name, -1, &k, err));
     *out = w->shape[0];
-    if (*out < 1) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none", name);
+    if (*out < 1) return trf__fail(err, TRF_E_SHAPE, -1, name,
+                                   "%s must have one row or more, got none", name);
     return trf__shape_check(w, name, *out, in, err);
 }
 
@@ -19998,7 +21411,8 @@ TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
 // >>blocks-embedding
 
 TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
-                                       const trf_embedding_options *options, int64_t vocab, int64_t d,
+                                       const trf_embedding_options *options, int64_t vocab,
+                                       int64_t d,
                                        int64_t *rows, int64_t *longest, trf_error *err)
 {
     int64_t at = 0, k;
@@ -20009,38 +21423,45 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
     for (i = 0; i < x->count; i++) {
         if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "x", "length of sequence %d must not be negative, got %d",
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "x",
+                             "length of sequence %d must not be negative, got %d",
                              i, x->lengths[i]);
         if (x->lengths[i] > INT32_MAX - *rows)
-            return trf__fail(err, TRF_E_LIMIT, i, "x", "x may have %d ids, sequence %d ends beyond", INT32_MAX, i);
+            return trf__fail(err, TRF_E_LIMIT, i, "x", "x may have %d ids, sequence %d ends beyond",
+                             INT32_MAX, i);
         *rows += x->lengths[i];
         *longest = trf__max64(*longest, x->lengths[i]);
     }
     if (*rows > 0 && !x->ids) return trf__fail_null(err, "x");
     for (at = 0; at < *rows; at++)
         if (x->ids[at] < 0 || x->ids[at] >= vocab)
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "x", "id number %lld must be below %lld, got %d",
+            return trf__fail(err, TRF_E_INVALID_ARG, at, "x",
+                             "id number %lld must be below %lld, got %d",
                              (long long)at, (long long)vocab, x->ids[at]);
     if (options->positions == TRF_POSITIONS_LEARNED) {
         TRF__TRY(trf__matrix(options->learned, "learned", -1, &k, err));
         if (k != d || *longest + options->position_offset > options->learned->shape[0])
-            return trf__fail(err, TRF_E_SHAPE, -1, "learned", "learned positions must be (at least %lld, %lld)",
+            return trf__fail(err, TRF_E_SHAPE, -1, "learned",
+                             "learned positions must be (at least %lld, %lld)",
                              (long long)*longest + options->position_offset, (long long)d);
     }
     TRF__GROW(int32_t, context->ints, context->ints_capacity, 3 * *rows + 1, &context->run.hooks);
-    for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++) context->ints[at++] = (int32_t)k;
+    for (i = 0, at = 0; i < x->count; i++) for (k = 0; k < x->lengths[i]; k++)
+        context->ints[at++] = (int32_t)k;
     return TRF_OK;
 }
 
 TRF__COLD
 TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
-                                 const trf_tensor *weight, const trf_embedding_options *options, trf_error *err)
+                                 const trf_tensor *weight, const trf_embedding_options *options,
+                                 trf_error *err)
 {
     trf__embed e;
     int64_t d, rows, longest, p;
     TRF__TRY(trf__begin(context, "context", err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_COUNT - 1, err));
+    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_COUNT - 1,
+                              err));
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
     TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
     TRF__TRY(trf__embedding_rows(context, x, options, weight->shape[0], d, &rows, &longest, err));
@@ -20049,10 +21470,13 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     if (options->positions == TRF_POSITIONS_LEARNED)
         e.table = trf__guest_of(context, options->learned, 'i');
     else if (options->positions != TRF_POSITIONS_NONE) {
-        TRF__GROW(trf_real, context->table, context->table_capacity, longest * d, &context->run.hooks);
+        TRF__GROW(trf_real, context->table, context->table_capacity, longest * d,
+                  &context->run.hooks);
         for (p = 0; p < longest; p++)
-            trf__position_row(context->table + p * d, p + options->position_offset, d, (int)options->positions);
-        e.table = (trf_real *)trf__bring(context, context->table, trf__bytes(longest * d, sizeof(trf_real)), 'i');
+            trf__position_row(context->table + p * d, p + options->position_offset, d,
+                              (int)options->positions);
+        e.table = (trf_real *)trf__bring(context, context->table,
+                                         trf__bytes(longest * d, sizeof(trf_real)), 'i');
     }
     e.y = trf__act_staged(context, y, 'o');
     e.weight = trf__mat_of(context, weight);
@@ -20067,7 +21491,8 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
 
 #if !defined(TRF_NO_TRAIN)
 TRF__COLD
-TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight, trf_tensor *dlearned,
+TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight,
+                                          trf_tensor *dlearned,
                                           const trf_tensor *dy, const trf_sequences *x,
                                           const trf_embedding_options *options, trf_error *err)
 {
@@ -20078,7 +21503,8 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
     if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned", "only learned positions have a gradient");
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned",
+                         "only learned positions have a gradient");
     TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
     if (dweight->shape[0] > 1 << 24)
         return trf__fail(err, TRF_E_LIMIT, -1, "dweight", "dweight has %lld rows, the limit is %d",
@@ -20109,7 +21535,8 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 #endif
 
 TRF__COLD
-TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out, trf_error *err)
+TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out,
+                                      trf_error *err)
 {
     int64_t p, d;
     TRF__TRY(trf__begin(out, "out", err));
@@ -20117,13 +21544,15 @@ TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_ten
     TRF__TRY(trf__check_range("first", first, 0, 1 << 20, err));
     TRF__TRY(trf__matrix(out, "out", -1, &d, err));
     TRF__TRY(trf__check_range("rows", (double)out->shape[0], 0, 1 << 24, err));
-    for (p = 0; p < out->shape[0]; p++) trf__position_row(out->data + p * d, first + p, d, (int)rule);
+    for (p = 0; p < out->shape[0]; p++) trf__position_row(out->data + p * d, first + p, d,
+                                                          (int)rule);
     return TRF_OK;
 }
 
 // >>blocks-linear
 
-TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *weight,
+TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                              const trf_tensor *weight,
                               const trf_tensor *bias, trf_error *err)
 {
     trf__linear l;
@@ -20144,8 +21573,10 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight, trf_tensor *dbias,
-                                       const trf_tensor *dy, const trf_tensor *x, const trf_tensor *weight,
+TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight,
+                                       trf_tensor *dbias,
+                                       const trf_tensor *dy, const trf_tensor *x,
+                                       const trf_tensor *weight,
                                        trf_error *err)
 {
     int64_t in, out, rows;
@@ -20177,8 +21608,10 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
 
 TRF__COLD
-TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *gain,
-                                  const trf_tensor *bias, double epsilon, trf_tensor *saved, trf_error *err)
+TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                  const trf_tensor *gain,
+                                  const trf_tensor *bias, double epsilon, trf_tensor *saved,
+                                  trf_error *err)
 {
     trf__norm n;
     TRF__TRY(trf__begin(context, "context", err));
@@ -20201,8 +21634,10 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
 
 #if !defined(TRF_NO_TRAIN)
 TRF__COLD
-TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain, trf_tensor *dbias,
-                                           const trf_tensor *dy, const trf_tensor *x, const trf_tensor *gain,
+TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
+                                           trf_tensor *dbias,
+                                           const trf_tensor *dy, const trf_tensor *x,
+                                           const trf_tensor *gain,
                                            double epsilon, const trf_tensor *saved, trf_error *err)
 {
     trf__norm_gradient n;
@@ -20235,8 +21670,10 @@ TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads)
 
 /* Turns lengths into spans and checks them; sets all but the tensors of `a`. */
 TRF__COLD
-TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape, int64_t d,
-                                          trf__attention_in *a, int64_t *queries, int64_t *keys, trf_error *err)
+TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
+                                          int64_t d,
+                                          trf__attention_in *a, int64_t *queries, int64_t *keys,
+                                          trf_error *err)
 {
     int32_t i;
     TRF__ZERO(*a);
@@ -20244,22 +21681,28 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     if (!shape) return trf__fail_null(err, "shape");
     if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
     TRF__TRY(trf__check_range("mask", (double)shape->mask, 0, TRF_MASK_COUNT - 1, err));
-    if (shape->count > 0 && (!shape->query_lengths || !shape->key_lengths)) return trf__fail_null(err, "lengths");
+    if (shape->count > 0 && (!shape->query_lengths || !shape->key_lengths))
+        return trf__fail_null(err, "lengths");
     if (shape->n_heads < 1 || d % shape->n_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads", "n_heads must divide the width %lld, got %d",
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads",
+                         "n_heads must divide the width %lld, got %d",
                          (long long)d, shape->n_heads);
-    TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count, &context->run.hooks);
+    TRF__GROW(trf__span, context->spans, context->spans_capacity, shape->count,
+              &context->run.hooks);
     for (i = 0; i < shape->count; i++) {
         int32_t n_query = shape->query_lengths[i], n_key = shape->key_lengths[i];
         trf__span *span = &context->spans[i];
         if (n_query < 0 || n_key < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths", "lengths of sequence %d must not be negative", i);
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
+                             "lengths of sequence %d must not be negative", i);
         if (shape->mask == TRF_CAUSAL && n_query != n_key)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
-                             "causal attention needs as many keys as queries; sequence %d has %d and %d", i, n_key,
+                             "causal attention needs as many keys as queries; sequence %d has %d "
+                             "and %d", i, n_key,
                              n_query);
         if (*queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX)
-            return trf__fail(err, TRF_E_LIMIT, i, "lengths", "all lengths together must stay below 2^31");
+            return trf__fail(err, TRF_E_LIMIT, i, "lengths",
+                             "all lengths together must stay below 2^31");
         span->query = (int32_t)*queries; span->n_query = n_query;
         span->key = (int32_t)*keys; span->n_key = n_key;
         span->sentence = i;
@@ -20269,7 +21712,8 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         a->max_keys = trf__max64(a->max_keys, n_key);
     }
     a->n_spans = shape->count;
-    a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads); a->causal = shape->mask == TRF_CAUSAL;
+    a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads);
+    a->causal = shape->mask == TRF_CAUSAL;
     return TRF_OK;
 }
 
@@ -20278,8 +21722,10 @@ TRF__FN const trf__span *trf__spans_staged(trf_context *c, int64_t n)
     return (const trf__span *)trf__bring(c, c->spans, trf__bytes(n, sizeof *c->spans), 'i');
 }
 
-TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *a, const trf_tensor *q,
-                                       const trf_tensor *k, const trf_tensor *v, const trf_attention_shape *shape,
+TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *a,
+                                       const trf_tensor *q,
+                                       const trf_tensor *k, const trf_tensor *v,
+                                       const trf_attention_shape *shape,
                                        const trf_tensor *saved, trf_error *err)
 {
     int64_t d, queries, keys;
@@ -20289,12 +21735,15 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *
     TRF__TRY(trf__shape_check(k, "k", keys, d, err));
     TRF__TRY(trf__shape_check(v, "v", keys, d, err));
     a->ldq = a->ldk = d;
-    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1, err));
+    if (saved)
+        TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1,
+                                  err));
     return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, err);
 }
 
 /* `saved` of a forward pass may be NULL: then what would be saved goes into the context's room. */
-TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *saved, int64_t numbers, int forward,
+TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *saved, int64_t numbers,
+                                    int forward,
                                     trf_error *err)
 {
     if (saved || !forward) return trf__shape_check(saved, "saved", numbers, -1, err);
@@ -20306,7 +21755,8 @@ TRF__FN trf_real *trf__saved_staged(trf_context *context, const trf_tensor *save
     return saved ? trf__guest_of(context, saved, use) : (trf_real *)context->room.memory;
 }
 
-TRF__FN void trf__attention_staged(trf_context *c, trf__attention_in *a, const trf_tensor *q, const trf_tensor *k,
+TRF__FN void trf__attention_staged(trf_context *c, trf__attention_in *a, const trf_tensor *q,
+                                   const trf_tensor *k,
                                    const trf_tensor *v)
 {
     a->q = trf__act_staged(c, q, 'i');
@@ -20316,8 +21766,10 @@ TRF__FN void trf__attention_staged(trf_context *c, trf__attention_in *a, const t
 }
 
 TRF__COLD
-TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q, const trf_tensor *k,
-                                 const trf_tensor *v, const trf_attention_shape *shape, trf_tensor *saved,
+TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q,
+                                 const trf_tensor *k,
+                                 const trf_tensor *v, const trf_attention_shape *shape,
+                                 trf_tensor *saved,
                                  trf_error *err)
 {
     trf__attention a;
@@ -20346,7 +21798,8 @@ TRF__FN trf_status trf__probabilities_check(const trf_context *context, const tr
 }
 
 /* The weights of all heads and spans. */
-TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attention_in *in, trf_real *maps)
+TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attention_in *in,
+                                   trf_real *maps)
 {
     int64_t i;
     for (i = 0; i < in->n_spans; i++) {
@@ -20357,8 +21810,10 @@ TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attent
 }
 
 TRF__COLD
-TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out, const trf_tensor *q,
-                                               const trf_tensor *k, const trf_attention_shape *shape, trf_error *err)
+TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out,
+                                               const trf_tensor *q,
+                                               const trf_tensor *k,
+                                               const trf_attention_shape *shape, trf_error *err)
 {
     trf__attention_in in;
     trf_real *maps;
@@ -20374,15 +21829,19 @@ TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor 
 
 #if !defined(TRF_NO_TRAIN)
 TRF__COLD
-TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk, trf_tensor *dv,
-                                          const trf_tensor *dout, const trf_tensor *out, const trf_tensor *q,
+TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk,
+                                          trf_tensor *dv,
+                                          const trf_tensor *dout, const trf_tensor *out,
+                                          const trf_tensor *q,
                                           const trf_tensor *k, const trf_tensor *v,
-                                          const trf_attention_shape *shape, const trf_tensor *saved, trf_error *err)
+                                          const trf_attention_shape *shape, const trf_tensor *saved,
+                                          trf_error *err)
 {
     trf__attention_gradient a;
     int64_t queries, keys, d;
     TRF__TRY(trf__begin(context, "context", err));
-    if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved", "saved must be what forward has filled");
+    if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved",
+                                 "saved must be what forward has filled");
     TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
     queries = q->shape[0]; keys = k->shape[0]; d = q->shape[1];
     TRF__TRY(trf__shape_check(dq, "dq", queries, d, err));
@@ -20405,13 +21864,16 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 
 // >>blocks-multi-head attention with its four projections
 
-/* saved of multi-head attention: projected, hidden, stats, memory, in this order (see >>sublayers). There is always
-   room for 3d columns of `projected` and for `memory`, though no attention needs both: one formula for all. */
-TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows, int64_t d_model, int32_t n_heads)
+/* saved of multi-head attention: projected, hidden, stats, memory, in this order (see >>sublayers).
+   There is always room for 3d columns of `projected` and for `memory`, though no attention needs
+   both: one formula for all. */
+TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows,
+                                               int64_t d_model, int32_t n_heads)
 {
     int64_t queries = trf__times(trf__times(4, query_rows), d_model);
     int64_t keys = trf__times(trf__times(2, key_rows), d_model);
-    return trf__add_counts(trf__add_counts(queries, keys), trf_attention_saved(query_rows, n_heads));
+    return trf__add_counts(trf__add_counts(queries, keys), trf_attention_saved(query_rows,
+            n_heads));
 }
 
 TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
@@ -20424,28 +21886,34 @@ TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, t
 }
 
 /* Checks everything the two directions share. */
-TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *sub, const trf_tensor *x,
-                                         const trf_tensor *memory, const trf_attention_params *params,
-                                         const trf_attention_shape *shape, const trf_tensor *saved, int forward,
+TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *sub,
+                                         const trf_tensor *x,
+                                         const trf_tensor *memory,
+                                         const trf_attention_params *params,
+                                         const trf_attention_shape *shape, const trf_tensor *saved,
+                                         int forward,
                                          trf_error *err)
 {
     int64_t d, saved_numbers;
     TRF__ZERO(*sub);
     TRF__TRY(trf__matrix(x, "x", -1, &d, err));
     TRF__TRY(trf__params_check(params, d, err));
-    TRF__TRY(trf__attention_prepare(context, shape, d, &sub->attention, &sub->rows, &sub->memory_rows, err));
+    TRF__TRY(trf__attention_prepare(context, shape, d, &sub->attention, &sub->rows,
+                                    &sub->memory_rows, err));
     TRF__TRY(trf__shape_check(x, "x", sub->rows, d, err));
     TRF__TRY(trf__shape_check(memory ? memory : x, "memory", sub->memory_rows, d, err));
     sub->d = d;
     saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
     TRF__TRY(trf__saved_check(context, saved, saved_numbers, forward, err));
-    return context->run.backend->reserve(&context->run, sub->attention.max_keys, sub->attention.d_head, 0, err);
+    return context->run.backend->reserve(&context->run, sub->attention.max_keys,
+                                         sub->attention.d_head, 0, err);
 }
 
 /* Brings weights and spans, and lays `saved` out. */
 TRF__COLD
 TRF__FN void trf__multi_head_staged(trf_context *context, trf__operands *sub, int self,
-                                    const trf_attention_params *params, const trf_tensor *saved, char use)
+                                    const trf_attention_params *params, const trf_tensor *saved,
+                                    char use)
 {
     int64_t numbers = sub->rows * sub->d;
     trf_real *kept = trf__saved_staged(context, saved, use);
@@ -20459,20 +21927,25 @@ TRF__FN void trf__multi_head_staged(trf_context *context, trf__operands *sub, in
     sub->projected = (trf__act *)(void *)kept;
     sub->hidden = (trf__act *)(void *)(kept + 3 * numbers);
     if (!self)
-        sub->memory = (trf__act *)(void *)(sub->stats + trf_attention_saved(sub->rows, sub->attention.heads));
+        sub->memory = (trf__act *)(void *)(sub->stats + trf_attention_saved(sub->rows,
+        sub->attention.heads));
     sub->fresh = sub->memory;
 }
 
 /* Self-attention, in whichever way it is said: then there is no memory. */
 TRF__FN const trf_tensor *trf__other_memory(const trf_tensor *x, const trf_tensor *memory)
 {
-    return memory && x && memory->data == x->data && memory->shape[0] == x->shape[0] ? NULL : memory;
+    return memory && x && memory->data == x->data && memory->shape[0] == x->shape[0] ? NULL
+        : memory;
 }
 
 TRF__COLD
-TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                            const trf_tensor *memory, const trf_attention_params *params,
-                                            const trf_attention_shape *shape, trf_tensor *saved, trf_error *err)
+TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
+                                            const trf_tensor *x,
+                                            const trf_tensor *memory,
+                                            const trf_attention_params *params,
+                                            const trf_attention_shape *shape, trf_tensor *saved,
+                                            trf_error *err)
 {
     trf__operands sub;
     trf__act *out;
@@ -20492,9 +21965,11 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
 
 TRF__COLD
 TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
-                                                          const trf_tensor *x, const trf_tensor *memory,
+                                                          const trf_tensor *x,
+                                                          const trf_tensor *memory,
                                                           const trf_attention_params *params,
-                                                          const trf_attention_shape *shape, trf_error *err)
+                                                          const trf_attention_shape *shape,
+                                                          trf_error *err)
 {
     trf__operands sub;
     trf__attention_in attention;
@@ -20517,7 +21992,8 @@ TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, 
 
 #if !defined(TRF_NO_TRAIN)
 /* Scratch for the gradients of projected, hidden and memory. */
-TRF__FN trf_status trf__take_gradients(trf_context *context, trf__operands *sub, int64_t wide, int64_t inner, int64_t memory,
+TRF__FN trf_status trf__take_gradients(trf_context *context, trf__operands *sub, int64_t wide,
+                                       int64_t inner, int64_t memory,
                                  trf_error *err)
 {
     TRF__TRY(trf__room_for(&context->run, &context->room,
@@ -20529,11 +22005,14 @@ TRF__FN trf_status trf__take_gradients(trf_context *context, trf__operands *sub,
 }
 
 TRF__COLD
-TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx, trf_tensor *dmemory,
-                                                     trf_attention_params *dparams, const trf_tensor *dy,
+TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
+                                                     trf_tensor *dmemory,
+                                                     trf_attention_params *dparams,
+                                                     const trf_tensor *dy,
                                                      const trf_tensor *x, const trf_tensor *memory,
                                                      const trf_attention_params *params,
-                                                     const trf_attention_shape *shape, const trf_tensor *saved,
+                                                     const trf_attention_shape *shape,
+                                                     const trf_tensor *saved,
                                                      trf_error *err)
 {
     trf__operands sub;
@@ -20568,11 +22047,16 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 // >>blocks-feed-forward
 
 /* saved: projected, then hidden. */
-TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff) { return trf__times(trf__times(2, rows), d_ff); }
+TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff)
+{
+    return trf__times(trf__times(2, rows), d_ff);
+}
 
 TRF__COLD
-TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__operands *sub, const trf_tensor *x,
-                                           const trf_feed_forward_params *p, trf_activation activation,
+TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__operands *sub,
+                                           const trf_tensor *x,
+                                           const trf_feed_forward_params *p,
+                                           trf_activation activation,
                                            const trf_tensor *saved, int forward, trf_error *err)
 {
     TRF__ZERO(*sub);
@@ -20585,10 +22069,12 @@ TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__operands *
     TRF__TRY(trf__shape_check(&p->b1, "b1", sub->f, -1, err));
     TRF__TRY(trf__shape_check(&p->w2, "w2", sub->d, sub->f, err));
     TRF__TRY(trf__shape_check(&p->b2, "b2", sub->d, -1, err));
-    return trf__saved_check(context, saved, trf_feed_forward_saved(sub->rows, sub->f), forward, err);
+    return trf__saved_check(context, saved, trf_feed_forward_saved(sub->rows, sub->f), forward,
+                            err);
 }
 
-TRF__FN void trf__feed_forward_staged(trf_context *context, trf__operands *sub, const trf_feed_forward_params *p,
+TRF__FN void trf__feed_forward_staged(trf_context *context, trf__operands *sub,
+                                      const trf_feed_forward_params *p,
                                       const trf_tensor *saved, char use)
 {
     sub->projected = (trf__act *)(void *)trf__saved_staged(context, saved, use);
@@ -20599,7 +22085,8 @@ TRF__FN void trf__feed_forward_staged(trf_context *context, trf__operands *sub, 
 
 TRF__COLD
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                    const trf_feed_forward_params *params, trf_activation activation,
+                                    const trf_feed_forward_params *params,
+                                    trf_activation activation,
                                     trf_tensor *saved, trf_error *err)
 {
     trf__operands sub;
@@ -20618,9 +22105,11 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
 
 #if !defined(TRF_NO_TRAIN)
 TRF__COLD
-TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx, trf_feed_forward_params *dparams,
+TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx,
+                                             trf_feed_forward_params *dparams,
                                              const trf_tensor *dy, const trf_tensor *x,
-                                             const trf_feed_forward_params *params, trf_activation activation,
+                                             const trf_feed_forward_params *params,
+                                             trf_activation activation,
                                              const trf_tensor *saved, trf_error *err)
 {
     trf__operands sub, same;
@@ -20634,8 +22123,10 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
     TRF__TRY(trf__feed_forward_check(context, &same, x, dparams, activation, saved, 0, err));
     TRF__TRY(trf__take_gradients(context, &sub, sub.rows * sub.f, sub.rows * sub.f, 0, err));
     trf__feed_forward_staged(context, &sub, params, saved, 'i');
-    sub.d_in_w = trf__guest_of(context, &dparams->w1, 'a'); sub.d_in_b = trf__guest_of(context, &dparams->b1, 'a');
-    sub.d_out_w = trf__guest_of(context, &dparams->w2, 'a'); sub.d_out_b = trf__guest_of(context, &dparams->b2, 'a');
+    sub.d_in_w = trf__guest_of(context, &dparams->w1, 'a');
+    sub.d_in_b = trf__guest_of(context, &dparams->b1, 'a');
+    sub.d_out_w = trf__guest_of(context, &dparams->w2, 'a');
+    sub.d_out_b = trf__guest_of(context, &dparams->b2, 'a');
     out = trf__act_staged(context, dx, 'o');
     dout = trf__act_staged(context, dy, 'i');
     in = trf__act_staged(context, x, 'i');
@@ -20665,7 +22156,8 @@ TRF__FN trf__drop trf__dropout_staged(trf_context *c, const trf_dropout *dropout
 }
 
 TRF__COLD
-TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x, const trf_tensor *sub,
+TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x,
+                                const trf_tensor *sub,
                                 const trf_dropout *dropout, trf_error *err)
 {
     trf__norm n;
@@ -20688,7 +22180,8 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
 
 #if !defined(TRF_NO_TRAIN)
 TRF__COLD
-TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub, const trf_tensor *dy,
+TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub,
+                                         const trf_tensor *dy,
                                          const trf_dropout *dropout, trf_error *err)
 {
     trf__norm_gradient n;
@@ -20712,7 +22205,8 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
 
 // >>blocks-cross-entropy
 
-TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab, trf_error *err)
+TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab,
+                                      trf_error *err)
 {
     int64_t i;
     if (rows > 0 && !targets) return trf__fail_null(err, "targets");
@@ -20724,20 +22218,24 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
     return TRF_OK;
 }
 
-/* What a loss needs besides its tensors, cut out of the context's room if there is one. Returns its size. */
+/* What a loss needs besides its tensors, cut out of the context's room if there is one. Returns its
+   size. */
 TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
 {
     trf__cursor cursor = trf__cursor_at(cut ? c->room.memory : NULL);
     l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
-    l->room = trf__take(&cursor, 1, c->run.backend->loss_scratch(&c->run.device, l->rows, l->vocab, l->d, 0));
+    l->room = trf__take(&cursor, 1, c->run.backend->loss_scratch(&c->run.device, l->rows, l->vocab,
+                                                                 l->d, 0));
     return cursor.used;
 }
 
 TRF__COLD
-TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx, trf_tensor *dweight,
-                                     trf_tensor *dbias, const trf_tensor *x, const trf_tensor *weight,
+TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx,
+                                     trf_tensor *dweight,
+                                     trf_tensor *dbias, const trf_tensor *x,
+                                     const trf_tensor *weight,
                                      const trf_tensor *bias, const int32_t *targets,
                                      const trf_cross_entropy_options *options, trf_error *err)
 {
@@ -20756,15 +22254,18 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
     TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, TRF__BELOW_ONE, err));
     TRF__TRY(trf__check_range("rule", (double)options->rule, 0, TRF_SMOOTHING_COUNT - 1, err));
-    TRF__TRY(trf__check_range("vocab", (double)vocab, options->rule == TRF_SMOOTH_NO_PAD_KL ? 3 : 2, 1 << 24, err));
+    TRF__TRY(trf__check_range("vocab", (double)vocab, options->rule == TRF_SMOOTH_NO_PAD_KL ? 3 : 2,
+                              1 << 24, err));
     if (options->rule == TRF_SMOOTH_NO_PAD_KL)
-        TRF__TRY(trf__check_range("smoothing_pad", options->smoothing_pad, 0, (double)vocab - 1, err));
+        TRF__TRY(trf__check_range("smoothing_pad", options->smoothing_pad, 0, (double)vocab - 1,
+                                  err));
     if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, -1, err));
     if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
     if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
     if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, -1, err));
 #if defined(TRF_NO_TRAIN)
-    if (dx) return trf__fail(err, TRF_E_UNSUPPORTED, -1, "dx", "this build has no gradients (TRF_NO_TRAIN)");
+    if (dx) return trf__fail(err, TRF_E_UNSUPPORTED, -1, "dx",
+                             "this build has no gradients (TRF_NO_TRAIN)");
 #endif
     if ((dweight || dbias) && !dx)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
@@ -20791,13 +22292,15 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // -----------------------------------------------------------------------------------------------
 // >>cuda           the backend for NVIDIA's GPUs: the ops in the CPU's order
 //
-// Compiled by nvcc alone: as a column of its own (`#define TRF_COLUMN cuda`, the program then has -DTRF_WITH_CUDA) or
-// with everything in one file (-DTRF_CUDA). The mathematics stands above the op's twin in >>cpu; here stands who
-// computes what. Block b of threads takes tile b, then every gridDim-th one.
-// Sums have a fixed order and nothing is added by atomics, so the same card and libraries give the same bits.
+// Compiled by nvcc alone: as a column of its own (`#define TRF_COLUMN cuda`, the program then has
+// -DTRF_WITH_CUDA) or with everything in one file (-DTRF_CUDA). The mathematics stands above the
+// op's twin in >>cpu; here stands who computes what. Block b of threads takes tile b, then every
+// gridDim-th one. Sums have a fixed order and nothing is added by atomics, so the same card and
+// libraries give the same bits.
 //
-// All that is asked of a device, by whichever run, goes into its default stream: it happens in the order of asking.
-// Only while a list of ops is recorded they go elsewhere; the graph made of them is then asked for as one.
+// All that is asked of a device, by whichever run, goes into its default stream: it happens in the
+// order of asking. Only while a list of ops is recorded they go elsewhere; the graph made of them
+// is then asked for as one.
 // -----------------------------------------------------------------------------------------------
 #if TRF__CUDA
 #if defined(TRF_DOUBLE)
@@ -20819,8 +22322,8 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 
 // >>launches       the device's state, its first error, and the one place that starts kernels
 
-/* An algorithm that cuBLASLt chose, and for which products: of this shape, whose pointers and distances are all
-   multiples of `aligned` bytes. m 0: none. */
+/* An algorithm that cuBLASLt chose, and for which products: of this shape, whose pointers and
+   distances are all multiples of `aligned` bytes. m 0: none. */
 typedef struct trf__lt_key {
     int64_t m, n, k, lda, ldb, ldd, turn_a, turn_b, narrow, narrow_d, bias, aligned;
 } trf__lt_key;
@@ -20878,12 +22381,17 @@ TRF__FN int trf__cuda_did(const trf__run *run, const char *what, cudaError_t e)
 /* Where things are asked for. */
 TRF__FN cudaStream_t trf__cuda_queue(const trf__run *run)
 {
-    return run->state && trf__cuda_of(run)->recording ? trf__cuda_of(run)->recorder : cudaStreamLegacy;
+    return run->state && trf__cuda_of(run)->recording ? trf__cuda_of(run)->recorder
+        : cudaStreamLegacy;
 }
 
-TRF__FN int trf__cuda_works(const trf__run *run) { return !run->state || !trf__cuda_of(run)->failed; }
+TRF__FN int trf__cuda_works(const trf__run *run)
+{
+    return !run->state || !trf__cuda_of(run)->failed;
+}
 
-/* While one of these lives the run's device is the calling thread's; then the one it had before is again. */
+/* While one of these lives the run's device is the calling thread's; then the one it had before is
+   again. */
 struct trf__on_device {
     int before, now;
     explicit trf__on_device(int index) : before(index), now(index)
@@ -20894,7 +22402,8 @@ struct trf__on_device {
     ~trf__on_device() { if (before != now) (void)cudaSetDevice(before); }
 };
 
-/* A parameter of this type says nothing about T: the kernel alone does, and arguments are converted to that. */
+/* A parameter of this type says nothing about T: the kernel alone does, and arguments are converted
+   to that. */
 template <class T> struct trf__exactly { typedef T type; };
 
 enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
@@ -20918,7 +22427,8 @@ TRF__FN int64_t trf__tiles_of(int64_t n) { return trf__ceil_div(n, TRF__CUDA_THR
 /* Every lane gets what `both` makes of all lanes of its warp, or of 2 LAST neighbours. */
 template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Both both)
 {
-    for (int distance = LAST; distance > 0; distance /= 2) x = both(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
+    for (int distance = LAST; distance > 0; distance /= 2)
+        x = both(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
     return x;
 }
 
@@ -20940,9 +22450,11 @@ struct trf__larger {
     __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a > b ? a : b; }
 };
 template <class T> TRF__DEVICE T trf__warp_sum(T x) { return trf__of_warp(x, trf__plus()); }
-template <class T> TRF__DEVICE T trf__block_sum(T x, T *room) { return trf__of_block(x, room, trf__plus()); }
+template <class T> TRF__DEVICE T trf__block_sum(T x, T *room) { return trf__of_block(x, room,
+        trf__plus()); }
 TRF__DEVICE float trf__warp_max(float x) { return trf__of_warp(x, trf__larger()); }
-template <class T> TRF__DEVICE T trf__block_max(T x, T *room) { return trf__of_block(x, room, trf__larger()); }
+template <class T> TRF__DEVICE T trf__block_max(T x, T *room) { return trf__of_block(x, room,
+        trf__larger()); }
 
 /* thing(i) for i < n: a thread an i, then every one a grid further. */
 template <class Do> TRF__DEVICE void trf__each(int64_t n, Do thing)
@@ -20974,14 +22486,16 @@ template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
 {
     trf__narrow((A *)(void *)a + i, x);
 }
-#define TRF__OF_ACT(run, kernel) ((run)->element == sizeof(float) ? kernel<float> : kernel<trf__bf16>)
+#define TRF__OF_ACT(run, kernel) \
+    ((run)->element == sizeof(float) ? kernel<float> : kernel<trf__bf16>)
 
-// >>products       cuBLASLt, which counts columns first: our row-major (rows, columns) is its (columns, rows)
+// >>products       cuBLASLt, to which our row-major (rows, columns) is (columns, rows)
 //
-// Float products are pedantic, not TF32; all sums are in float, and split ones are added in one order.
+// Float products are pedantic, not TF32; all sums are in float, and split ones are added in one
+// order.
 
-/* D (m, n) = A B [+ bias of m] [+ D], where A is (m, k), or lies as (k, m) if turned, and B (k, n), or as (n, k).
-   narrow: A and B are bf16; narrow_d: D and the bias are. */
+/* D (m, n) = A B [+ bias of m] [+ D], where A is (m, k), or lies as (k, m) if turned, and B (k, n),
+   or as (n, k). narrow: A and B are bf16; narrow_d: D and the bias are. */
 typedef struct trf__lt {
     void *d;
     const void *a, *b, *bias;
@@ -20994,28 +22508,33 @@ template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
 {
     trf__each(p.m * p.n, [&](int64_t i) {
         D *d = (D *)p.d + i / p.m * p.ldd + i % p.m;
-        trf__narrow(d, (p.add ? trf__wide(*d) : 0) + (p.bias ? trf__wide(((const D *)p.bias)[i % p.m]) : 0));
+        trf__narrow(d, (p.add ? trf__wide(*d) : 0) +
+                    (p.bias ? trf__wide(((const D *)p.bias)[i % p.m]) : 0));
     });
 }
 
 /* aligned: the largest power of two up to 16 that divides all. */
 TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 {
-    uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b | (uint64_t)(uintptr_t)p->d
+    uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b |
+        (uint64_t)(uintptr_t)p->d
                   | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4)
                   | (uint64_t)p->ldd * (p->narrow_d ? 2 : 4) | 16;
-    trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow, p->narrow_d,
+    trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow,
+                       p->narrow_d,
                         p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
     return key;
 }
 
-/* The plan's place: where it is, or the empty one where it belongs. With 64 taken ones in a row all are emptied. */
+/* The plan's place: where it is, or the empty one where it belongs. With 64 taken ones in a row all
+   are emptied. */
 TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
 {
     const int64_t *numbers = &key->m;
     uint64_t hash = 0xCBF29CE484222325u;
     size_t i;
-    for (i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i]) * 0x100000001B3u;
+    for (i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i])
+        * 0x100000001B3u;
     for (i = 0; i < 64; i++) {
         trf__plan *plan = &cuda->plans[((hash ^ hash >> 32) + i) & (TRF__CUDA_PLANS - 1)];
         if (plan->key.m == 0 || memcmp(&plan->key, key, sizeof *key) == 0) return plan;
@@ -21032,13 +22551,18 @@ typedef struct trf__lt_words {
 
 TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
 {
-    cublasOperation_t a = p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->turn_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t a = p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->turn_b ? CUBLAS_OP_T
+        : CUBLAS_OP_N;
     cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF : CUDA_R_32F;
+    cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF
+        : CUDA_R_32F;
     cublasStatus_t s = cublasLtMatmulDescInit(&w->product, p->narrow ? CUBLAS_COMPUTE_32F
-                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC, CUDA_R_32F);
+                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC,
+                                                                     CUDA_R_32F);
 #define TRF__LT_SET(name, value) \
-    if (!s) s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), sizeof(value))
+    if (!s) \
+        s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), \
+                                           sizeof(value))
     TRF__LT_SET(TRANSA, a);
     TRF__LT_SET(TRANSB, b);
     TRF__LT_SET(EPILOGUE, end);
@@ -21053,7 +22577,8 @@ TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
 }
 
 /* Fills an empty plan. */
-TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const trf__lt_key *key, trf__lt_words *w)
+TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const trf__lt_key *key,
+                                      trf__lt_words *w)
 {
     cublasLtMatmulHeuristicResult_t found;
     uint32_t bytes = (uint32_t)key->aligned;
@@ -21063,8 +22588,10 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
     int n = 0, i;
     cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
     for (i = 0; i < 4 && !s; i++)
-        s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, aligned[i], &bytes, sizeof bytes);
-    if (!s) s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d, cuda->preference, 1,
+        s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, aligned[i], &bytes,
+                                                 sizeof bytes);
+    if (!s) s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d,
+                                               cuda->preference, 1,
                                                &found, &n);
     if (!s) s = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
     if (!s) { plan->algo = found.algo; plan->key = *key; }
@@ -21089,8 +22616,10 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     plan = trf__plan_of(cuda, &key);
     s = trf__lt_describe(p, &w);
     if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
-    if (!s) s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d, p->d, &w.d,
-                               &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE, trf__cuda_queue(run));
+    if (!s) s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d,
+                               &w.d, p->d, &w.d,
+                               &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE,
+                               trf__cuda_queue(run));
     if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
 }
 
@@ -21111,7 +22640,8 @@ TRF__FN void trf__cuda_release(const trf__run *run, void *memory, size_t bytes)
     cudaError_t e = memory ? cudaFree(memory) : cudaSuccess;
     (void)bytes;
     if (run->state) trf__cuda_did(run, "free", e);
-    else if (e != cudaSuccess) (void)cudaGetLastError();        /* of an object that is gone: nobody asks for it */
+    else if (e != cudaSuccess) (void)cudaGetLastError();        /* of an object that is gone: nobody
+                                                                   asks for it */
 }
 
 TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
@@ -21121,7 +22651,8 @@ TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
         trf__cuda_did(run, "zero", cudaMemsetAsync(memory, 0, bytes, trf__cuda_queue(run)));
 }
 
-TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, const void *from, size_t bytes,
+TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, const void *from,
+                            size_t bytes,
                             cudaMemcpyKind kind)
 {
     trf__on_device here(run->device.index);
@@ -21139,7 +22670,8 @@ TRF__FN void trf__cuda_download(const trf__run *run, void *to, const void *from,
     trf__cuda_move(run, "download", to, from, bytes, cudaMemcpyDeviceToHost);
 }
 
-template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const From *from, int64_t n)
+template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const From *from,
+                                                                  int64_t n)
 {
     trf__each(n, [&](int64_t i) { trf__narrow(&to[i], trf__wide(from[i])); });
 }
@@ -21150,7 +22682,9 @@ TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
     int64_t at;
-    if (run->element == sizeof *to) { trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return; }
+    if (run->element == sizeof *to) {
+        trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return;
+    }
     for (at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
@@ -21169,14 +22703,17 @@ TRF__FN trf__staging *trf__cuda_stage(const trf__run *run, size_t bytes)
         (void)cudaFreeHost(stage->memory);
         stage->memory = NULL;
         stage->bytes = 0;
-        if (cudaMallocHost(&stage->memory, bytes) != cudaSuccess) { (void)cudaGetLastError(); return NULL; }
+        if (cudaMallocHost(&stage->memory, bytes) != cudaSuccess) {
+            (void)cudaGetLastError(); return NULL;
+        }
         stage->bytes = bytes;
     }
     cuda->stage = (cuda->stage + 1) % TRF__CUDA_STAGES;
     return stage;
 }
 
-/* Through memory that the device reads by itself, so that nobody waits before the fifth; without it the call does. */
+/* Through memory that the device reads by itself, so that nobody waits before the fifth; without it
+   the call does. */
 TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, size_t bytes)
 {
     trf__on_device here(run->device.index);
@@ -21194,7 +22731,9 @@ TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *f
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
     float *wide = (float *)trf__cuda_of(run)->workspace;
     int64_t at;
-    if (run->element == sizeof *from) { trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return; }
+    if (run->element == sizeof *from) {
+        trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return;
+    }
     for (at = 0; at < n; at += PIECE) {
         int64_t m = trf__min64(PIECE, n - at);
         trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);
@@ -21216,8 +22755,8 @@ TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
 
 TRF__FN void *trf__cuda_stream(const trf__run *run) { (void)run; return (void *)cudaStreamLegacy; }
 
-/* A multiple of an eighth of the power of two above, so that few shapes are left. Long lists are not worth it: their
-   asking hides behind the work. */
+/* A multiple of an eighth of the power of two above, so that few shapes are left. Long lists are
+   not worth it: their asking hides behind the work. */
 TRF__FN int64_t trf__cuda_padded(const trf__run *, int64_t n)
 {
     int64_t power = 8;
@@ -21248,7 +22787,8 @@ TRF__FN void trf__cuda_cannot_record(trf__cuda *cuda)
     cuda->cannot_record = 1;
 }
 
-/* A list is asked for plainly once, which chooses algorithms and loads kernels; the second time it is recorded. */
+/* A list is asked for plainly once, which chooses algorithms and loads kernels; the second time it
+   is recorded. */
 TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -21259,7 +22799,9 @@ TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
     list = trf__cuda_list(cuda, shape);
     before = list->used > 0;
     list->used = ++cuda->lists_asked;
-    if (list->graph) { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; }
+    if (list->graph) {
+        trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1;
+    }
     if (!before) return 0;
     if (cudaStreamBeginCapture(cuda->recorder, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
         trf__cuda_cannot_record(cuda);
@@ -21278,10 +22820,13 @@ TRF__FN int trf__cuda_end_list(const trf__run *run, int whole)
     if (!list) return 1;
     cuda->recording = NULL;
     e = cudaStreamEndCapture(cuda->recorder, &graph);
-    if (whole && e == cudaSuccess && !cuda->failed) e = cudaGraphInstantiateWithFlags(&list->graph, graph, 0);
+    if (whole && e == cudaSuccess && !cuda->failed) e = cudaGraphInstantiateWithFlags(&list->graph,
+            graph, 0);
     if (graph) (void)cudaGraphDestroy(graph);
     if (!whole || cuda->failed) return 1;
-    if (e == cudaSuccess) { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; }
+    if (e == cudaSuccess) {
+        trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1;
+    }
     list->graph = NULL;
     trf__cuda_cannot_record(cuda);
     return 0;
@@ -21308,13 +22853,17 @@ TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
 
 // >>cuda-dropout
 //
-// One Philox block is eight features of a row: lane, lane + 16 .. lane + 112 of a group of 128. So everything that
-// may drop is cut into such units, and one thread does one: neighbours do neighbouring features.
+// One Philox block is eight features of a row: lane, lane + 16 .. lane + 112 of a group of 128. So
+// everything that may drop is cut into such units, and one thread does one: neighbours do
+// neighbouring features.
 
 enum { TRF__UNIT = 8 };
 
 TRF__BOTH int64_t trf__units(int64_t width) { return (width + 127) / 128 * 16; }
-TRF__DEVICE int64_t trf__feature(int64_t unit, int k) { return unit / 16 * 128 + k * 16 + unit % 16; }
+TRF__DEVICE int64_t trf__feature(int64_t unit, int k)
+{
+    return unit / 16 * 128 + k * 16 + unit % 16;
+}
 
 /* What dropout makes of what it keeps; all is kept where `now` is NULL. */
 TRF__DEVICE float trf__gpu_scale(const trf__now *now, const trf__drop *drop)
@@ -21323,13 +22872,15 @@ TRF__DEVICE float trf__gpu_scale(const trf__now *now, const trf__drop *drop)
 }
 
 /* Which of the eight things of a Philox block are kept: a bit each. */
-TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop, uint32_t c0, uint32_t c1,
+TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop, uint32_t c0,
+                                      uint32_t c1,
                                       uint32_t c2)
 {
     uint32_t counter[4] = { c0, c1, c2, now ? now->step : 0 }, words[4], kept = 0;
     if (!now || !drop->threshold) return 0xFF;
     trf__philox(counter, now->key0, trf__site_key(now, drop), words);
-    for (int k = 0; k < 8; k++) kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
+    for (int k = 0; k < 8; k++)
+        kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
     return kept;
 }
 
@@ -21337,14 +22888,16 @@ TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop
 TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, const trf__drop *drop,
                                const trf__rows *at, int64_t row, int64_t unit)
 {
-    uint32_t kept = trf__gpu_kept_of(now, drop, (uint32_t)unit, (uint32_t)(at->position ? at->position[row] : row),
+    uint32_t kept = trf__gpu_kept_of(now, drop, (uint32_t)unit,
+                                     (uint32_t)(at->position ? at->position[row] : row),
                                      at->sentence ? (uint32_t)at->sentence[row] : 0);
     for (int k = 0; k < TRF__UNIT; k++) factor[k] = kept >> k & 1 ? trf__gpu_scale(now, drop) : 0;
 }
 
 /* feature(row, column, factor) for all of (rows, width): a thread a unit. */
 template <class Do>
-TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, const trf__rows *at, int64_t rows,
+TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, const trf__rows *at,
+                                   int64_t rows,
                                    int64_t width, Do feature)
 {
     int64_t units = trf__units(width);
@@ -21356,7 +22909,10 @@ TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, c
     });
 }
 
-TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width) { return trf__tiles_of(rows * trf__units(width)); }
+TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
+{
+    return trf__tiles_of(rows * trf__units(width));
+}
 
 // >>cuda-embed
 
@@ -21371,7 +22927,8 @@ template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now 
 
 TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
 {
-    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed), *j, run->now);
+    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed), *j,
+                run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -21408,35 +22965,43 @@ template <class A> TRF__KERNEL void trf__gpu_position_gradient(trf__embed_gradie
         for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
             float sum = j.first_table ? 0 : j.dtable[p * j.d + c];
             for (int64_t row = 0; row < j.rows; row++)
-                if ((j.at.position ? j.at.position[row] : row) == p) sum += trf__get<A>(j.dy, row * j.d + c);
+                if ((j.at.position ? j.at.position[row] : row) == p)
+                    sum += trf__get<A>(j.dy, row * j.d + c);
             j.dtable[p * j.d + c] = sum;
         }
 }
 
 TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
 {
-    if (j->first) trf__cuda_zero(run, j->dweight, trf__bytes(j->vocab, trf__bytes(j->d, sizeof(float))));
+    if (j->first)
+        trf__cuda_zero(run, j->dweight, trf__bytes(j->vocab, trf__bytes(j->d, sizeof(float))));
     if (run->now && j->drop.threshold)
-        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed_drop), *j,
+        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d),
+                    TRF__OF_ACT(run, trf__gpu_embed_drop), *j,
                     run->now);
-    trf__launch<128>(run, "embed_gradient", j->groups.n, TRF__OF_ACT(run, trf__gpu_embed_gradient), *j);
+    trf__launch<128>(run, "embed_gradient", j->groups.n, TRF__OF_ACT(run, trf__gpu_embed_gradient),
+                     *j);
     if (j->dtable)
-        trf__launch<128>(run, "embed_gradient", j->positions, TRF__OF_ACT(run, trf__gpu_position_gradient), *j);
+        trf__launch<128>(run, "embed_gradient", j->positions,
+                         TRF__OF_ACT(run, trf__gpu_position_gradient), *j);
 }
 
 #endif
 
 // >>cuda-linear
 
-/* Weights as products read them: the matrix from its row on, and what lies `further` numbers behind its beginning. */
+/* Weights as products read them: the matrix from its row on, and what lies `further` numbers behind
+   its beginning. */
 TRF__FN const void *trf__weights_at(const trf__run *run, const trf__mat *w, int64_t further)
 {
     if (run->element == sizeof(float)) return w->plain + further;
     return (const trf__bf16 *)w->packed + further;
 }
 
-/* y = x w^T + b, in floats where `wide`, else as activations are; a bias in 16 bits is among the copies. */
-TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf__linear *j, int wide)
+/* y = x w^T + b, in floats where `wide`, else as activations are; a bias in 16 bits is among the
+   copies. */
+TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf__linear *j,
+                               int wide)
 {
     int narrow = run->element != sizeof(float);
     trf__lt p;
@@ -21448,7 +23013,10 @@ TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf_
     trf__cuda_product(run, what, &p);
 }
 
-TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j) { trf__cuda_project(run, "linear", j, 0); }
+TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j)
+{
+    trf__cuda_project(run, "linear", j, 0);
+}
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -21478,37 +23046,43 @@ TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
 }
 
 /* As many slices as the room has for, of 64 rows at least. */
-TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows, int64_t columns, int first)
+TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows,
+                                           int64_t columns, int first)
 {
     trf__column_sums_job j;
     TRF__ZERO(j);
     j.partial = trf__cuda_of(run)->sums;
     j.rows = rows; j.columns = columns; j.ld = columns;
-    j.slices = trf__min64(trf__min64(64, trf__ceil_div(rows, 64)), TRF__CUDA_SUMS / trf__max64(1, columns * outputs));
+    j.slices = trf__min64(trf__min64(64, trf__ceil_div(rows, 64)), TRF__CUDA_SUMS / trf__max64(1,
+            columns * outputs));
     j.outputs = outputs; j.first = first;
     return j;
 }
 
-/* each(row, column, sums) adds to the N sums of its column. A block has 32 columns of one slice, a warp every eighth
-   row of it; what the warps have is added in their order. */
+/* each(row, column, sums) adds to the N sums of its column. A block has 32 columns of one slice, a
+   warp every eighth row of it; what the warps have is added in their order. */
 template <int N, class Each>
 TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Each each)
 {
     int64_t across = (j->columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS;
     int64_t rows = (j->rows + j->slices - 1) / j->slices;
     for (int64_t tile = blockIdx.x; tile < across * j->slices; tile += gridDim.x) {
-        int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
+        int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS +
+            threadIdx.x % TRF__SUM_COLUMNS;
         int64_t end = (slice + 1) * rows < j->rows ? (slice + 1) * rows : j->rows;
         float sums[N] = {};
-        for (int64_t r = slice * rows + threadIdx.x / TRF__SUM_COLUMNS; c < j->columns && r < end; r += TRF__SUM_ROWS)
+        for (int64_t r = slice * rows + threadIdx.x / TRF__SUM_COLUMNS; c < j->columns && r < end;
+             r += TRF__SUM_ROWS)
             each(r, c, sums);
         for (int n = 0; n < N; n++) {
             float sum = 0;
             room[threadIdx.x] = sums[n];
             __syncthreads();
-            for (unsigned w = threadIdx.x % TRF__SUM_COLUMNS; w < TRF__CUDA_THREADS; w += TRF__SUM_COLUMNS)
+            for (unsigned w = threadIdx.x % TRF__SUM_COLUMNS; w < TRF__CUDA_THREADS;
+                 w += TRF__SUM_COLUMNS)
                 sum += room[w];
-            if (threadIdx.x < TRF__SUM_COLUMNS && c < j->columns) j->partial[(slice * N + n) * j->columns + c] = sum;
+            if (threadIdx.x < TRF__SUM_COLUMNS && c < j->columns)
+                j->partial[(slice * N + n) * j->columns + c] = sum;
             __syncthreads();
         }
     }
@@ -21517,7 +23091,8 @@ TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Eac
 template <class A> TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
 {
     TRF__SHARED(float, room, TRF__CUDA_THREADS);
-    trf__sum_slices<1>(&j, room, [&](int64_t r, int64_t c, float *sum) { *sum += trf__get<A>(j.x, r * j.ld + c); });
+    trf__sum_slices<1>(&j, room, [&](int64_t r, int64_t c, float *sum) { *sum += trf__get<A>(j.x,
+            r * j.ld + c); });
 }
 
 TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
@@ -21526,18 +23101,22 @@ TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
         int64_t output = i / j.columns, c = i % j.columns;
         if (!j.sums[output]) return;
         float sum = j.first ? 0 : j.sums[output][c];
-        for (int64_t s = 0; s < j.slices; s++) sum += j.partial[(s * j.outputs + output) * j.columns + c];
+        for (int64_t s = 0; s < j.slices; s++)
+            sum += j.partial[(s * j.outputs + output) * j.columns + c];
         j.sums[output][c] = sum;
     });
 }
 
-/* sum (=, +=) the columns of x: (rows, columns). Columns that are more than the room has are done in pieces. */
-TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum, const trf__act *x,
+/* sum (=, +=) the columns of x: (rows, columns). Columns that are more than the room has are done
+   in pieces. */
+TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum,
+                                   const trf__act *x,
                                    int64_t rows, int64_t columns, int first)
 {
     int64_t c;
     for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
-        trf__column_sums_job j = trf__sums_job(run, 1, rows, trf__min64(TRF__CUDA_SUMS, columns - c), first);
+        trf__column_sums_job j = trf__sums_job(run, 1, rows,
+                                               trf__min64(TRF__CUDA_SUMS, columns - c), first);
         j.sums[0] = sum + c;
         j.x = trf__act_at(run, (trf__act *)(uintptr_t)x, c); j.ld = columns;
         trf__launch(run, what, trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_column_sums), j);
@@ -21565,7 +23144,10 @@ TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *prod
 // >>cuda-activate
 
 TRF__DEVICE float trf__gpu_sigmoid(float h) { return 1 / (1 + expf(-h)); }
-TRF__DEVICE float trf__gpu_normal(float h) { return fmaf(erff(h * 0.70710678118654752f), 0.5f, 0.5f); }
+TRF__DEVICE float trf__gpu_normal(float h)
+{
+    return fmaf(erff(h * 0.70710678118654752f), 0.5f, 0.5f);
+}
 
 TRF__DEVICE float trf__gpu_act(int kind, float h)
 {
@@ -21577,14 +23159,16 @@ TRF__DEVICE float trf__gpu_slope(int kind, float h)
 {
     float s;
     if (kind == TRF_RELU) return h > 0 ? 1.0f : 0.0f;
-    if (kind == TRF_GELU) return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f), trf__gpu_normal(h));
+    if (kind == TRF_GELU) return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f),
+                                      trf__gpu_normal(h));
     s = trf__gpu_sigmoid(h);
     return s * fmaf(h, 1 - s, 1.0f);
 }
 
 template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf__now *now)
 {
-    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width, [&](int64_t row, int64_t c, float factor) {
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width,
+                      [&](int64_t row, int64_t c, float factor) {
         int64_t at = row * j.width + c;
         trf__put<A>(j.a, at, trf__gpu_act(j.kind, trf__get<A>(j.h, at)) * factor);
     });
@@ -21592,17 +23176,21 @@ template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf
 
 TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
 {
-    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width), TRF__OF_ACT(run, trf__gpu_activate), *j,
+    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width),
+                TRF__OF_ACT(run, trf__gpu_activate), *j,
                 run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
 
-template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gradient j, const trf__now *now)
+template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gradient j,
+                                                               const trf__now *now)
 {
-    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width, [&](int64_t row, int64_t c, float factor) {
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width,
+                      [&](int64_t row, int64_t c, float factor) {
         int64_t at = row * j.width + c;
-        trf__put<A>(j.dh, at, trf__get<A>(j.da, at) * trf__gpu_slope(j.kind, trf__get<A>(j.h, at)) * factor);
+        trf__put<A>(j.dh, at, trf__get<A>(j.da, at) * trf__gpu_slope(j.kind, trf__get<A>(j.h, at)) *
+                    factor);
     });
 }
 
@@ -21616,17 +23204,18 @@ TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activat
 
 // >>cuda-attention
 //
-// A tile is eight neighbouring rows of one head of one span, a warp each: queries, or in dk and dv keys. The block
-// walks the other side 32 rows at a time, a lane each, which lie in shared memory 64 columns at a time; the largest
-// thing that ever exists is (8, 32). Then a warp's lanes own columns of its result, 128 of them at a time: only
-// heads that are wider make the products again.
+// A tile is eight neighbouring rows of one head of one span, a warp each: queries, or in dk and dv
+// keys. The block walks the other side 32 rows at a time, a lane each, which lie in shared memory
+// 64 columns at a time; the largest thing that ever exists is (8, 32). Then a warp's lanes own
+// columns of its result, 128 of them at a time: only heads that are wider make the products again.
 
 enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
 
 /* One head of one span, and the rows of a tile: begin .. end - 1 of its `n` queries or keys. */
 struct trf__gpu_head : trf__head { int begin, end, n; };
 
-TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile, int64_t groups, int rows,
+TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile,
+                                           int64_t groups, int rows,
                                            int of_keys)
 {
     trf__gpu_head h;
@@ -21638,15 +23227,20 @@ TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t 
 }
 
 /* How many keys query i sees, and how many the last one of the tile: 0 beyond the end. */
-TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i) { return i < h->n ? (int)trf__keys_seen(h, i) : 0; }
+TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i)
+{
+    return i < h->n ? (int)trf__keys_seen(h, i) : 0;
+}
 TRF__DEVICE int trf__gpu_most(const trf__gpu_head *h)
 {
     return h->begin < h->n ? (int)trf__keys_seen(h, h->end - 1) : 0;
 }
 
-/* Rows i .. i + 31, columns c .. c + 63 of this head of x, keys or queries, for the block; 0 beyond the ends. */
+/* Rows i .. i + 31, columns c .. c + 63 of this head of x, keys or queries, for the block; 0 beyond
+   the ends. */
 template <class A>
-TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head *h, int64_t ld, int of_keys,
+TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
+                               int of_keys,
                                int64_t i, int64_t c)
 {
     int64_t n = of_keys ? h->span->n_key : h->span->n_query;
@@ -21661,15 +23255,18 @@ TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head
 
 /* sum += the dot product of a row of x, which begins at `at`, with this lane's row of the tile. */
 template <class A>
-TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const float *tile, int64_t columns)
+TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const float *tile,
+                               int64_t columns)
 {
     tile += threadIdx.x % 32 * TRF__PITCH;
-    for (int c = 0; c < TRF__COLUMNS && c < columns; c++) sum = fmaf(trf__get<A>(x, at + c), tile[c], sum);
+    for (int c = 0; c < TRF__COLUMNS && c < columns; c++)
+        sum = fmaf(trf__get<A>(x, at + c), tile[c], sum);
     return sum;
 }
 
 /* Which of eight keys, from 8 * eight on, one query keeps: a bit each. */
-TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t eight)
+TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query,
+                                   int64_t eight)
 {
     uint32_t counter[2];
     trf__weight_counter(counter, (uint32_t)h->head, query, eight);
@@ -21677,32 +23274,40 @@ TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, 
 }
 
 /* What dropout makes of the weight of one key for one query: scale or 0. */
-TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query, int64_t key)
+TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query,
+                                         int64_t key)
 {
-    return trf__gpu_kept(h, now, query, key / 8) >> key % 8 & 1 ? trf__gpu_scale(now, &h->in->drop) : 0;
+    return trf__gpu_kept(h, now, query, key / 8) >> key % 8 & 1 ? trf__gpu_scale(now, &h->in->drop)
+        : 0;
 }
 
-/* own[i] += the sum over the others, from `other` on, of their weights times their columns `column` + 32 i. */
+/* own[i] += the sum over the others, from `other` on, of their weights times their columns `column`
+   + 32 i. */
 template <class A>
-TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x, const trf__gpu_head *h,
-                                 int64_t ld, int of_keys, int64_t other, int64_t end, int64_t column)
+TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x,
+                                 const trf__gpu_head *h,
+                                 int64_t ld, int of_keys, int64_t other, int64_t end,
+                                 int64_t column)
 {
     for (int k = 0; k < TRF__OTHERS && other + k < end; k++) {
         int64_t row = of_keys ? trf__key_row(h, other + k) : h->span->query + other + k;
         for (int i = 0; i < TRF__OWN; i++)
             if (column + 32 * i < h->in->d_head)
-                own[i] = fmaf(weights[k], trf__get<A>(x, row * ld + h->first + column + 32 * i), own[i]);
+                own[i] = fmaf(weights[k], trf__get<A>(x, row * ld + h->first + column + 32 * i),
+                              own[i]);
     }
 }
 
-template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now, int64_t groups)
+template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now,
+                                                       int64_t groups)
 {
     TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
     TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
-        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
+        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head,
+            ldo = a.in.heads * d;
         int64_t most = trf__gpu_most(&h), seen = trf__gpu_seen(&h, i);
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
             float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
@@ -21724,13 +23329,15 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
                 weights[warp * TRF__OTHERS + lane] = e;
                 __syncwarp();
                 for (int o = 0; o < TRF__OWN; o++) out[o] *= shrink;
-                trf__gpu_gather<A>(out, weights + warp * TRF__OTHERS, a.in.v, &h, a.in.ldk, 1, key, seen, c0 + lane);
+                trf__gpu_gather<A>(out, weights + warp * TRF__OTHERS, a.in.v, &h, a.in.ldk, 1, key,
+                                   seen, c0 + lane);
                 __syncwarp();
             }
             if (i >= h.n) continue;
             for (int o = 0; o < TRF__OWN; o++)
                 if (c0 + lane + 32 * o < d)
-                    trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o, seen > 0 ? out[o] / sum : 0);
+                    trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o,
+                                seen > 0 ? out[o] / sum : 0);
             if (a.stats && lane == 0) {
                 a.stats[(query * a.in.heads + h.head) * 2] = maximum;
                 a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum;
@@ -21739,10 +23346,11 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
     }
 }
 
-/* In 16 bits tensor cores make the products, 16 rows at a time, of heads up to 64 wide (wider ones leave too few
-   registers). A tile is 64 rows of one head, 16 for each of four warps; the other side's pass through shared memory,
-   64 or 32 at a time. Of every result (16, 8) lane 4 g + t holds rows g and g + 8, columns 2 t and 2 t + 1; two of
-   them side by side are already the left factor (16, 16) of the next product. D: d_head, rounded up with zeros. */
+/* In 16 bits tensor cores make the products, 16 rows at a time, of heads up to 64 wide (wider ones
+   leave too few registers). A tile is 64 rows of one head, 16 for each of four warps; the other
+   side's pass through shared memory, 64 or 32 at a time. Of every result (16, 8) lane 4 g + t holds
+   rows g and g + 8, columns 2 t and 2 t + 1; two of them side by side are already the left factor
+   (16, 16) of the next product. D: d_head, rounded up with zeros. */
 
 #if !defined(TRF__GPU_ON_CPU)           /* which has its own of these three */
 // >>cuda-mma       attention in tiles of tensor cores
@@ -21775,10 +23383,11 @@ TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
     return (uint32_t)l.bits | (uint32_t)h.bits << 16;
 }
 
-/* Rows `first` .. of this head of x into shared memory, eight columns at a time; 0 beyond the ends. The rows there
-   are eight numbers longer, so that neighbouring ones lie in other banks. */
+/* Rows `first` .. of this head of x into shared memory, eight columns at a time; 0 beyond the ends.
+   The rows there are eight numbers longer, so that neighbouring ones lie in other banks. */
 template <int D, int ROWS>
-TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_head *h, int64_t ld, int of_keys,
+TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
+                               int of_keys,
                                int first)
 {
     int n = of_keys ? h->span->n_key : h->span->n_query, d = (int)h->in->d_head;
@@ -21797,15 +23406,18 @@ TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_
 
 /* Which weights of a tile are kept: (QUERIES, KEYS / 8), a bit a key. */
 template <int QUERIES, int KEYS>
-TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf__now *now, int query, int key)
+TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf__now *now,
+                               int query, int key)
 {
     for (int e = (int)threadIdx.x; e < QUERIES * KEYS / 8; e += TRF__MMA_THREADS)
         kept[e] = (uint8_t)trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8));
 }
 
-/* The tile's own 64 rows of x, 16 a warp, as the left factor of products; they go through `room`. */
+/* The tile's own 64 rows of x, 16 a warp, as the left factor of products; they go through
+   `room`. */
 template <int D>
-TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf__act *x, const trf__gpu_head *h,
+TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf__act *x,
+                              const trf__gpu_head *h,
                               int64_t ld, int of_keys)
 {
     int lane = (int)threadIdx.x % 32;
@@ -21815,12 +23427,14 @@ TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf_
     __syncthreads();
     for (int c = 0; c < D / 16; c++)
         for (int i = 0; i < 4; i++)
-            a[c][i] = *(const uint32_t *)(const void *)(from + i % 2 * 8 * (D + 8) + c * 16 + i / 2 * 8);
+            a[c][i] = *(const uint32_t *)(const void *)(from + i % 2 * 8 * (D + 8) + c * 16 + i /
+                                                        2 * 8);
 }
 
 /* s (16, 8 N) = a (16, D) tile^T; of the tile's rows `n` matter. */
 template <int D, int N>
-TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const trf__bf16 *tile, int n)
+TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const trf__bf16 *tile,
+                               int n)
 {
     int lane = (int)threadIdx.x % 32;
     tile += lane / 4 * (D + 8) + lane % 4 * 2;
@@ -21828,7 +23442,8 @@ TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const
         s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
         for (int c = 0; c < D / 16 && j * 8 < n; c++) {
             const trf__bf16 *from = tile + j * 8 * (D + 8) + c * 16;
-            uint32_t b[2] = { *(const uint32_t *)(const void *)from, *(const uint32_t *)(const void *)(from + 8) };
+            uint32_t b[2] = { *(const uint32_t *)(const void *)from,
+                             *(const uint32_t *)(const void *)(from + 8) };
             trf__mma(s[j], a[c], b);
         }
     }
@@ -21836,7 +23451,8 @@ TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const
 
 /* out (16, D) += s (16, 8 N) tile */
 template <int D, int N>
-TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], const trf__bf16 *tile, int n)
+TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], const trf__bf16 *tile,
+                                  int n)
 {
     int lane = (int)threadIdx.x % 32;
     tile += lane % 16 * (D + 8) + lane / 16 * 8;
@@ -21855,14 +23471,16 @@ TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], cons
 
 /* This lane's part of a result, times `factor` of each of its two rows, to the tile's rows of x. */
 template <int D>
-TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const float factor[2], const trf__gpu_head *h,
+TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const float factor[2],
+                                const trf__gpu_head *h,
                                 int64_t ld, int of_keys)
 {
     for (int e = 0; e < D / 2; e++) {
         int row = h->begin + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
         int column = e / 4 * 8 + (int)threadIdx.x % 4 * 2 + e % 2;
         int64_t at = ((of_keys ? h->span->key : h->span->query) + row) * ld + h->first + column;
-        if (row < h->n && column < h->in->d_head) trf__put<trf__bf16>(x, at, out[e / 4][e % 4] * factor[e / 2 % 2]);
+        if (row < h->n && column < h->in->d_head)
+            trf__put<trf__bf16>(x, at, out[e / 4][e % 4] * factor[e / 2 % 2]);
     }
 }
 
@@ -21870,9 +23488,11 @@ TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const fl
 TRF__DEVICE float trf__quad_sum(float x) { return trf__of_warp<2>(x, trf__plus()); }
 TRF__DEVICE float trf__quad_max(float x) { return trf__of_warp<2>(x, trf__larger()); }
 
+// >>mma-attention  the kernel
+
 template <int D>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_attention(trf__attention a, const trf__now *now,
-                                                                            int64_t groups)
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
+trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
 {
     enum { KEYS = 64 };
     TRF__SHARED(trf__bf16, keys, KEYS * (D + 8));
@@ -21899,7 +23519,8 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_attention(t
             for (int i = 0; i < 2; i++) {
                 float higher = maximum[i], shrink;
                 for (int j = 0; j < KEYS / 4; j++)
-                    if (key + j / 2 * 8 + t * 2 + j % 2 < seen[i]) higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
+                    if (key + j / 2 * 8 + t * 2 + j % 2 < seen[i])
+                        higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
                 higher = trf__quad_max(higher);
                 shrink = trf__quick_exp((maximum[i] - higher) * h.scale);
                 maximum[i] = higher;
@@ -21907,8 +23528,10 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_attention(t
                 for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
                 for (int j = 0; j < KEYS / 4; j++) {
                     float *e = &s[j / 2][i * 2 + j % 2];
-                    int column = t * 2 + j % 2, bit = kept[(row + i * 8) * (KEYS / 8) + j / 2] >> column & 1;
-                    *e = key + j / 2 * 8 + column < seen[i] ? trf__quick_exp((*e - higher) * h.scale) : 0;
+                    int column = t * 2 + j % 2,
+                        bit = kept[(row + i * 8) * (KEYS / 8) + j / 2] >> column & 1;
+                    *e = key + j / 2 * 8 + column < seen[i]
+                        ? trf__quick_exp((*e - higher) * h.scale) : 0;
                     sum[i] += *e;
                     *e *= bit ? trf__gpu_scale(now, &a.in.drop) : 0;
                 }
@@ -21932,22 +23555,27 @@ TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
 {
     return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64;
 }
-#define TRF__OF_WIDTH(j, kernel) ((j)->in.d_head <= 16 ? kernel<16> : (j)->in.d_head <= 32 ? kernel<32> : kernel<64>)
+#define TRF__OF_WIDTH(j, kernel) \
+    ((j)->in.d_head <= 16 ? kernel<16> : (j)->in.d_head <= 32 ? kernel<32> : kernel<64>)
 
-/* Starts one of two kernels for groups of the rows of all heads; a span has `most` of them, or fewer. */
+/* Starts one of two kernels for groups of the rows of all heads; a span has `most` of them, or
+   fewer. */
 template <class J>
 TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int64_t most,
-                               void (*mma)(J, const trf__now *, int64_t), void (*plain)(J, const trf__now *, int64_t))
+                               void (*mma)(J, const trf__now *, int64_t),
+                               void (*plain)(J, const trf__now *, int64_t))
 {
     int can = trf__mma_can(run, &j->in);
-    int64_t groups = trf__ceil_div(most, can ? TRF__MMA_ROWS : TRF__CUDA_WARPS), heads = j->in.n_spans * j->in.heads;
+    int64_t groups = trf__ceil_div(most, can ? TRF__MMA_ROWS : TRF__CUDA_WARPS),
+        heads = j->in.n_spans * j->in.heads;
     if (can) trf__launch<TRF__MMA_THREADS>(run, what, heads * groups, mma, *j, run->now, groups);
     else trf__launch(run, what, heads * groups, plain, *j, run->now, groups);
 }
 
 TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
 {
-    trf__launch_heads(run, "attention", a, a->in.max_queries, TRF__OF_WIDTH(a, trf__gpu_mma_attention),
+    trf__launch_heads(run, "attention", a, a->in.max_queries,
+                      TRF__OF_WIDTH(a, trf__gpu_mma_attention),
                       TRF__OF_ACT(run, trf__gpu_attention));
 }
 
@@ -21968,23 +23596,27 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
             maximum = fmaxf(maximum, s);
         }
         maximum = trf__block_max(maximum, room);
-        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) sum += w[k] = expf((w[k] - maximum) * h.scale);
+        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS)
+            sum += w[k] = expf((w[k] - maximum) * h.scale);
         sum = trf__block_sum(sum, room);
-        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS) w[k] = k < seen ? w[k] / sum : 0;
+        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS) w[k] = k < seen
+            ? w[k] / sum : 0;
     }
 }
 
 TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
 {
-    trf__launch(run, "attention_weights", a->in.max_queries, TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
+    trf__launch(run, "attention_weights", a->in.max_queries,
+                TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
 }
 
 #if !defined(TRF_NO_TRAIN)
 
-// >>cuda-attention-gradient its gradients, a block a tile
+// >>cuda-attention-gradient  its gradients, a block a tile
 
 /* The weight P of a key for a query, from their q k^T and the query's statistics. */
-TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t query, float s)
+TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t query,
+                                  float s)
 {
     const float *known = stats + (query * h->in->heads + h->head) * 2;
     return expf((s - known[0]) * h->scale) * known[1];
@@ -21992,7 +23624,8 @@ TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, in
 
 /* dq: queries own, keys are the others. */
 template <class A>
-TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
+TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now *now,
+                                       int64_t groups)
 {
     TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
     TRF__SHARED(float, values, TRF__OTHERS * TRF__PITCH);
@@ -22000,7 +23633,8 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
     for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
-        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head, ldo = a.in.heads * d;
+        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head,
+            ldo = a.in.heads * d;
         int64_t most = trf__gpu_most(&h), seen = trf__gpu_seen(&h, i);
         int64_t at = query * ldo + h.first;
         float delta = 0;
@@ -22026,7 +23660,8 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
                 }
                 weights[warp * TRF__OTHERS + lane] = s;
                 __syncwarp();
-                trf__gpu_gather<A>(dq, weights + warp * TRF__OTHERS, a.in.k, &h, a.in.ldk, 1, key, seen, c0 + lane);
+                trf__gpu_gather<A>(dq, weights + warp * TRF__OTHERS, a.in.k, &h, a.in.ldk, 1, key,
+                                   seen, c0 + lane);
                 __syncwarp();
             }
             for (int o = 0; o < TRF__OWN; o++)
@@ -22038,7 +23673,8 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
 
 /* dk and dv: keys own, queries are the others. */
 template <class A>
-TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
+TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now,
+                                        int64_t groups)
 {
     TRF__SHARED(float, queries, TRF__OTHERS * TRF__PITCH);
     TRF__SHARED(float, douts, TRF__OTHERS * TRF__PITCH);
@@ -22047,7 +23683,8 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
     float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;
     for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 1);
-        int64_t key = h.begin + warp, row = h.span->key + key, d = a.in.d_head, ldo = a.in.heads * d;
+        int64_t key = h.begin + warp, row = h.span->key + key, d = a.in.d_head,
+            ldo = a.in.heads * d;
         int64_t n = h.span->n_query, at = row * a.in.ldk + h.first;
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
             float dk[TRF__OWN] = {0, 0, 0, 0}, dv[TRF__OWN] = {0, 0, 0, 0};
@@ -22085,11 +23722,11 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
     }
 }
 
-template <int D>
-// >>cuda-mma-gradient the same in tiles of tensor cores
+// >>cuda-mma-gradient  the same in tiles of tensor cores
 
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_dq(trf__attention_gradient a,
-                                                                        const trf__now *now, int64_t groups)
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
+trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
 {
     enum { KEYS = 32 };
     TRF__SHARED(trf__bf16, tiles, 2 * KEYS * (D + 8));
@@ -22130,7 +23767,8 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_dq(trf__att
                     float p = 0, factor = 0;
                     if (key + j * 8 + column < seen[e / 2])
                         p = trf__gpu_weight(&h, a.stats, h.span->query + h.begin + r, s[j][e]);
-                    if (kept[r * (KEYS / 8) + j] >> column & 1) factor = trf__gpu_scale(now, &a.in.drop);
+                    if (kept[r * (KEYS / 8) + j] >> column & 1)
+                        factor = trf__gpu_scale(now, &a.in.drop);
                     s[j][e] = p * (dp[j][e] * factor - delta[e / 2]) * h.scale;
                 }
             trf__mma_columns<D, KEYS / 8>(dq, s, keys, most - key);
@@ -22139,11 +23777,13 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3) trf__gpu_mma_dq(trf__att
     }
 }
 
-/* What dk and dv need of a query: what its weights are made with, delta = dout . out, and how many keys it sees. */
+/* What dk and dv need of a query: what its weights are made with, delta = dout . out, and how many
+   keys it sees. */
 typedef struct trf__known { float maximum, factor, delta; int seen; } trf__known;
 
 /* Of 32 queries, by four threads each. */
-TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient *a, const trf__gpu_head *h,
+TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient *a,
+                                const trf__gpu_head *h,
                                 int first)
 {
     int64_t i = first + (int)threadIdx.x / 4, at = (h->span->query + i) * a->in.heads + h->head, c;
@@ -22164,7 +23804,8 @@ TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient
 /* Here rows are keys and columns are queries. */
 template <int D>
 TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__attention_gradient a,
-                                                                         const trf__now *now, int64_t groups)
+                                                                         const trf__now *now,
+                                                                         int64_t groups)
 {
     enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
     TRF__SHARED(trf__bf16, tiles, 2 * QUERIES * (D + 8));
@@ -22178,7 +23819,8 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__at
         float dk[D / 8][4] = {}, dv[D / 8][4] = {}, ones[2] = { 1, 1 };
         uint32_t k[D / 16][4], v[D / 16][4];
         if (h.begin >= h.n) continue;
-        if (a.in.causal && h.begin > h.n - n) first = h.begin - (h.n - n);      /* the first that sees one of these */
+        /* the first that sees one of these */
+        if (a.in.causal && h.begin > h.n - n) first = h.begin - (h.n - n);
         trf__mma_own<D>(k, tiles, a.in.k, &h, a.in.ldk, 1);
         trf__mma_own<D>(v, tiles, a.in.v, &h, a.in.ldk, 1);
         for (; first < n; first += QUERIES) {
@@ -22197,8 +23839,10 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__at
                     int column = j * 8 + t * 2 + e % 2, r = row + e / 2 * 8;
                     const trf__known *q = &known[column];
                     float p = 0, factor = 0;
-                    if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale) * q->factor;
-                    if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1) factor = trf__gpu_scale(now, &a.in.drop);
+                    if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale)
+                        * q->factor;
+                    if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1)
+                        factor = trf__gpu_scale(now, &a.in.drop);
                     s[j][e] = p * factor;
                     ds[j][e] = p * (ds[j][e] * factor - q->delta) * h.scale;
                 }
@@ -22212,9 +23856,11 @@ TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__at
 
 TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
-    trf__launch_heads(run, "attention_gradient", a, a->in.max_queries, TRF__OF_WIDTH(a, trf__gpu_mma_dq),
+    trf__launch_heads(run, "attention_gradient", a, a->in.max_queries,
+                      TRF__OF_WIDTH(a, trf__gpu_mma_dq),
                       TRF__OF_ACT(run, trf__gpu_attention_dq));
-    trf__launch_heads(run, "attention_gradient", a, a->in.max_keys, TRF__OF_WIDTH(a, trf__gpu_mma_dkv),
+    trf__launch_heads(run, "attention_gradient", a, a->in.max_keys,
+                      TRF__OF_WIDTH(a, trf__gpu_mma_dkv),
                       TRF__OF_ACT(run, trf__gpu_attention_dkv));
 }
 
@@ -22222,11 +23868,13 @@ TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attent
 
 // >>cuda-norm
 
-/* feature(column) for a lane's part of a row: every 32nd unit, in all passes: it reads what it wrote itself. */
+/* feature(column) for a lane's part of a row: every 32nd unit, in all passes: it reads what it
+   wrote itself. */
 template <class Do> TRF__DEVICE void trf__lane_features(int64_t d, Do feature)
 {
     for (int64_t unit = threadIdx.x % 32; unit < trf__units(d); unit += 32)
-        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) feature(trf__feature(unit, k));
+        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++)
+            feature(trf__feature(unit, k));
 }
 
 /* A warp a row. */
@@ -22234,7 +23882,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
 {
     int lane = (int)threadIdx.x % 32;
     int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
-    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows; row += warps) {
+    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows;
+         row += warps) {
         const trf__act *s = j.sub ? j.s : j.x;
         float begin, mean, r, sum = 0, squares = 0;
         for (int64_t unit = lane; j.sub && unit < trf__units(d); unit += 32) {
@@ -22246,7 +23895,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
             }
         }
         if (!j.y) continue;
-        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);   /* see trf__norm_row */
+        /* see trf__norm_row */
+        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);
         trf__lane_features(d, [&](int64_t c) { sum += trf__get<A>(s, row * d + c) - begin; });
         mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
         trf__lane_features(d, [&](int64_t c) {
@@ -22257,7 +23907,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
         r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
         trf__lane_features(d, [&](int64_t c) {
             trf__put<A>(j.y, row * d + c,
-                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c] : 0));
+                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c]
+                             : 0));
         });
         if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
     }
@@ -22265,7 +23916,8 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
 
 TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
 {
-    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS), TRF__OF_ACT(run, trf__gpu_add_norm), *j,
+    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS),
+                TRF__OF_ACT(run, trf__gpu_add_norm), *j,
                 run->now);
 }
 
@@ -22276,12 +23928,15 @@ template <class A> TRF__DEVICE float trf__gpu_norm_dy(const trf__norm_gradient *
     return trf__get<A>(j->dy, at) + (j->dy2 ? trf__get<A>(j->dy2, at) : 0);
 }
 
-/* A warp a row, as in the forward. A lane has read its own dy, dy2 and ds_in when it writes there. */
-template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j, const trf__now *now)
+/* A warp a row, as in the forward. A lane has read its own dy, dy2 and ds_in when it writes
+   there. */
+template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
+                                                           const trf__now *now)
 {
     int lane = (int)threadIdx.x % 32;
     int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
-    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows; row += warps) {
+    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows;
+         row += warps) {
         float mean = 0, r = 1, average = 0, pull = 0, sum = 0, dot = 0;
         if (j.gain) {
             double slope;
@@ -22325,7 +23980,8 @@ template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf
     TRF__SHARED(float, room, TRF__CUDA_THREADS);
     trf__sum_slices<2>(&j, room, [&](int64_t r, int64_t c, float *sums) {
         float g = trf__gpu_norm_dy<A>(&n, r * j.ld + c);
-        sums[0] = fmaf(g, (trf__get<A>(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1], sums[0]);
+        sums[0] = fmaf(g, (trf__get<A>(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1],
+                       sums[0]);
         sums[1] += g;
     });
 }
@@ -22335,15 +23991,18 @@ TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradie
 {
     int64_t c, most = TRF__CUDA_SUMS / 2;
     for (c = 0; n->gain && c < n->d; c += most) {
-        trf__column_sums_job j = trf__sums_job(run, 2, n->rows, trf__min64(most, n->d - c), n->first);
+        trf__column_sums_job j = trf__sums_job(run, 2, n->rows, trf__min64(most, n->d - c),
+                                               n->first);
         trf__norm_gradient piece = *n;
         piece.dy = trf__act_at(run, (trf__act *)(uintptr_t)n->dy, c);
         piece.dy2 = trf__act_at(run, (trf__act *)(uintptr_t)n->dy2, c);
         piece.s = trf__act_at(run, (trf__act *)(uintptr_t)n->s, c);
         j.ld = n->d;
         j.sums[0] = n->dgain + c; j.sums[1] = n->dbias ? n->dbias + c : NULL;
-        trf__launch(run, "norm_gradient", trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_norm_sums), piece, j);
-        trf__launch(run, "norm_gradient", trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
+        trf__launch(run, "norm_gradient", trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_norm_sums),
+                    piece, j);
+        trf__launch(run, "norm_gradient", trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices,
+                    j);
     }
     trf__launch(run, "norm_gradient", trf__ceil_div(n->rows, TRF__CUDA_WARPS),
                 TRF__OF_ACT(run, trf__gpu_norm_gradient), *n, run->now);
@@ -22388,15 +24047,16 @@ template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool j)
 
 TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool *j)
 {
-    trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient), *j);
+    trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient),
+                     *j);
 }
 
 #endif
 
 // >>cuda-loss      the vocabulary, in chunks of rows whose logits fit into the room
 
-/* Every chunk reads and writes the whole (vocab, d) gradient, which is less than a tenth of what its logits move if
-   it has 8 d rows; but no more than 2^28 logits, and 256 rows at least. */
+/* Every chunk reads and writes the whole (vocab, d) gradient, which is less than a tenth of what
+   its logits move if it has 8 d rows; but no more than 2^28 logits, and 256 rows at least. */
 TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
 {
     int64_t most = trf__times(8, d);
@@ -22404,7 +24064,8 @@ TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
     return trf__max64(1, trf__min64(rows, most));
 }
 
-TRF__FN size_t trf__cuda_loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab, int64_t d,
+TRF__FN size_t trf__cuda_loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab,
+                                  int64_t d,
                                   trf__act **logits, int32_t **hit)
 {
     trf__cursor cursor = trf__cursor_at(room);
@@ -22414,7 +24075,8 @@ TRF__FN size_t trf__cuda_loss_cut(void *room, const trf_device *device, int64_t 
     return cursor.used;
 }
 
-TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int)
+TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
+                                      int64_t d, int)
 {
     trf__act *logits;
     int32_t *hit;
@@ -22423,7 +24085,8 @@ TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, in
 
 /* A block a row; a thread every 256th logit. */
 template <class A>
-TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit, int64_t row0, int64_t rows)
+TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit, int64_t row0,
+                                    int64_t rows)
 {
     TRF__SHARED(float, room, TRF__CUDA_WARPS);
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
@@ -22444,13 +24107,16 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
         at_zero = target >= 0 && l.zero_column >= 0 ? trf__wide(z[l.zero_column]) : 0;
         __syncthreads();                /* everybody has read them: z becomes dz */
         if (threadIdx.x == 0) {
-            double log_sum = log((double)sum), all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
-            trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
+            double log_sum = log((double)sum), all = (double)total / TRF__SMALL - (double)l.vocab *
+                log_sum;
+            trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all,
+                             log_sum);
             if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
             hit[row] = target >= 0 && at_target >= maximum;
         }
         for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
-            float dz = target < 0 ? 0 : fmaf(expf(trf__wide(z[c]) - maximum), 1 / sum, (float)-l.off);
+            float dz = target < 0 ? 0 : fmaf(expf(trf__wide(z[c]) - maximum), 1 / sum,
+                                             (float)-l.off);
             if (c == target) dz -= (float)(l.on - l.off);
             if (target >= 0 && c == l.zero_column) dz += (float)l.off;
             trf__narrow(&z[c], dz);
@@ -22488,7 +24154,8 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
         z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
         z.rows = rows = trf__min64(chunk, l->rows - row0);
         trf__cuda_project(run, "cross_entropy", &z, 0);
-        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, z.y, hit, row0, rows);
+        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, z.y, hit,
+                    row0, rows);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
             trf__linear_dx dx;
@@ -22502,7 +24169,8 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
             dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
             dw.first = l->first && row0 == 0;
             if (l->dw) trf__cuda_linear_dw(run, &dw, 1);
-            if (l->db) trf__cuda_column_sums(run, "cross_entropy", l->db, z.y, rows, l->vocab, dw.first);
+            if (l->db) trf__cuda_column_sums(run, "cross_entropy", l->db, z.y, rows, l->vocab,
+                                             dw.first);
         }
 #endif
     }
@@ -22520,7 +24188,8 @@ TRF__KERNEL void trf__gpu_squares(trf__clip j)
     for (int64_t t = blockIdx.x; t < j.n_tiles; t += gridDim.x) {
         const float *x = j.gradients + j.tiles[t].begin;
         double sum = 0;
-        for (int64_t i = threadIdx.x; i < j.tiles[t].n; i += TRF__CUDA_THREADS) sum += (double)x[i] * (double)x[i];
+        for (int64_t i = threadIdx.x; i < j.tiles[t].n; i += TRF__CUDA_THREADS)
+            sum += (double)x[i] * (double)x[i];
         sum = trf__block_sum(sum, room);
         if (threadIdx.x == 0) j.partial[t] = sum;
     }
@@ -22577,11 +24246,13 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
         __syncthreads();
         rate = (float)-job->rate; v_scale = (float)job->v_scale;
         inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
-        scale1 = (float)job->scale1; scale2 = (float)job->scale2; least_root = (float)job->least_root;
+        scale1 = (float)job->scale1; scale2 = (float)job->scale2;
+        least_root = (float)job->least_root;
         l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
         for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
             int64_t i = a.tiles[t].begin + k;
-            float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)), moved;
+            float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)),
+                moved;
             float m = trf__gpu_mean(a.m[i], g, a.beta1);
             float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
             moved = fmaxf(sqrtf(fmaf(v, v_scale, inside)), least_root) + outside;
@@ -22604,7 +24275,8 @@ TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
 
 // >>cuda-top       what search asks of a row of logits, and which rows its rows continue
 
-enum { TRF__TOP_EACH = 8, TRF__TOP_SLICE = TRF__TOP_EACH * TRF__CUDA_THREADS };   /* logits: a thread's, a block's */
+/* logits: a thread's, a block's */
+enum { TRF__TOP_EACH = 8, TRF__TOP_SLICE = TRF__TOP_EACH * TRF__CUDA_THREADS };
 
 /* Rows are cut into slices, so that few rows of a large vocabulary are work for many blocks. */
 typedef struct trf__top_parts {
@@ -22614,12 +24286,14 @@ typedef struct trf__top_parts {
     float *logits;              /* (rows, vocab) */
 } trf__top_parts;
 
-TRF__FN size_t trf__cuda_top_cut(void *room, int64_t rows, int64_t vocab, int64_t n, trf__top_parts *p)
+TRF__FN size_t trf__cuda_top_cut(void *room, int64_t rows, int64_t vocab, int64_t n,
+                                 trf__top_parts *p)
 {
     trf__cursor cursor = trf__cursor_at(room);
     p->slices = trf__ceil_div(vocab, TRF__TOP_SLICE);
     p->sums = (float *)trf__take(&cursor, rows, trf__bytes(p->slices, 2 * sizeof(float)));
-    p->keys = (uint64_t *)trf__take(&cursor, rows, trf__bytes(p->slices, trf__bytes(n, sizeof(uint64_t))));
+    p->keys = (uint64_t *)trf__take(&cursor, rows,
+                                    trf__bytes(p->slices, trf__bytes(n, sizeof(uint64_t))));
     p->logits = (float *)trf__take(&cursor, rows, trf__bytes(vocab, sizeof(float)));
     return cursor.used;
 }
@@ -22630,15 +24304,17 @@ TRF__FN size_t trf__cuda_top_scratch(const trf_device *, int64_t rows, int64_t v
     return trf__cuda_top_cut(NULL, rows, vocab, n, &parts);
 }
 
-/* A logit and its id as a number that is the larger the better it is: the logit first, of equal ones the lower id.
-   A float's bits are in order once those of negative ones are turned over; -0 becomes 0. */
+/* A logit and its id as a number that is the larger the better it is: the logit first, of equal
+   ones the lower id. A float's bits are in order once those of negative ones are turned over; -0
+   becomes 0. */
 TRF__DEVICE uint64_t trf__top_key(float z, int64_t id)
 {
     uint32_t u = trf__float_bits(z + 0.0f);
     return (uint64_t)(u >> 31 ? ~u : u | 0x80000000u) << 32 | (uint32_t)~id;
 }
 
-/* A block a slice, a thread every 256th logit of it: the best one, then, without it, the next, and so on. */
+/* A block a slice, a thread every 256th logit of it: the best one, then, without it, the next, and
+   so on. */
 TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
 {
     TRF__SHARED(float, room, TRF__CUDA_WARPS);
@@ -22680,7 +24356,8 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
         int32_t only = t.only ? t.only[row] : TRF__ANY;
         float maximum = -FLT_MAX, sum = 0;
         uint64_t last = UINT64_MAX;
-        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS) maximum = fmaxf(maximum, sums[2 * s]);
+        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
+            maximum = fmaxf(maximum, sums[2 * s]);
         maximum = trf__block_max(maximum, room);
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
@@ -22693,7 +24370,8 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
             if (threadIdx.x != 0) continue;
             t.ids[row * t.n + i] = id;
-            t.log_probabilities[row * t.n + i] = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id] - lse;
+            t.log_probabilities[row * t.n + i] = id < 0 ? -HUGE_VAL
+                : (double)p.logits[row * t.vocab + id] - lse;
         }
     }
 }
@@ -22715,7 +24393,8 @@ TRF__KERNEL void trf__gpu_backpointers(trf__backpointers j)
 {
     for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
         for (int32_t i = (int32_t)threadIdx.x; i <= j.position[r]; i += (int32_t)blockDim.x)
-            j.to[r * j.stride + i] = i < j.position[r] ? j.from[j.parents[r] * j.stride + i] : j.slots[r];
+            j.to[r * j.stride + i] = i < j.position[r] ? j.from[j.parents[r] * j.stride + i]
+            : j.slots[r];
 }
 
 TRF__FN void trf__cuda_backpointers(const trf__run *run, const trf__backpointers *j)
@@ -22728,7 +24407,8 @@ template <class A> TRF__KERNEL void trf__gpu_append_kv(trf__append_kv j)
 {
     for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
         for (int64_t c = threadIdx.x; c < j.width && j.slots[r] >= 0; c += blockDim.x)
-            ((A *)(void *)j.cache)[j.slots[r] * j.width + c] = ((const A *)(const void *)j.fresh)[r * j.width + c];
+            ((A *)(void *)j.cache)[j.slots[r] * j.width + c] =
+            ((const A *)(const void *)j.fresh)[r * j.width + c];
 }
 
 TRF__FN void trf__cuda_append_kv(const trf__run *run, const trf__append_kv *j)
@@ -22738,14 +24418,16 @@ TRF__FN void trf__cuda_append_kv(const trf__run *run, const trf__append_kv *j)
 
 // >>cuda-reorder
 
-/* One block, a thread a sentence: each runs its search; its rows are behind those of lower threads. */
+/* One block, a thread a sentence: each runs its search; its rows are behind those of lower
+   threads. */
 TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
 {
     TRF__SHARED(int32_t, rows, TRF__CUDA_THREADS);
     trf__progress now = trf__reorder_from(&a);
     int32_t end = a.progress->n_live + a.begin;
     for (int32_t k0 = now.n_live; k0 < end; k0 += TRF__CUDA_THREADS) {
-        int32_t k = k0 + (int32_t)threadIdx.x, live = 0, place = 0, before = 0, number = now.n_live, row = now.rows;
+        int32_t k = k0 + (int32_t)threadIdx.x, live = 0, place = 0, before = 0, number = now.n_live,
+            row = now.rows;
         if (k < end) {
             before = a.begin ? 0 : a.starts[k];
             place = trf__reorder_sentence(&a, k);
@@ -22758,11 +24440,14 @@ TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
             now.n_live += rows[t] > 0;
             now.rows += rows[t];
         }
-        __syncthreads();                /* all have read their place before anybody takes another's */
+        __syncthreads();                /* all have read their place before anybody takes
+                                           another's */
         if (live > 0) trf__reorder_rows(&a, place, number, row, before, now.at);
     }
-    for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS) trf__reorder_nobody(&a, r);
-    for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS) a.cross[k].n_query = 0;
+    for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS)
+        trf__reorder_nobody(&a, r);
+    for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS)
+        a.cross[k].n_query = 0;
     __syncthreads();                    /* all have read how far it was */
     if (threadIdx.x == 0) *a.progress = now;
 }
@@ -22798,7 +24483,10 @@ TRF__FN size_t trf__cuda_state_bytes(const trf__run *, int64_t, int64_t, int64_t
 }
 
 /* Nothing depends on the length of sequences. */
-TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, int64_t, trf_error *) { return TRF_OK; }
+TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, int64_t, trf_error *)
+{
+    return TRF_OK;
+}
 
 TRF__FN void trf__cuda_close(trf__run *run)
 {
@@ -22829,13 +24517,17 @@ TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
     uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     int i;
     for (i = 0; i < TRF__CUDA_STAGES; i++)
-        if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess) return "an event";
-    if (cudaStreamCreateWithFlags(&cuda->recorder, cudaStreamNonBlocking) != cudaSuccess) return "a stream";
+        if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess)
+            return "an event";
+    if (cudaStreamCreateWithFlags(&cuda->recorder, cudaStreamNonBlocking) != cudaSuccess)
+        return "a stream";
     if (cublasLtCreate(&cuda->lt)) return "cuBLASLt";
     if (cublasLtMatmulPreferenceCreate(&cuda->preference) ||
-        cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+        cublasLtMatmulPreferenceSetAttribute(cuda->preference,
+                                             CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
                                              sizeof workspace) ||
-        cublasLtMatmulPreferenceSetAttribute(cuda->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
+        cublasLtMatmulPreferenceSetAttribute(cuda->preference,
+                                             CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
                                              sizeof sums)) return "cuBLASLt's preference";
     return NULL;
 }
@@ -22846,20 +24538,24 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
     trf__on_device here(run->device.index);
     trf_status status = TRF_OK;
     const char *missing;
-    if (!cuda) return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
+    if (!cuda) return trf__fail(err, TRF_E_NOMEM, -1, "backend",
+                                "no memory for the state of the device");
     run->state = cuda;
     missing = trf__cuda_make(cuda);
-    if (missing) status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be made", missing);
+    if (missing) status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be made",
+                                    missing);
     else if (cudaMalloc(&cuda->workspace, TRF__CUDA_WORKSPACE) != cudaSuccess ||
              cudaMalloc((void **)&cuda->sums, TRF__CUDA_SUMS * sizeof(float)) != cudaSuccess)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory of the device for the scratch of products");
+        status = trf__fail(err, TRF_E_NOMEM, -1, "backend",
+                           "no memory of the device for the scratch of products");
     if (status != TRF_OK) { (void)cudaGetLastError(); trf__cuda_close(run); }
     return status;
 }
 
 #define TRF__CUDA_VERB(result, name, arguments) , trf__cuda_##name
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
-#define TRF__CUDA_TABLE 0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
+#define TRF__CUDA_TABLE \
+    0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
 
 #if defined(TRF_COLUMN)
 extern "C" {
@@ -22882,16 +24578,17 @@ static const trf__backend *trf__cuda_backend(void)
 //
 // Copyright (c) 2026 the transformer.h authors
 //
-// Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
-// documentation files (the "Software"), to deal in the Software without restriction, including without limitation
-// the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and
-// to permit persons to whom the Software is furnished to do so, subject to the following conditions:
+// Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
+// associated documentation files (the "Software"), to deal in the Software without restriction,
+// including without limitation the rights to use, copy, modify, merge, publish, distribute,
+// sublicense, and/or sell copies of the Software, and to permit persons to whom the Software is
+// furnished to do so, subject to the following conditions:
 //
-// The above copyright notice and this permission notice shall be included in all copies or substantial portions
-// of the Software.
+// The above copyright notice and this permission notice shall be included in all copies or
+// substantial portions of the Software.
 //
-// THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO
-// THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO EVENT SHALL THE
-// AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF
-// CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS
-// IN THE SOFTWARE.
+// THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT
+// NOT LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND
+// NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
+// DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
+// OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
