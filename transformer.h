@@ -5932,8 +5932,8 @@ TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head)
 {
     trf__attention_scratch room;
     size_t bytes = trf__attention_cut(&room, NULL, longest, d_head);
-    return bytes > TRF__GEMM_SCRATCH * sizeof(trf_real) ? bytes : TRF__GEMM_SCRATCH *
-        sizeof(trf_real);
+    return bytes > TRF__GEMM_SCRATCH * sizeof(trf_real) ? bytes
+                                                        : TRF__GEMM_SCRATCH * sizeof(trf_real);
 }
 
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. */
@@ -6224,8 +6224,8 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
     const trf__span *span = h.span;
     int64_t i0, d = a->in.d_head, ldq = a->in.ldq, ldk = a->in.ldk, ldo = a->in.heads * d;
     trf_real *dq = trf__to(a->dq) + span->query * ldq + h.first;
-    trf_real *dk = trf__to(a->dk) + span->key * ldk + h.first, *dv = trf__to(a->dv) + span->key *
-        ldk + h.first;
+    trf_real *dk = trf__to(a->dk) + span->key * ldk + h.first;
+    trf_real *dv = trf__to(a->dv) + span->key * ldk + h.first;
     trf__attention_scratch room;
     trf__view keys;
     trf__attention_cut(&room, trf__scratch(run, worker), span->n_key, d);
@@ -8546,14 +8546,16 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
     case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
     case TRF__START_MATRIX: case TRF__START_QKV:
         if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in);
-        else bound = sqrt(6 / (in + (p->start == TRF__START_QKV && c->init == TRF_INIT_XAVIER ? in
-                                     : out)));
+        else if (p->start == TRF__START_QKV && c->init == TRF_INIT_XAVIER) bound = sqrt(6 / (in + in));
+        else bound = sqrt(6 / (in + out));
         break;
     case TRF__START_BIAS: if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(d); break;
-    case TRF__START_INNER_BIAS: if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt((double)c->d_ff);
-    break;
-    case TRF__START_GENERATOR_BIAS: if (c->embedding_init == TRF_EMBEDDING_NORMAL_1) bound = 1 /
-        sqrt(d); break;
+    case TRF__START_INNER_BIAS:
+        if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt((double)c->d_ff);
+        break;
+    case TRF__START_GENERATOR_BIAS:
+        if (c->embedding_init == TRF_EMBEDDING_NORMAL_1) bound = 1 / sqrt(d);
+        break;
     case TRF__START_GENERATOR: case TRF__START_EMBEDDING:
         if (c->embedding_init == TRF_EMBEDDING_XAVIER) bound = sqrt(6 / (in + out));
         else if (c->embedding_init == TRF_EMBEDDING_FAN_OUT) bound = sqrt(3 / d);
@@ -8695,13 +8697,13 @@ TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, do
                              double *attention,
                              double *forward)
 {
-    double in = (double)part->in.out * (double)part->in.in, out = (double)part->out.out *
-        (double)part->out.in;
+    double in = (double)part->in.out * (double)part->in.in;
+    double out = (double)part->out.out * (double)part->out.in;
     double width = (double)part->heads * part->d_head, pairs = part->causal ? rows * (rows + 1) / 2
         : rows * keys;
     if (part->kind == TRF__FEED_FORWARD) { *forward += 2 * (in + out) * rows; return; }
-    if (part->kind == TRF__CROSS) *projections += 2 * (in / 3 * rows + in * 2 / 3 * keys + out *
-                                                       rows);
+    if (part->kind == TRF__CROSS)
+        *projections += 2 * (in / 3 * rows + in * 2 / 3 * keys + out * rows);
     else *projections += 2 * (in + out) * rows;
     *attention += 2 * 2 * width * pairs;
 }
@@ -14627,8 +14629,8 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     trf__beam *beam = on_host ? &h->beams[place] : &h->beams_read[place];
     int32_t sentence = h->sentence[place];
     int64_t room;
-    if (!on_host) trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place *
-                                   h->beam_bytes);
+    if (!on_host)
+        trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
     room = trf__beam_ids(beam);
     TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + room, &t->search.hooks);
     TRF__GROW(double, t->own, t->own_capacity, t->n_ids + room, &t->search.hooks);
@@ -14962,8 +14964,8 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate",
                                 "the search returned nothing");
     if (n) *n = best->n;
-    if (best->n > 0 && target) memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) *
-                                      sizeof *target);
+    if (best->n > 0 && target)
+        memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) * sizeof *target);
     if (best->n > capacity)
         return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
                          "the answer has %d tokens, but there is room for %d", best->n, capacity);
@@ -15287,8 +15289,8 @@ TRF__FN int32_t trf__window(const trf_sampler *g)
 TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
 {
     int32_t leave = window + 1 - (window + 1) / 2;
-    return window == 0 || n <= window ? 0 : (int32_t)(trf__ceil_div((int64_t)n - window, leave) *
-                                                      leave);
+    if (window == 0 || n <= window) return 0;
+    return (int32_t)(trf__ceil_div((int64_t)n - window, leave) * leave);
 }
 
 /* Room for `room` ids of each sequence. On failure nothing has changed. */
@@ -15309,8 +15311,8 @@ TRF__FN trf_status trf__sampled_room(trf_sampler *g, int64_t room, trf_error *er
     for (i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
         if (s->n > 0) memcpy(ids + i * room, s->ids, (size_t)s->n * sizeof *ids);
-        if (s->each) memcpy(each + i * (room + 1), s->each, ((size_t)s->answer.n + 1) *
-                            sizeof *each);
+        if (s->each)
+            memcpy(each + i * (room + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
         s->ids = ids + i * room;
         s->each = each + i * (room + 1);
         s->answer.ids = s->ids + s->n_begin;
@@ -23427,8 +23429,8 @@ TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf_
     __syncthreads();
     for (int c = 0; c < D / 16; c++)
         for (int i = 0; i < 4; i++)
-            a[c][i] = *(const uint32_t *)(const void *)(from + i % 2 * 8 * (D + 8) + c * 16 + i /
-                                                        2 * 8);
+            a[c][i] = *(const uint32_t *)(const void *)(from + i % 2 * 8 * (D + 8) + c * 16 +
+                                                        i / 2 * 8);
 }
 
 /* s (16, 8 N) = a (16, D) tile^T; of the tile's rows `n` matter. */
@@ -23803,9 +23805,8 @@ TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient
 
 /* Here rows are keys and columns are queries. */
 template <int D>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2) trf__gpu_mma_dkv(trf__attention_gradient a,
-                                                                         const trf__now *now,
-                                                                         int64_t groups)
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2)
+trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
 {
     enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
     TRF__SHARED(trf__bf16, tiles, 2 * QUERIES * (D + 8));
@@ -24107,8 +24108,8 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
         at_zero = target >= 0 && l.zero_column >= 0 ? trf__wide(z[l.zero_column]) : 0;
         __syncthreads();                /* everybody has read them: z becomes dz */
         if (threadIdx.x == 0) {
-            double log_sum = log((double)sum), all = (double)total / TRF__SMALL - (double)l.vocab *
-                log_sum;
+            double log_sum = log((double)sum);
+            double all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
             trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all,
                              log_sum);
             if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
