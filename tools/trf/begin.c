@@ -5,7 +5,8 @@
 #include "measure.h"
 #include "objective.h"
 
-/* A model without unknown tokens among its targets need not write any: see trf translate --ban-unk. */
+/* A model without unknown tokens among its targets need not write any: see trf translate
+   --ban-unk. */
 static int store_unknown(struct training *t, int64_t unknown)
 {
     const char *before = t->from ? trf_model_metadata(t->from, "target.unknown") : "0";
@@ -46,11 +47,13 @@ static int encode(struct training *t)
     return DONE;
 }
 
-/* The recipe chooses the model, then the batches, and then, as it knows how many there are, the schedule. */
+/* The recipe chooses the model, then the batches, and then, as it knows how many there are, the
+   schedule. */
 static int decide(struct training *t)
 {
     struct settings *s = t->s;
-    const struct text *references = t->data.held.text[1].count ? &t->data.held.text[1] : &t->data.learn.text[1];
+    const struct text *references =
+        t->data.held.text[1].count ? &t->data.held.text[1] : &t->data.learn.text[1];
     int status = decide_model(s, &t->plan);
     if (status) return status;
     set_kind(s);
@@ -70,8 +73,10 @@ static int make_model(struct training *t, int64_t unknown)
     if (trf_model_create(&t->run.model, &s->config, &err) ||
         trf_model_set_vocabs(t->run.model, t->vocabularies.of[0], t->vocabularies.of[1], &err))
         return refused("model", &err);
-    return store_labels(t->run.model, &t->labels) || store_longest(t) || store_unknown(t, unknown) ||
-           (s->init_from && take_weights(t)) ? FAILED : DONE;
+    return store_labels(t->run.model, &t->labels) || store_longest(t) ||
+                   store_unknown(t, unknown) || (s->init_from && take_weights(t))
+               ? FAILED
+               : DONE;
 }
 
 int begin_training(struct training *t)
@@ -84,9 +89,11 @@ int begin_training(struct training *t)
     if (status) return status;
     unknown = count_unknown_targets(s, &t->data);
     if ((status = decide(t)) || (status = make_model(t, unknown))) return status;
-    if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise))) return status;
+    if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise)))
+        return status;
     set_limits(s, t->data.amounts.longest, &s->training);
-    if (trf_trainer_create(&r->trainer, r->model, &s->training, &err)) return refused("trainer", &err);
+    if (trf_trainer_create(&r->trainer, r->model, &s->training, &err))
+        return refused("trainer", &err);
     r->state.stopping.validated = -1;
     r->state.held_out = held_out_hash(s, t->data.held.text);
     return (status = make_run(t)) ? status : make_average_room(r);

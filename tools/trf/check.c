@@ -21,38 +21,55 @@ int is_device(const char *path)
     return !stat(path, &there) && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
 }
 
-/* No other file may have a name that saving `model` or `checkpoint` (or NULL) replaces or removes. */
-int check_own_names(const struct settings *s, const char *model, const char *checkpoint, const char *log)
+/* No other file may have a name that saving `model` or `checkpoint` (or NULL) replaces or
+   removes. */
+int check_own_names(const struct settings *s, const char *model, const char *checkpoint,
+                    const char *log)
 {
-    const struct { const char *option, *path; } named[] = {
-        {"init-from", s->init_from}, {"source", s->source}, {"target", s->target}, {"tsv", s->tsv}, {"text", s->text},
-        {"valid-source", s->valid_source}, {"valid-target", s->valid_target}, {"valid-tsv", s->valid_tsv},
-        {"valid-text", s->valid_text}, {"sentencepiece", s->sentencepiece}, {"log", log}, {"model", model},
-        {"source-sentencepiece", s->source_sentencepiece}, {"target-sentencepiece", s->target_sentencepiece},
-        {"checkpoint", checkpoint}
-    };
+    const struct { const char *option, *path;
+    } named[] = {{"init-from", s->init_from},
+                 {"source", s->source},
+                 {"target", s->target},
+                 {"tsv", s->tsv},
+                 {"text", s->text},
+                 {"valid-source", s->valid_source},
+                 {"valid-target", s->valid_target},
+                 {"valid-tsv", s->valid_tsv},
+                 {"valid-text", s->valid_text},
+                 {"sentencepiece", s->sentencepiece},
+                 {"log", log},
+                 {"model", model},
+                 {"source-sentencepiece", s->source_sentencepiece},
+                 {"target-sentencepiece", s->target_sentencepiece},
+                 {"checkpoint", checkpoint}};
     size_t i;
     for (i = 0; i < sizeof named / sizeof *named; i++) {
         const char *path = named[i].path;
-        if (!path || (!is_own_name(path, model, ".update-") && !is_own_name(path, checkpoint, ".average-"))) continue;
-        say("--%s '%s' is a name that training to --model '%s' gives to a file of its own, which it replaces or "
-            "removes: give it or --model another name", named[i].option, path, model);
+        if (!path ||
+            (!is_own_name(path, model, ".update-") && !is_own_name(path, checkpoint, ".average-")))
+            continue;
+        say("--%s '%s' is a name that training to --model '%s' gives to a file of its own, which "
+            "it replaces or removes: give it or --model another name",
+            named[i].option, path, model);
         return USAGE;
     }
     return DONE;
 }
 
-/* Saving needs room for longer names beside it: of the unfinished file, and of an update (`numbered`, or ""). */
+/* Saving needs room for longer names beside it: of the unfinished file, and of an update
+   (`numbered`, or ""). */
 static int check_saving(const char *path, const char *numbered)
 {
     static const char unfinished[] = ".tmp-12345678", update[] = "1234567890";
     const char *name = name_of(path);
     char *folder = folder_of(path);
     long most = pathconf(folder, _PC_NAME_MAX);
-    size_t longest = strlen(name) + strlen(unfinished) + (*numbered ? strlen(numbered) + strlen(update) : 0);
+    size_t longest =
+        strlen(name) + strlen(unfinished) + (*numbered ? strlen(numbered) + strlen(update) : 0);
     free(folder);
     if (most < 0 || longest <= (size_t)most) return check_replaceable(path);
-    say("'%s': the names of files beside it would have up to %zu bytes, the folder takes %ld", path, longest, most);
+    say("'%s': the names of files beside it would have up to %zu bytes, the folder takes %ld", path,
+        longest, most);
     return FAILED;
 }
 
@@ -64,7 +81,8 @@ int check_saved(const struct settings *s, const char *model, const char *checkpo
            (checkpoint && check_saving(checkpoint, averaged ? ".average-" : "")) ? FAILED : DONE;
 }
 
-/* An existing log needs no new file in its folder. A log to be continued is read too: its last line may be cut off. */
+/* An existing log needs no new file in its folder. A log to be continued is read too: its last line
+   may be cut off. */
 static int check_log(const char *path, int resumes)
 {
     struct stat there;
@@ -87,28 +105,33 @@ static void add_found(struct found *f, const char *path)
 
 static void add_numbered(void *user, const char *path, const char *tail)
 {
-    if (*tail && !tail[strspn(tail, "0123456789")] && is_taken(path)) add_found((struct found *)user, path);
+    if (*tail && !tail[strspn(tail, "0123456789")] && is_taken(path))
+        add_found((struct found *)user, path);
 }
 
 /* Only --overwrite replaces files of an earlier training. */
-int check_replaced(const struct settings *s, const char *model, const char *checkpoint, const char *log)
+int check_replaced(const struct settings *s, const char *model, const char *checkpoint,
+                   const char *log)
 {
     struct found f = {NULL, 0};
-    char *averages = format_text("%s.average-", checkpoint ? checkpoint : ""), *kept = format_text("%s.update-", model);
+    char *averages = format_text("%s.average-", checkpoint ? checkpoint : ""),
+         *kept = format_text("%s.update-", model);
     if (is_taken(model)) add_found(&f, model);
     if (s->keep || s->average > 1) for_files(kept, add_numbered, &f);
     if (is_taken(checkpoint)) add_found(&f, checkpoint);
     if (checkpoint) for_files(averages, add_numbered, &f);
     if (is_taken(log)) add_found(&f, log);
     if (f.n && is_taken(checkpoint))
-        say("%s exist%s: --resume goes on with that training, --overwrite begins a new one and replaces %s", f.names,
-            f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it");
+        say("%s exist%s: --resume goes on with that training, --overwrite begins a new one and "
+            "replaces %s",
+            f.names, f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it");
     else if (f.n && checkpoint)
-        say("%s exist%s: --overwrite replaces %s (--resume needs the checkpoint '%s', which does not exist)", f.names,
-            f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it", checkpoint);
+        say("%s exist%s: --overwrite replaces %s (--resume needs the checkpoint '%s', which does "
+            "not exist)",
+            f.names, f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it", checkpoint);
     else if (f.n)
-        say("%s exist%s: --overwrite replaces %s (--resume needs a checkpoint, and there is none)", f.names,
-            f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it");
+        say("%s exist%s: --overwrite replaces %s (--resume needs a checkpoint, and there is none)",
+            f.names, f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it");
     free(averages);
     free(kept);
     free(f.names);
@@ -129,13 +152,15 @@ static int check_other_model(const struct settings *s, const char *checkpoint)
     if (trf_file_open(&file, checkpoint, &load, &err)) { say_error(NULL, &err); return FAILED; }
     stored = trf_file_metadata(file, "training.model");
     own = format_text("%s", stored ? stored : name_of(checkpoint));
-    if (!stored && n > tail && !strcmp(checkpoint + n - tail, ".checkpoint")) own[strlen(own) - tail] = 0;
+    if (!stored && n > tail && !strcmp(checkpoint + n - tail, ".checkpoint"))
+        own[strlen(own) - tail] = 0;
     else if (!stored) *own = 0;
     trf_file_close(file);
     other = *own && strcmp(own, name_of(s->model));
     if (other)
-        say("'%s' exists, but '%s' belongs to the model '%s': --overwrite replaces '%s', --resume with --model %s goes "
-            "on with that training", s->model, checkpoint, own, s->model, own);
+        say("'%s' exists, but '%s' belongs to the model '%s': --overwrite replaces '%s', --resume "
+            "with --model %s goes on with that training",
+            s->model, checkpoint, own, s->model, own);
     free(own);
     return other ? FAILED : DONE;
 }
@@ -159,8 +184,11 @@ int check_read(const struct settings *s)
     int i;
     data_files(s, files);
     for (i = 0; i < N_DATA; i++) if (check_readable(files[i])) return FAILED;
-    return check_readable(s->resume ? NULL : s->init_from) || check_readable(s->source_sentencepiece) ||
-           check_readable(s->target_sentencepiece) ? FAILED : DONE;
+    return check_readable(s->resume ? NULL : s->init_from) ||
+                   check_readable(s->source_sentencepiece) ||
+                   check_readable(s->target_sentencepiece)
+               ? FAILED
+               : DONE;
 }
 
 /* Fails now, not after reading the data, if a model or SentencePiece file is none. */
@@ -170,12 +198,17 @@ static int check_beginnings(const struct settings *s, const char *checkpoint)
     trf_load_options load = load_options(s);
     trf_file *file = NULL;
     trf_error err;
-    if (path && trf_file_open(&file, path, &load, &err)) { load_refused(path, &err); return FAILED; }
+    if (path && trf_file_open(&file, path, &load, &err)) {
+        load_refused(path, &err);
+        return FAILED;
+    }
     trf_file_close(file);
     if (s->init_from) return DONE;          /* it may have the vocabularies: see check_inherited */
     return check_subwords(s->source_sentencepiece) ||
-           (!same_file(s->source_sentencepiece, s->target_sentencepiece) && check_subwords(s->target_sentencepiece))
-           ? FAILED : DONE;
+                   (!same_file(s->source_sentencepiece, s->target_sentencepiece) &&
+                    check_subwords(s->target_sentencepiece))
+               ? FAILED
+               : DONE;
 }
 
 static int check_files(const struct settings *s, char **own)
@@ -187,8 +220,9 @@ static int check_files(const struct settings *s, char **own)
         *own = format_text("%s%s", name, s->checkpoint ? "" : ".checkpoint");
     if (s->resume && !*own) { say("--resume needs a checkpoint"); return USAGE; }
     if (s->resume && stat(*own, &there)) {
-        say("there is no '%s' to go on from: training writes it when a validation finds a better model, after "
-            "--checkpoint-every updates, and when it ends", *own);
+        say("there is no '%s' to go on from: training writes it when a validation finds a better "
+            "model, after --checkpoint-every updates, and when it ends",
+            *own);
         return FAILED;
     }
     if (*own && same_file(*own, s->model)) {
@@ -202,7 +236,8 @@ static int check_files(const struct settings *s, char **own)
     if (check_own_names(s, s->model, *own, s->log)) return USAGE;
     if (check_written(s, "model", s->model) || check_written(s, "checkpoint", *own) ||
         check_written(s, "log", s->log)) return FAILED;
-    if (!s->overwrite && (s->resume ? check_other_model(s, *own) : check_replaced(s, s->model, *own, s->log)))
+    if (!s->overwrite &&
+        (s->resume ? check_other_model(s, *own) : check_replaced(s, s->model, *own, s->log)))
         return FAILED;
     if (check_saved(s, s->model, *own) || check_log(s->log, s->resume) || check_read(s) ||
         check_beginnings(s, *own)) return FAILED;
@@ -236,7 +271,8 @@ int check_rereading(const struct settings *s)
 /* Fails unless the files and the metric fit the objective. */
 static int check_data(const struct settings *s)
 {
-    int pairs = s->source || s->target || s->tsv || s->valid_source || s->valid_target || s->valid_tsv;
+    int pairs =
+        s->source || s->target || s->tsv || s->valid_source || s->valid_target || s->valid_tsv;
     if ((is_translating((enum metric)s->metric) && s->objective != OBJECTIVE_TRANSLATE) ||
         (s->metric >= METRIC_ACCURACY && !learns_labels(s))) {
         say("--metric %s does not go with this --objective", metric_name((enum metric)s->metric));
@@ -244,7 +280,8 @@ static int check_data(const struct settings *s)
     }
     if (learns_from_text(s)) {
         if (s->text && !pairs) return DONE;
-        say(s->text ? "this --objective learns from --text alone, not from pairs" : "give --text FILE");
+        say(s->text ? "this --objective learns from --text alone, not from pairs"
+                    : "give --text FILE");
         return USAGE;
     }
     if (s->text || s->valid_text) {
@@ -253,19 +290,20 @@ static int check_data(const struct settings *s)
     }
     if (check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
     if (!s->valid_tsv && !s->valid_source && !s->valid_target) return DONE;
-    return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE : DONE;
+    return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE
+                                                                                       : DONE;
 }
 
 /* The same file twice is probably a mistake. */
 static void warn_of_same_files(const struct settings *s)
 {
-    const struct { const char *path[2], *option[2]; } twice[] = {
-        {{s->source, s->target}, {"source", "target"}},
-        {{s->valid_source, s->valid_target}, {"valid-source", "valid-target"}},
-        {{s->tsv, s->valid_tsv}, {"tsv", "valid-tsv"}}, {{s->text, s->valid_text}, {"text", "valid-text"}},
-        {{s->source, s->valid_source}, {"source", "valid-source"}},
-        {{s->target, s->valid_target}, {"target", "valid-target"}}
-    };
+    const struct { const char *path[2], *option[2];
+    } twice[] = {{{s->source, s->target}, {"source", "target"}},
+                 {{s->valid_source, s->valid_target}, {"valid-source", "valid-target"}},
+                 {{s->tsv, s->valid_tsv}, {"tsv", "valid-tsv"}},
+                 {{s->text, s->valid_text}, {"text", "valid-text"}},
+                 {{s->source, s->valid_source}, {"source", "valid-source"}},
+                 {{s->target, s->valid_target}, {"target", "valid-target"}}};
     size_t i;
     for (i = 0; i < sizeof twice / sizeof *twice; i++)
         if (same_file(twice[i].path[0], twice[i].path[1]))
@@ -276,8 +314,8 @@ static void warn_of_same_files(const struct settings *s)
 // >>values         of options
 // -----------------------------------------------------------------------------------------------
 
-/* Refuses what the library will refuse before the data are read, which may take minutes. Widths and layers count if they
-   are given; the recipe chooses the others. */
+/* Refuses what the library will refuse before the data are read, which may take minutes. Widths and
+   layers count if they are given; the recipe chooses the others. */
 static int check_values(const struct settings *s)
 {
     trf_config config = trf_config_tiny();
@@ -287,7 +325,8 @@ static int check_values(const struct settings *s)
     config.source_vocab = config.target_vocab = 8;
     if (is_given(s, AT(config.d_ff))) config.d_ff = s->config.d_ff;
     if (is_given(s, AT(config.d_model))) config.d_model = s->config.d_model;
-    config.n_heads = is_given(s, AT(config.d_model)) && is_given(s, AT(config.n_heads)) ? s->config.n_heads : 1;
+    config.n_heads =
+        is_given(s, AT(config.d_model)) && is_given(s, AT(config.n_heads)) ? s->config.n_heads : 1;
     if (is_given(s, AT(config.encoder_layers))) config.encoder_layers = s->config.encoder_layers;
     if (is_given(s, AT(config.decoder_layers))) config.decoder_layers = s->config.decoder_layers;
     config.max_length = s->config.max_length;
@@ -303,12 +342,14 @@ static int check_values(const struct settings *s)
     return trf_search_check(&search, &err) ? refused("validation", &err) : DONE;
 }
 
-/* What check_values does not see: heads if the recipe chooses the width, and the size of batches. */
+/* What check_values does not see: heads if the recipe chooses the width, and the size of
+   batches. */
 static int check_sizes(const struct settings *s)
 {
     enum { MOST_TOKENS = 1 << 24, WIDEST = 65536 };
     if (is_given(s, AT(config.n_heads)) && s->config.n_heads > WIDEST) {
-        say("--n-heads must divide --d-model, which is at most %d, got %d", (int)WIDEST, (int)s->config.n_heads);
+        say("--n-heads must divide --d-model, which is at most %d, got %d", (int)WIDEST,
+            (int)s->config.n_heads);
         return USAGE;
     }
     if (is_given(s, AT(corpus.batch_tokens)) && s->corpus.batch_tokens > MOST_TOKENS) {
@@ -337,15 +378,22 @@ int check_training(struct settings *s, char **checkpoint)
 {
     int status;
     if ((status = check_data(s)) || (status = check_effects(s))) return status;
-    if (standard_inputs(s) > 1) { say("only one of the files can be standard input"); return USAGE; }
-    if (s->columns && !s->tsv && !s->valid_tsv) { say("--columns is for pairs in one file"); return USAGE; }
+    if (standard_inputs(s) > 1) {
+        say("only one of the files can be standard input");
+        return USAGE;
+    }
+    if (s->columns && !s->tsv && !s->valid_tsv) {
+        say("--columns is for pairs in one file");
+        return USAGE;
+    }
     if (check_columns(s->columns)) return USAGE;
     if (is_given(s, AT(dropout)) && !(s->dropout >= 0 && s->dropout < 1)) {
         say("--dropout must be 0 or more and below 1, got %g", s->dropout);
         return USAGE;
     }
     if (!(s->ema >= 0 && s->ema <= 0.5)) {
-        say("--ema takes the share that an update adds, from 0 to 0.5, got %g (a decay of 0.999 is a share of 0.001)",
+        say("--ema takes the share that an update adds, from 0 to 0.5, got %g (a decay of 0.999 is "
+            "a share of 0.001)",
             s->ema);
         return USAGE;
     }
@@ -354,14 +402,20 @@ int check_training(struct settings *s, char **checkpoint)
         return USAGE;
     }
     if (s->objective == OBJECTIVE_MASK && s->noise.masked + s->noise.randomised > 1) {
-        say("--masked-share and --random-share are shares of the same tokens, at most 1 together, got %g and %g",
+        say("--masked-share and --random-share are shares of the same tokens, at most 1 together, "
+            "got %g and %g",
             s->noise.masked, s->noise.randomised);
         return USAGE;
     }
-    if (!(s->minutes > 0)) { say("--minutes takes a time above 0, got %g", s->minutes); return USAGE; }
-    if ((status = check_vocabulary_sizes(s)) || (status = check_sizes(s)) || (status = check_values(s)) ||
-        (status = check_noise(s)) || (!s->init_from && !s->resume && (status = check_chunk(s))) ||
-        (status = check_files(s, checkpoint))) return status;
+    if (!(s->minutes > 0)) {
+        say("--minutes takes a time above 0, got %g", s->minutes);
+        return USAGE;
+    }
+    if ((status = check_vocabulary_sizes(s)) || (status = check_sizes(s)) ||
+        (status = check_values(s)) || (status = check_noise(s)) ||
+        (!s->init_from && !s->resume && (status = check_chunk(s))) ||
+        (status = check_files(s, checkpoint)))
+        return status;
     warn_of_same_files(s);
     return DONE;
 }

@@ -1,13 +1,14 @@
 // trf train: reading the data, and holding out a part of them. See data.h.
 //
-// Text is read once, into memory, so it may come from a pipe. Unless pairs for validation are given, some are held out.
+// Text is read once, into memory, so it may come from a pipe. Unless pairs for validation are
+// given, some are held out.
 
 #include "data.h"
 #include "labelled.h"
 #include "objective.h"
 
 // -----------------------------------------------------------------------------------------------
-// >>skips          lines that cannot be trained on: counted, the first five reported; --strict: an error
+// >>skips          lines that cannot be trained on: counted; the first five are reported
 // -----------------------------------------------------------------------------------------------
 
 const char *training_file(const struct settings *s, int side)
@@ -15,8 +16,8 @@ const char *training_file(const struct settings *s, int side)
     return s->text ? s->text : s->tsv ? s->tsv : side ? s->target : s->source;
 }
 
-int skip(const struct settings *s, struct examples *data, enum skip why, const char *file, int64_t line,
-         const char *reason)
+int skip(const struct settings *s, struct examples *data, enum skip why, const char *file,
+         int64_t line, const char *reason)
 {
     int64_t before = 0;
     int i;
@@ -32,22 +33,23 @@ int skip(const struct settings *s, struct examples *data, enum skip why, const c
 
 void say_skips(const struct settings *s, const struct examples *data, int64_t trained_on)
 {
-    static const char *const names[N_SKIPS] = {"unreadable", "too long", "empty", "empty on one side",
-                                               "without their labels"};
+    static const char *const names[N_SKIPS] = {"unreadable", "too long", "empty",
+                                               "empty on one side", "without their labels"};
     char list[256] = "";
     int64_t all = 0;
     int i;
     for (i = 0; i < N_SKIPS; i++) {
         all += data->skips[i];
         if (data->skips[i])
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s", *list ? ", " : "",
-                     (long long)data->skips[i], names[i]);
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s",
+                     *list ? ", " : "", (long long)data->skips[i], names[i]);
     }
     if (!all) return;
     inform("left out: %lld %s%s (%s)\n", (long long)all,
             s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural(all), list);
     if (all > trained_on / 9)
-        say("warning: that is more than a tenth of the data; are they what the options say, and in UTF-8?");
+        say("warning: that is more than a tenth of the data; are they what the options say, and in "
+            "UTF-8?");
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -57,11 +59,13 @@ void say_skips(const struct settings *s, const struct examples *data, int64_t tr
 /* The lines without a tab before the first line with one. Possibly no line has a tab. */
 struct tabless { const char *fault; int64_t number[5], n; };
 
-static int skip_tabless(const struct settings *s, struct examples *data, struct tabless *lines, const char *file)
+static int skip_tabless(const struct settings *s, struct examples *data, struct tabless *lines,
+                        const char *file)
 {
     int64_t i, n = lines->n;
     for (i = lines->n = 0; i < n; i++)
-        if (skip(s, data, SKIP_UNREADABLE, file, i < 5 ? lines->number[i] : 0, lines->fault)) return FAILED;
+        if (skip(s, data, SKIP_UNREADABLE, file, i < 5 ? lines->number[i] : 0, lines->fault))
+            return FAILED;
     return DONE;
 }
 
@@ -69,14 +73,16 @@ static void say_tabless(const struct settings *s, const struct pair_reader *pair
 {
     const char *const want[] = {"a source, a tab and a target", "", "a text, a tab and its label",
                                 "words, a tab and their labels", "", ""};
-    say("%s: no line has a tab; --tsv takes %s in each line%s", pairs->side[0].name, want[s->objective],
-        s->objective == OBJECTIVE_TRANSLATE ? ". Two files with a line for a line are --source and --target; text "
-        "alone is --text, with --objective causal, mask or span" : "; two files with a line for a line are --source "
-        "and --target");
+    say("%s: no line has a tab; --tsv takes %s in each line%s", pairs->side[0].name,
+        want[s->objective],
+        s->objective == OBJECTIVE_TRANSLATE
+            ? ". Two files with a line for a line are --source and --target; text alone is --text, "
+              "with --objective causal, mask or span"
+            : "; two files with a line for a line are --source and --target");
 }
 
-static int read_pairs(const struct settings *s, struct examples *data, struct pairs *to, const char *source,
-                      const char *target, const char *tsv)
+static int read_pairs(const struct settings *s, struct examples *data, struct pairs *to,
+                      const char *source, const char *target, const char *tsv)
 {
     const char *what = to == &data->held ? "validate" : "train";
     struct tabless tabless = {NULL, {0}, 0};
@@ -92,7 +98,8 @@ static int read_pairs(const struct settings *s, struct examples *data, struct pa
             }
             if (tabless.n && skip_tabless(s, data, &tabless, pairs.at->name)) { got = -1; break; }
             if (pairs.fault) {
-                if (!skip(s, data, SKIP_UNREADABLE, pairs.at->name, pairs.at->number, pairs.fault)) continue;
+                if (!skip(s, data, SKIP_UNREADABLE, pairs.at->name, pairs.at->number, pairs.fault))
+                    continue;
                 got = -1;
                 break;
             }
@@ -112,8 +119,10 @@ static int read_pairs(const struct settings *s, struct examples *data, struct pa
     return status ? status : got ? FAILED : DONE;
 }
 
-/* Lines of text; those of the other side are empty. In a file that is one document they keep their line ends. */
-static int read_documents(const struct settings *s, struct examples *data, struct pairs *to, const char *path)
+/* Lines of text; those of the other side are empty. In a file that is one document they keep their
+   line ends. */
+static int read_documents(const struct settings *s, struct examples *data, struct pairs *to,
+                          const char *path)
 {
     struct reader r;
     int lead = leading_side(s), got = -1, status = open_reader(&r, path);
@@ -140,19 +149,21 @@ static int read_documents(const struct settings *s, struct examples *data, struc
 // -----------------------------------------------------------------------------------------------
 
 /* Marks about `size` pairs to hold out and counts them. */
-static int choose_held_out(const struct text *source, int64_t size, trf_hold_out_rule rule, char *held,
-                           int64_t *count)
+static int choose_held_out(const struct text *source, int64_t size, trf_hold_out_rule rule,
+                           char *held, int64_t *count)
 {
     const char **lines = lines_of(source);
     trf_error err;
-    int status = trf_hold_out(lines, (int64_t)source->count, size, rule, held, count, NULL, &err) ? FAILED : DONE;
+    int status = trf_hold_out(lines, (int64_t)source->count, size, rule, held, count, NULL, &err)
+                     ? FAILED
+                     : DONE;
     if (status) say_error("held out", &err);
     free((void *)lines);
     return status;
 }
 
-/* Moves about a twentieth of the pairs or lines, a thousand or so at most, from the training text to that of
-   validation. */
+/* Moves about a twentieth of the pairs or lines, a thousand or so at most, from the training text
+   to that of validation. */
 static int hold_out(struct settings *s, struct examples *data, trf_hold_out_rule rule)
 {
     int64_t n = (int64_t)data->learn.text[0].count, size = s->valid_size, count;
@@ -162,22 +173,23 @@ static int hold_out(struct settings *s, struct examples *data, trf_hold_out_rule
     if (!is_given(s, AT(valid_size))) size = n / 20 < 1000 ? n / 20 : 1000;
     if (size == 0) return DONE;
     if (size >= n) {
-        say("--valid-size %lld leaves none of %lld pair%s to train on", (long long)size, (long long)n,
-            plural(n));
+        say("--valid-size %lld leaves none of %lld pair%s to train on", (long long)size,
+            (long long)n, plural(n));
         return FAILED;
     }
     held = zeroed((size_t)n, 1);
     if (learns_from_text(s) && s->documents == DOCUMENTS_FILE) {
         memset(held + (n - size), 1, (size_t)size);     /* its end */
         count = size;
-    } else if (choose_held_out(&data->learn.text[learns_from_text(s) && leading_side(s)], size, rule, held,
-                               &count)) {
+    } else if (choose_held_out(&data->learn.text[learns_from_text(s) && leading_side(s)], size,
+                               rule, held, &count)) {
         free(held);
         return FAILED;
     }
     if (learns_labels(s)) count -= keep_labels(s, data->learn.text, held);
     if (count == n) {
-        say("holding out %lld pair%s leaves none to train on; give --valid-size 0", (long long)size, plural(size));
+        say("holding out %lld pair%s leaves none to train on; give --valid-size 0", (long long)size,
+            plural(size));
         free(held);
         return FAILED;
     }
@@ -191,8 +203,8 @@ static int hold_out(struct settings *s, struct examples *data, trf_hold_out_rule
     }
     free(held);
     s->valid_size = size;
-    inform("held out: %lld of %lld %s, to validate on (--valid-size 0 trains on all)\n", (long long)count,
-            (long long)n, s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines");
+    inform("held out: %lld of %lld %s, to validate on (--valid-size 0 trains on all)\n",
+           (long long)count, (long long)n, s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines");
     return DONE;
 }
 
@@ -203,7 +215,8 @@ int read_data(struct settings *s, struct examples *data, trf_hold_out_rule rule)
     if (status) return status;
     if (!s->valid_tsv && !s->valid_source && !s->valid_text) return hold_out(s, data, rule);
     if (s->valid_text) return read_documents(s, data, &data->held, s->valid_text);
-    if ((status = read_pairs(s, data, &data->held, s->valid_source, s->valid_target, s->valid_tsv))) return status;
+    if ((status = read_pairs(s, data, &data->held, s->valid_source, s->valid_target, s->valid_tsv)))
+        return status;
     if (data->held.text[0].count) return DONE;
     say("%s: no pair to validate on", s->valid_tsv ? s->valid_tsv : s->valid_source);
     return FAILED;
@@ -227,9 +240,10 @@ void warn_of_overlap(const struct settings *s, const struct examples *data)
     }
     free(hashes);
     if (2 * both > held)
-        say("warning: %zu of %zu validation %s%s %s among the training data: the figures show what the model has "
-            "memorised, not what it does with new data", both, held,
-            s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural((int64_t)held), both == 1 ? "is" : "are");
+        say("warning: %zu of %zu validation %s%s %s among the training data: the figures show what "
+            "the model has memorised, not what it does with new data",
+            both, held, s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line",
+            plural((int64_t)held), both == 1 ? "is" : "are");
 }
 
 static void free_pairs(struct pairs *pairs)

@@ -1,4 +1,5 @@
-// trf train: encodes lines as token ids, and fills the corpus. Leaves out what cannot be trained on. See encode.h.
+// trf train: encodes lines as token ids, and fills the corpus. Leaves out what cannot be trained
+// on. See encode.h.
 
 #include "encode.h"
 #include "labelled.h"
@@ -21,7 +22,8 @@ struct encoder {
 };
 
 /* Appends text i with its label or labels, or skips it. */
-static int add_example(const struct encoder *e, struct pairs *to, size_t i, const char *file, int *taken)
+static int add_example(const struct encoder *e, struct pairs *to, size_t i, const char *file,
+                       int *taken)
 {
     const char *const line[2] = {line_of(&to->text[0], i), line_of(&to->text[1], i)};
     size_t before = to->ids[0].count;
@@ -30,11 +32,13 @@ static int add_example(const struct encoder *e, struct pairs *to, size_t i, cons
     const char *fault = add_labelled(e->s, e->labels, e->vocab[0], line, to->ids, &kind, why);
     *taken = to->ids[0].count > before;
     if (*taken) return DONE;
-    return skip(e->s, e->data, fault ? kind : SKIP_EMPTY, file, to->text[0].numbers[i], fault ? fault : "empty");
+    return skip(e->s, e->data, fault ? kind : SKIP_EMPTY, file, to->text[0].numbers[i],
+                fault ? fault : "empty");
 }
 
 /* Appends pair i of the text, or skips it. *taken: whether it was appended. */
-static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const char *const files[2], int *taken)
+static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const char *const files[2],
+                    int *taken)
 {
     const struct settings *s = e->s;
     struct examples *data = e->data;
@@ -48,7 +52,9 @@ static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const c
         const char *fault = unlearnable(e->vocab[side], line_of(&to->text[side], i));
         if (fault && side) drop_last(&to->ids[0]);
         if (fault) return skip(s, data, SKIP_LONG, files[side], line, fault);
-        if (!add_text(&to->ids[side], e->vocab[side], line_of(&to->text[side], i), limit, &n[side], why)) continue;
+        if (!add_text(&to->ids[side], e->vocab[side], line_of(&to->text[side], i), limit, &n[side],
+                      why))
+            continue;
         if (side) drop_last(&to->ids[0]);
         return skip(s, data, n[side] ? SKIP_LONG : SKIP_UNREADABLE, files[side], line, why);
     }
@@ -56,12 +62,13 @@ static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const c
     if (*taken) return DONE;
     drop_last(&to->ids[0]);
     drop_last(&to->ids[1]);
-    return n[0] || n[1] ? skip(s, data, SKIP_HALF, files[n[0] != 0], line, "empty, but its other side is not")
+    return n[0] || n[1] ? skip(s, data, SKIP_HALF, files[n[0] != 0], line,
+                               "empty, but its other side is not")
                         : skip(s, data, SKIP_EMPTY, files[0], line, "empty on both sides");
 }
 
-/* --subword-samples: more copies of the pairs in use, each side segmented at random. Leaves out a copy that is too
-   long. The amounts stay those of the data, without the copies. */
+/* --subword-samples: more copies of the pairs in use, each side segmented at random. Leaves out a
+   copy that is too long. The amounts stay those of the data, without the copies. */
 static int add_samples(const struct encoder *e, const struct vocabularies *v, const char *in_use)
 {
     const struct settings *s = e->s;
@@ -75,13 +82,15 @@ static int add_samples(const struct encoder *e, const struct vocabularies *v, co
         size_t at[2] = {0, 0};
         for (side = 0; side < 2 && !status; side++) {
             uint64_t seed = s->seed * 1000003 + (uint64_t)copy * 2 + (uint64_t)side;
-            status = sample_subwords(v, side, &data->learn.text[side], e->vocab[side], s->subword_alpha, (uint32_t)seed,
-                                     &cut[side]);
+            status = sample_subwords(v, side, &data->learn.text[side], e->vocab[side],
+                                     s->subword_alpha, (uint32_t)seed, &cut[side]);
         }
         for (i = 0; i < data->learn.text[0].count && !status; i++) {
-            int32_t n[2] = {cut[0].lengths[i], cut[1].lengths[i]}, longest = n[0] > n[1] ? n[0] : n[1];
+            int32_t n[2] = {cut[0].lengths[i], cut[1].lengths[i]},
+                    longest = n[0] > n[1] ? n[0] : n[1];
             if (in_use[i] && longest <= s->corpus.max_length) {
-                for (side = 0; side < 2; side++) add_ids(&data->learn.ids[side], cut[side].ids + at[side], n[side]);
+                for (side = 0; side < 2; side++)
+                    add_ids(&data->learn.ids[side], cut[side].ids + at[side], n[side]);
                 if (longest > data->amounts.longest) data->amounts.longest = longest;
             }
             at[0] += (size_t)n[0];
@@ -116,9 +125,10 @@ static int check_amounts(const struct settings *s, const struct examples *data)
 // -----------------------------------------------------------------------------------------------
 // >>documents      text alone, in chunks
 //
-// Each line is a document, or the whole file is one (--documents file). A chunk has at most --chunk tokens; a longer
-// document continues in the next chunk. A language model reads an end mark after each document, and none at the end of
-// a chunk within a document. With --pack a chunk may hold several documents.
+// Each line is a document, or the whole file is one (--documents file). A chunk has at most --chunk
+// tokens; a longer document continues in the next chunk. A language model reads an end mark after
+// each document, and none at the end of a chunk within a document. With --pack a chunk may hold
+// several documents.
 // -----------------------------------------------------------------------------------------------
 
 struct stream { int32_t *ids; size_t n, capacity; };
@@ -142,7 +152,8 @@ static void end_document(const struct settings *s, struct stream *stream)
     stream->ids[stream->n++] = s->config.eos;
 }
 
-/* A file that is one document has line ends. Vocabularies of words and most SentencePiece models have no token for one. */
+/* A file that is one document has line ends. Vocabularies of words and most SentencePiece models
+   have no token for one. */
 void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
 {
     int32_t ids[16], n;
@@ -152,8 +163,10 @@ void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
     if (!trf_vocab_encode(vocab, "\n", ids, 16, &n, &err) && n <= 16)
         (void)trf_vocab_decode(vocab, ids, n, text, sizeof text, NULL, &err);
     if (!strchr(text, '\n'))
-        say("warning: the vocabulary has no token for a line end: the line ends of %s are lost, and the model cannot "
-            "write any; --tokens characters and --tokens sentencepiece keep them", s->text);
+        say("warning: the vocabulary has no token for a line end: the line ends of %s are lost, "
+            "and the model cannot write any; --tokens characters and --tokens sentencepiece keep "
+            "them",
+            s->text);
 }
 
 static int add_documents(const struct encoder *e, struct pairs *to, const char *file)
@@ -187,7 +200,8 @@ static int encode_documents(const struct encoder *e, const char *training, const
 {
     struct examples *data = e->data;
     size_t i;
-    if (add_documents(e, &data->learn, training) || add_documents(e, &data->held, validation)) return FAILED;
+    if (add_documents(e, &data->learn, training) || add_documents(e, &data->held, validation))
+        return FAILED;
     for (i = 0; i < data->learn.ids[0].count; i++) count_amounts(data, i);
     return check_amounts(e->s, data);
 }
@@ -202,7 +216,9 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
     const struct encoder e = {s, data, vocab, labels};
     struct pairs *held = &data->held;
     const char *const training[2] = {training_file(s, 0), training_file(s, 1)};
-    const char *validation[2] = {s->valid_text ? s->valid_text : s->valid_tsv ? s->valid_tsv : s->valid_source,
+    const char *validation[2] = {s->valid_text  ? s->valid_text
+                                 : s->valid_tsv ? s->valid_tsv
+                                                : s->valid_source,
                                  s->valid_tsv ? s->valid_tsv : s->valid_target};
     char *in_use;       /* 1: the line is trained on */
     int taken, status = DONE;
@@ -228,8 +244,10 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
     return check_amounts(s, data);
 }
 
-/* Counts the batches of the first pass. Later passes may have a few more or less, as their batches differ. */
-int fill_corpus(const struct settings *s, struct examples *data, trf_corpus **corpus, struct plan *plan)
+/* Counts the batches of the first pass. Later passes may have a few more or less, as their batches
+   differ. */
+int fill_corpus(const struct settings *s, struct examples *data, trf_corpus **corpus,
+                struct plan *plan)
 {
     struct side *ids = data->learn.ids;
     size_t i, used[2] = {0, 0};
@@ -238,14 +256,16 @@ int fill_corpus(const struct settings *s, struct examples *data, trf_corpus **co
     trf_error err;
     if (trf_corpus_create(corpus, &s->corpus, &err)) goto failed;
     for (i = 0; i < ids[0].count; i++) {
-        if (trf_corpus_add(*corpus, ids[0].ids + used[0], ids[0].lengths[i], ids[1].ids + used[1], ids[1].lengths[i],
-                           &err)) goto failed;
+        if (trf_corpus_add(*corpus, ids[0].ids + used[0], ids[0].lengths[i], ids[1].ids + used[1],
+                           ids[1].lengths[i], &err))
+            goto failed;
         used[0] += (size_t)ids[0].lengths[i];
         used[1] += (size_t)ids[1].lengths[i];
     }
     free_side(&ids[0]);
     free_side(&ids[1]);
-    for (; trf_corpus_epoch(*corpus) == 0; batches++) if (trf_corpus_next(*corpus, &batch, &err)) goto failed;
+    for (; trf_corpus_epoch(*corpus) == 0; batches++)
+        if (trf_corpus_next(*corpus, &batch, &err)) goto failed;
     plan->batches = batches;
     plan->per_epoch = (int64_t)fmax(1, (double)(batches + s->accumulate / 2) / s->accumulate);
     trf_corpus_rewind(*corpus);
@@ -263,23 +283,31 @@ static int64_t count_unknown(const struct side *ids)
     return unknown;
 }
 
-/* A vocabulary of another text may know few words of this text, and the one of training few of those of validation. */
-void warn_of_unknown(const struct settings *s, const struct examples *data, const trf_vocab *const vocab[2])
+/* A vocabulary of another text may know few words of this text, and the one of training few of
+   those of validation. */
+void warn_of_unknown(const struct settings *s, const struct examples *data,
+                     const trf_vocab *const vocab[2])
 {
     int side;
     for (side = 0; side < 2; side++) {
         double learned, held;
         if (!reads_side(s, side)) continue;
-        learned = (double)count_unknown(&data->learn.ids[side]) / fmax(1, (double)data->learn.ids[side].used);
-        held = (double)count_unknown(&data->held.ids[side]) / fmax(1, (double)data->held.ids[side].used);
+        learned = (double)count_unknown(&data->learn.ids[side]) /
+                  fmax(1, (double)data->learn.ids[side].used);
+        held = (double)count_unknown(&data->held.ids[side]) /
+               fmax(1, (double)data->held.ids[side].used);
         if (learned > 0.05)
-            say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary, and will be neither read nor "
-                "written%s", 100 * learned, side ? "target" : "source",
-                s->init_from && !s->extend_vocabulary && trf_vocab_kind(vocab[side]) != TRF_SENTENCEPIECE
-                ? "; --extend-vocabulary adds them" : "");
+            say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary, and will be "
+                "neither read nor written%s",
+                100 * learned, side ? "target" : "source",
+                s->init_from && !s->extend_vocabulary &&
+                        trf_vocab_kind(vocab[side]) != TRF_SENTENCEPIECE
+                    ? "; --extend-vocabulary adds them"
+                    : "");
         if (held > 0.05)
-            say("warning: %.1f %% of the %s's tokens in the pairs held out are unknown to the vocabulary", 100 * held,
-                side ? "target" : "source");
+            say("warning: %.1f %% of the %s's tokens in the pairs held out are unknown to the "
+                "vocabulary",
+                100 * held, side ? "target" : "source");
     }
 }
 

@@ -1,4 +1,5 @@
-// trf train --init-from: takes vocabularies, architecture and weights of another model. See training.h.
+// trf train --init-from: takes vocabularies, architecture and weights of another model. See
+// training.h.
 
 #include "training.h"
 #include "objective.h"
@@ -10,7 +11,10 @@ static int inherit_vocabulary(struct training *t, int side, int joint)
     struct vocabularies *v = &t->vocabularies;
     trf_error err;
     if (!old) return DONE;
-    if (trf_vocab_copy(&v->of[side], old, NULL, &err)) { say_error("vocabulary", &err); return FAILED; }
+    if (trf_vocab_copy(&v->of[side], old, NULL, &err)) {
+        say_error("vocabulary", &err);
+        return FAILED;
+    }
     if (trf_vocab_kind(old) == TRF_SENTENCEPIECE && t->s->subword_samples > 1 &&
         stored_subwords(t->s, v, side, t->s->init_from)) return FAILED;
     if (joint) {
@@ -18,11 +22,13 @@ static int inherit_vocabulary(struct training *t, int side, int joint)
         v->pieces[1] = v->pieces[0];
         v->pieces_bytes[1] = v->pieces_bytes[0];
     }
-    return t->s->extend_vocabulary ? extend_vocabulary(t->s, t->data.learn.text, side, side || joint, v->of[side]) : DONE;
+    return t->s->extend_vocabulary
+               ? extend_vocabulary(t->s, t->data.learn.text, side, side || joint, v->of[side])
+               : DONE;
 }
 
-/* Takes the architecture of the model. A stack that it lacks gets as many layers as the other one; the end mark of
-   targets is that of the options if the model is a language model. */
+/* Takes the architecture of the model. A stack that it lacks gets as many layers as the other one;
+   the end mark of targets is that of the options if the model is a language model. */
 static int take_architecture(struct training *t)
 {
     struct settings *s = t->s;
@@ -45,7 +51,10 @@ int begin_from(struct training *t)
     trf_load_options load = load_options(s);
     trf_error err;
     int side, joint, status;
-    if (trf_model_load(&t->from, s->init_from, &load, &err)) { load_refused(s->init_from, &err); return FAILED; }
+    if (trf_model_load(&t->from, s->init_from, &load, &err)) {
+        load_refused(s->init_from, &err);
+        return FAILED;
+    }
     if ((status = take_architecture(t))) return status;
     joint = shares_embedding(&s->config) && s->objective == OBJECTIVE_TRANSLATE;
     if (joint && trf_model_target_vocab(t->from) &&
@@ -63,25 +72,33 @@ int begin_from(struct training *t)
     return DONE;
 }
 
-/* Whether the rows of a parameter belong to the same labels or tokens in both models, in the same order. */
+/* Whether the rows of a parameter belong to the same labels or tokens in both models, in the same
+   order. */
 static int rows_agree(const struct training *t, const char *name)
 {
     const trf_vocab *old[2] = {trf_model_source_vocab(t->from), trf_model_target_vocab(t->from)};
-    const char *labels[2] = {trf_model_metadata(t->from, "labels"), trf_model_metadata(t->run.model, "labels")};
-    if (!strncmp(name, "head.", 5)) return !labels[0] || !labels[1] || !strcmp(labels[0], labels[1]);
+    const char *labels[2] = {trf_model_metadata(t->from, "labels"),
+                             trf_model_metadata(t->run.model, "labels")};
+    if (!strncmp(name, "head.", 5))
+        return !labels[0] || !labels[1] || !strcmp(labels[0], labels[1]);
     if (strncmp(name, "tgt_embed.", 10) && strncmp(name, "generator.", 10)) return 1;
     return t->s->objective != OBJECTIVE_SPAN || !old[1] || same_tokens(old[0], old[1]);
 }
 
 /* Copies the rows of labels that both models have. */
-static int copy_rows_of_labels(const struct training *t, const struct labels *old, trf_tensor w, trf_real *to)
+static int copy_rows_of_labels(const struct training *t, const struct labels *old, trf_tensor w,
+                               trf_real *to)
 {
     trf_tensor theirs = trf_model_parameter(t->from, trf_model_parameter_index(t->from, w.name));
-    size_t n = (size_t)trf_tensor_count(&theirs), each = (size_t)trf_tensor_count(&w) / (size_t)t->labels.n;
+    size_t n = (size_t)trf_tensor_count(&theirs),
+           each = (size_t)trf_tensor_count(&w) / (size_t)t->labels.n;
     trf_real *numbers = malloc(n * sizeof *numbers);
     trf_error err;
     int32_t i, k;
-    if (!numbers || trf_tensor_read(&theirs, numbers, (int64_t)n, &err)) { free(numbers); return FAILED; }
+    if (!numbers || trf_tensor_read(&theirs, numbers, (int64_t)n, &err)) {
+        free(numbers);
+        return FAILED;
+    }
     for (i = 0; i < t->labels.n && each * (size_t)old->n == n; i++)
         if ((k = label_number(old, t->labels.name[i], strlen(t->labels.name[i]))) >= 0)
             memcpy(to + (size_t)i * each, numbers + (size_t)k * each, each * sizeof *to);
@@ -89,21 +106,25 @@ static int copy_rows_of_labels(const struct training *t, const struct labels *ol
     return DONE;
 }
 
-/* Parameters with other rows stay new, except for labels that both models have. *copied: parameters copied. */
+/* Parameters with other rows stay new, except for labels that both models have. *copied: parameters
+   copied. */
 static int copy_weights(struct training *t, int32_t *copied)
 {
     int32_t i, n = trf_model_parameter_count(t->run.model);
     trf_real **fresh = calloc((size_t)n, sizeof *fresh);
     struct labels old = {NULL, 0, 0};
     trf_error err;
-    int status = !fresh || (t->labels.n && load_labels(t->from, t->s->init_from, &old)) ? FAILED : DONE;
+    int status =
+        !fresh || (t->labels.n && load_labels(t->from, t->s->init_from, &old)) ? FAILED : DONE;
     for (i = 0; i < n && !status; i++) {
         trf_tensor w = trf_model_parameter(t->run.model, i);
         size_t count = (size_t)trf_tensor_count(&w);
         if (rows_agree(t, w.name)) continue;
         fresh[i] = malloc(count * sizeof **fresh);
         status = !fresh[i] || trf_tensor_read(&w, fresh[i], (int64_t)count, &err) ||
-                 (!strncmp(w.name, "head.", 5) && copy_rows_of_labels(t, &old, w, fresh[i])) ? FAILED : DONE;
+                         (!strncmp(w.name, "head.", 5) && copy_rows_of_labels(t, &old, w, fresh[i]))
+                     ? FAILED
+                     : DONE;
     }
     free_labels(&old);
     if (status) say("%s: weights cannot be read", t->s->init_from);
@@ -130,7 +151,8 @@ int take_weights(struct training *t)
     int32_t copied = 0;
     if (copy_weights(t, &copied)) return FAILED;
     if (copied == 0) {
-        say("nothing of %s fits: an encoder alone and a decoder alone have no parameter in common", t->s->init_from);
+        say("nothing of %s fits: an encoder alone and a decoder alone have no parameter in common",
+            t->s->init_from);
         return FAILED;
     }
     tell("%d of %d parameters %s of %s", (int)copied, (int)trf_model_parameter_count(t->run.model),

@@ -19,10 +19,11 @@ void print_published(const struct settings *s, int64_t ours);
 /* What s->config says; options in a member of the settings. */
 void print_model(const struct settings *s);
 void print_settings(const struct settings *s, const char *title, size_t member, size_t bytes);
-int check_running(const struct settings *s);        /* options of training and searching, for memory */
-int settle_lengths(struct settings *s);             /* of the sequences that are counted */
-int print_weight_counts(const trf_config *config, int32_t parameters, int json);    /* parameters 0: not known */
-int print_amounts(struct settings *s);              /* memory, operations, and the trace of s->config */
+int check_running(const struct settings *s);    /* options of training and searching */
+int settle_lengths(struct settings *s);         /* of the sequences that are counted */
+/* parameters 0: unknown. */
+int print_weight_counts(const trf_config *config, int32_t parameters, int json);
+int print_amounts(struct settings *s);          /* memory, operations, and the trace of s->config */
 
 void print_trace(const struct settings *s);
 

@@ -1,4 +1,5 @@
-// trf: reads an object of JSON: texts, numbers, and objects within it. See trf.h. text.c prints JSON.
+// trf: reads an object of JSON: texts, numbers, and objects within it. See trf.h. text.c prints
+// JSON.
 
 #include "trf.h"
 

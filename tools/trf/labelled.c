@@ -23,8 +23,8 @@ static void for_labels(const struct settings *s, const char *line,
     else if (bytes) each(user, label, bytes);
 }
 
-/* Appends the labels of one line. Removes repeated ones from time to time, so that memory does not grow with the
-   number of lines. Returns 0 if there are too many labels. */
+/* Appends the labels of one line. Removes repeated ones from time to time, so that memory does not
+   grow with the number of lines. Returns 0 if there are too many labels. */
 static int append_labels(const struct settings *s, const char *line, struct labels *labels)
 {
     for_labels(s, line, append_word, labels);
@@ -55,7 +55,8 @@ static void add_missing(void *user, const char *word, size_t bytes)
     if (bytes > MOST_LABEL_BYTES || label_number(labels, word, bytes) >= 0) return;
     append_label(labels, word, bytes);
     label = labels->name[at];
-    for (; at > 0 && strcmp(labels->name[at - 1], label) > 0; at--) labels->name[at] = labels->name[at - 1];
+    for (; at > 0 && strcmp(labels->name[at - 1], label) > 0; at--)
+        labels->name[at] = labels->name[at - 1];
     labels->name[at] = label;
     m->found = 1;
 }
@@ -115,7 +116,8 @@ int store_labels(trf_model *model, const struct labels *labels)
     }
     status = labels->n && trf_model_set_metadata(model, "labels", text, &err) ? FAILED : DONE;
     if (status && err.status == TRF_E_LIMIT)
-        say("the %d labels have %zu bytes together, a model has room for 1 MiB: is this the column of the labels?",
+        say("the %d labels have %zu bytes together, a model has room for 1 MiB: is this the column "
+            "of the labels?",
             (int)labels->n, used);
     else if (status) say_error("labels", &err);
     free(text);
@@ -126,7 +128,12 @@ int store_labels(trf_model *model, const struct labels *labels)
 // >>examples       a line with its label, or with those of its words
 // -----------------------------------------------------------------------------------------------
 
-struct labelling { const struct labels *labels; const struct word_tokens *words; int32_t *targets, at; int unknown; };
+struct labelling {
+    const struct labels *labels;
+    const struct word_tokens *words;
+    int32_t *targets, at;
+    int unknown;
+};
 
 static void label_word(void *user, const char *word, size_t bytes)
 {
@@ -136,9 +143,11 @@ static void label_word(void *user, const char *word, size_t bytes)
     if (label < 0) l->unknown++;
 }
 
-/* A label at the first token of each word, -1 at all other tokens. Returns the reason why not, or NULL. */
-static const char *add_tagged(const struct settings *s, const struct labels *labels, const trf_vocab *vocab,
-                              const char *const line[2], struct side ids[2], enum skip *kind, char why[300])
+/* A label at the first token of each word, -1 at all other tokens. Returns the reason why not, or
+   NULL. */
+static const char *add_tagged(const struct settings *s, const struct labels *labels,
+                              const trf_vocab *vocab, const char *const line[2], struct side ids[2],
+                              enum skip *kind, char why[300])
 {
     struct word_tokens words;
     struct labelling labelling = {labels, &words, NULL, 0, 0};
@@ -151,8 +160,8 @@ static const char *add_tagged(const struct settings *s, const struct labels *lab
         *kind = SKIP_UNREADABLE;
         snprintf(why, 300, "%s", words.why);
     } else if (words.n_words != n_tags)
-        snprintf(why, 300, "%d word%s, but %d label%s", (int)words.n_words, plural(words.n_words), (int)n_tags,
-                 plural(n_tags));
+        snprintf(why, 300, "%d word%s, but %d label%s", (int)words.n_words, plural(words.n_words),
+                 (int)n_tags, plural(n_tags));
     else if (words.n > s->corpus.max_length) {
         *kind = SKIP_LONG;
         snprintf(why, 300, "%d tokens, at most %d", (int)words.n, (int)s->corpus.max_length);
@@ -161,7 +170,8 @@ static const char *add_tagged(const struct settings *s, const struct labels *lab
         for (i = 0; i < words.n; i++) labelling.targets[i] = -1;
         for_words(line[1], label_word, &labelling);
         if (labelling.unknown)
-            snprintf(why, 300, "%d label%s that the training data do not have, or of more than %d bytes",
+            snprintf(why, 300,
+                     "%d label%s that the training data do not have, or of more than %d bytes",
                      labelling.unknown, plural(labelling.unknown), (int)MOST_LABEL_BYTES);
     }
     if (!*why) {
@@ -173,12 +183,15 @@ static const char *add_tagged(const struct settings *s, const struct labels *lab
     return *why ? why : NULL;
 }
 
-static const char *add_classified(const struct settings *s, const struct labels *labels, const trf_vocab *vocab,
-                                  const char *const line[2], struct side ids[2], enum skip *kind, char why[300])
+static const char *add_classified(const struct settings *s, const struct labels *labels,
+                                  const trf_vocab *vocab, const char *const line[2],
+                                  struct side ids[2], enum skip *kind, char why[300])
 {
     size_t bytes;
     const char *label = trim_label(line[1], &bytes);
-    int32_t n, number = label_number(labels, line[1], strlen(line[1]));     /* labels of old checkpoints have outer blanks */
+    int32_t n,
+        number = label_number(labels, line[1],
+                              strlen(line[1])); /* labels of old checkpoints have outer blanks */
     *kind = SKIP_LABEL;
     if (number < 0) number = label_number(labels, label, bytes);
     if (number < 0) {
@@ -186,8 +199,8 @@ static const char *add_classified(const struct settings *s, const struct labels 
         else if (bytes > MOST_LABEL_BYTES)
             snprintf(why, 300, "a label of %zu bytes, at most %d", bytes, (int)MOST_LABEL_BYTES);
         else
-            snprintf(why, 300, "the training data do not have the label '%.*s'", (int)(bytes < 200 ? bytes : 200),
-                     label);
+            snprintf(why, 300, "the training data do not have the label '%.*s'",
+                     (int)(bytes < 200 ? bytes : 200), label);
         return why;
     }
     if (add_text(&ids[0], vocab, line[0], s->corpus.max_length, &n, why)) {
@@ -211,8 +224,9 @@ const char *unlearnable(const trf_vocab *vocab, const char *line)
     return NULL;
 }
 
-const char *add_labelled(const struct settings *s, const struct labels *labels, const trf_vocab *vocab,
-                         const char *const line[2], struct side ids[2], enum skip *kind, char why[300])
+const char *add_labelled(const struct settings *s, const struct labels *labels,
+                         const trf_vocab *vocab, const char *const line[2], struct side ids[2],
+                         enum skip *kind, char why[300])
 {
     const char *fault = unlearnable(vocab, line[0]);
     *kind = SKIP_LONG;

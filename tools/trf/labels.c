@@ -8,7 +8,10 @@
 // >>labels         names, sorted; label i of the model is name[i]
 // -----------------------------------------------------------------------------------------------
 
-static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
 
 void free_labels(struct labels *labels)
 {
@@ -20,7 +23,8 @@ void free_labels(struct labels *labels)
 
 void append_label(struct labels *labels, const char *text, size_t bytes)
 {
-    labels->name = grow(labels->name, &labels->capacity, (size_t)labels->n + 1, sizeof *labels->name);
+    labels->name =
+        grow(labels->name, &labels->capacity, (size_t)labels->n + 1, sizeof *labels->name);
     labels->name[labels->n++] = format_text("%.*s", (int)bytes, text);
 }
 
@@ -69,11 +73,13 @@ int load_labels(const trf_model *model, const char *path, struct labels *labels)
     }
     if (labels->n == wanted) return DONE;
     if (!text)
-        say("%s: the metadata 'labels' is missing, the texts of the model's %d label%s, one a line: trf train stores "
-            "them, a program in C calls trf_model_set_metadata(model, \"labels\", ...) before it saves", path,
-            (int)wanted, plural(wanted));
+        say("%s: the metadata 'labels' is missing, the texts of the model's %d label%s, one a "
+            "line: trf train stores them, a program in C calls trf_model_set_metadata(model, "
+            "\"labels\", ...) before it saves",
+            path, (int)wanted, plural(wanted));
     else
-        say("%s: the metadata 'labels' has %d line%s, but the model has %d label%s: there must be one line for each",
+        say("%s: the metadata 'labels' has %d line%s, but the model has %d label%s: there must be "
+            "one line for each",
             path, (int)labels->n, plural(labels->n), (int)wanted, plural(wanted));
     return FAILED;
 }
@@ -82,7 +88,8 @@ int load_labels(const trf_model *model, const char *path, struct labels *labels)
 // >>words          a line of words, token by token, and where each word begins
 // -----------------------------------------------------------------------------------------------
 
-int32_t for_words(const char *line, void (*each)(void *user, const char *word, size_t bytes), void *user)
+int32_t for_words(const char *line, void (*each)(void *user, const char *word, size_t bytes),
+                  void *user)
 {
     int32_t n = 0;
     for (line += strspn(line, BLANKS); *line; line += strspn(line, BLANKS), n++) {
@@ -93,8 +100,8 @@ int32_t for_words(const char *line, void (*each)(void *user, const char *word, s
     return n;
 }
 
-int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n, size_t *capacity,
-                        int32_t *added, trf_error *err)
+int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n,
+                 size_t *capacity, int32_t *added, trf_error *err)
 {
     int32_t room = (int32_t)fmin(INT32_MAX, (double)strlen(text) + 16);
     trf_status status;
@@ -116,8 +123,9 @@ struct encoding {
     int failed;
 };
 
-/* Encodes one word, so that its first token is known. Where tokens are characters, a blank separates words. A word of
-   invisible characters may have no subword; it becomes one unknown token, as in a vocabulary of words. */
+/* Encodes one word, so that its first token is known. Where tokens are characters, a blank
+   separates words. A word of invisible characters may have no subword; it becomes one unknown
+   token, as in a vocabulary of words. */
 static void encode_word(void *user, const char *word, size_t bytes)
 {
     struct encoding *e = (struct encoding *)user;
@@ -130,7 +138,8 @@ static void encode_word(void *user, const char *word, size_t bytes)
     to->first = grow(to->first, &to->first_capacity, (size_t)to->n_words + 1, sizeof *to->first);
     to->first[to->n_words++] = to->n + blank;
     if (encode_after(e->vocab, e->text, &to->ids, (size_t)to->n, &to->ids_capacity, &n, &err)) {
-        if (!e->failed) snprintf(to->why, sizeof to->why, "word %d: %s", (int)to->n_words, err.message);
+        if (!e->failed)
+            snprintf(to->why, sizeof to->why, "word %d: %s", (int)to->n_words, err.message);
         e->failed = 1;
         return;
     }

@@ -41,25 +41,26 @@ static int is_wide(const char *bytes, size_t n, size_t from)
     return n >= 4 && bytes[!from];
 }
 
-/* The format of a file that is no UTF-8 text, by its first line, and the command that converts it; or NULL. whole: the
-   line is the whole file. */
+/* The format of a file that is no UTF-8 text, by its first line, and the command that converts it;
+   or NULL. whole: the line is the whole file. */
 static const char *other_form(const char *line, size_t n, int whole)
 {
     static const struct { size_t n; const char *bytes, *is; } of[] = {
         {2, "\x1F\x8B", "expected text, got a gzip file: gzip -dc unpacks it"},
-        {4, "PK\3\4", "expected text, got a zip file (.docx and .xlsx are such files too): unzip -p unpacks it"},
+        {4, "PK\3\4",
+         "expected text, got a zip file (.docx and .xlsx are such files too): unzip -p unpacks it"},
         {6, "\xFD" "7zXZ\0", "expected text, got an xz file: xz -dc unpacks it"},
         {4, "\x28\xB5\x2F\xFD", "expected text, got a zstd file: zstd -dc unpacks it"},
         {4, "\xFF\xFE\0\0", "expected UTF-8, got UTF-32 (iconv -f utf-32 -t utf-8)"},
         {4, "\0\0\xFE\xFF", "expected UTF-8, got UTF-32 (iconv -f utf-32 -t utf-8)"},
         {2, "\xFF\xFE", "expected UTF-8, got UTF-16 (iconv -f utf-16 -t utf-8)"},
-        {2, "\xFE\xFF", "expected UTF-8, got UTF-16 (iconv -f utf-16 -t utf-8)"}
-    };
+        {2, "\xFE\xFF", "expected UTF-8, got UTF-16 (iconv -f utf-16 -t utf-8)"}};
     const char *cr;
     size_t i;
     for (i = 0; i < sizeof of / sizeof *of; i++)
         if (n >= of[i].n && !memcmp(line, of[i].bytes, of[i].n)) return of[i].is;
-    if (n >= 10 && !memcmp(line, "BZh", 3) && !memcmp(line + 4, "1AY&SY", 6))       /* between them is a digit */
+    if (n >= 10 && !memcmp(line, "BZh", 3) &&
+        !memcmp(line + 4, "1AY&SY", 6)) /* between them is a digit */
         return "expected text, got a bzip2 file: bzip2 -dc unpacks it";
     if (is_wide(line, n, 1)) return "expected UTF-8, got UTF-16 (iconv -f utf-16le -t utf-8)";
     if (is_wide(line, n, 0)) return "expected UTF-8, got UTF-16 (iconv -f utf-16be -t utf-8)";
@@ -82,7 +83,8 @@ int next_line(struct reader *r)
         return -1;
     }
     r->number++;
-    if (r->number == 1 && length >= 3 && !memcmp(r->line, "\xEF\xBB\xBF", 3))     /* a byte order mark is no text */
+    if (r->number == 1 && length >= 3 &&
+        !memcmp(r->line, "\xEF\xBB\xBF", 3)) /* a byte order mark is no text */
         memmove(r->line, r->line + 3, (size_t)(length -= 3) + 1);
     ends = length > 0 && r->line[length - 1] == '\n';
     if (ends) r->line[--length] = 0;
@@ -95,7 +97,8 @@ int next_line(struct reader *r)
     at = trf_find_invalid_utf8(r->line, r->length);
     r->fault = memchr(r->line, 0, r->length) ? "a NUL byte" : at >= 0 ? r->not_utf8 : NULL;
     if (r->fault == r->not_utf8)
-        snprintf(r->not_utf8, sizeof r->not_utf8, "expected UTF-8, got the byte 0x%02X at offset %lld",
+        snprintf(r->not_utf8, sizeof r->not_utf8,
+                 "expected UTF-8, got the byte 0x%02X at offset %lld",
                  (unsigned)(unsigned char)r->line[at], (long long)at);
     return 1;
 }
@@ -108,7 +111,8 @@ static int read_columns(struct pair_reader *p, const char *columns)
     p->column[1] = 2;
     p->exactly_two = columns == NULL;
     if (!columns || (sscanf(columns, "%9d ,%9d %c", &p->column[0], &p->column[1], &end) == 2 &&
-                     p->column[0] > 0 && p->column[1] > 0 && p->column[0] != p->column[1])) return DONE;
+                     p->column[0] > 0 && p->column[1] > 0 && p->column[0] != p->column[1]))
+        return DONE;
     say("--columns takes the numbers of two columns, as in 1,2; got '%s'", columns);
     return USAGE;
 }
@@ -126,18 +130,20 @@ int same_stream(FILE *a, FILE *b)
     struct stat x, y;
     if (a == b) return 1;
     if (fstat(fileno(a), &x) || fstat(fileno(b), &y)) return 0;
-    return (S_ISFIFO(x.st_mode) || S_ISSOCK(x.st_mode) || isatty(fileno(a))) && x.st_dev == y.st_dev &&
-           x.st_ino == y.st_ino && x.st_rdev == y.st_rdev;
+    return (S_ISFIFO(x.st_mode) || S_ISSOCK(x.st_mode) || isatty(fileno(a))) &&
+           x.st_dev == y.st_dev && x.st_ino == y.st_ino && x.st_rdev == y.st_rdev;
 }
 
-int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv, const char *columns)
+int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv,
+               const char *columns)
 {
     int status;
     memset(p, 0, sizeof *p);
     p->tsv = tsv != NULL;
     p->at = &p->side[0];
     if (columns && !tsv) { say("--columns is for pairs in one file"); return USAGE; }
-    if ((status = read_columns(p, columns)) || (status = open_reader(&p->side[0], tsv ? tsv : source)) || tsv)
+    if ((status = read_columns(p, columns)) ||
+        (status = open_reader(&p->side[0], tsv ? tsv : source)) || tsv)
         return status;
     if ((status = open_reader(&p->side[1], target))) return status;
     if (!same_stream(p->side[0].file, p->side[1].file)) return DONE;
@@ -163,12 +169,14 @@ void cut_pair(struct pair_reader *p)
         if (column == p->column[0]) p->source = at;
         if (column == p->column[1]) p->target = at;
     }
-    if (r->fault == r->not_utf8 && p->source && p->target && is_utf8(p->source) && is_utf8(p->target))
+    if (r->fault == r->not_utf8 && p->source && p->target && is_utf8(p->source) &&
+        is_utf8(p->target))
         r->fault = NULL;            /* it is in an unused column */
     p->lacks_tab = !r->fault && column == 2;
     if (r->fault) p->fault = r->fault;
     else if (p->exactly_two && column == 2) p->fault = "no tab between source and target";
-    else if (p->exactly_two && column > 3) p->fault = "more than one tab; --columns chooses two columns";
+    else if (p->exactly_two && column > 3)
+        p->fault = "more than one tab; --columns chooses two columns";
     else if (!p->source || !p->target) p->fault = "fewer columns than --columns asks for";
     if (p->fault) p->source = p->target = "";
 }
@@ -231,7 +239,8 @@ int take_input(struct settings *s, int argc, char **argv)
     }
     s->input = argv[0];
     if (!strcmp(s->input, "-") || !stat(s->input, &there)) return DONE;
-    say("cannot read '%s': %s; lines come from a file, or from standard input, as in: echo 'some words' | %s --model %s",
+    say("cannot read '%s': %s; lines come from a file, or from standard input, as in: echo 'some "
+        "words' | %s --model %s",
         s->input, strerror(errno), program, s->model ? s->model : "FILE");
     return FAILED;
 }
@@ -244,15 +253,20 @@ void store_line(struct text *text, const char *line, int64_t number)
 {
     size_t bytes = strlen(line) + 1;
     text->bytes = grow(text->bytes, &text->capacity, text->used + bytes, 1);
-    text->starts = grow(text->starts, &text->starts_capacity, text->count + 1, sizeof *text->starts);
-    text->numbers = grow(text->numbers, &text->numbers_capacity, text->count + 1, sizeof *text->numbers);
+    text->starts =
+        grow(text->starts, &text->starts_capacity, text->count + 1, sizeof *text->starts);
+    text->numbers =
+        grow(text->numbers, &text->numbers_capacity, text->count + 1, sizeof *text->numbers);
     memcpy(text->bytes + text->used, line, bytes);
     text->starts[text->count] = text->used;
     text->numbers[text->count++] = number;
     text->used += bytes;
 }
 
-const char *line_of(const struct text *text, size_t index) { return text->bytes + text->starts[index]; }
+const char *line_of(const struct text *text, size_t index)
+{
+    return text->bytes + text->starts[index];
+}
 
 const char **lines_of(const struct text *text)
 {

@@ -13,9 +13,10 @@
 // >>validation     scores, and what follows from them
 // -----------------------------------------------------------------------------------------------
 
-/* From the inside: validate computes scores; validate_interruptibly lets a signal abort it; validate_and_keep updates
-   the best score, the kept models and the patience; validate_now does so with the average of --ema as weights;
-   validate_or_save saves a checkpoint if a model could not be saved. */
+/* From the inside: validate computes scores; validate_interruptibly lets a signal abort it;
+   validate_and_keep updates the best score, the kept models and the patience; validate_now does so
+   with the average of --ema as weights; validate_or_save saves a checkpoint if a model could not be
+   saved. */
 static int validate_interruptibly(struct run *r, struct validation *v)
 {
     int status = DONE;
@@ -25,7 +26,8 @@ static int validate_interruptibly(struct run *r, struct validation *v)
     return status;
 }
 
-/* Validates the current weights, and keeps them. After a signal a resumed training begins with this validation. */
+/* Validates the current weights, and keeps them. After a signal a resumed training begins with this
+   validation. */
 static int validate_and_keep(struct run *r, int64_t update)
 {
     struct state *state = &r->state;
@@ -42,13 +44,15 @@ static int validate_and_keep(struct run *r, int64_t update)
         remove_unneeded(r, 1);
         return status;
     }
-    best = trf_early_stopping_add(&stopping, library_metric(metric_of(r->s)), update, v.score, v.loss);
+    best =
+        trf_early_stopping_add(&stopping, library_metric(metric_of(r->s)), update, v.score, v.loss);
     show_validation(&r->validator, &r->log, update, &v,
                     !best ? "" : best > 1 ? "  best so far" : "  best so far, by its loss");
     begin_validating();
     show_samples(&r->validator);
     end_validating();
-    if (keep_model(r, update, v.score, v.loss) || (best && save_model(r, r->s->model))) return FAILED;
+    if (keep_model(r, update, v.score, v.loss) || (best && save_model(r, r->s->model)))
+        return FAILED;
     state->stopping = stopping;
     if (best) r->score = v.score;
     remove_unneeded(r, 1);      /* including the previous best */
@@ -62,7 +66,8 @@ static int validate_now(struct run *r, int64_t update)
     return restore_ema(r) ? FAILED : status;
 }
 
-/* Training ends if a model cannot be saved; a checkpoint still keeps what was learned, if it can be saved. */
+/* Training ends if a model cannot be saved; a checkpoint still keeps what was learned, if it can be
+   saved. */
 static int validate_or_save(struct run *r, const struct progress *p, int64_t update)
 {
     int status = validate_now(r, update);
@@ -73,15 +78,18 @@ static int validate_or_save(struct run *r, const struct progress *p, int64_t upd
 
 static int32_t validations_left(const struct run *r)
 {
-    return trf_early_stopping_left(&r->state.stopping, library_metric(metric_of(r->s)), r->s->patience);
+    return trf_early_stopping_left(&r->state.stopping, library_metric(metric_of(r->s)),
+                                   r->s->patience);
 }
 
 // -----------------------------------------------------------------------------------------------
 // >>updates        until training ends
 // -----------------------------------------------------------------------------------------------
 
-/* One update from `accumulate` batches, or fewer at the end of the last epoch. TRF_E_END: no data are left. */
-static trf_status one_update(struct run *r, struct progress *p, trf_step_report *report, trf_error *err)
+/* One update from `accumulate` batches, or fewer at the end of the last epoch. TRF_E_END: no data
+   are left. */
+static trf_status one_update(struct run *r, struct progress *p, trf_step_report *report,
+                             trf_error *err)
 {
     trf_batch batch;
     trf_status status;
@@ -91,7 +99,8 @@ static trf_status one_update(struct run *r, struct progress *p, trf_step_report 
         if (status == TRF_E_END && i > 0) break;
         r->state.batches += status == TRF_OK;
         if (!status && p->passes <= 0)
-            p->first_pass = (double)batch.place.epoch + (double)batch.place.batch / (double)r->batches;
+            p->first_pass =
+                (double)batch.place.epoch + (double)batch.place.batch / (double)r->batches;
         if (!status && r->noise) status = trf_noise_apply(r->noise, &batch, &batch, err);
         if (status) return status;
         if ((status = trf_forward_backward(r->trainer, &batch, report, err))) return status;
@@ -114,13 +123,14 @@ static void say_left_out(const struct progress *p, const trf_step_report *report
         p->left_out == TOLD ? "; more of them are counted, but not shown" : "");
 }
 
-/* A skipped update changes nothing, so the next one is likely to be skipped too. After a hundred in a row training ends,
-   without a checkpoint of weights that do not recover. */
+/* A skipped update changes nothing, so the next one is likely to be skipped too. After a hundred in
+   a row training ends, without a checkpoint of weights that do not recover. */
 static int is_lost(const struct progress *p, const trf_step_report *report)
 {
     enum { IN_A_ROW = 100 };
     if (p->in_a_row < IN_A_ROW) return 0;
-    say("the last %d updates were left out: the rate of %.3g is too high; begin again with a smaller --learning-rate",
+    say("the last %d updates were left out: the rate of %.3g is too high; begin again with a "
+        "smaller --learning-rate",
         IN_A_ROW, report->learning_rate);
     return 1;
 }
@@ -135,15 +145,16 @@ static const char *is_over(const struct run *r, const struct progress *p, int64_
     return NULL;
 }
 
-/* A new best model needs a checkpoint too: resuming from an older one would begin with a worse best score, and replace
-   the better model. */
+/* A new best model needs a checkpoint too: resuming from an older one would begin with a worse best
+   score, and replace the better model. */
 static int is_new_best(const struct run *r, int64_t step)
 {
-    return validates(&r->validator) && r->state.stopping.validated == step && r->state.stopping.best_update == step;
+    return validates(&r->validator) && r->state.stopping.validated == step &&
+           r->state.stopping.best_update == step;
 }
 
-/* Runs until training ends or a signal comes. A checkpoint that cannot be saved meanwhile is reported; only the last one
-   has to be saved. */
+/* Runs until training ends or a signal comes. A checkpoint that cannot be saved meanwhile is
+   reported; only the last one has to be saved. */
 static int train_on(struct run *r, struct progress *p, const char **why)
 {
     struct settings *s = r->s;
@@ -152,12 +163,14 @@ static int train_on(struct run *r, struct progress *p, const char **why)
     trf_status status = TRF_OK;
     int64_t step = trf_trainer_step(r->trainer), epoch;
     for (;;) {
-        if (step && step % s->valid_every == 0 && r->state.stopping.validated != step && !stopped()) {
+        if (step && step % s->valid_every == 0 && r->state.stopping.validated != step &&
+            !stopped()) {
             if (learnt_nothing(r, p)) r->state.stopping.wait++;
             else if (validate_or_save(r, p, step)) return FAILED;
         }
         if (stopped() || (*why = is_over(r, p, step))) break;
-        if (p->updates && ((s->checkpoint_every && step % s->checkpoint_every == 0) || is_new_best(r, step)))
+        if (p->updates &&
+            ((s->checkpoint_every && step % s->checkpoint_every == 0) || is_new_best(r, step)))
             save_checkpoint(r, seconds_of_run(p));
         epoch = trf_corpus_epoch(r->corpus);    /* after the last batch it would be the next one */
         prepare_notice("finishing update", step + 1, r->checkpoint != NULL);
@@ -168,10 +181,12 @@ static int train_on(struct run *r, struct progress *p, const char **why)
         if (update_ema(r)) return FAILED;
         count_update(p, &report);
         if (report.skipped) say_left_out(p, &report); else r->state.learnt = 1;
-        show_progress(p, epoch, &report, validates(&r->validator) ? validations_left(r) : INT32_MAX);
+        show_progress(p, epoch, &report,
+                      validates(&r->validator) ? validations_left(r) : INT32_MAX);
         if (is_lost(p, &report)) return FAILED;
     }
-    if (stopped() || !step || r->state.stopping.validated == step || learnt_nothing(r, p)) return DONE;
+    if (stopped() || !step || r->state.stopping.validated == step || learnt_nothing(r, p))
+        return DONE;
     return validate_or_save(r, p, step);
 }
 
@@ -190,11 +205,13 @@ static int save_last(struct run *r)
 static int leave_best(struct run *r, const char *instead)
 {
     if (!access(r->s->model, F_OK) || copy_best(r)) return DONE;
-    say("warning: '%s' is not there any more: %s written instead of the best", r->s->model, instead);
+    say("warning: '%s' is not there any more: %s written instead of the best", r->s->model,
+        instead);
     return save_last(r);
 }
 
-/* The mean of several models replaces the best one if it is better. *left: a signal aborted this. */
+/* The mean of several models replaces the best one if it is better. *left: a signal aborted
+   this. */
 static int write_mean(struct run *r, int *left)
 {
     struct validation v;
@@ -208,7 +225,8 @@ static int write_mean(struct run *r, int *left)
     if (validates(&r->validator)) {
         worse = !is_better(r, v.score, v.loss, r->state.stopping.best, r->state.stopping.best_loss);
         inform("mean of %d model%s: loss %.4f  nll %.4f", count, plural(count), v.loss, v.nll);
-        if (metric_of(r->s) != METRIC_LOSS) inform("  %s %.4f", metric_name(metric_of(r->s)), v.score);
+        if (metric_of(r->s) != METRIC_LOSS)
+            inform("  %s %.4f", metric_name(metric_of(r->s)), v.score);
         inform("; the best one had %.4f%s\n", r->state.stopping.best, worse ? ", and stays" : "");
         if (worse) return leave_best(r, "the mean is");
         r->score = v.score;
@@ -216,7 +234,8 @@ static int write_mean(struct run *r, int *left)
     return save_model(r, r->s->model);
 }
 
-/* Completes the model file: the best model is there already; a mean, or a model without validation, comes now. */
+/* Completes the model file: the best model is there already; a mean, or a model without validation,
+   comes now. */
 static int write_result(struct run *r, int *left)
 {
     if (r->s->average > 1 && r->state.n_kept) return write_mean(r, left);
@@ -226,27 +245,31 @@ static int write_result(struct run *r, int *left)
 /* After a signal; the checkpoint is saved. */
 static int end_by_signal(struct run *r)
 {
-    if (!r->checkpoint && r->state.stopping.best_update) remove_unneeded(r, 0);     /* nobody can resume from them */
-    say("stopped by signal %d after update %lld; %s%s", stopped(), (long long)trf_trainer_step(r->trainer),
+    if (!r->checkpoint && r->state.stopping.best_update)
+        remove_unneeded(r, 0); /* nobody can resume from them */
+    say("stopped by signal %d after update %lld; %s%s", stopped(),
+        (long long)trf_trainer_step(r->trainer),
         r->checkpoint ? r->checkpoint : "no checkpoint was wanted, ",
-        r->checkpoint ? " is complete: the same command with --resume goes on"
-                      : r->state.stopping.best_update ? "only the best model so far is kept"
-                      : r->state.n_kept ? "only models of the last validations are there" : "nothing is kept");
+        r->checkpoint                   ? " is complete: the same command with --resume goes on"
+        : r->state.stopping.best_update ? "only the best model so far is kept"
+        : r->state.n_kept               ? "only models of the last validations are there"
+                                        : "nothing is kept");
     return SIGNALLED + stopped();
 }
 
 static int end_well(struct run *r, struct progress *p, const char *why)
 {
-    static const char *const ends[][2] = {
-        {"updates", "--updates is reached"}, {"epochs", "--epochs are over"}, {"minutes", "--minutes are over"},
-        {"patience", "nothing better in --patience validations"}};
+    static const char *const ends[][2] = {{"updates", "--updates is reached"},
+                                          {"epochs", "--epochs are over"},
+                                          {"minutes", "--minutes are over"},
+                                          {"patience", "nothing better in --patience validations"}};
     double seconds = seconds_of_run(p);
     size_t i;
     int kept = save_checkpoint(r, seconds), left = 0;
     end_line();
     if (learnt_nothing(r, p)) {
-        say("%s left out: nothing was learnt, and no model is written", p->updates == 1 ? "the only update was"
-                                                                                        : "all updates were");
+        say("%s left out: nothing was learnt, and no model is written",
+            p->updates == 1 ? "the only update was" : "all updates were");
         return FAILED;
     }
     if (write_result(r, &left)) return FAILED;
@@ -254,16 +277,18 @@ static int end_well(struct run *r, struct progress *p, const char *why)
     remove_unneeded(r, r->checkpoint != NULL);      /* a resumed training may need them */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
     if (!p->updates && r->s->resume)
-        say("nothing was left to do: an end that the command or the checkpoint gives is reached; another --%s goes "
-            "on", why);
-    inform("done: %lld update%s, %lld real token%s in %.1f s, %.0f tokens/s (%s); ", (long long)p->updates,
-            plural(p->updates), (long long)p->tokens, plural(p->tokens), seconds,
-            (double)p->tokens / fmax(seconds, 1e-9),
-            i == 3 && trf_is_perfect(library_metric(metric_of(r->s)), r->state.stopping.best) ? "nothing can be better"
-                                                                                           : ends[i][1]);
+        say("nothing was left to do: an end that the command or the checkpoint gives is reached; "
+            "another --%s goes on",
+            why);
+    inform("done: %lld update%s, %lld real token%s in %.1f s, %.0f tokens/s (%s); ",
+           (long long)p->updates, plural(p->updates), (long long)p->tokens, plural(p->tokens),
+           seconds, (double)p->tokens / fmax(seconds, 1e-9),
+           i == 3 && trf_is_perfect(library_metric(metric_of(r->s)), r->state.stopping.best)
+               ? "nothing can be better"
+               : ends[i][1]);
     if (r->state.stopping.best_update && r->s->average <= 1)
-        inform("best: update %lld, %s %.4f; ", (long long)r->state.stopping.best_update, metric_name(metric_of(r->s)),
-                r->state.stopping.best);
+        inform("best: update %lld, %s %.4f; ", (long long)r->state.stopping.best_update,
+               metric_name(metric_of(r->s)), r->state.stopping.best);
     tell("model in %s", r->s->model);
     if (p->left_out) inform("left out: %lld of these updates\n", (long long)p->left_out);
     return kept;
@@ -273,8 +298,8 @@ static int end_well(struct run *r, struct progress *p, const char *why)
 static void restore_best(struct run *r)
 {
     if (!r->state.had_mean || access(r->s->model, F_OK) || !copy_best(r)) return;
-    say("'%s' was a mean; until this training ends it is its best single model, of update %lld", r->s->model,
-        (long long)r->state.stopping.best_update);
+    say("'%s' was a mean; until this training ends it is its best single model, of update %lld",
+        r->s->model, (long long)r->state.stopping.best_update);
 }
 
 static void log_end(struct run *r, const struct progress *p, const char *why)
@@ -284,8 +309,8 @@ static void log_end(struct run *r, const struct progress *p, const char *why)
     fprintf(log, "{\"event\":\"end\",\"why\":\"%s\",\"update\":%lld,\"tokens\":%lld", why,
             (long long)trf_trainer_step(r->trainer), (long long)p->tokens);
     print_json_field(log, "seconds", seconds_in_all(p));
-    fprintf(log, ",\"best_update\":%lld,\"metric\":\"%s\"", (long long)r->state.stopping.best_update,
-            metric_name(metric_of(r->s)));
+    fprintf(log, ",\"best_update\":%lld,\"metric\":\"%s\"",
+            (long long)r->state.stopping.best_update, metric_name(metric_of(r->s)));
     print_json_field(log, "score", r->score);
     fputs("}\n", log);
     flush_log(&r->log);

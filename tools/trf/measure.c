@@ -4,14 +4,17 @@
 #include "objective.h"
 #include "tools/metrics/metrics.h"
 
-static const char *const metric_names[] = {"auto", "loss", "bleu", "chrf", "exact", "wer", "cer", "accuracy",
-                                           "f1"};
+static const char *const metric_names[] = {"auto", "loss", "bleu",     "chrf", "exact",
+                                           "wer",  "cer",  "accuracy", "f1"};
 
 const char *metric_name(enum metric metric) { return metric_names[metric]; }
 
 enum metric metric_of(const struct settings *s) { return (enum metric)s->metric; }
 
-static int is_error_rate(enum metric metric) { return metric == METRIC_WER || metric == METRIC_CER; }
+static int is_error_rate(enum metric metric)
+{
+    return metric == METRIC_WER || metric == METRIC_CER;
+}
 
 trf_metric library_metric(enum metric metric)
 {
@@ -34,8 +37,9 @@ char *join_cut(int cut, char *text)
     return text;
 }
 
-/* BLEU counts n-grams of up to four words. It is useful if nearly all references have four words and their mean is six or
-   more. If no reference has four, it is always 0. The words are those that BLEU counts. */
+/* BLEU counts n-grams of up to four words. It is useful if nearly all references have four words
+   and their mean is six or more. If no reference has four, it is always 0. The words are those that
+   BLEU counts. */
 int bleu_tells(const struct text *text, int cut, int *nothing)
 {
     struct metrics_options options;
@@ -58,13 +62,14 @@ int bleu_tells(const struct text *text, int cut, int *nothing)
         grams = sums->bleu[3].hypothesis;
     }
     *nothing = grams == 0;
-    i = (double)four >= 0.9 * (double)text->count && (double)sums->reference_length >= 6 * (double)text->count;
+    i = (double)four >= 0.9 * (double)text->count &&
+        (double)sums->reference_length >= 6 * (double)text->count;
     metrics_destroy(m);
     return (int)i;
 }
 
-/* The metric counts what the target consists of: characters, words, or, if there are few words or no blanks between
-   them, characters of subwords. */
+/* The metric counts what the target consists of: characters, words, or, if there are few words or
+   no blanks between them, characters of subwords. */
 static enum metric translation_metric(const trf_vocab *vocab, const struct text *references)
 {
     trf_token_kind kind = trf_vocab_kind(vocab);
@@ -78,6 +83,7 @@ static enum metric translation_metric(const trf_vocab *vocab, const struct text 
 void settle_metric(struct settings *s, const trf_vocab *vocab, const struct text *references)
 {
     if (s->metric != METRIC_AUTO) return;
-    if (s->objective == OBJECTIVE_TRANSLATE) s->metric = (int32_t)translation_metric(vocab, references);
+    if (s->objective == OBJECTIVE_TRANSLATE)
+        s->metric = (int32_t)translation_metric(vocab, references);
     else s->metric = learns_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
 }

@@ -9,7 +9,8 @@
 // >>messages       fields of the library become options
 // -----------------------------------------------------------------------------------------------
 
-/* The option that sets a field of the library, or NULL. Most have the name of the field, with dashes. */
+/* The option that sets a field of the library, or NULL. Most have the name of the field, with
+   dashes. */
 static const char *option_of(const char *doing, const char *field)
 {
     static const struct { const char *doing, *field, *option; } others[] = {
@@ -23,7 +24,8 @@ static const char *option_of(const char *doing, const char *field)
     int row;
     if (!strncmp(field, "device.", 7)) field += 7;
     for (i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(doing, others[i].doing) && !strcmp(field, others[i].field)) return others[i].option;
+        if (!strcmp(doing, others[i].doing) && !strcmp(field, others[i].field))
+            return others[i].option;
     for (row = 0; row < n_rows; row++) {
         const char *name = rows[row].name;
         for (at = 0; field[at] && name[at] == (field[at] == '_' ? '-' : field[at]); at++) { }
@@ -32,8 +34,8 @@ static const char *option_of(const char *doing, const char *field)
     return NULL;
 }
 
-/* Rewrites a message that begins with a field: "n_heads must divide d_model" becomes "--n-heads must divide --d-model".
-   Returns whether it begins with one. */
+/* Rewrites a message that begins with a field: "n_heads must divide d_model" becomes "--n-heads
+   must divide --d-model". Returns whether it begins with one. */
 static int in_options(const char *doing, const trf_error *err, char *text, size_t size)
 {
     const char *at = err->message + strlen(err->what), *field = option_of(doing, err->what);
@@ -56,18 +58,22 @@ static int in_options(const char *doing, const trf_error *err, char *text, size_
 int refused(const char *doing, const trf_error *err)
 {
     char text[1024];
-    if (err->status == TRF_E_INVALID_ARG && doing && in_options(doing, err, text, sizeof text)) say("%s", text);
+    if (err->status == TRF_E_INVALID_ARG && doing && in_options(doing, err, text, sizeof text))
+        say("%s", text);
     else say_error(doing, err);
     return err->status == TRF_E_INVALID_ARG ? USAGE : FAILED;
 }
 
-/* If OpenBLAS cannot be loaded, the library would warn and use its built-in products: not for --products cblas. */
+/* If OpenBLAS cannot be loaded, the library would warn and use its built-in products: not for
+   --products cblas. */
 static int check_products(const struct settings *s)
 {
 #if defined(LOADS_OPENBLAS)
     const char *reason;
-    if (s->device.kind == TRF_DEVICE_CPU && s->device.products == TRF_PRODUCTS_CBLAS && !loaded_openblas(&reason)) {
-        say("--products cblas: OpenBLAS cannot be loaded: %s; --products built-in needs no library", reason);
+    if (s->device.kind == TRF_DEVICE_CPU && s->device.products == TRF_PRODUCTS_CBLAS &&
+        !loaded_openblas(&reason)) {
+        say("--products cblas: OpenBLAS cannot be loaded: %s; --products built-in needs no library",
+            reason);
         return USAGE;
     }
 #endif
@@ -89,7 +95,9 @@ int check_device(const struct settings *s)
         say("--products cblas: this trf was built without CBLAS; use auto or built-in");
     else if (!strcmp(err.what, "device.precision")) say("--precision bf16 is for --device cuda");
     else if (!strcmp(err.what, "device.kind"))
-        say("--device %s: this trf was built for the CPU alone; make cuda builds one that uses a GPU", value);
+        say("--device %s: this trf was built for the CPU alone; make cuda builds one that uses a "
+            "GPU",
+            value);
     else say("--device %s: %s", value ? value : "cpu", err.message);
     return USAGE;
 }
@@ -109,26 +117,34 @@ trf_load_options load_options(const struct settings *s)
 int load_refused(const char *path, const trf_error *err)
 {
     if (!strstr(err->message, "no trf.format")) return refused(NULL, err);
-    say("%s: a safetensors file of another program; trf takes what trf train or transformer.h has written", path);
+    say("%s: a safetensors file of another program; trf takes what trf train or transformer.h has "
+        "written",
+        path);
     return FAILED;
 }
 
-void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source, const trf_vocab *target)
+void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source,
+                       const trf_vocab *target)
 {
     int lacks_source = config->kind != TRF_DECODER_ONLY && !source;
     int lacks_target = config->kind != TRF_ENCODER_ONLY && !target;
-    say("%s: it has no %s%s%s vocabulary, so it knows ids, but no text: trf train stores vocabularies in the model, a "
-        "program in C calls trf_model_set_vocabs before it saves", path, lacks_source ? "source" : "",
-        lacks_source && lacks_target ? " and no " : "", lacks_target ? "target" : "");
+    say("%s: it has no %s%s%s vocabulary, so it knows ids, but no text: trf train stores "
+        "vocabularies in the model, a program in C calls trf_model_set_vocabs before it saves",
+        path, lacks_source ? "source" : "", lacks_source && lacks_target ? " and no " : "",
+        lacks_target ? "target" : "");
 }
 
-int load_model(struct settings *s, trf_model **model, const trf_vocab **source, const trf_vocab **target)
+int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
+               const trf_vocab **target)
 {
     const char *const read[] = {s->input, s->prefixes, s->source, s->target, s->tsv};
     trf_load_options load = load_options(s);
     trf_error err;
     size_t i;
-    if (!s->model || !*s->model) { say("give --model FILE, a model that trf train has written"); return USAGE; }
+    if (!s->model || !*s->model) {
+        say("give --model FILE, a model that trf train has written");
+        return USAGE;
+    }
     if (check_output_name(s)) return FAILED;
     for (i = 0; i < sizeof read / sizeof *read; i++) if (check_readable(read[i])) return FAILED;
     if (trf_model_load(model, s->model, &load, &err)) return load_refused(s->model, &err);
@@ -158,7 +174,8 @@ int never_writes_unk(const trf_model *model)
 int check_decoder(const struct settings *s, const trf_model *model)
 {
     if (trf_model_config(model)->kind != TRF_ENCODER_ONLY) return DONE;
-    say("%s: an encoder-only model has no decoder, so no text comes from it: trf classify and trf tag are for labels",
+    say("%s: an encoder-only model has no decoder, so no text comes from it: trf classify and trf "
+        "tag are for labels",
         s->model);
     return FAILED;
 }
@@ -174,7 +191,9 @@ int copy_model(struct settings *s, const char *from, const char *to)
     trf_load_options load = load_options(s);
     trf_model *model = NULL;
     trf_error err;
-    int status = trf_model_load(&model, from, &load, &err) || trf_model_save(model, to, &err) ? FAILED : DONE;
+    int status = trf_model_load(&model, from, &load, &err) || trf_model_save(model, to, &err)
+                     ? FAILED
+                     : DONE;
     if (status) say_error(NULL, &err);
     trf_model_destroy(model);
     return status;

@@ -4,7 +4,8 @@
 
 int learns_from_text(const struct settings *s)
 {
-    return s->objective == OBJECTIVE_CAUSAL || s->objective == OBJECTIVE_MASK || s->objective == OBJECTIVE_SPAN;
+    return s->objective == OBJECTIVE_CAUSAL || s->objective == OBJECTIVE_MASK ||
+           s->objective == OBJECTIVE_SPAN;
 }
 
 int learns_labels(const struct settings *s)
@@ -27,9 +28,11 @@ void set_kind(struct settings *s)
     trf_config *c = &s->config;
     int encoder = reads_side(s, 0), decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
     c->kind = !encoder ? TRF_DECODER_ONLY : decoder ? TRF_ENCODER_DECODER : TRF_ENCODER_ONLY;
-    c->head = s->objective == OBJECTIVE_MASK ? TRF_HEAD_MASKED
-            : s->objective == OBJECTIVE_TAG ? TRF_HEAD_TOKENS
-            : s->objective != OBJECTIVE_CLASSIFY ? TRF_HEAD_NONE : s->pooling ? TRF_HEAD_FIRST : TRF_HEAD_MEAN;
+    c->head = s->objective == OBJECTIVE_MASK       ? TRF_HEAD_MASKED
+              : s->objective == OBJECTIVE_TAG      ? TRF_HEAD_TOKENS
+              : s->objective != OBJECTIVE_CLASSIFY ? TRF_HEAD_NONE
+              : s->pooling                         ? TRF_HEAD_FIRST
+                                                   : TRF_HEAD_MEAN;
     if (s->objective == OBJECTIVE_CAUSAL) c->target_eos = 0;        /* documents have their own */
     if (!encoder && !is_given(s, AT(config.encoder_layers))) c->encoder_layers = 0;
     if (!decoder && !is_given(s, AT(config.decoder_layers))) c->decoder_layers = 0;
@@ -60,15 +63,18 @@ static int is_whole(int tokens) { return tokens == TOKENS_WORDS || tokens == TOK
 /* Refuses options that have no effect together with another option, or without one. */
 int check_company(const struct settings *s)
 {
-    static const char kind[] = "is not for a SentencePiece model, which says itself what a token is";
+    static const char kind[] =
+        "is not for a SentencePiece model, which says itself what a token is";
     static const char sized[] = "is not for a SentencePiece model, which has its size";
     int validated_on = s->valid_source || s->valid_tsv || s->valid_text;
     int unseen = !validated_on && is_given(s, AT(valid_size)) && s->valid_size == 0;
     int file[2] = {s->source_sentencepiece != NULL, s->target_sentencepiece != NULL};
     int both = (file[0] || !reads_side(s, 0)) && (file[1] || !reads_side(s, 1));
-    int noam = s->training.schedule == TRF_NOAM && (is_given(s, AT(training.schedule)) || s->recipe == RECIPE_PAPER);
+    int noam = s->training.schedule == TRF_NOAM &&
+               (is_given(s, AT(training.schedule)) || s->recipe == RECIPE_PAPER);
     const struct unfit of[] = {
-        {AT(size), "is not for --init-from: the sizes are those of that model", s->init_from != NULL},
+        {AT(size), "is not for --init-from: the sizes are those of that model",
+         s->init_from != NULL},
         {AT(tokens), kind, both && (is_whole(s->source_tokens) || is_whole(s->target_tokens))},
         {AT(source_tokens), kind, file[0] && is_whole(s->source_tokens)},
         {AT(target_tokens), kind, file[1] && is_whole(s->target_tokens)},
@@ -81,15 +87,16 @@ int check_company(const struct settings *s)
         {AT(training.total_steps), "is for --schedule cosine", s->training.schedule != TRF_COSINE},
         {AT(training.final_rate), "is for --schedule cosine", s->training.schedule != TRF_COSINE},
         {AT(training.initial_rate), "is not for --schedule noam, which rises from 0", noam},
-        {AT(valid_beam), "is for answers, which --metric loss does not want", s->metric == METRIC_LOSS},
-        {AT(patience), "is for pairs to validate on, and there are none", unseen && s->patience > 0},
+        {AT(valid_beam), "is for answers, which --metric loss does not want",
+         s->metric == METRIC_LOSS},
+        {AT(patience), "is for pairs to validate on, and there are none",
+         unseen && s->patience > 0},
         {AT(metric), "is for pairs to validate on, and there are none",
          unseen && s->metric != METRIC_AUTO && s->metric != METRIC_LOSS},
         {AT(valid_every), "is for pairs to validate on, or for --keep and --average",
          unseen && !s->keep && s->average < 2},
         {AT(valid_size), "is for pairs held out, but the pairs to validate on are given",
-         validated_on && s->valid_size > 0}
-    };
+         validated_on && s->valid_size > 0}};
     return check_unfit(s, of, sizeof of / sizeof *of);
 }
 
@@ -98,8 +105,10 @@ int check_inherited(const struct settings *s, const trf_vocab *const vocab[2])
 {
     static const char theirs[] = "is not for --init-from: the vocabulary is that of the model";
     static const char grown[] = "is not for --init-from without --extend-vocabulary";
-    static const char shared[] = "is not for --init-from: the model says how many vocabularies there are";
-    int has[2] = {!reads_side(s, 0) || vocab[0], !reads_side(s, 1) || vocab[1]}, still = !s->extend_vocabulary;
+    static const char shared[] =
+        "is not for --init-from: the model says how many vocabularies there are";
+    int has[2] = {!reads_side(s, 0) || vocab[0], !reads_side(s, 1) || vocab[1]},
+        still = !s->extend_vocabulary;
     const struct unfit of[] = {
         {AT(sentencepiece), theirs, has[0] && has[1]},
         {AT(source_sentencepiece), theirs, has[0]},
@@ -118,21 +127,41 @@ int check_inherited(const struct settings *s, const trf_vocab *const vocab[2])
 /* Refuses options that have no effect on this objective: users would believe that they work. */
 int check_effects(const struct settings *s)
 {
-    enum { TRANSLATES = 1 << OBJECTIVE_TRANSLATE, GOES_ON = 1 << OBJECTIVE_CAUSAL,
-           CLASSIFIES = 1 << OBJECTIVE_CLASSIFY, TAGS = 1 << OBJECTIVE_TAG,
-           MASKS = 1 << OBJECTIVE_MASK, SPANS = 1 << OBJECTIVE_SPAN,
-           TEXTS_ALONE = GOES_ON | MASKS | SPANS, ENCODES = TRANSLATES | CLASSIFIES | TAGS | MASKS | SPANS,
-           DECODES = TRANSLATES | GOES_ON | SPANS };
-    static const struct { size_t field; int objectives; } of[] = {
-        {AT(documents), TEXTS_ALONE}, {AT(pack), TEXTS_ALONE}, {AT(chunk), TEXTS_ALONE}, {AT(keep_empty), TRANSLATES},
-        {AT(source_tokens), ENCODES}, {AT(source_sentencepiece), ENCODES}, {AT(source_vocab_size), ENCODES},
-        {AT(target_tokens), TRANSLATES | GOES_ON}, {AT(target_sentencepiece), TRANSLATES | GOES_ON},
-        {AT(target_vocab_size), TRANSLATES | GOES_ON}, {AT(joint_vocabulary), TRANSLATES},
-        {AT(subword_samples), TRANSLATES}, {AT(subword_alpha), TRANSLATES}, {AT(valid_beam), TRANSLATES},
-        {AT(config.tying), DECODES}, {AT(config.source_eos), ENCODES}, {AT(config.target_eos), TRANSLATES | SPANS}, {AT(pooling), CLASSIFIES},
-        {AT(noise.density), MASKS | SPANS}, {AT(noise.masked), MASKS}, {AT(noise.randomised), MASKS}, {AT(noise.whole_words), MASKS},
-        {AT(noise.mean_span), SPANS}
+    enum {
+        TRANSLATES = 1 << OBJECTIVE_TRANSLATE,
+        GOES_ON = 1 << OBJECTIVE_CAUSAL,
+        CLASSIFIES = 1 << OBJECTIVE_CLASSIFY,
+        TAGS = 1 << OBJECTIVE_TAG,
+        MASKS = 1 << OBJECTIVE_MASK,
+        SPANS = 1 << OBJECTIVE_SPAN,
+        TEXTS_ALONE = GOES_ON | MASKS | SPANS,
+        ENCODES = TRANSLATES | CLASSIFIES | TAGS | MASKS | SPANS,
+        DECODES = TRANSLATES | GOES_ON | SPANS
     };
+    static const struct { size_t field; int objectives;
+    } of[] = {{AT(documents), TEXTS_ALONE},
+              {AT(pack), TEXTS_ALONE},
+              {AT(chunk), TEXTS_ALONE},
+              {AT(keep_empty), TRANSLATES},
+              {AT(source_tokens), ENCODES},
+              {AT(source_sentencepiece), ENCODES},
+              {AT(source_vocab_size), ENCODES},
+              {AT(target_tokens), TRANSLATES | GOES_ON},
+              {AT(target_sentencepiece), TRANSLATES | GOES_ON},
+              {AT(target_vocab_size), TRANSLATES | GOES_ON},
+              {AT(joint_vocabulary), TRANSLATES},
+              {AT(subword_samples), TRANSLATES},
+              {AT(subword_alpha), TRANSLATES},
+              {AT(valid_beam), TRANSLATES},
+              {AT(config.tying), DECODES},
+              {AT(config.source_eos), ENCODES},
+              {AT(config.target_eos), TRANSLATES | SPANS},
+              {AT(pooling), CLASSIFIES},
+              {AT(noise.density), MASKS | SPANS},
+              {AT(noise.masked), MASKS},
+              {AT(noise.randomised), MASKS},
+              {AT(noise.whole_words), MASKS},
+              {AT(noise.mean_span), SPANS}};
     static const char *const names[] = {"translate", "causal", "classify", "tag", "mask", "span"};
     size_t i;
     for (i = 0; i < sizeof of / sizeof *of; i++) {
@@ -140,8 +169,8 @@ int check_effects(const struct settings *s)
         say("--%s has no effect on --objective %s", option_name(of[i].field), names[s->objective]);
         return USAGE;
     }
-    if (s->joint_vocabulary == 0 && is_given(s, AT(joint_vocabulary)) && shares_embedding(&s->config) &&
-        is_given(s, AT(config.tying))) {
+    if (s->joint_vocabulary == 0 && is_given(s, AT(joint_vocabulary)) &&
+        shares_embedding(&s->config) && is_given(s, AT(config.tying))) {
         say("--tying %s needs one vocabulary for both sides, --joint-vocabulary no wants two",
             s->config.tying == TRF_TIED_ALL ? "all" : "embeddings");
         return USAGE;
@@ -150,13 +179,16 @@ int check_effects(const struct settings *s)
         say("--pack has no effect on --documents file, which is one document");
         return USAGE;
     }
-    if (s->extend_vocabulary && !s->init_from) { say("--extend-vocabulary is for --init-from"); return USAGE; }
+    if (s->extend_vocabulary && !s->init_from) {
+        say("--extend-vocabulary is for --init-from");
+        return USAGE;
+    }
     return s->resume ? DONE : check_company(s);
 }
 
 int check_chunk(const struct settings *s)
 {
-    int32_t most = s->config.max_length - 1;            /* the library adds a begin or an end mark */
+    int32_t most = s->config.max_length - 1; /* the library adds a begin or an end mark */
     if (!learns_from_text(s) || (most >= 2 && !is_given(s, AT(chunk)))) return DONE;
     if (s->chunk >= 2 && s->chunk <= most) return DONE;
     if (most < 2) {
@@ -171,7 +203,8 @@ int check_chunk(const struct settings *s)
 int settle_chunk(struct settings *s)
 {
     s->corpus.max_length = s->config.max_length - 1;
-    if (!is_given(s, AT(chunk))) s->chunk = s->corpus.max_length;        /* that of a checkpoint comes later */
+    if (!is_given(s, AT(chunk)))
+        s->chunk = s->corpus.max_length; /* that of a checkpoint comes later */
     return check_chunk(s);
 }
 
@@ -179,7 +212,10 @@ int settle_chunk(struct settings *s)
 // >>noise          tokens that are hidden from the model
 // -----------------------------------------------------------------------------------------------
 
-int32_t n_sentinels(const struct settings *s) { return s->objective == OBJECTIVE_SPAN ? SENTINELS : 0; }
+int32_t n_sentinels(const struct settings *s)
+{
+    return s->objective == OBJECTIVE_SPAN ? SENTINELS : 0;
+}
 
 /* The sentinels of a vocabulary: the id of the first, and how many follow one another. */
 static int32_t find_sentinels(const trf_vocab *vocab, int32_t *first)
@@ -208,7 +244,8 @@ int check_noise(const struct settings *s)
     return trf_noise_check(&o, &err) ? refused("noise", &err) : DONE;
 }
 
-int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **training, trf_noise **validation)
+int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **training,
+               trf_noise **validation)
 {
     trf_noise_options o = s->noise;
     trf_error err;
@@ -218,9 +255,10 @@ int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **tra
     o.vocab = trf_vocab_size(vocab);
     o.words = vocab;
     o.seed = s->corpus.seed;
-    if (o.kind == TRF_NOISE_SPANS && (o.n_sentinels = find_sentinels(vocab, &o.first_sentinel)) == 0) {
-        say("the subwords have no <extra_id_0>, which stands for the first missing span: learn them with such "
-            "user-defined symbols");
+    if (o.kind == TRF_NOISE_SPANS &&
+        (o.n_sentinels = find_sentinels(vocab, &o.first_sentinel)) == 0) {
+        say("the subwords have no <extra_id_0>, which stands for the first missing span: learn "
+            "them with such user-defined symbols");
         return FAILED;
     }
     if (!trf_noise_create(training, &o, &err)) {

@@ -1,12 +1,12 @@
 // trf train: what follows from --objective (objective.c).
 //
-//   objective   model             learns from                      target of a sequence
-//   translate   encoder-decoder   pairs of lines                   the other line
-//   causal      decoder-only      text                             the text itself, token by token
-//   classify    encoder-only      text, tab, label                 its label
-//   tag         encoder-only      words and as many labels         a label at the first token of each word
-//   mask        encoder-only      text                             the tokens that are hidden (Devlin et al. 2019)
-//   span        encoder-decoder   text                             the spans that are missing (Raffel et al. 2020)
+//   objective   model             data                         target of a sequence
+//   translate   encoder-decoder   pairs of lines               the other line
+//   causal      decoder-only      text                         the text itself, token by token
+//   classify    encoder-only      text, tab, label             its label
+//   tag         encoder-only      words and as many labels     a label at each word's first token
+//   mask        encoder-only      text                         hidden tokens (Devlin et al. 2019)
+//   span        encoder-decoder   text                         missing spans (Raffel et al. 2020)
 
 #ifndef TRF_OBJECTIVE_H
 #define TRF_OBJECTIVE_H
@@ -15,11 +15,12 @@
 
 int learns_from_text(const struct settings *s);
 int learns_labels(const struct settings *s);
-int reads_side(const struct settings *s, int side);     /* whether the side has its own vocabulary */
+int reads_side(const struct settings *s, int side); /* whether the side has its own vocabulary */
 int leading_side(const struct settings *s);             /* of text alone: the side that it is on */
 void set_kind(struct settings *s);                      /* the kind of model and its head */
 
-/* Refuse options without effect: on this objective, on one another, and on a training with --init-from. */
+/* Refuse options without effect: on this objective, on one another, and on a training with
+   --init-from. */
 int check_effects(const struct settings *s);
 int check_company(const struct settings *s);
 int check_inherited(const struct settings *s, const trf_vocab *const vocab[2]);
@@ -29,7 +30,9 @@ int settle_chunk(struct settings *s);               /* sets the chunk and the lo
 enum { SENTINELS = 100 };
 int32_t n_sentinels(const struct settings *s);          /* to be learned with subwords */
 int check_noise(const struct settings *s);
-/* Makes what hides tokens from the model, or leaves NULL. vocab must live as long as the training. */
-int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **training, trf_noise **validation);
+/* Makes what hides tokens from the model, or leaves NULL. vocab must live as long as the
+   training. */
+int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **training,
+               trf_noise **validation);
 
 #endif

@@ -28,10 +28,12 @@ int same_file(const char *a, const char *b)
     const char *name_a, *name_b;
     if (!a || !b) return 0;
     if (!strcmp(a, b)) return 1;
-    if (!stat(a, &x) && !stat(b, &y)) return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    if (!stat(a, &x) && !stat(b, &y))
+        return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
     name_a = name_in_folder(a, &x);
     name_b = name_in_folder(b, &y);
-    return name_a && name_b && !strcmp(name_a, name_b) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    return name_a && name_b && !strcmp(name_a, name_b) && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
 }
 
 /* Whether the standard stream is the regular file at path. */
@@ -45,13 +47,22 @@ static int is_stream(const char *path, int fd)
 /* A command must not write a file that it reads. */
 int check_written(const struct settings *s, const char *option, const char *path)
 {
-    const struct { const char *option, *path; } read[] = {
-        {"source", s->source}, {"target", s->target}, {"tsv", s->tsv}, {"valid-source", s->valid_source},
-        {"valid-target", s->valid_target}, {"valid-tsv", s->valid_tsv}, {"text", s->text},
-        {"valid-text", s->valid_text}, {"init-from", s->init_from}, {"input", s->input}, {"model", s->model},
-        {"prefixes", s->prefixes}, {"sentencepiece", s->sentencepiece},
-        {"source-sentencepiece", s->source_sentencepiece}, {"target-sentencepiece", s->target_sentencepiece}
-    };
+    const struct { const char *option, *path;
+    } read[] = {{"source", s->source},
+                {"target", s->target},
+                {"tsv", s->tsv},
+                {"valid-source", s->valid_source},
+                {"valid-target", s->valid_target},
+                {"valid-tsv", s->valid_tsv},
+                {"text", s->text},
+                {"valid-text", s->valid_text},
+                {"init-from", s->init_from},
+                {"input", s->input},
+                {"model", s->model},
+                {"prefixes", s->prefixes},
+                {"sentencepiece", s->sentencepiece},
+                {"source-sentencepiece", s->source_sentencepiece},
+                {"target-sentencepiece", s->target_sentencepiece}};
     size_t i;
     if (!path) return DONE;
     if (!strcmp(path, "-")) {
@@ -74,7 +85,8 @@ int check_written(const struct settings *s, const char *option, const char *path
     return DONE;
 }
 
-void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail), void *user)
+void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail),
+               void *user)
 {
     const char *begin = name_of(prefix);
     size_t length = strlen(begin);
@@ -97,7 +109,8 @@ static const char *unfinished_tail(const char *name)
 {
     size_t n = strlen(name), tail = strlen(".tmp-12345678");
     const char *at = name + n - tail;
-    return n < tail || strncmp(at, ".tmp-", 5) || strspn(at + 5, "0123456789abcdef") != 8 ? NULL : at;
+    return n < tail || strncmp(at, ".tmp-", 5) || strspn(at + 5, "0123456789abcdef") != 8 ? NULL
+                                                                                          : at;
 }
 
 /* "m.update-900" belongs to "m", and so does "./m.update-900". */
@@ -108,8 +121,8 @@ static int is_numbered(const char *path, const char *base, const char *middle)
     int is;
     for (at = at ? at : path; (at = strstr(at, middle)) != NULL; at++) end = at;
     stem = format_text("%.*s", end ? (int)(end - path) : 0, path);
-    is = end && end[strlen(middle)] && !end[strlen(middle) + strspn(end + strlen(middle), "0123456789")] &&
-         same_file(stem, base);
+    is = end && end[strlen(middle)] &&
+         !end[strlen(middle) + strspn(end + strlen(middle), "0123456789")] && same_file(stem, base);
     free(stem);
     return is;
 }
@@ -133,19 +146,22 @@ static void remove_unfinished(void *user, const char *path, const char *tail)
     const char *base = (const char *)user;
     struct stat mine, there;
     int fd;
-    if (!unfinished_tail(tail) || (!is_own_name(path, base, ".average-") && !is_own_name(path, base, ".update-")))
+    if (!unfinished_tail(tail) ||
+        (!is_own_name(path, base, ".average-") && !is_own_name(path, base, ".update-")))
         return;
     fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return;
-    if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &there) && S_ISREG(mine.st_mode) &&
-        mine.st_dev == there.st_dev && mine.st_ino == there.st_ino) unlink(path);
+    if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &there) &&
+        S_ISREG(mine.st_mode) && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino)
+        unlink(path);
     close(fd);
 }
 
 void sweep(const char *path) { for_files(path, remove_unfinished, (void *)(uintptr_t)path); }
 
-/* Tries what saving does: makes a file beside it, and opens the folder. Permissions alone do not show whether this works.
-   A name that is too long for it may still do for a file that is written directly. */
+/* Tries what saving does: makes a file beside it, and opens the folder. Permissions alone do not
+   show whether this works. A name that is too long for it may still do for a file that is written
+   directly. */
 static int makes_file(const char *path, const char *folder)
 {
     char *name = format_text("%s.tmp-%08lx", path, (unsigned long)getpid() & 0xffffffff);
@@ -171,13 +187,16 @@ int check_writable(const char *path)
     int fine = 0;
     if (!*path) errno = ENOENT;
     else if (!stat(path, &there) && S_ISDIR(there.st_mode)) errno = EISDIR;
-    else if (!stat(path, &there) && !S_ISREG(there.st_mode)) errno = EEXIST;    /* a device is not to be replaced */
+    else if (!stat(path, &there) && !S_ISREG(there.st_mode))
+        errno = EEXIST; /* a device is not to be replaced */
     else if (!stat(name, &folder) && !S_ISDIR(folder.st_mode)) errno = ENOTDIR;
     else if (!access(name, F_OK) && folder.st_mode & S_ISVTX && !stat(path, &there) && geteuid() &&
              there.st_uid != geteuid() && folder.st_uid != geteuid())
         errno = EPERM;          /* in a folder like /tmp another's file cannot be replaced */
     else fine = makes_file(path, name);
-    if (!fine) say("cannot write '%s': %s", path, errno == EEXIST ? "it is no regular file" : strerror(errno));
+    if (!fine)
+        say("cannot write '%s': %s", path,
+            errno == EEXIST ? "it is no regular file" : strerror(errno));
     free(name);
     return fine ? DONE : FAILED;
 }
@@ -185,7 +204,8 @@ int check_writable(const char *path)
 int check_replaceable(const char *path)
 {
     struct stat there;
-    if (lstat(path, &there) || !S_ISLNK(there.st_mode)) return check_writable(path);        /* such as /dev/stdout */
+    if (lstat(path, &there) || !S_ISLNK(there.st_mode))
+        return check_writable(path); /* such as /dev/stdout */
     say("cannot write '%s': it is a symbolic link: name the file that it leads to", path);
     return FAILED;
 }
@@ -231,8 +251,8 @@ static int check_standard_output(const struct settings *s)
     struct stat in, out;
     size_t i;
     for (i = 0; i < sizeof read / sizeof *read; i++) if (check_not_output(read[i])) return FAILED;
-    if (!fstat(STDIN_FILENO, &in) && !fstat(STDOUT_FILENO, &out) && S_ISREG(in.st_mode) && in.st_dev == out.st_dev &&
-        in.st_ino == out.st_ino) {
+    if (!fstat(STDIN_FILENO, &in) && !fstat(STDOUT_FILENO, &out) && S_ISREG(in.st_mode) &&
+        in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
         say("standard output is the file that standard input reads");
         return FAILED;
     }
@@ -242,7 +262,8 @@ static int check_standard_output(const struct settings *s)
 FILE *open_output(const struct settings *s)
 {
     FILE *file;
-    if (!s->output || !strcmp(s->output, "-") || is_stream(s->output, STDOUT_FILENO))   /* the shell may append to it */
+    if (!s->output || !strcmp(s->output, "-") ||
+        is_stream(s->output, STDOUT_FILENO)) /* the shell may append to it */
         return check_standard_output(s) ? NULL : stdout;
     if (check_output_name(s)) return NULL;
     file = fopen(s->output, "w");

@@ -1,9 +1,10 @@
 // trf train: lines of progress for people, and a log in JSON for programs. See progress.h.
 //
-// The loss is the mean over the target tokens of the last --log-every updates, also in a line that comes by the clock.
-// Tokens are those of both sides; there is no padding. On a terminal one line is overwritten once a second. Its bar shows
-// the whole training if its end is known, else the current pass over the data. In a file a line comes every --log-every
-// updates, and every 30 seconds.
+// The loss is the mean over the target tokens of the last --log-every updates, also in a line that
+// comes by the clock. Tokens are those of both sides; there is no padding. On a terminal one line
+// is overwritten once a second. Its bar shows the whole training if its end is known, else the
+// current pass over the data. In a file a line comes every --log-every updates, and every 30
+// seconds.
 
 #include "progress.h"
 
@@ -21,7 +22,8 @@ enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
 // >>log            --log: a JSON object a line
 // -----------------------------------------------------------------------------------------------
 
-/* A resumed training appends to the log. It first ends a line that was cut off when the program was killed. */
+/* A resumed training appends to the log. It first ends a line that was cut off when the program was
+   killed. */
 int open_log(struct log *log, const struct settings *s)
 {
     int last;
@@ -49,17 +51,19 @@ void flush_log(struct log *log)
     say("cannot write '%s': %s", log->path, strerror(errno));
 }
 
-void log_start(struct log *log, const struct settings *s, const trf_model *model, int64_t step, int64_t pairs,
-               int64_t held_out)
+void log_start(struct log *log, const struct settings *s, const trf_model *model, int64_t step,
+               int64_t pairs, int64_t held_out)
 {
     const trf_config *config = trf_model_config(model);
     FILE *file = log->file;
     if (!file) return;
-    fprintf(file, "{\"event\":\"start\",\"version\":\"%s\",\"update\":%lld,\"pairs\":%lld,\"held_out\":%lld",
-            TRF_VERSION, (long long)step, (long long)pairs, (long long)held_out);
+    fprintf(
+        file,
+        "{\"event\":\"start\",\"version\":\"%s\",\"update\":%lld,\"pairs\":%lld,\"held_out\":%lld",
+        TRF_VERSION, (long long)step, (long long)pairs, (long long)held_out);
     fprintf(file, ",\"weights\":%lld,\"source_vocab\":%d,\"target_vocab\":%d,\"labels\":%d",
-            (long long)trf_model_parameter_total(model), (int)config->source_vocab, (int)config->target_vocab,
-            (int)config->n_labels);
+            (long long)trf_model_parameter_total(model), (int)config->source_vocab,
+            (int)config->target_vocab, (int)config->n_labels);
     fputs(",\"model\":", file);
     print_json_text(file, s->model, strlen(s->model));
     fputs(",\"options\":", file);
@@ -107,8 +111,8 @@ void end_progress(struct progress *p)
     p->recent = NULL;
 }
 
-/* The mean loss of the target tokens of the last updates; *accuracy: the share of correct tokens. NAN: all of these
-   updates were skipped. */
+/* The mean loss of the target tokens of the last updates; *accuracy: the share of correct tokens.
+   NAN: all of these updates were skipped. */
 static double recent_loss(const struct progress *p, double *accuracy)
 {
     int64_t n = p->updates < p->span ? p->updates : p->span, target = 0, i;
@@ -127,7 +131,8 @@ static double patience_left(const struct progress *p, int64_t step, int32_t left
 {
     int64_t every = p->s->valid_every, next = (step / every + 1) * every;
     if (left == INT32_MAX) return HUGE_VAL;
-    return seconds_of_run(p) / (double)p->updates * (double)(next - step + (left > 1 ? left - 1 : 0) * every);
+    return seconds_of_run(p) / (double)p->updates *
+           (double)(next - step + (left > 1 ? left - 1 : 0) * every);
 }
 
 /* Seconds until the last update, the last epoch or the last minute, whichever comes first. */
@@ -135,18 +140,21 @@ static double time_left(const struct progress *p, int64_t step)
 {
     const struct settings *s = p->s;
     double spent = seconds_of_run(p), left = fmax(0, s->minutes * 60 - p->earlier - spent), passes;
-    if (s->updates != INT64_MAX) left = fmin(left, spent / (double)p->updates * (double)(s->updates - step));
+    if (s->updates != INT64_MAX)
+        left = fmin(left, spent / (double)p->updates * (double)(s->updates - step));
     if (s->corpus.epochs == TRF_ENDLESS || p->passes <= 0) return left;
     passes = fmax(0, (double)s->corpus.epochs - p->first_pass - p->passes);
     return fmin(left, spent / p->passes * passes);
 }
 
-/* The share of the training that is done, by the end that comes first; without an end, the share of the pass. */
+/* The share of the training that is done, by the end that comes first; without an end, the share of
+   the pass. */
 static double share_done(const struct progress *p, int64_t step)
 {
     const struct settings *s = p->s;
     double pass = p->first_pass + p->passes, share = seconds_in_all(p) / (s->minutes * 60);
-    if (s->updates == INT64_MAX && s->corpus.epochs == TRF_ENDLESS && !isfinite(s->minutes)) return fmod(pass, 1);
+    if (s->updates == INT64_MAX && s->corpus.epochs == TRF_ENDLESS && !isfinite(s->minutes))
+        return fmod(pass, 1);
     if (s->updates != INT64_MAX) share = fmax(share, (double)step / (double)s->updates);
     if (s->corpus.epochs != TRF_ENDLESS) share = fmax(share, pass / (double)s->corpus.epochs);
     return fmin(1, share);
@@ -185,8 +193,8 @@ static int columns(void)
     return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col < 2 ? 80 : size.ws_col;
 }
 
-static void log_progress(const struct progress *p, int64_t epoch, const trf_step_report *report, double rate,
-                         double left)
+static void log_progress(const struct progress *p, int64_t epoch, const trf_step_report *report,
+                         double rate, double left)
 {
     double accuracy, loss = recent_loss(p, &accuracy);
     FILE *log = p->log->file;
@@ -211,19 +219,21 @@ static void warn_of_minutes(struct progress *p, int64_t step)
     double spent = seconds_of_run(p), left = fmax(0, s->minutes * 60 - p->earlier - spent);
     double planned = (double)step + left * (double)p->updates / fmax(spent, 1e-9);
     if (isfinite(s->minutes) && !p->warned && (double)s->training.warmup > planned / 2)
-        say("warning: the rate rises for %lld update%s, but --minutes %g is enough for about %.0f only: the model will "
-            "hardly learn; give a smaller --warmup or more minutes", (long long)s->training.warmup,
-            plural(s->training.warmup), s->minutes, planned);
+        say("warning: the rate rises for %lld update%s, but --minutes %g is enough for about %.0f "
+            "only: the model will hardly learn; give a smaller --warmup or more minutes",
+            (long long)s->training.warmup, plural(s->training.warmup), s->minutes, planned);
     p->warned = 1;
 }
 
-void show_progress(struct progress *p, int64_t epoch, const trf_step_report *report, int32_t validations_left)
+void show_progress(struct progress *p, int64_t epoch, const trf_step_report *report,
+                   int32_t validations_left)
 {
     char line[224];
-    double time = now(), seconds = time - p->window_began, rate = (double)p->window_tokens / fmax(seconds, 1e-9),
-           left_s, patient, mean, right;
+    double time = now(), seconds = time - p->window_began,
+           rate = (double)p->window_tokens / fmax(seconds, 1e-9), left_s, patient, mean, right;
     /* shortly after --resume a line of a single update would look like a jump of the loss */
-    int whole = (report->step % p->s->log_every == 0 && p->updates >= p->span) || time - p->told >= 30;
+    int whole =
+        (report->step % p->s->log_every == 0 && p->updates >= p->span) || time - p->told >= 30;
     char left[32], loss[32] = "-", bar[64] = "";        /* '-': all of these updates were skipped */
     if (!whole && !(p->terminal && time - p->drawn > 1)) return;
     left_s = time_left(p, report->step);
@@ -232,8 +242,9 @@ void show_progress(struct progress *p, int64_t epoch, const trf_step_report *rep
     mean = recent_loss(p, &right);
     if (isfinite(mean)) snprintf(loss, sizeof loss, "%.4f", mean);
     snprintf(line, sizeof line,
-             p->terminal ? "upd %lld ep %lld loss %s lr %.1e %.0f tok/s %s left%s %.0f MB"
-                         : "update %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s%s  %.0f MB",
+             p->terminal
+                 ? "upd %lld ep %lld loss %s lr %.1e %.0f tok/s %s left%s %.0f MB"
+                 : "update %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s%s  %.0f MB",
              (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, left,
              patient < left_s ? " if no better" : "", megabytes());
     left_s = fmin(left_s, patient);
@@ -259,8 +270,9 @@ void show_waiting(struct progress *p, const char *doing, int64_t update, double 
     char spent[32];
     if (quiet || time - last < (p->terminal ? 10 : 30)) return;
     time_text(time - since, spent);
-    fprintf(stderr, p->terminal ? "\r%s update %lld: %s so far\033[K" : "%s update %lld: %s so far\n", doing,
-            (long long)update, spent);
+    fprintf(stderr,
+            p->terminal ? "\r%s update %lld: %s so far\033[K" : "%s update %lld: %s so far\n",
+            doing, (long long)update, spent);
     unfinished_line = p->terminal;
     p->waited = time;
 }
@@ -269,7 +281,8 @@ void show_waiting(struct progress *p, const char *doing, int64_t update, double 
 // >>busy           before the first update
 // -----------------------------------------------------------------------------------------------
 
-/* Nothing calls us before the first update, least of all libsentencepiece. So an alarm prints the line. */
+/* Nothing calls us before the first update, least of all libsentencepiece. So an alarm prints the
+   line. */
 static const char *volatile busy;
 
 static void still_busy(int signal_number)

@@ -15,24 +15,27 @@ struct log {
 int open_log(struct log *log, const struct settings *s);
 void flush_log(struct log *log);    /* the first failure is reported */
 void close_log(struct log *log);
-void log_start(struct log *log, const struct settings *s, const trf_model *model, int64_t step, int64_t pairs,
-               int64_t held_out);
+void log_start(struct log *log, const struct settings *s, const trf_model *model, int64_t step,
+               int64_t pairs, int64_t held_out);
 
 struct progress {
     const struct settings *s;
     struct log *log;
     double earlier;                             /* seconds spent in earlier runs */
     double began;                               /* time at which training began, */
-    double drawn, told, waited;                 /* of the last line, of the last finished one, of the last that
-                                                   show_waiting wrote, */
+    double drawn, told, waited; /* of the last line, of the last finished one, of the last that
+                                   show_waiting wrote, */
     double window_began;                        /* of the last line with a speed */
     int64_t window_tokens;                      /* since then */
-    struct { double loss, right; int64_t target; } *recent;     /* of the last `span` updates: a ring */
+    struct {
+        double loss, right;
+        int64_t target;
+    } * recent; /* of the last `span` updates: a ring */
     size_t recent_capacity;
     int64_t span;                               /* --log-every, MOST_RECENT at most */
     int64_t tokens, updates, left_out;          /* of this run; left_out: skipped updates */
     int64_t in_a_row;                           /* skipped updates since the last that was not */
-    double passes, first_pass;                  /* passes over the data in this run; position at its start */
+    double passes, first_pass; /* passes over the data in this run; position at its start */
     int terminal, warned;
 };
 
@@ -47,7 +50,8 @@ void count_update(struct progress *p, const trf_step_report *report);
 void show_progress(struct progress *p, int64_t epoch, const trf_step_report *report, int32_t left);
 /* A line about an update or a validation that takes long, unless the last line is recent. */
 void show_waiting(struct progress *p, const char *doing, int64_t update, double since);
-/* Before the first update: prints the line every 30 seconds until the next call. NULL: prints nothing. */
+/* Before the first update: prints the line every 30 seconds until the next call. NULL: prints
+   nothing. */
 void busy_with(const char *line);
 void end_line(void);                            /* ends an unfinished line of progress */
 

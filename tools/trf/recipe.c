@@ -1,8 +1,8 @@
 // trf train: chooses from the data what no option sets. See recipe.h.
 //
-// The library chooses (trf_tokens_choose, trf_recipe_find); options override it. --recipe paper leaves it only the choice
-// of tokens and of when to validate. trf prints the choices with the library's reasons, and stores them in the checkpoint;
-// a resumed training does not choose again.
+// The library chooses (trf_tokens_choose, trf_recipe_find); options override it. --recipe paper
+// leaves it only the choice of tokens and of when to validate. trf prints the choices with the
+// library's reasons, and stores them in the checkpoint; a resumed training does not choose again.
 
 #include "recipe.h"
 #include "measure.h"
@@ -26,7 +26,9 @@ static const char *const token_names[] = {
 static int inherited_kind(const trf_vocab *vocab)
 {
     trf_token_kind kind = trf_vocab_kind(vocab);
-    return kind == TRF_WORDS ? TOKENS_WORDS : kind == TRF_CHARACTERS ? TOKENS_CHARACTERS : TOKENS_UNIGRAM;
+    return kind == TRF_WORDS        ? TOKENS_WORDS
+           : kind == TRF_CHARACTERS ? TOKENS_CHARACTERS
+                                    : TOKENS_UNIGRAM;
 }
 
 static const char *pieces_file(const struct settings *s, int side)
@@ -37,8 +39,9 @@ static const char *pieces_file(const struct settings *s, int side)
 /* The tokens of a side as far as options decide them. Returns whether the recipe has to choose. */
 static int settle_kind(struct settings *s, const trf_vocab *vocab, int side, trf_tokens *given)
 {
-    static const trf_tokens choices[] = {TRF_TOKENS_AUTO, TRF_TOKENS_WORDS, TRF_TOKENS_CHARACTERS,
-                                         TRF_TOKENS_SUBWORDS, TRF_TOKENS_SUBWORDS, TRF_TOKENS_SUBWORDS};
+    static const trf_tokens choices[] = {TRF_TOKENS_AUTO,       TRF_TOKENS_WORDS,
+                                         TRF_TOKENS_CHARACTERS, TRF_TOKENS_SUBWORDS,
+                                         TRF_TOKENS_SUBWORDS,   TRF_TOKENS_SUBWORDS};
     int32_t *kind = side ? &s->target_tokens : &s->source_tokens;
     if (*kind == TOKENS_AUTO && vocab) *kind = inherited_kind(vocab);
     if (*kind == TOKENS_AUTO && pieces_file(s, side)) *kind = TOKENS_UNIGRAM;
@@ -50,12 +53,14 @@ static int settle_kind(struct settings *s, const trf_vocab *vocab, int side, trf
 /* The number of vocabularies: 1 or 2; 0: the text decides. */
 static int settle_vocabularies(const struct settings *s, const trf_vocab *const vocab[2])
 {
-    if (s->objective == OBJECTIVE_SPAN) return 1;       /* missing spans are tokens of the same text */
+    if (s->objective == OBJECTIVE_SPAN) return 1; /* missing spans are tokens of the same text */
     if (s->objective != OBJECTIVE_TRANSLATE) return 2;
     if (s->joint_vocabulary || (shares_embedding(&s->config) && !s->init_from)) return 1;
-    if (!is_auto(s, AT(joint_vocabulary)) || !is_auto(s, AT(config.tying)) || vocab[0] || vocab[1]) return 2;
+    if (!is_auto(s, AT(joint_vocabulary)) || !is_auto(s, AT(config.tying)) || vocab[0] || vocab[1])
+        return 2;
     if (!s->source_sentencepiece != !s->target_sentencepiece) return 2;
-    if (s->source_sentencepiece) return same_file(s->source_sentencepiece, s->target_sentencepiece) ? 1 : 2;
+    if (s->source_sentencepiece)
+        return same_file(s->source_sentencepiece, s->target_sentencepiece) ? 1 : 2;
     if (s->source_tokens >= TOKENS_UNIGRAM && s->target_tokens >= TOKENS_UNIGRAM &&
         s->source_tokens != s->target_tokens) return 2;
     return 0;
@@ -65,22 +70,29 @@ static int settle_vocabularies(const struct settings *s, const trf_vocab *const 
 static int wants_subwords(const struct settings *s, trf_tokens chosen)
 {
     if (!subwords_can_be_learned()) return 0;
-    if (chosen == TRF_TOKENS_CHARACTERS) return s->objective == OBJECTIVE_SPAN;     /* the mark of a span is no character */
+    if (chosen == TRF_TOKENS_CHARACTERS)
+        return s->objective == OBJECTIVE_SPAN; /* the mark of a span is no character */
     return chosen == TRF_TOKENS_WORDS && learns_from_text(s) &&
-           s->documents == DOCUMENTS_FILE;                                          /* words would lose the line ends */
+           s->documents == DOCUMENTS_FILE; /* words would lose the line ends */
 }
 
-static void say_kind(const struct settings *s, struct plan *plan, int side, const trf_token_choice *choice)
+static void say_kind(const struct settings *s, struct plan *plan, int side,
+                     const trf_token_choice *choice)
 {
     int kind = side ? s->target_tokens : s->source_tokens;
     const char *name = side ? "target" : "source";
     double unknown = choice->unknown[side];
     if (choice->would_be_subwords[side]) plan->new_words = fmax(plan->new_words, unknown);
-    if (isnan(unknown)) inform("%s: %s (too few lines to see how many words are new)\n", name, token_names[kind]);
-    else inform("%s: %s (%.1f %% of the words in a tenth of the lines are new)\n", name, token_names[kind], unknown);
+    if (isnan(unknown))
+        inform("%s: %s (too few lines to see how many words are new)\n", name, token_names[kind]);
+    else
+        inform("%s: %s (%.1f %% of the words in a tenth of the lines are new)\n", name,
+               token_names[kind], unknown);
 }
 
-static int choose_tokens(const struct settings *s, const struct text text[2], const trf_vocab *const vocab[2], trf_token_choice *choice, const int open[2])
+static int choose_tokens(const struct settings *s, const struct text text[2],
+                         const trf_vocab *const vocab[2], trf_token_choice *choice,
+                         const int open[2])
 {
     const char **lines[2] = {NULL, NULL};
     trf_error err;
@@ -91,7 +103,9 @@ static int choose_tokens(const struct settings *s, const struct text text[2], co
         choice->no_subwords = !subwords_can_be_learned();
         choice->vocab_size[0] = s->source_vocab_size;
         choice->vocab_size[1] = s->target_vocab_size;
-        status = trf_tokens_choose(choice, lines[0], lines[1], (int64_t)text[0].count, NULL, &err) ? FAILED : DONE;
+        status = trf_tokens_choose(choice, lines[0], lines[1], (int64_t)text[0].count, NULL, &err)
+                     ? FAILED
+                     : DONE;
         for (side = 0, again = 0; side < 2 && !status; side++) {
             if (!open[side] || !wants_subwords(s, choice->tokens[side])) continue;
             choice->tokens[side] = TRF_TOKENS_SUBWORDS;
@@ -104,13 +118,15 @@ static int choose_tokens(const struct settings *s, const struct text text[2], co
     return status;
 }
 
-int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab *const vocab[2], struct plan *plan)
+int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab *const vocab[2],
+                  struct plan *plan)
 {
     static const int kinds[] = {TOKENS_AUTO, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM};
     trf_token_choice choice;
     int side, open[2], unsized[2] = {!s->source_vocab_size, !s->target_vocab_size};
     memset(&choice, 0, sizeof choice);
-    for (side = 0; side < 2; side++) open[side] = settle_kind(s, vocab[side], side, &choice.tokens[side]);
+    for (side = 0; side < 2; side++)
+        open[side] = settle_kind(s, vocab[side], side, &choice.tokens[side]);
     if (choose_tokens(s, text, vocab, &choice, open)) return FAILED;
     if (open[0]) s->source_tokens = kinds[choice.tokens[0]];
     if (open[1]) s->target_tokens = kinds[choice.tokens[1]];
@@ -129,15 +145,21 @@ int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab
 // -----------------------------------------------------------------------------------------------
 
 /* planned: updates in all, or 0 if unknown. */
-static int find_recipe(const struct settings *s, const struct plan *plan, int64_t planned, trf_recipe *recipe)
+static int find_recipe(const struct settings *s, const struct plan *plan, int64_t planned,
+                       trf_recipe *recipe)
 {
     int decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
     trf_data_stats a;
     trf_error err;
     memset(&a, 0, sizeof a);
-    a.kind = !reads_side(s, 0) ? TRF_DECODER_ONLY : decoder ? TRF_ENCODER_DECODER : TRF_ENCODER_ONLY;
-    a.head = decoder ? TRF_HEAD_NONE : s->objective == OBJECTIVE_MASK ? TRF_HEAD_MASKED
-           : s->objective == OBJECTIVE_TAG ? TRF_HEAD_TOKENS : s->pooling ? TRF_HEAD_FIRST : TRF_HEAD_MEAN;
+    a.kind = !reads_side(s, 0) ? TRF_DECODER_ONLY
+             : decoder         ? TRF_ENCODER_DECODER
+                               : TRF_ENCODER_ONLY;
+    a.head = decoder                          ? TRF_HEAD_NONE
+             : s->objective == OBJECTIVE_MASK ? TRF_HEAD_MASKED
+             : s->objective == OBJECTIVE_TAG  ? TRF_HEAD_TOKENS
+             : s->pooling                     ? TRF_HEAD_FIRST
+                                              : TRF_HEAD_MEAN;
     a.n_labels = plan->n_labels;
     a.pairs = plan->amounts.pairs;
     a.source_tokens = plan->amounts.tokens[0];
@@ -172,7 +194,8 @@ int decide_model(struct settings *s, const struct plan *plan)
     if (s->recipe != RECIPE_AUTO || is_given(s, AT(conventions))) return DONE;
     if (is_auto(s, AT(config.norm_place))) s->config.norm_place = recipe.config.norm_place;
     if (is_auto(s, AT(config.tying))) s->config.tying = recipe.config.tying;
-    if (is_auto(s, AT(config.generator_bias))) s->config.generator_bias = recipe.config.generator_bias;
+    if (is_auto(s, AT(config.generator_bias)))
+        s->config.generator_bias = recipe.config.generator_bias;
     return DONE;
 }
 
@@ -189,14 +212,19 @@ static void take_training(struct settings *s, const trf_train_options *found)
 {
     if (is_auto(s, AT(training.schedule))) s->training.schedule = found->schedule;
     if (is_auto(s, AT(training.warmup))) s->training.warmup = found->warmup;
-    if (is_auto(s, AT(training.learning_rate)) || (!is_given(s, AT(training.learning_rate)) && s->training.schedule != TRF_NOAM))
+    if (is_auto(s, AT(training.learning_rate)) ||
+        (!is_given(s, AT(training.learning_rate)) && s->training.schedule != TRF_NOAM))
         s->training.learning_rate = s->training.schedule == TRF_NOAM ? 1 : found->learning_rate;
-    if (is_auto(s, AT(training.label_smoothing))) s->training.label_smoothing = found->label_smoothing;
+    if (is_auto(s, AT(training.label_smoothing)))
+        s->training.label_smoothing = found->label_smoothing;
     if (is_given(s, AT(dropout))) return;
     if (is_auto(s, AT(training.dropout))) s->training.dropout = found->dropout;
-    if (is_auto(s, AT(training.residual_dropout))) s->training.residual_dropout = found->residual_dropout;
-    if (is_auto(s, AT(training.attention_dropout))) s->training.attention_dropout = found->attention_dropout;
-    if (is_auto(s, AT(training.activation_dropout))) s->training.activation_dropout = found->activation_dropout;
+    if (is_auto(s, AT(training.residual_dropout)))
+        s->training.residual_dropout = found->residual_dropout;
+    if (is_auto(s, AT(training.attention_dropout)))
+        s->training.attention_dropout = found->attention_dropout;
+    if (is_auto(s, AT(training.activation_dropout)))
+        s->training.activation_dropout = found->activation_dropout;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -230,8 +258,8 @@ static void say_reasons(const struct settings *s, struct plan *plan, const trf_r
         }
 }
 
-/* The approximate number of updates in all: those done, and those that the remaining batches make. NO_PLAN: only time
-   or patience ends training. */
+/* The approximate number of updates in all: those done, and those that the remaining batches make.
+   NO_PLAN: only time or patience ends training. */
 static int64_t planned_updates(const struct settings *s, const struct plan *plan)
 {
     int64_t all = s->updates, epochs = s->corpus.epochs, drawn = plan->drawn, left;
@@ -257,9 +285,11 @@ void settle_validation(struct settings *s, const struct plan *plan)
 
 int check_ends(const struct settings *s, const struct plan *plan)
 {
-    if (planned_updates(s, plan) != NO_PLAN || isfinite(s->minutes) || (plan->validates && s->patience)) return DONE;
-    say("nothing says when training ends: give --updates, --epochs or --minutes, or pairs to validate on and "
-        "--patience");
+    if (planned_updates(s, plan) != NO_PLAN || isfinite(s->minutes) ||
+        (plan->validates && s->patience))
+        return DONE;
+    say("nothing says when training ends: give --updates, --epochs or --minutes, or pairs to "
+        "validate on and --patience");
     return USAGE;
 }
 
@@ -269,26 +299,34 @@ static int64_t cosine_end(const trf_train_options *o, int64_t planned)
     return planned > o->warmup || o->warmup == INT64_MAX ? planned : o->warmup + 1;
 }
 
-int ends_cosine(const struct settings *s) { return is_given(s, AT(training.total_steps)) && s->training.total_steps != 0; }
+int ends_cosine(const struct settings *s)
+{
+    return is_given(s, AT(training.total_steps)) && s->training.total_steps != 0;
+}
 
 static void warn_of_cosine(const struct settings *s, int64_t planned)
 {
     long long end = (long long)s->training.total_steps;
     if (planned == NO_PLAN)
-        say("the rate ends with update %lld, if training comes so far; --total-steps says where", end);
+        say("the rate ends with update %lld, if training comes so far; --total-steps says where",
+            end);
     else if (planned > end)
-        say("warning: the rate ends with update %lld, and training goes on: give --total-steps for more of it", end);
+        say("warning: the rate ends with update %lld, and training goes on: give --total-steps for "
+            "more of it",
+            end);
     else if (planned > s->training.warmup && planned < end / 2)
-        say("warning: the rate falls until update %lld, but there are only %lld: it stays high", end,
-            (long long)planned);
+        say("warning: the rate falls until update %lld, but there are only %lld: it stays high",
+            end, (long long)planned);
 }
 
-/* The update at which a cosine ends. stored->total_steps is 0 in a new training, and if the checkpoint had another schedule.
+/* The update at which a cosine ends. stored->total_steps is 0 in a new training, and if the
+   checkpoint had another schedule.
        --total-steps is given                                    there
        --updates or --epochs are planned, and it is new or
        has ended with such a plan so far                         with the plan of now
        it is new, without a plan                                 refused
-       it has a number of its own                                there; a message, if the plan goes further */
+       it has a number of its own                                there, and a message if the plan
+                                                                 goes further */
 int settle_cosine(struct settings *s, struct plan *plan, const trf_train_options *stored)
 {
     int64_t planned = planned_updates(s, plan);
@@ -302,7 +340,8 @@ int settle_cosine(struct settings *s, struct plan *plan, const trf_train_options
         return DONE;
     }
     if (stored->total_steps == 0) {
-        say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends");
+        say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then "
+            "ends");
         return USAGE;
     }
     s->training.total_steps = cosine_end(&s->training, stored->total_steps);
@@ -313,27 +352,33 @@ void say_schedule(const struct settings *s, const struct plan *plan)
 {
     int64_t planned = planned_updates(s, plan);
     static const char *const schedules[] = {"noam", "inverse-sqrt", "cosine", "constant"};
-    long long most = (long long)fmax(s->corpus.batch_tokens, plan->amounts.longest + 1) * s->accumulate;
+    long long most =
+        (long long)fmax(s->corpus.batch_tokens, plan->amounts.longest + 1) * s->accumulate;
     char end[128], ends[64] = "";
     if (planned != NO_PLAN) snprintf(end, sizeof end, ", %lld in all", (long long)planned);
     else if (isfinite(s->minutes))
         snprintf(end, sizeof end, ", for %g minute%s", s->minutes, s->minutes == 1 ? "" : "s");
     else if (plan->explained[REASON_END]) *end = 0;
-    else snprintf(end, sizeof end, ", until %d validation%s in a row bring%s nothing better", (int)s->patience,
-                  plural(s->patience), s->patience == 1 ? "s" : "");
+    else
+        snprintf(end, sizeof end, ", until %d validation%s in a row bring%s nothing better",
+                 (int)s->patience, plural(s->patience), s->patience == 1 ? "s" : "");
     if (isfinite(s->minutes) && planned != NO_PLAN)
-        snprintf(ends, sizeof ends, ", %g minute%s at most", s->minutes, s->minutes == 1 ? "" : "s");
+        snprintf(ends, sizeof ends, ", %g minute%s at most", s->minutes,
+                 s->minutes == 1 ? "" : "s");
     inform("updates: about %lld a pass over the data%s%s; ", (long long)plan->per_epoch, end, ends);
     if (plan->validates)
-        inform("validated every %lld by %s\n", (long long)s->valid_every, metric_name(metric_of(s)));
+        inform("validated every %lld by %s\n", (long long)s->valid_every,
+               metric_name(metric_of(s)));
     else inform("not validated\n");
     if (!plan->explained[REASON_RATE] || !plan->explained[REASON_BATCHES])
-        inform("schedule: %s, peak %.3g after %lld update%s; at most %lld token%s a side in an update\n",
-            schedules[s->training.schedule], trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
-            (long long)s->training.warmup, plural(s->training.warmup), most, plural(most));
+        inform("schedule: %s, peak %.3g after %lld update%s; at most %lld token%s a side in an "
+               "update\n",
+               schedules[s->training.schedule],
+               trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
+               (long long)s->training.warmup, plural(s->training.warmup), most, plural(most));
     if (planned > 0 && s->training.warmup > planned / 2 && s->training.warmup > 1)
-        say("warning: the rate rises for %lld updates, but there %s only %lld: the model will hardly learn; give a "
-            "smaller --warmup, smaller --batch-tokens or more --epochs",
+        say("warning: the rate rises for %lld updates, but there %s only %lld: the model will "
+            "hardly learn; give a smaller --warmup, smaller --batch-tokens or more --epochs",
             (long long)s->training.warmup, planned == 1 ? "is" : "are", (long long)planned);
     if (s->training.schedule == TRF_COSINE) warn_of_cosine(s, planned);
 }
@@ -342,14 +387,16 @@ int decide_schedule(struct settings *s, struct plan *plan)
 {
     trf_recipe recipe;
     int64_t planned = planned_updates(s, plan);
-    if (find_recipe(s, plan, planned == NO_PLAN ? 0 : planned > 0 ? planned : 1, &recipe)) return FAILED;
+    if (find_recipe(s, plan, planned == NO_PLAN ? 0 : planned > 0 ? planned : 1, &recipe))
+        return FAILED;
     take_training(s, &recipe.training);
     decide_validation(s, &recipe.learning);
     settle_validation(s, plan);
     if (check_ends(s, plan)) return USAGE;
     if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0) {
         if (planned == NO_PLAN) {
-            say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then ends");
+            say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then "
+                "ends");
             return USAGE;
         }
         s->training.total_steps = cosine_end(&s->training, planned);

@@ -6,23 +6,34 @@
 #include "data.h"
 
 /* The subjects of the recipe's reasons. */
-enum reason { REASON_MODEL, REASON_BATCHES, REASON_RATE, REASON_DROPOUT, REASON_SMOOTHING, REASON_END, N_REASONS };
+enum reason {
+    REASON_MODEL,
+    REASON_BATCHES,
+    REASON_RATE,
+    REASON_DROPOUT,
+    REASON_SMOOTHING,
+    REASON_END,
+    N_REASONS
+};
 
-/* What the recipe needs to know of the data and the training, and what it decides besides the settings. */
+/* What the recipe needs to know of the data and the training, and what it decides besides the
+   settings. */
 struct plan {
     struct amounts amounts;
     int32_t vocab_size[2], n_labels;
     int validates;                  /* 1: there are pairs to validate on */
     int64_t batches, per_epoch;     /* of one pass: batches, and updates, approximately */
     int64_t drawn, updates;         /* so far: batches, updates */
-    int cosine_follows;             /* 1: the cosine ends with the training, not at a number that the user gave */
+    int cosine_follows; /* 1: the cosine ends with the training, not at a number that the user
+                           gave */
     int explained[N_REASONS];       /* 1: the reason was printed, with its settings */
-    double new_words;               /* percentage of new words, for which subwords would be better, but this trf
-                                       cannot learn them; else 0 */
+    double new_words; /* percentage of new words, for which subwords would be better, but this trf
+                         cannot learn them; else 0 */
 };
 
 /* Each chooses a part of the settings that no option sets, and prints its choice. */
-int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab *const vocab[2], struct plan *plan);
+int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab *const vocab[2],
+                  struct plan *plan);
 int decide_model(struct settings *s, const struct plan *plan);
 int decide_batches(struct settings *s, const struct plan *plan);
 int decide_schedule(struct settings *s, struct plan *plan);
@@ -31,7 +42,8 @@ int ends_cosine(const struct settings *s);      /* whether the user said at whic
 int settle_cosine(struct settings *s, struct plan *plan, const trf_train_options *stored);
 /* Prints the number of updates and the schedule, also of a resumed training. */
 void say_schedule(const struct settings *s, const struct plan *plan);
-int check_ends(const struct settings *s, const struct plan *plan);      /* fails if nothing ends training */
+int check_ends(const struct settings *s,
+               const struct plan *plan); /* fails if nothing ends training */
 /* --valid-every 0 becomes the updates of a pass. */
 void settle_validation(struct settings *s, const struct plan *plan);
 

@@ -1,19 +1,24 @@
 // trf train --resume: loads a checkpoint, and reads its data again. See training.h.
 //
-// Vocabularies and settings come from the checkpoint; the options of the command line are compared with it.
+// Vocabularies and settings come from the checkpoint; the options of the command line are compared
+// with it.
 
 #include "training.h"
 #include "objective.h"
 
 #include <math.h>
 
-/* A resumed training holds out the same pairs. A checkpoint without this note held out every n-th one. */
+/* A resumed training holds out the same pairs. A checkpoint without this note held out every n-th
+   one. */
 int read_picks(struct training *t)
 {
     trf_load_options load = load_options(t->s);
     trf_file *file;
     trf_error err;
-    if (trf_file_open(&file, t->run.checkpoint, &load, &err)) { say_error(NULL, &err); return FAILED; }
+    if (trf_file_open(&file, t->run.checkpoint, &load, &err)) {
+        say_error(NULL, &err);
+        return FAILED;
+    }
     t->run.state.combed = trf_file_metadata(file, "training.picks") == NULL;
     trf_file_close(file);
     return DONE;
@@ -34,8 +39,9 @@ static int check_pieces(struct training *t, int side)
     n = v->pieces_bytes[side];
     status = read_subwords(v, side, side, file, &vocab);
     if (!status && (n != v->pieces_bytes[side] || memcmp(stored, v->pieces[side], n))) {
-        say("%s was made with another SentencePiece model than '%s': vocabularies cannot change while a model is "
-            "trained", t->run.checkpoint, file);
+        say("%s was made with another SentencePiece model than '%s': vocabularies cannot change "
+            "while a model is trained",
+            t->run.checkpoint, file);
         status = FAILED;
     }
     trf_vocab_destroy(vocab);
@@ -54,8 +60,10 @@ static int check_objective(struct training *t)
     if (!is_given(t->s, AT(pooling))) asked.pooling = c->head == TRF_HEAD_FIRST;
     set_kind(&asked);
     if (asked.config.kind == c->kind && asked.config.head == c->head)
-        return learns_labels(t->s) ? load_labels(t->run.model, t->run.checkpoint, &t->labels) : DONE;
-    say("%s is of another --objective%s", t->run.checkpoint, is_given(t->s, AT(pooling)) ? " or --pooling" : "");
+        return learns_labels(t->s) ? load_labels(t->run.model, t->run.checkpoint, &t->labels)
+                                   : DONE;
+    say("%s is of another --objective%s", t->run.checkpoint,
+        is_given(t->s, AT(pooling)) ? " or --pooling" : "");
     return FAILED;
 }
 
@@ -70,7 +78,7 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     stored.training.hooks = s->training.hooks;
     merged = stored;
     if (apply_given(&merged)) return USAGE;
-    if (s->init_from) {                 /* presets did not apply to the model: see take_architecture */
+    if (s->init_from) { /* presets did not apply to the model: see take_architecture */
         merged.config = stored.config;
         if (set_given_architecture(&merged)) return USAGE;
     }
@@ -80,7 +88,8 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
         value_text(&rows[i], &stored, old, sizeof old);
         value_text(&rows[i], &merged, new, sizeof new);
         if (!strcmp(old, new)) continue;
-        say("the checkpoint was made with --%s %s, now it is %s: a model cannot change while it is trained",
+        say("the checkpoint was made with --%s %s, now it is %s: a model cannot change while it is "
+            "trained",
             rows[i].name, old, new);
         return FAILED;
     }
@@ -128,7 +137,8 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
 }
 
 /* The values in the checkpoint of the options given now: texts, or NULL if it has none. */
-static void note_before(const struct training *t, const trf_train_options *training, char *before[MAX_OPTIONS])
+static void note_before(const struct training *t, const trf_train_options *training,
+                        char *before[MAX_OPTIONS])
 {
     struct settings old = *t->s;
     char key[96], value[64];
@@ -142,12 +152,14 @@ static void note_before(const struct training *t, const trf_train_options *train
         snprintf(key, sizeof key, "option.%s", rows[i].name);
         stored = trf_model_metadata(t->run.model, key);
         value_text(&rows[i], &old, value, sizeof value);
-        if (row_within(&rows[i], AT(training), sizeof old.training) || rows[i].offset == AT(seed)) stored = value;
+        if (row_within(&rows[i], AT(training), sizeof old.training) || rows[i].offset == AT(seed))
+            stored = value;
         if (stored) before[i] = format_text("%s", stored);
     }
 }
 
-/* Prints which of them changed. Returns the changes that concern the data and their order, or ""; malloc'd. */
+/* Prints which of them changed. Returns the changes that concern the data and their order, or "";
+   malloc'd. */
 static char *say_changes(const struct training *t, char *before[MAX_OPTIONS])
 {
     static const size_t of_data[] = {
@@ -181,15 +193,18 @@ static int find_place(struct training *t, const char *changed)
     if (!trf_corpus_resume(t->run.corpus, t->run.trainer, &err)) return DONE;
     say_error(t->run.checkpoint, &err);
     if (err.status != TRF_E_STATE) return FAILED;
-    if (*changed) say("going on needs the options of the data that the training began with: %s", changed);
-    else say("the options about the data are those that the training began with, so the data are others, or "
-             "--columns, or the passes of --epochs are over");
+    if (*changed)
+        say("going on needs the options of the data that the training began with: %s", changed);
+    else
+        say("the options about the data are those that the training began with, so the data are "
+            "others, or --columns, or the passes of --epochs are over");
     return FAILED;
 }
 
-/* The training options for loading the trainer: the stored ones, overridden by this command line. */
-static int merge_training(const struct training *t, const trf_load_options *load, struct settings *merged,
-                          trf_train_options *stored)
+/* The training options for loading the trainer: the stored ones, overridden by this command
+   line. */
+static int merge_training(const struct training *t, const trf_load_options *load,
+                          struct settings *merged, trf_train_options *stored)
 {
     int status;
     *merged = *t->s;
@@ -199,15 +214,17 @@ static int merge_training(const struct training *t, const trf_load_options *load
     if (apply_given(merged)) return USAGE;
     if ((merged->training.schedule == TRF_NOAM) != (stored->schedule == TRF_NOAM) &&
         !is_given(t->s, AT(training.learning_rate))) {
-        say("another --schedule than the checkpoint's needs --learning-rate, which is a factor for noam and the "
-            "highest rate for the others");
+        say("another --schedule than the checkpoint's needs --learning-rate, which is a factor for "
+            "noam and the highest rate for the others");
         return USAGE;
     }
-    if (merged->training.schedule == TRF_COSINE && merged->training.total_steps <= merged->training.warmup &&
-        !ends_cosine(t->s))
+    if (merged->training.schedule == TRF_COSINE &&
+        merged->training.total_steps <= merged->training.warmup && !ends_cosine(t->s))
         merged->training.total_steps = merged->training.warmup + 1;
-    /* plan memory as before, within limits; the limits of the data follow when they have been read */
-    set_limits(merged, (int32_t)fmax(1, fmin(merged->training.longest, merged->corpus.batch_tokens) - 1),
+    /* plan memory as before, within limits; the limits of the data follow when they have been
+       read */
+    set_limits(merged,
+               (int32_t)fmax(1, fmin(merged->training.longest, merged->corpus.batch_tokens) - 1),
                &merged->training);
     return DONE;
 }
@@ -217,7 +234,8 @@ static int check_stored_vocabularies(const struct training *t, const trf_vocab *
     int side;
     for (side = 0; side < 2; side++)
         if (reads_side(t->s, side) && !vocab[side]) {
-            say_no_vocabulary(t->run.checkpoint, trf_model_config(t->run.model), vocab[0], vocab[1]);
+            say_no_vocabulary(t->run.checkpoint, trf_model_config(t->run.model), vocab[0],
+                              vocab[1]);
             return FAILED;
         }
     return DONE;
@@ -229,8 +247,9 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     struct settings *s = t->s;
     struct vocabularies *v = &t->vocabularies;
     struct run *r = &t->run;
-    if (s->subword_samples > 1 && (check_samples(s, vocab) || stored_subwords(s, v, 0, r->checkpoint) ||
-                                   stored_subwords(s, v, 1, r->checkpoint)))
+    if (s->subword_samples > 1 &&
+        (check_samples(s, vocab) || stored_subwords(s, v, 0, r->checkpoint) ||
+         stored_subwords(s, v, 1, r->checkpoint)))
         return FAILED;
     if (encode_data(s, &t->data, v, vocab, &t->labels)) return FAILED;
     note_data(t, vocab);
@@ -241,9 +260,10 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     return DONE;
 }
 
-/* Each step needs the one before: options for the trainer; model and trainer; objective and architecture, which cannot
-   change; trf's own options and the best score; the data; limits and schedule, which depend on the longest pair and on
-   the number of batches; at last the corpus moves to the checkpoint's position. */
+/* Each step needs the one before: options for the trainer; model and trainer; objective and
+   architecture, which cannot change; trf's own options and the best score; the data; limits and
+   schedule, which depend on the longest pair and on the number of batches; at last the corpus moves
+   to the checkpoint's position. */
 int resume_training(struct training *t)
 {
     struct settings *s = t->s, merged;
@@ -255,7 +275,8 @@ int resume_training(struct training *t)
     char *before[MAX_OPTIONS], *changed;
     int status = merge_training(t, &load, &merged, &stored);
     if (status) return status;
-    if (trf_checkpoint_load(&r->model, &r->trainer, NULL, r->checkpoint, &merged.training, &load, &err)) {
+    if (trf_checkpoint_load(&r->model, &r->trainer, NULL, r->checkpoint, &merged.training, &load,
+                            &err)) {
         say_error(NULL, &err);
         return FAILED;
     }
@@ -264,7 +285,8 @@ int resume_training(struct training *t)
     vocab[0] = trf_model_source_vocab(r->model); vocab[1] = trf_model_target_vocab(r->model);
     if (check_stored_vocabularies(t, vocab)) return FAILED;
     note_before(t, &stored, before);
-    if (check_tokens(s, vocab, r->checkpoint) || restore_options(r) || check_pieces(t, 0) || check_pieces(t, 1))
+    if (check_tokens(s, vocab, r->checkpoint) || restore_options(r) || check_pieces(t, 0) ||
+        check_pieces(t, 1))
         return FAILED;
     if (check_company(s)) return USAGE;
     if (encode(t, vocab)) return FAILED;
@@ -272,10 +294,14 @@ int resume_training(struct training *t)
     settle_validation(s, &t->plan);
     if (check_ends(s, &t->plan) || settle_cosine(s, &t->plan, &stored)) return USAGE;
     changed = say_changes(t, before);
-    if (s->init_from) tell("--init-from has no effect with --resume: the weights are those of %s", r->checkpoint);
+    if (s->init_from)
+        tell("--init-from has no effect with --resume: the weights are those of %s", r->checkpoint);
     say_schedule(s, &t->plan);
     set_limits(s, t->data.amounts.longest, &s->training);
-    if (trf_trainer_set_options(r->trainer, &s->training, &err)) { say_error("trainer", &err); return FAILED; }
+    if (trf_trainer_set_options(r->trainer, &s->training, &err)) {
+        say_error("trainer", &err);
+        return FAILED;
+    }
     status = find_place(t, changed);
     free(changed);
     if (status) return FAILED;

@@ -2,7 +2,8 @@
 
 #include "training.h"
 
-/* The limits of a batch follow from the corpus. Memory is planned by them, and grows if they are exceeded. */
+/* The limits of a batch follow from the corpus. Memory is planned by them, and grows if they are
+   exceeded. */
 void set_limits(const struct settings *s, int32_t longest, trf_train_options *training)
 {
     int32_t tokens = s->corpus.batch_tokens > longest + 1 ? s->corpus.batch_tokens : longest + 1;
@@ -14,12 +15,13 @@ void set_limits(const struct settings *s, int32_t longest, trf_train_options *tr
 static int32_t count_frozen(const struct run *r)
 {
     int32_t i, frozen = 0;
-    for (i = 0; i < trf_model_parameter_count(r->model); i++) frozen += trf_trainer_is_frozen(r->trainer, i);
+    for (i = 0; i < trf_model_parameter_count(r->model); i++)
+        frozen += trf_trainer_is_frozen(r->trainer, i);
     return frozen;
 }
 
-/* The patterns of this command line replace those of an earlier one; '' matches nothing. Without a pattern, parameters
-   stay frozen as in the checkpoint. */
+/* The patterns of this command line replace those of an earlier one; '' matches nothing. Without a
+   pattern, parameters stay frozen as in the checkpoint. */
 static int freeze(struct run *r)
 {
     const struct texts *patterns = &r->s->freeze;
@@ -27,15 +29,17 @@ static int freeze(struct run *r)
     trf_error err;
     int k;
     if (!patterns->n && frozen)
-        inform("frozen: %d of %d parameters, as in the checkpoint (--freeze '' freezes none)\n", (int)frozen,
-               (int)n);
+        inform("frozen: %d of %d parameters, as in the checkpoint (--freeze '' freezes none)\n",
+               (int)frozen, (int)n);
     if (!patterns->n) return DONE;
-    if (frozen && trf_trainer_freeze(r->trainer, "*", 0, NULL, &err)) return refused("--freeze", &err);
+    if (frozen && trf_trainer_freeze(r->trainer, "*", 0, NULL, &err))
+        return refused("--freeze", &err);
     for (k = 0; k < patterns->n; k++)
         if (*patterns->item[k] && trf_trainer_freeze(r->trainer, patterns->item[k], 1, NULL, &err))
             return refused("--freeze", &err);
     frozen = count_frozen(r);
-    if (frozen == n) say("warning: --freeze fits all %d parameters: nothing will be learned", (int)n);
+    if (frozen == n)
+        say("warning: --freeze fits all %d parameters: nothing will be learned", (int)n);
     else inform("frozen: %d of %d parameters\n", (int)frozen, (int)n);
     return DONE;
 }
@@ -47,7 +51,8 @@ void note_data(struct training *t, const trf_vocab *const vocab[2])
     plan->amounts = t->data.amounts;
     plan->n_labels = t->labels.n;
     plan->validates = t->data.held.ids[0].count > 0;
-    for (side = 0; side < 2; side++) plan->vocab_size[side] = vocab[side] ? trf_vocab_size(vocab[side]) : 0;
+    for (side = 0; side < 2; side++)
+        plan->vocab_size[side] = vocab[side] ? trf_vocab_size(vocab[side]) : 0;
 }
 
 int make_run(struct training *t)

@@ -1,9 +1,10 @@
 // trf train: SIGINT, SIGTERM and SIGHUP. See signals.h.
 //
-// A signal sets a flag. The current update is completed (a validation is aborted), a checkpoint is saved, and the exit
-// status is 128 + the signal. A second signal of the same kind ends the program at once, unless it comes within a fifth of
-// a second: timeout(1) sends each signal twice, to the program and to its group. A handler may call almost nothing, so
-// the line that it writes is prepared before.
+// A signal sets a flag. The current update is completed (a validation is aborted), a checkpoint is
+// saved, and the exit status is 128 + the signal. A second signal of the same kind ends the program
+// at once, unless it comes within a fifth of a second: timeout(1) sends each signal twice, to the
+// program and to its group. A handler may call almost nothing, so the line that it writes is
+// prepared before.
 
 #include "signals.h"
 
@@ -15,7 +16,7 @@ static volatile sig_atomic_t stopped_by, notice, validating;
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { N_SIGNALS = sizeof signals / sizeof *signals };
 static struct sigaction inherited[N_SIGNALS];       /* restored when training is over */
-static struct progress *watched;        /* of the current training, for a line about what takes long */
+static struct progress *watched; /* of the current training, for a line about what takes long */
 static int64_t watched_update;
 static double watched_since;
 static char notices[2][160];    /* one is ready while the other is written */
@@ -77,7 +78,9 @@ void release_signals(void)
 static int leave_validation(void *user)
 {
     (void)user;
-    if (watched) show_waiting(watched, validating ? "validating" : "computing", watched_update, watched_since);
+    if (watched)
+        show_waiting(watched, validating ? "validating" : "computing", watched_update,
+                     watched_since);
     return validating && stopped_by;
 }
 

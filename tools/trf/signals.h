@@ -9,9 +9,10 @@ void watch_signals(struct settings *s);         /* sets the hook that aborts a v
 void catch_signals(struct progress *watched);   /* watched: for lines about what takes long */
 void release_signals(void);
 int stopped(void);                              /* the signal that came, or 0 */
-/* What a signal that comes now reports: doing, the update, and whether a checkpoint follows (keeps). */
+/* What a signal that comes now reports: doing, the update, and whether a checkpoint follows
+   (keeps). */
 void prepare_notice(const char *doing, int64_t update, int keeps);
-void begin_validating(void);                    /* until end_validating a signal aborts the library's call */
+void begin_validating(void); /* until end_validating a signal aborts the library's call */
 void end_validating(void);
 
 #endif

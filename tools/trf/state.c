@@ -1,4 +1,5 @@
-// trf train: the state of a training, and its part of a checkpoint: options, the best score, kept models. See state.h.
+// trf train: the state of a training, and its part of a checkpoint: options, the best score, kept
+// models. See state.h.
 
 #include "state.h"
 #include "measure.h"
@@ -32,7 +33,10 @@ static int take_weights_of(struct run *r, const trf_model *model)
     trf_error err;
     int32_t i;
     int status = DONE;
-    if (!room) { say("out of memory: %lld weights", (long long)trf_model_parameter_total(model)); return FAILED; }
+    if (!room) {
+        say("out of memory: %lld weights", (long long)trf_model_parameter_total(model));
+        return FAILED;
+    }
     status = read_weights(model, room);
     for (i = 0; i < trf_model_parameter_count(r->model) && !status; i++) {
         trf_tensor w = trf_trainer_parameter(r->trainer, i);
@@ -79,8 +83,9 @@ int restore_ema(struct run *r)
 // -----------------------------------------------------------------------------------------------
 // >>state          in the metadata of the checkpoint's model
 //
-// The average is a model file beside the checkpoint, of the same update. It is saved before the checkpoint, and older ones
-// are removed after it: at any time there is a checkpoint with its average.
+// The average is a model file beside the checkpoint, of the same update. It is saved before the
+// checkpoint, and older ones are removed after it: at any time there is a checkpoint with its
+// average.
 // -----------------------------------------------------------------------------------------------
 
 static char *kept_path(const struct run *r, int64_t update)
@@ -124,15 +129,17 @@ int note(trf_model *model, const char *key, const char *value)
     return FAILED;
 }
 
-/* Whether trf stores the option: it is no file, no preset, and not in the library's own metadata. */
+/* Whether trf stores the option: it is no file, no preset, and not in the library's own
+   metadata. */
 static int is_stored(const struct row *row)
 {
     const struct settings *s = NULL;     /* only for sizeof */
-    return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT && row->kind != TEXTS && !row->then &&
-           row->offset != AT(resume) && row->offset != AT(recipe) && row->offset != AT(seeds) &&
-           row->offset != AT(strict) && row->offset != AT(overwrite) &&
-           row->offset != AT(quiet) &&
-           !row_within(row, AT(config), sizeof s->config) && !row_within(row, AT(training), sizeof s->training) &&
+    return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT &&
+           row->kind != TEXTS && !row->then && row->offset != AT(resume) &&
+           row->offset != AT(recipe) && row->offset != AT(seeds) && row->offset != AT(strict) &&
+           row->offset != AT(overwrite) && row->offset != AT(quiet) &&
+           !row_within(row, AT(config), sizeof s->config) &&
+           !row_within(row, AT(training), sizeof s->training) &&
            !row_within(row, AT(device), sizeof s->device);
 }
 
@@ -150,26 +157,34 @@ static int note_state(struct run *r, int there)
         status = note(r->model, key, there && *value && strcmp(value, "no limit") ? value : NULL);
     }
     for (i = 0; i < state->n_kept; i++) {
-        char *longer = format_text("%s%s%lld:%.17g:%.17g", kept, i ? " " : "", (long long)state->kept[i].update,
-                                   state->kept[i].score, state->kept[i].loss);
+        char *longer = format_text("%s%s%lld:%.17g:%.17g", kept, i ? " " : "",
+                                   (long long)state->kept[i].update, state->kept[i].score,
+                                   state->kept[i].loss);
         free(kept);
         kept = longer;
     }
     snprintf(value, sizeof value, "%lld %lld %.17g %.17g %d", (long long)state->stopping.validated,
-             (long long)state->stopping.best_update, state->stopping.best, state->stopping.best_loss,
-             (int)state->stopping.wait);
+             (long long)state->stopping.best_update, state->stopping.best,
+             state->stopping.best_loss, (int)state->stopping.wait);
     if (!status) status = note(r->model, "training.validation", there ? value : NULL);
     snprintf(value, sizeof value, "%lld", (long long)state->batches);
     if (!status) status = note(r->model, "training.batches", there ? value : NULL);
-    if (!status) status = note(r->model, "training.learnt", there && state->learnt ? "something" : NULL);
-    if (!status) status = note(r->model, "training.cosine", there && state->cosine_follows ? "ends with it" : NULL);
+    if (!status)
+        status = note(r->model, "training.learnt", there && state->learnt ? "something" : NULL);
+    if (!status)
+        status = note(r->model, "training.cosine",
+                      there && state->cosine_follows ? "ends with it" : NULL);
     snprintf(value, sizeof value, "%.3f", state->seconds);
-    if (!status) status = note(r->model, "training.seconds", there && isfinite(r->s->minutes) ? value : NULL);
+    if (!status)
+        status =
+            note(r->model, "training.seconds", there && isfinite(r->s->minutes) ? value : NULL);
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
     if (!status) status = note(r->model, "training.held_out", there ? value : NULL);
-    if (!status) status = note(r->model, "training.picks", there && !state->combed ? "random" : NULL);
     if (!status)
-        status = note(r->model, "training.model", there && is_given(r->s, AT(checkpoint)) ? name_of(r->s->model) : NULL);
+        status = note(r->model, "training.picks", there && !state->combed ? "random" : NULL);
+    if (!status)
+        status = note(r->model, "training.model",
+                      there && is_given(r->s, AT(checkpoint)) ? name_of(r->s->model) : NULL);
     if (!status) status = note(r->model, "training.kept", there && *kept ? kept : NULL);
     free(kept);
     return status;
@@ -209,7 +224,8 @@ int save_checkpoint(struct run *r, double seconds)
 // >>restoring      from the metadata of the model
 // -----------------------------------------------------------------------------------------------
 
-/* A fingerprint of the held-out pairs and of the options of their validation: only equal ones have comparable scores. */
+/* A fingerprint of the held-out pairs and of the options of their validation: only equal ones have
+   comparable scores. */
 uint64_t held_out_hash(const struct settings *s, const struct text held[2])
 {
     static const size_t judging[] = {
@@ -229,7 +245,8 @@ uint64_t held_out_hash(const struct settings *s, const struct text held[2])
             hash = hash * 1099511628211u ^ hash_line(value);
         }
     for (i = 0; i < held[0].count; i++)
-        hash = (hash ^ hash_line(line_of(&held[0], i)) ^ hash_line(line_of(&held[1], i)) << 1) * 1099511628211u;
+        hash = (hash ^ hash_line(line_of(&held[0], i)) ^ hash_line(line_of(&held[1], i)) << 1) *
+               1099511628211u;
     return hash;
 }
 
@@ -261,11 +278,14 @@ static int check_vocabulary_option(const struct run *r, const struct row *row)
     snprintf(key, sizeof key, "option.%s", row->name);
     value = trf_model_metadata(r->model, key);
     value_text(row, r->s, asked, sizeof asked);
-    if (!value || !strcmp(value, asked) || !strcmp(asked, "0")) return DONE;        /* 0: from the data */
-    /* check_tokens compares words, characters and subwords; here remain the two kinds of subwords */
-    if (is_tokens(row) && (strncmp(asked, "sentencepiece:", 14) || strncmp(value, "sentencepiece:", 14)))
+    if (!value || !strcmp(value, asked) || !strcmp(asked, "0")) return DONE; /* 0: from the data */
+    /* check_tokens compares words, characters and subwords; here remain the two kinds of
+       subwords */
+    if (is_tokens(row) &&
+        (strncmp(asked, "sentencepiece:", 14) || strncmp(value, "sentencepiece:", 14)))
         return DONE;
-    say("the checkpoint was made with --%s %s, now it is %s: vocabularies cannot change while a model is trained",
+    say("the checkpoint was made with --%s %s, now it is %s: vocabularies cannot change while a "
+        "model is trained",
         row->name, value, asked);
     return FAILED;
 }
@@ -278,7 +298,8 @@ static int leaves_open(const struct row *row, const char *given)
            (sizes && strspn(given, "0") == strlen(given));
 }
 
-/* Takes options from the checkpoint that the command line does not give. Options that end training: all or none. */
+/* Takes options from the checkpoint that the command line does not give. Options that end training:
+   all or none. */
 int restore_options(struct run *r)
 {
     static const size_t ends[] = {AT(updates), AT(corpus.epochs), AT(minutes), AT(patience)};
@@ -288,9 +309,11 @@ int restore_options(struct run *r)
     size_t e;
     int32_t metric = r->s->metric;
     int i, end_given = 0;
-    if ((value = trf_model_metadata(r->model, "option.ema"))) state->had_average = strtod(value, NULL) > 0;
-    state->batches = stored_number(r, "training.batches",
-                                   trf_trainer_step(r->trainer) * stored_number(r, "option.accumulate", 1));
+    if ((value = trf_model_metadata(r->model, "option.ema")))
+        state->had_average = strtod(value, NULL) > 0;
+    state->batches =
+        stored_number(r, "training.batches",
+                      trf_trainer_step(r->trainer) * stored_number(r, "option.accumulate", 1));
     state->had_mean = stored_number(r, "option.average", 1) > 1;
     state->cosine_follows = trf_model_metadata(r->model, "training.cosine") != NULL;
     for (e = 0; e < 4; e++) end_given |= is_given(r->s, ends[e]);
@@ -302,8 +325,11 @@ int restore_options(struct run *r)
         snprintf(key, sizeof key, "option.%s", rows[i].name);
         value = trf_model_metadata(r->model, key);
         if (value && rows[i].offset == AT(metric))
-            state->same_metric = metric == METRIC_AUTO || !strcmp(value, metric_name((enum metric)metric));
-        if ((r->s->given[i] && !leaves_open(&rows[i], r->s->given[i])) || (is_end && end_given) || !value) continue;
+            state->same_metric =
+                metric == METRIC_AUTO || !strcmp(value, metric_name((enum metric)metric));
+        if ((r->s->given[i] && !leaves_open(&rows[i], r->s->given[i])) || (is_end && end_given) ||
+            !value)
+            continue;
         if (!set_value(&rows[i], r->s, value)) continue;
         say("%s: the value is in its metadata '%s'", r->checkpoint, key);
         return FAILED;
@@ -319,9 +345,11 @@ static void restore_kept(struct run *r, const char *text, int comparable)
     int n;
     for (; text && sscanf(text, "%lld:%lf:%lf%n", &update, &score, &loss, &n) == 3; text += n) {
         char *path = kept_path(r, update);
-        if (access(path, R_OK)) say("warning: '%s' is not there any more, and has no part in what follows", path);
+        if (access(path, R_OK))
+            say("warning: '%s' is not there any more, and has no part in what follows", path);
         else {
-            state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
+            state->kept =
+                grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
             state->kept[state->n_kept].update = update;
             state->kept[state->n_kept].score = comparable ? score : NAN;
             state->kept[state->n_kept++].loss = comparable ? loss : NAN;
@@ -343,7 +371,8 @@ int restore_state(struct run *r)
     text = trf_model_metadata(r->model, "training.validation");
     state->stopping.validated = -1;
     if (text && comparable &&
-        sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &old.best, &old.best_loss, &wait) == 5) {
+        sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &old.best, &old.best_loss,
+               &wait) == 5) {
         old.validated = validated;
         old.best_update = best_update;
         old.wait = wait;
@@ -352,10 +381,12 @@ int restore_state(struct run *r)
         if (best_update) r->score = old.best;
     }
     if (trf_model_metadata(r->model, "training.learnt")) state->learnt = 1;
-    if ((text = trf_model_metadata(r->model, "training.seconds"))) state->seconds = strtod(text, NULL);
+    if ((text = trf_model_metadata(r->model, "training.seconds")))
+        state->seconds = strtod(text, NULL);
     restore_kept(r, trf_model_metadata(r->model, "training.kept"), comparable);
     if (!comparable)
-        say("warning: other pairs are held out than before, or they are judged otherwise: the best begins anew");
+        say("warning: other pairs are held out than before, or they are judged otherwise: the best "
+            "begins anew");
     return note_state(r, 0);
 }
 
@@ -370,7 +401,8 @@ int restore_average(struct run *r)
     if (r->s->ema > 0 && r->state.had_average) {
         if (trf_model_load(&model, path, &load, &err)) {
             say_error(NULL, &err);
-            say("it is the average of the weights, which belongs to the checkpoint; --ema 0 goes on without it");
+            say("it is the average of the weights, which belongs to the checkpoint; --ema 0 goes "
+                "on without it");
             status = FAILED;
         } else if (trf_model_parameter_total(model) != trf_model_parameter_total(r->model)) {
             say("%s is of another model", path);
@@ -393,7 +425,10 @@ int is_better(const struct run *r, double score, double loss, double than, doubl
 }
 
 /* Whether entry i is among the last n, or among the n best (of equal ones the earlier). */
-static int among_last(const struct state *state, size_t i, int32_t n) { return state->n_kept - i <= (size_t)n; }
+static int among_last(const struct state *state, size_t i, int32_t n)
+{
+    return state->n_kept - i <= (size_t)n;
+}
 
 static int among_best(const struct run *r, size_t i, int32_t n)
 {
@@ -401,9 +436,10 @@ static int among_best(const struct run *r, size_t i, int32_t n)
     size_t j;
     int32_t ahead = 0;
     for (j = 0; j < state->n_kept; j++)
-        ahead += is_better(r, state->kept[j].score, state->kept[j].loss, state->kept[i].score, state->kept[i].loss) ||
-                 (j < i && !is_better(r, state->kept[i].score, state->kept[i].loss, state->kept[j].score,
-                                      state->kept[j].loss));
+        ahead += is_better(r, state->kept[j].score, state->kept[j].loss, state->kept[i].score,
+                           state->kept[i].loss) ||
+                 (j < i && !is_better(r, state->kept[i].score, state->kept[i].loss,
+                                      state->kept[j].score, state->kept[j].loss));
     return ahead < n;
 }
 
@@ -447,7 +483,8 @@ int keep_model(struct run *r, int64_t update, double score, double loss)
     status = save_model(r, path);
     free(path);
     if (status) return status;
-    if (state->n_kept && state->kept[state->n_kept - 1].update == update) state->n_kept--;     /* saved again */
+    if (state->n_kept && state->kept[state->n_kept - 1].update == update)
+        state->n_kept--; /* saved again */
     state->kept = grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
     state->kept[state->n_kept].update = update;
     state->kept[state->n_kept].loss = loss;
@@ -465,7 +502,8 @@ int become_mean(struct run *r, int *count)
     *count = 0;
     for (i = 0; i < r->state.n_kept && !status; i++) {
         char *path = kept_path(r, r->state.kept[i].update);
-        if (averaged(r, i)) status = trf_model_load(&models[*count], path, &load, &err) ? FAILED : (++*count, DONE);
+        if (averaged(r, i))
+            status = trf_model_load(&models[*count], path, &load, &err) ? FAILED : (++*count, DONE);
         free(path);
     }
     if (!status && trf_model_average(models[0], models, *count, &err)) status = FAILED;
@@ -482,7 +520,8 @@ int copy_best(const struct run *r)
     char *path = kept_path(r, state->stopping.best_update);
     int there = 0;
     size_t i;
-    for (i = 0; i < state->n_kept; i++) there |= state->kept[i].update == state->stopping.best_update;
+    for (i = 0; i < state->n_kept; i++)
+        there |= state->kept[i].update == state->stopping.best_update;
     there = there && !access(path, F_OK) && !copy_model(r->s, path, r->s->model);
     free(path);
     return there;
@@ -501,8 +540,8 @@ void warn_of_kept(const struct run *r)
     for_files(prefix, count_file, &earlier);
     free(prefix);
     if (earlier)
-        say("warning: %d file%s '%s.update-...' %s of an earlier training", earlier, plural(earlier), r->s->model,
-            earlier == 1 ? "is" : "are");
+        say("warning: %d file%s '%s.update-...' %s of an earlier training", earlier,
+            plural(earlier), r->s->model, earlier == 1 ? "is" : "are");
 }
 
 void end_run(struct run *r)

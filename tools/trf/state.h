@@ -9,7 +9,8 @@
 /* The model of a past validation, in the file MODEL.update-NUMBER. */
 struct kept { int64_t update; double score, loss; };
 
-/* What an exact continuation needs besides the library's checkpoint. It is stored in the checkpoint's metadata. */
+/* What an exact continuation needs besides the library's checkpoint. It is stored in the
+   checkpoint's metadata. */
 struct state {
     trf_early_stopping stopping;        /* the validations so far */
     int64_t batches;                    /* drawn so far */
@@ -18,7 +19,8 @@ struct state {
     int combed;                         /* 1: every n-th pair is held out, as before version 0.3 */
     uint64_t held_out;                  /* see held_out_hash */
     int learnt;                         /* 1: at least one update was not skipped */
-    int had_average, had_mean, same_metric;     /* of the checkpoint: --ema, --average, the same --metric */
+    int had_average, had_mean,
+        same_metric; /* of the checkpoint: --ema, --average, the same --metric */
     struct kept *kept;
     size_t n_kept, kept_capacity;
 };
@@ -39,12 +41,14 @@ struct run {
     double score;                       /* of the model file; NAN: no validation yet */
 };
 
-int note(trf_model *model, const char *key, const char *value);    /* in the model's metadata; value NULL: removes it */
+int note(trf_model *model, const char *key,
+         const char *value); /* in the model's metadata; value NULL: removes it */
 int save_model(const struct run *r, const char *path);
 int save_checkpoint(struct run *r, double seconds);
 uint64_t held_out_hash(const struct settings *s, const struct text held[2]);
 
-/* After loading a checkpoint: read the state from the metadata of the model, and remove it there. */
+/* After loading a checkpoint: read the state from the metadata of the model, and remove it
+   there. */
 int restore_options(struct run *r);
 int restore_state(struct run *r);
 int restore_average(struct run *r);
@@ -58,7 +62,8 @@ int restore_ema(struct run *r);
 /* --keep and --average. */
 int is_better(const struct run *r, double score, double loss, double than, double than_loss);
 int keep_model(struct run *r, int64_t update, double score, double loss);
-/* Removes the files that are not needed any more. The best one is kept with those of a mean, which may be worse. */
+/* Removes the files that are not needed any more. The best one is kept with those of a mean, which
+   may be worse. */
 void remove_unneeded(struct run *r, int average_needed);
 /* Replaces the weights by the mean of the kept models. --ema is not used after that. */
 int become_mean(struct run *r, int *count);

@@ -1,4 +1,5 @@
-// trf train: vocabularies of subwords: learned by libsentencepiece, or read from a file; random segmentations.
+// trf train: vocabularies of subwords: learned by libsentencepiece, or read from a file; random
+// segmentations.
 
 #include "subwords.h"
 #include "objective.h"
@@ -9,7 +10,8 @@
 #include <sys/stat.h>
 
 /* Keeps the bytes of a SentencePiece model for --subword-samples. */
-static void keep_model_bytes(struct vocabularies *v, int first_side, int last_side, char *bytes, size_t n)
+static void keep_model_bytes(struct vocabularies *v, int first_side, int last_side, char *bytes,
+                             size_t n)
 {
     int side;
     for (side = first_side; side <= last_side; side++) {
@@ -31,7 +33,10 @@ struct lines { const struct text *text; int side, last; size_t line, most; };
 static const char *next_of(void *user)
 {
     struct lines *at = (struct lines *)user;
-    while (at->side <= at->last && at->line >= at->text[at->side].count) { at->side++; at->line = 0; }
+    while (at->side <= at->last && at->line >= at->text[at->side].count) {
+        at->side++;
+        at->line = 0;
+    }
     return at->side > at->last ? NULL : line_of(&at->text[at->side], at->line++);
 }
 
@@ -42,7 +47,8 @@ static int has_more_characters(const char *line, size_t most)
     return n > most;
 }
 
-/* Passes over lines that are too long to train on: learning from one could take longer than from all others. */
+/* Passes over lines that are too long to train on: learning from one could take longer than from
+   all others. */
 static const char *next_to_learn(void *user)
 {
     const struct lines *at = (struct lines *)user;
@@ -51,21 +57,25 @@ static const char *next_to_learn(void *user)
     return line;
 }
 
-/* A size to try instead; 0: none; -1: none, after a message. libsentencepiece reports "Vocabulary size too high (8000).
-   Please set it to a value <= 413." for a small text, and "Vocabulary size is smaller than required_chars. 500 vs
-   1516." for a text with many characters: then a third more than these, unless the user chose the size. */
+/* A size to try instead; 0: none; -1: none, after a message. libsentencepiece reports "Vocabulary
+   size too high (8000). Please set it to a value <= 413." for a small text, and "Vocabulary size is
+   smaller than required_chars. 500 vs 1516." for a text with many characters: then a third more
+   than these, unless the user chose the size. */
 static int32_t other_size(const char *why, int32_t size, int given)
 {
     const char *most = strstr(why, "<= "), *least = strstr(why, "required_chars. ");
     int characters;
-    if (!least) return most && strtol(most + 3, NULL, 10) < size ? (int32_t)strtol(most + 3, NULL, 10) : 0;
+    if (!least)
+        return most && strtol(most + 3, NULL, 10) < size ? (int32_t)strtol(most + 3, NULL, 10) : 0;
     if (sscanf(least, "required_chars. %*d vs %d", &characters) != 1) return 0;
     if (given)
-        say("--vocab-size %d is less than the text has characters, which are %d", (int)size + UNUSED, characters);
+        say("--vocab-size %d is less than the text has characters, which are %d",
+            (int)size + UNUSED, characters);
     return given ? -1 : characters + characters / 3;
 }
 
-static int any_line(const struct text text[2], int first_side, int last_side, int (*is)(const char *line))
+static int any_line(const struct text text[2], int first_side, int last_side,
+                    int (*is)(const char *line))
 {
     int side;
     size_t i;
@@ -77,9 +87,11 @@ static int any_line(const struct text text[2], int first_side, int last_side, in
 static int has_tab(const char *line) { return strchr(line, '\t') != NULL; }
 static int has_reserved(const char *line) { return strstr(line, "\xE2\x96\x85") != NULL; }
 
-/* Text that is only read is composed, so that a letter with a mark is known in both spellings. Text that is written must
-   stay as it is: a vocabulary of both sides composes only if that changes no line of the target. */
-static int decide_normalise(const struct settings *s, const struct text text[2], int first_side, int last_side, const char *map)
+/* Text that is only read is composed, so that a letter with a mark is known in both spellings. Text
+   that is written must stay as it is: a vocabulary of both sides composes only if that changes no
+   line of the target. */
+static int decide_normalise(const struct settings *s, const struct text text[2], int first_side,
+                            int last_side, const char *map)
 {
     int writes = last_side || s->objective == OBJECTIVE_SPAN;
     const struct text *written = &text[last_side];
@@ -87,12 +99,13 @@ static int decide_normalise(const struct settings *s, const struct text text[2],
     if (s->normalise != NORMALISE_AUTO) return s->normalise;
     if (!writes) return NORMALISE_NFC;
     if (first_side) return NORMALISE_IDENTITY;
-    for (i = 0; i < written->count; i++) if (!is_composed(map, line_of(written, i))) return NORMALISE_IDENTITY;
+    for (i = 0; i < written->count; i++)
+        if (!is_composed(map, line_of(written, i))) return NORMALISE_IDENTITY;
     return NORMALISE_NFC;
 }
 
-int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2], int first_side,
-                   int last_side)
+int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2],
+                   int first_side, int last_side)
 {
     int given = is_given(s, AT(vocab_size)) ||
                 is_given(s, first_side ? AT(target_vocab_size) : AT(source_vocab_size));
@@ -109,7 +122,9 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const struc
         return is_given(s, AT(vocab_size)) ? USAGE : FAILED;
     }
     busy_with("learning subwords ...\n");
-    if (!learns_from_text(s)) lines.most = PIECE_CHARACTERS * (size_t)s->corpus.max_length;      /* text alone is cut into chunks */
+    if (!learns_from_text(s))
+        lines.most =
+            PIECE_CHARACTERS * (size_t)s->corpus.max_length; /* text alone is cut into chunks */
     if (!next_to_learn(&lines)) lines.most = 0;         /* all lines are too long */
     memset(&o, 0, sizeof o);
     o.bpe = (first_side ? s->target_tokens : s->source_tokens) == TOKENS_BPE;
@@ -120,7 +135,8 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const struc
     o.rule = rules[rule];
     o.map = rule == NORMALISE_NFC ? map : NULL;
     o.verbatim = o.line_end = learns_from_text(s) && s->documents == DOCUMENTS_FILE;
-    o.tab = (o.verbatim || rule == NORMALISE_IDENTITY) && any_line(text, first_side, last_side, has_tab);
+    o.tab = (o.verbatim || rule == NORMALISE_IDENTITY) &&
+            any_line(text, first_side, last_side, has_tab);
     o.reserved = any_line(text, first_side, last_side, has_reserved);
     for (tries = 0; ; tries++) {
         lines.side = first_side;
@@ -134,11 +150,15 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const struc
     if (status && other >= 0) say("learning subwords: %s", why);
     if (status) return FAILED;
     keep_model_bytes(v, first_side, last_side, model, bytes);
-    status = trf_vocab_from_sentencepiece(&v->of[first_side], model, bytes, NULL, &err) ? FAILED : DONE;
+    status =
+        trf_vocab_from_sentencepiece(&v->of[first_side], model, bytes, NULL, &err) ? FAILED : DONE;
     if (status) { say_error("learned subwords", &err); return FAILED; }
     inform("%s: %d subwords learned (%s, --normalise %s)\n",
-            first_side ? "target" : last_side ? "both sides" : "source", (int)trf_vocab_size(v->of[first_side]) - 4,
-            o.bpe ? "BPE" : "unigram", rule == NORMALISE_NFKC ? "nfkc" : rules[rule]);
+           first_side  ? "target"
+           : last_side ? "both sides"
+                       : "source",
+           (int)trf_vocab_size(v->of[first_side]) - 4, o.bpe ? "BPE" : "unigram",
+           rule == NORMALISE_NFKC ? "nfkc" : rules[rule]);
     return DONE;
 }
 
@@ -166,8 +186,8 @@ static void take_piece(void *user, const char *piece)
     c->line[c->n++] = trf_vocab_id(c->vocab, piece);
 }
 
-int sample_subwords(const struct vocabularies *v, int side, const struct text *text, const trf_vocab *vocab,
-                    double alpha, uint32_t seed, struct side *ids)
+int sample_subwords(const struct vocabularies *v, int side, const struct text *text,
+                    const trf_vocab *vocab, double alpha, uint32_t seed, struct side *ids)
 {
     struct cutting cutting = {{text, 0, 0, 0, 0}, vocab, ids, NULL, 0, 0};
     char why[512];
@@ -184,20 +204,21 @@ int sample_subwords(const struct vocabularies *v, int side, const struct text *t
 
 int subwords_can_be_learned(void) { return 0; }
 
-int sample_subwords(const struct vocabularies *v, int side, const struct text *text, const trf_vocab *vocab,
-                    double alpha, uint32_t seed, struct side *ids)
+int sample_subwords(const struct vocabularies *v, int side, const struct text *text,
+                    const trf_vocab *vocab, double alpha, uint32_t seed, struct side *ids)
 {
     (void)v; (void)side; (void)text; (void)vocab; (void)alpha; (void)seed; (void)ids;
-    say("this trf was built without libsentencepiece, so it cannot cut at random (--subword-samples)");
+    say("this trf was built without libsentencepiece, so it cannot cut at random "
+        "(--subword-samples)");
     return FAILED;
 }
 
-int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2], int first_side,
-                   int last_side)
+int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2],
+                   int first_side, int last_side)
 {
     (void)s; (void)v; (void)text; (void)first_side; (void)last_side;
-    say("this trf was built without libsentencepiece, so it cannot learn subwords: install libsentencepiece-dev and "
-        "make again, or give a model with --sentencepiece");
+    say("this trf was built without libsentencepiece, so it cannot learn subwords: install "
+        "libsentencepiece-dev and make again, or give a model with --sentencepiece");
     return FAILED;
 }
 
@@ -217,13 +238,17 @@ static int read_model(const char *path, char **bytes, size_t *n, trf_vocab **voc
         *bytes = grow(*bytes, &capacity, *n + 65536, 1);
         *n += got = fread(*bytes + *n, 1, 65536, r.file);
     } while (got);
-    if (ferror(r.file)) { say("cannot read '%s': %s", path, strerror(errno)); status = FAILED; }
-    else if (trf_vocab_from_sentencepiece(vocab, *bytes, *n, NULL, &err)) { say_error(path, &err); status = FAILED; }
+    if (ferror(r.file)) { say("cannot read '%s': %s", path, strerror(errno)); status = FAILED;
+    } else if (trf_vocab_from_sentencepiece(vocab, *bytes, *n, NULL, &err)) {
+        say_error(path, &err);
+        status = FAILED;
+    }
     close_reader(&r);
     return status;
 }
 
-int read_subwords(struct vocabularies *v, int first_side, int last_side, const char *path, trf_vocab **vocab)
+int read_subwords(struct vocabularies *v, int first_side, int last_side, const char *path,
+                  trf_vocab **vocab)
 {
     char *bytes;
     size_t n;
@@ -239,7 +264,8 @@ int check_subwords(const char *path)
     char *bytes;
     size_t n;
     int status;
-    if (!path || stat(path, &there) || !S_ISREG(there.st_mode)) return DONE;    /* a pipe can be read only once */
+    if (!path || stat(path, &there) || !S_ISREG(there.st_mode))
+        return DONE; /* a pipe can be read only once */
     status = read_model(path, &bytes, &n, &vocab);
     trf_vocab_destroy(vocab);
     free(bytes);

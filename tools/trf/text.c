@@ -121,7 +121,8 @@ void tell(const char *format, ...)
 
 void say_error(const char *doing, const trf_error *err)
 {
-    say("%s%s%s (%s)", doing ? doing : "", doing ? ": " : "", err->message, trf_status_name((trf_status)err->status));
+    say("%s%s%s (%s)", doing ? doing : "", doing ? ": " : "", err->message,
+        trf_status_name((trf_status)err->status));
 }
 
 void log_warning(void *user, int level, const char *message)

@@ -24,15 +24,20 @@ trf_sequences sequences_of(const struct side *side)
     return all;
 }
 
-int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n, char why[300])
+int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n,
+             char why[300])
 {
     trf_error err;
     trf_status status;
     *n = 0;
     side->ids = grow(side->ids, &side->ids_capacity, side->used + (size_t)limit, sizeof *side->ids);
-    side->lengths = grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
+    side->lengths =
+        grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
     status = trf_vocab_encode(vocab, text, side->ids + side->used, limit, n, &err);
-    if (status == TRF_E_LIMIT) { snprintf(why, 300, "%d tokens, at most %d", (int)*n, (int)limit); return FAILED; }
+    if (status == TRF_E_LIMIT) {
+        snprintf(why, 300, "%d tokens, at most %d", (int)*n, (int)limit);
+        return FAILED;
+    }
     if (status) { *n = 0; snprintf(why, 300, "%s", err.message); return FAILED; }
     side->used += (size_t)*n;
     side->lengths[side->count++] = *n;
@@ -42,7 +47,8 @@ int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_
 void add_ids(struct side *side, const int32_t *ids, int32_t n)
 {
     side->ids = grow(side->ids, &side->ids_capacity, side->used + (size_t)n, sizeof *side->ids);
-    side->lengths = grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
+    side->lengths =
+        grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
     if (n) memcpy(side->ids + side->used, ids, (size_t)n * sizeof *ids);
     side->used += (size_t)n;
     side->lengths[side->count++] = n;
@@ -60,7 +66,8 @@ const char *token_of(const trf_vocab *vocab, int32_t id, size_t *bytes)
     return token;
 }
 
-void print_json_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids, int32_t n)
+void print_json_tokens(FILE *out, const char *name, const trf_vocab *vocab, const int32_t *ids,
+                       int32_t n)
 {
     int32_t i;
     fprintf(out, ",\"%s\":[", name);
@@ -76,7 +83,8 @@ void print_json_tokens(FILE *out, const char *name, const trf_vocab *vocab, cons
 void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, int64_t line)
 {
     int32_t unknown, n;
-    if (trf_vocab_count_unknown(vocab, text, &unknown, &n, NULL)) return;   /* a text that cannot be encoded */
+    if (trf_vocab_count_unknown(vocab, text, &unknown, &n, NULL))
+        return; /* a text that cannot be encoded */
     u->tokens += n;
     u->unknown += unknown;
     if (unknown && !u->first) u->first = line;
@@ -86,28 +94,34 @@ void tell_unknown(const struct unknown *u, const char *what, double share)
 {
     char where[48] = "";
     if (!u->unknown || (double)u->unknown <= share * (double)u->tokens) return;
-    if (u->first) snprintf(where, sizeof where, ", the first one in line %lld", (long long)u->first);
-    say("%lld of %lld token%s of %s %s unknown to the model%s", (long long)u->unknown, (long long)u->tokens,
-        plural(u->tokens), what, u->unknown == 1 ? "is" : "are", where);
+    if (u->first)
+        snprintf(where, sizeof where, ", the first one in line %lld", (long long)u->first);
+    say("%lld of %lld token%s of %s %s unknown to the model%s", (long long)u->unknown,
+        (long long)u->tokens, plural(u->tokens), what, u->unknown == 1 ? "is" : "are", where);
 }
 
-const char *bytes_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity,
-                     size_t *bytes)
+const char *bytes_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text,
+                     size_t *capacity, size_t *bytes)
 {
     trf_error err;
     *text = grow(*text, capacity, 256, 1);
     while (trf_vocab_decode(vocab, ids, n, *text, *capacity, bytes, &err)) {
-        if (err.status != TRF_E_LIMIT || *bytes < *capacity) { say_error("answer", &err); return NULL; }
+        if (err.status != TRF_E_LIMIT || *bytes < *capacity) {
+            say_error("answer", &err);
+            return NULL;
+        }
         *text = grow(*text, capacity, *bytes + 1, 1);
     }
     return *text;
 }
 
-const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text, size_t *capacity)
+const char *text_of(const trf_vocab *vocab, const int32_t *ids, int32_t n, char **text,
+                    size_t *capacity)
 {
     size_t bytes, i;
     if (!bytes_of(vocab, ids, n, text, capacity, &bytes)) return NULL;
-    for (i = 0; i < bytes; i++) if (!(*text)[i] || (*text)[i] == '\n' || (*text)[i] == '\r') (*text)[i] = ' ';
+    for (i = 0; i < bytes; i++)
+        if (!(*text)[i] || (*text)[i] == '\n' || (*text)[i] == '\r') (*text)[i] = ' ';
     return *text;
 }
 
@@ -116,6 +130,7 @@ int same_tokens(const trf_vocab *a, const trf_vocab *b)
     int32_t id;
     if (!a || !b) return a == b;
     if (trf_vocab_size(a) != trf_vocab_size(b) || trf_vocab_kind(a) != trf_vocab_kind(b)) return 0;
-    for (id = 0; id < trf_vocab_size(a); id++) if (strcmp(trf_vocab_token(a, id), trf_vocab_token(b, id))) return 0;
+    for (id = 0; id < trf_vocab_size(a); id++)
+        if (strcmp(trf_vocab_token(a, id), trf_vocab_token(b, id))) return 0;
     return 1;
 }

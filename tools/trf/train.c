@@ -21,29 +21,34 @@ static void describe(const struct training *t)
     int64_t n = trf_corpus_size(t->run.corpus);
     say_skips(t->s, &t->data, n);
     if (!t->plan.explained[REASON_MODEL])
-        inform("model: %d encoder and %d decoder layer%s, d-model %d, d-ff %d, ", (int)config->encoder_layers,
-               (int)config->decoder_layers,
+        inform("model: %d encoder and %d decoder layer%s, d-model %d, d-ff %d, ",
+               (int)config->encoder_layers, (int)config->decoder_layers,
                plural(config->decoder_layers > 0 ? config->decoder_layers : config->encoder_layers),
                (int)config->d_model, (int)config->d_ff);
-    inform("%s%d head%s, %s, tying %s, %s; dropout: embedding %g, residual %g, attention %g, activation %g; ema %g\n",
-           t->plan.explained[REASON_MODEL] ? "with " : "", (int)config->n_heads, plural(config->n_heads),
-           config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm", tyings[config->tying],
-           config->generator_bias ? "generator bias" : "no generator bias", o->dropout, o->residual_dropout,
-           o->attention_dropout, o->activation_dropout, t->s->ema);
+    inform("%s%d head%s, %s, tying %s, %s; dropout: embedding %g, residual %g, attention %g, "
+           "activation %g; ema %g\n",
+           t->plan.explained[REASON_MODEL] ? "with " : "", (int)config->n_heads,
+           plural(config->n_heads), config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm",
+           tyings[config->tying], config->generator_bias ? "generator bias" : "no generator bias",
+           o->dropout, o->residual_dropout, o->attention_dropout, o->activation_dropout, t->s->ema);
     inform("%lld %s%s; ", (long long)n, t->s->objective == OBJECTIVE_TRANSLATE ? "pair"
             : learns_labels(t->s) ? "text" : "chunk", plural(n));
     if (t->s->objective == OBJECTIVE_TRANSLATE)
-        inform("%d source and %d target tokens; ", (int)config->source_vocab, (int)config->target_vocab);
+        inform("%d source and %d target tokens; ", (int)config->source_vocab,
+               (int)config->target_vocab);
     else if (learns_labels(t->s))
         inform("%d tokens, %d labels; ", (int)config->source_vocab, (int)config->n_labels);
-    else inform("%d tokens; ", (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
+    else
+        inform("%d tokens; ",
+               (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
     inform("%lld weights; %.0f MB of memory; %s from update %lld\n",
-            (long long)trf_model_parameter_total(t->run.model), (double)bytes * 1e-6, t->s->resume ? "resumed" : "training",
-            (long long)trf_trainer_step(t->run.trainer) + 1);
+           (long long)trf_model_parameter_total(t->run.model), (double)bytes * 1e-6,
+           t->s->resume ? "resumed" : "training", (long long)trf_trainer_step(t->run.trainer) + 1);
     if (t->plan.new_words > 0)
-        say("%.1f %% of the words are new in a tenth of the lines, so subwords would do better: this trf was built "
-            "without libsentencepiece and uses words; install libsentencepiece-dev and make again, or give subwords "
-            "with --sentencepiece FILE", t->plan.new_words);
+        say("%.1f %% of the words are new in a tenth of the lines, so subwords would do better: "
+            "this trf was built without libsentencepiece and uses words; install "
+            "libsentencepiece-dev and make again, or give subwords with --sentencepiece FILE",
+            t->plan.new_words);
 }
 
 static void free_training(struct training *t)
@@ -64,7 +69,8 @@ static int prepare(struct training *t)
     busy_with("reading the data ...\n");
     if (s->resume) status = read_picks(t);
     if (!status)
-        status = read_data(s, &t->data, t->run.state.combed ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM);
+        status = read_data(s, &t->data,
+                           t->run.state.combed ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM);
     if (!status && (s->valid_tsv || s->valid_source || s->valid_text)) warn_of_overlap(s, &t->data);
     if (!status) status = s->resume ? resume_training(t) : begin_training(t);
     busy_with(NULL);
@@ -115,7 +121,8 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
 {
     struct settings one = *s;
     struct stat there;
-    char *seed = format_text("%llu", (unsigned long long)number), *log = seed_path(s->log ? s->log : "", number);
+    char *seed = format_text("%llu", (unsigned long long)number),
+         *log = seed_path(s->log ? s->log : "", number);
     char *checkpoint;
     int status;
     *model = seed_path(s->model, number);
@@ -140,14 +147,16 @@ static int any_checkpoint(const struct settings *s)
     int32_t i, found = 0;
     if (s->checkpoint) { say("--resume needs checkpoints"); return 0; }
     for (i = 0; i < s->seeds && !found; i++) {
-        char *model = seed_path(s->model, s->seed + (uint64_t)i), *path = format_text("%s.checkpoint", model);
+        char *model = seed_path(s->model, s->seed + (uint64_t)i),
+             *path = format_text("%s.checkpoint", model);
         found = !access(path, F_OK);
         free(model);
         free(path);
     }
     if (!found)
-        say("no training to go on with: there is no %s.seed-%llu.checkpoint, nor that of another seed", s->model,
-            (unsigned long long)s->seed);
+        say("no training to go on with: there is no %s.seed-%llu.checkpoint, nor that of another "
+            "seed",
+            s->model, (unsigned long long)s->seed);
     return found;
 }
 
@@ -162,8 +171,9 @@ static int check_seeds(const struct settings *s)
              *checkpoint = s->checkpoint ? NULL : format_text("%s.checkpoint", model),
              *log = s->log && !is_device(s->log) ? seed_path(s->log, seed) : NULL;
         status = check_own_names(s, model, checkpoint, log);
-        if (!status && (check_written(s, "model", model) || check_written(s, "checkpoint", checkpoint) ||
-                        check_written(s, "log", log))) status = FAILED;
+        if (!status && (check_written(s, "model", model) ||
+                        check_written(s, "checkpoint", checkpoint) || check_written(s, "log", log)))
+            status = FAILED;
         if (!status && !s->overwrite && !(s->resume && checkpoint && !access(checkpoint, F_OK)))
             status = check_replaced(s, model, checkpoint, log);
         if (!status) status = check_saved(s, model, checkpoint);
@@ -182,7 +192,10 @@ static int train_seeds(struct settings *s)
     int32_t i;
     int status = DONE;
     if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
-    if (s->checkpoint && *s->checkpoint) { say("--checkpoint names one file, --seeds needs several"); return USAGE; }
+    if (s->checkpoint && *s->checkpoint) {
+        say("--checkpoint names one file, --seeds needs several");
+        return USAGE;
+    }
     if (check_rereading(s)) return USAGE;
     if (check_written(s, "model", s->model) || check_replaceable(s->model)) return FAILED;
     if ((status = check_seeds(s))) return status;
@@ -193,21 +206,23 @@ static int train_seeds(struct settings *s)
         status = train_seed(s, s->seed + (uint64_t)i, &score, &model);
         sum += score;
         squares += score * score;
-        if (!status && (!best_model || trf_is_better(library_metric(metric_of(s)), score, 0, best, 0))) {
+        if (!status &&
+            (!best_model || trf_is_better(library_metric(metric_of(s)), score, 0, best, 0))) {
             free(best_model);
             best_model = model;
             best = score;
         } else free(model);
         if (i + 1 < s->seeds) s->metric = asked;
-        if (!status && stopped()) status = SIGNALLED + stopped();       /* the signal came at the end of this one */
+        if (!status && stopped())
+            status = SIGNALLED + stopped(); /* the signal came at the end of this one */
     }
     if (!status) status = copy_model(s, best_model, s->model);
     if (!status && !isfinite(sum))
         tell("%d seeds; nothing was validated to compare them by", (int)s->seeds);
     else if (!status)
         tell("%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s", (int)s->seeds,
-             metric_name(metric_of(s)), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)), best,
-             best_model, s->model);
+             metric_name(metric_of(s)), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)),
+             best, best_model, s->model);
     free(best_model);
     return status;
 }

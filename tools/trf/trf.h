@@ -63,10 +63,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The library loads OpenBLAS at its first large product. TRF_LINKED_CBLAS: the program is linked with OpenBLAS or
-   another CBLAS library instead. */
-#if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && !defined(TRF_LINKED_CBLAS) && !defined(TRF_NO_THREADS) && \
-    !defined(TRF_DOUBLE) && !defined(__APPLE__)
+/* The library loads OpenBLAS at its first large product. TRF_LINKED_CBLAS: the program is linked
+   with OpenBLAS or another CBLAS library instead. */
+#if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && !defined(TRF_LINKED_CBLAS) && \
+    !defined(TRF_NO_THREADS) && !defined(TRF_DOUBLE) && !defined(__APPLE__)
 #define LOADS_OPENBLAS 1
 #define TRF_CBLAS_HEADER "tools/trf/openblas.h"
 #endif
@@ -129,21 +129,27 @@ void print_json_list(FILE *file, const char *name, const double *x, int32_t n); 
 enum { MAX_OPTIONS = 320, MAX_TEXTS = 64 };
 
 /* What a token is. TOKENS_AUTO is decided from the text (recipe.c). */
-enum tokens { TOKENS_AUTO = 0, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM, TOKENS_BPE, TOKENS_SENTENCEPIECE };
+enum tokens {
+    TOKENS_AUTO = 0, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM, TOKENS_BPE,
+    TOKENS_SENTENCEPIECE
+};
 
 /* What subwords that are learned do to the text first (subwords.c). */
 enum normalise { NORMALISE_AUTO = 0, NORMALISE_IDENTITY, NORMALISE_NFC, NORMALISE_NFKC };
 
-enum metric { METRIC_AUTO = 0, METRIC_LOSS, METRIC_BLEU, METRIC_CHRF, METRIC_EXACT, METRIC_WER, METRIC_CER,
-              METRIC_ACCURACY, METRIC_F1 };
+enum metric {
+    METRIC_AUTO = 0, METRIC_LOSS, METRIC_BLEU, METRIC_CHRF, METRIC_EXACT, METRIC_WER, METRIC_CER,
+    METRIC_ACCURACY, METRIC_F1
+};
 
 /* What a model learns (objective.c). */
 enum objective {
-    OBJECTIVE_TRANSLATE = 0, OBJECTIVE_CAUSAL, OBJECTIVE_CLASSIFY, OBJECTIVE_TAG, OBJECTIVE_MASK, OBJECTIVE_SPAN
+    OBJECTIVE_TRANSLATE = 0, OBJECTIVE_CAUSAL, OBJECTIVE_CLASSIFY, OBJECTIVE_TAG, OBJECTIVE_MASK,
+    OBJECTIVE_SPAN
 };
 enum { DOCUMENTS_LINES = 0, DOCUMENTS_FILE };
 
-enum view { VIEW_ALL = 0, VIEW_HEAT, VIEW_CURVES, VIEW_SIMILARITY };    /* of positions (diagrams.c) */
+enum view { VIEW_ALL = 0, VIEW_HEAT, VIEW_CURVES, VIEW_SIMILARITY };    /* trf plot positions */
 /* Of an option --attention: alone, it is the mean of the heads of the last layer. */
 enum { NO_ATTENTION = 0, ATTENTION_MEAN, ATTENTION_ALL };
 enum map_kind { MAP_AUTO = 0, MAP_CROSS, MAP_ENCODER, MAP_DECODER };
@@ -151,7 +157,8 @@ enum on_unknown { UNKNOWN_COUNT = 0, UNKNOWN_REPORT, UNKNOWN_COPY, UNKNOWN_DROP 
 enum { RECIPE_AUTO = 0, RECIPE_PAPER };
 enum { SIZE_AUTO = 0, SIZE_TINY, SIZE_SMALL, SIZE_BASE, SIZE_BIG };
 
-struct texts { const char *item[MAX_TEXTS]; int n; };       /* of an option that may be given several times */
+/* The values of an option that may be given several times. */
+struct texts { const char *item[MAX_TEXTS]; int n; };
 
 struct settings {
     trf_config config;
@@ -180,7 +187,7 @@ struct settings {
     int32_t subword_samples;
     double subword_alpha;
 
-    int32_t recipe, size, conventions, search_rule;             /* presets: numbers of their choices */
+    int32_t recipe, size, conventions, search_rule;             /* presets: numbers of choices */
     double dropout;
     uint64_t seed;
     trf_device device;
@@ -192,43 +199,45 @@ struct settings {
     const char *log;
 
     int32_t unknown;                                            /* translating: enum on_unknown */
-    int32_t batch, interactive, scores, json;                   /* translating, scoring, inspecting */
+    int32_t batch, interactive, scores, json;                   /* translating, scoring, ... */
     int32_t token_scores, alignments, attention;
     const char *prefixes, *prompt;
     int32_t count;                                              /* generating */
     int32_t weights;                                            /* averaging: a trf_weights */
     int64_t labels_shown;                                        /* classifying */
     int32_t truncate, split;
-    int32_t shape, source_length, target_length, labels, trace;         /* inspecting without a file */
-    const char *source_text, *target_text, *layer, *head;               /* attention */
-    int32_t map_kind;                                                   /* enum map_kind */
+    int32_t shape, source_length, target_length, labels, trace; /* inspecting options */
+    const char *source_text, *target_text, *layer, *head;       /* attention */
+    int32_t map_kind;                                           /* enum map_kind */
 
     const char *metrics;                                        /* evaluating */
     int32_t tokenize, lowercase, alternatives, worst, by_length;
     struct texts references;
 
     const char *only;                                           /* plotting */
-    const char *plot_schedules, *plot_warmups, *plot_widths, *plot_rates;       /* lists, with commas */
+    const char *plot_schedules, *plot_warmups, *plot_widths, *plot_rates;   /* lists: commas */
     int64_t plot_updates;
     const char *plot_dimensions, *plot_kinds, *plot_words, *plot_prefix, *plot_padded;
     int32_t plot_rows, plot_view, plot_length, csv;             /* plot_view: enum view */
     const char *data;                                           /* reporting */
     int32_t lines;
 
-    const char *given[MAX_OPTIONS];     /* by row of the table: the text of an option that was given, or NULL */
+    const char *given[MAX_OPTIONS];     /* by row of the table: the text that was given, or NULL */
 };
 
-enum { TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64, GENERATE = 128,
-       CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
-       RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT,
-       FROM_DATA = 1 << 16 };           /* where it is not given, its value follows from the data */
+enum {
+    TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64,
+    GENERATE = 128, CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
+    RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT,
+    FROM_DATA = 1 << 16         /* without the option the value follows from the data */
+};
 
 enum kind {
     HEADING,        /* no option: a title in the help text */
     TEXT,           /* const char * */
     TEXTS,          /* struct texts */
     FLAG,           /* int32_t; given: 1 */
-    MAYBE,          /* int32_t; given alone: 1; the argument, which may follow, lists the values 1, 2, ... */
+    MAYBE,          /* int32_t; given alone: 1; an argument lists the values 1, 2, ... */
     SWITCH,         /* int32_t; no or yes */
     CHOICE,         /* int32_t or an enum; the argument lists the values 0, 1, ... */
     NUMBER,         /* int32_t, not negative */
@@ -264,25 +273,27 @@ extern const struct command commands[];         /* commands.c */
 extern const int n_commands;
 
 void set_defaults(struct settings *s);
-void default_text(const struct row *row, char *text, size_t size);      /* " (default 128)", or "" */
+void default_text(const struct row *row, char *text, size_t size);     /* " (default 128)", or "" */
 /* manual.c: on standard output. */
 void print_manual(void);
 int print_completion(const char *shell);        /* USAGE: it is neither bash nor zsh */
-/* Writes the current value of a row as text: what would be typed to set it. Empty: nothing is set. */
+/* Writes the current value of a row as a user would type it. Empty: it is not set. */
 void value_text(const struct row *row, const struct settings *s, char *text, size_t size);
 int set_value(const struct row *row, struct settings *s, const char *text);
-int apply_given(struct settings *s);            /* all options that were given, in the order of the table */
-/* An option is known by the field that it writes: is_given(s, AT(config.d_model)). A misspelt field does not compile;
-   one that no option writes ends the program (tests/test_trf_options.sh finds it in the source). */
+int apply_given(struct settings *s);    /* applies the given options in the order of the table */
+/* An option is known by the field that it writes: is_given(s, AT(config.d_model)). A misspelt field
+   does not compile; one that no option writes ends the program (tests/test_trf_options.sh finds it
+   in the source). */
 int is_given(const struct settings *s, size_t field);
 const char *text_given(const struct settings *s, size_t field);      /* as it was typed, or NULL */
 const char *option_name(size_t field);                              /* without its dashes */
 int row_writes(const struct row *row, size_t field);
-int set_given_architecture(struct settings *s);     /* what the command line itself says of it stands */
-int shares_embedding(const trf_config *config);       /* one embedding, so one vocabulary, for both sides */
-int row_within(const struct row *row, size_t member, size_t bytes);    /* a field of that member of the settings? */
-/* The options of trf train in that member: those that are numbers or choices, one a line; as a JSON object the files of
-   data and the switches too. */
+int set_given_architecture(struct settings *s);     /* applies the given options of s->config */
+int shares_embedding(const trf_config *config);     /* both sides have one embedding */
+/* Whether the row writes a field of that member of the settings. */
+int row_within(const struct row *row, size_t member, size_t bytes);
+/* The options of trf train in that member: numbers and choices, one a line; as a JSON object also
+   files of data and switches. */
 void print_options(FILE *file, const struct settings *s, size_t member, size_t bytes);
 void print_json_options(FILE *file, const struct settings *s, size_t member, size_t bytes);
 int distance(const char *a, const char *b);     /* Levenshtein's, for "did you mean" */
@@ -479,7 +490,7 @@ int check_output_name(const struct settings *s);    /* --output is new, or there
 void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail),
                void *user);
 /* Whether saving to `base` (or NULL) makes a file of this name, which it replaces or removes: base
-   or base with `numbered` (".update-") and a number, with ".tmp-0123abcd" while it is unfinished. */
+   or base with `numbered` (".update-") and a number; unfinished, with ".tmp-0123abcd". */
 int is_own_name(const char *path, const char *base, const char *numbered);
 /* Removes unfinished files that killed processes left beside path. */
 void sweep(const char *path);
@@ -506,7 +517,7 @@ void say_no_vocabulary(const char *path, const trf_config *config, const trf_voc
 int check_decoder(const struct settings *s, const trf_model *model);    /* that it has a decoder */
 int32_t longest_trained(const trf_model *model);    /* tokens of the longest text in training */
 int never_writes_unk(const trf_model *model);       /* whether no target had an unknown token */
-int32_t source_limit(const trf_config *config);     /* tokens beside the end mark, if there is one */
+int32_t source_limit(const trf_config *config);     /* tokens beside the end mark, if any */
 /* Takes the training options that a checkpoint stores. */
 int stored_training(struct settings *s, const trf_file *file);
 
@@ -514,7 +525,7 @@ int stored_training(struct settings *s, const trf_file *file);
 // Unicode's composition, NFC, as a map of a SentencePiece model (compose.c)
 // -----------------------------------------------------------------------------------------------
 
-char *composing_map(int hangul, size_t *bytes);         /* malloc'd; hangul: with Korean syllables */
+char *composing_map(int hangul, size_t *bytes);         /* malloc'd; hangul: with its syllables */
 int is_composed(const char *map, const char *text);     /* whether the map does not change it */
 int has_hangul(const char *text);
 
@@ -532,7 +543,7 @@ int read_attention(trf_translator *translator, const trf_model *model, trf_atten
                    const trf_sequences *source, const trf_sequences *target, struct attention *to);
 void free_attention(struct attention *of);
 const trf_real *head_of(const struct attention *of, int64_t layer, int64_t head);
-void mean_attention(const struct attention *of, int64_t layer, trf_real *to);   /* (queries, keys) */
+void mean_attention(const struct attention *of, int64_t layer, trf_real *to);  /* (queries, keys) */
 /* ,"attention":... all: ATTENTION_MEAN or ATTENTION_ALL. */
 void print_json_attention(FILE *file, const struct attention *of, int all);
 

@@ -1,7 +1,8 @@
 // trf train: how good the model is on pairs that it is not trained on. See validate.h.
 //
-// Loss and perplexity are those of the given targets. The other metrics need translations. A source of several pairs (a
-// word with several pronunciations) is translated once, and each of its targets is a reference.
+// Loss and perplexity are those of the given targets. The other metrics need translations. A source
+// of several pairs (a word with several pronunciations) is translated once, and each of its targets
+// is a reference.
 
 #include "validate.h"
 #include "measure.h"
@@ -61,7 +62,8 @@ static size_t references_of(struct translations *r, size_t pair, const size_t *n
     for (i = pair; i != SIZE_MAX; i = next[i], n++) {
         r->references = grow(r->references, &r->references_capacity, n + 1, sizeof *r->references);
         r->joined = grow(r->joined, &r->joined_capacity, n + 1, sizeof *r->joined);
-        r->joined[n] = join_cut(r->cut, format_text("%s", line_of(&v->pairs->text[1], v->pairs->line[i])));
+        r->joined[n] =
+            join_cut(r->cut, format_text("%s", line_of(&v->pairs->text[1], v->pairs->line[i])));
         r->references[n] = r->joined[n];
     }
     return n;
@@ -80,13 +82,15 @@ static int add_answer(struct translations *r, size_t pair, int32_t sentence, con
 {
     const trf_hypothesis *h = trf_hypothesis_at(r->translator, sentence, 0);
     int k;
-    if (!text_of(trf_model_target_vocab(r->v->model), h->ids, h->n, &r->text, &r->text_capacity)) return FAILED;
+    if (!text_of(trf_model_target_vocab(r->v->model), h->ids, h->n, &r->text, &r->text_capacity))
+        return FAILED;
     for (k = 0; k < N_SAMPLES; k++) if (r->sample[k] == pair && !r->v->samples[k])
         r->v->samples[k] = format_text("%s", r->text);
     return add_figure(r, pair, join_cut(r->cut, r->text), next);
 }
 
-/* next[i]: the next pair with the source of pair i, or SIZE_MAX; first[i]: whether it is the first of them. */
+/* next[i]: the next pair with the source of pair i, or SIZE_MAX; first[i]: whether it is the first
+   of them. */
 static void chain_sources(const struct validator *v, size_t *next, char *first)
 {
     size_t n = v->pairs->ids[0].count, buckets = 1, *head, *tail, i;
@@ -124,9 +128,10 @@ static void choose_samples(struct translations *r, const size_t *next, const cha
             for (k = 0; k < N_SAMPLES; k++) if (sample_pair(r->v, k) == i) r->sample[k] = pair;
 }
 
-/* Translates up to CHUNK sources from pair *at on, and counts their answers. The answer to an empty one is empty. */
-static int translate_some(struct translations *r, size_t *at, size_t *used, const size_t *next, const char *first,
-                          struct validation *result)
+/* Translates up to CHUNK sources from pair *at on, and counts their answers. The answer to an empty
+   one is empty. */
+static int translate_some(struct translations *r, size_t *at, size_t *used, const size_t *next,
+                          const char *first, struct validation *result)
 {
     const struct side *side = &r->v->pairs->ids[0];
     size_t pairs[CHUNK], i;
@@ -143,7 +148,8 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
             if (add_figure(r, *at, "", next)) { free_side(&sources); return FAILED; }
             continue;
         }
-        sources.ids = grow(sources.ids, &sources.ids_capacity, sources.used + n, sizeof *sources.ids);
+        sources.ids =
+            grow(sources.ids, &sources.ids_capacity, sources.used + n, sizeof *sources.ids);
         sources.lengths = grow(sources.lengths, &sources.lengths_capacity, sources.count + 1,
                                sizeof *sources.lengths);
         memcpy(sources.ids + sources.used, side->ids + *used, n * sizeof *sources.ids);
@@ -154,7 +160,8 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
     all = sequences_of(&sources);
     status = all.count ? trf_translate_batch(r->translator, &all, &err) : TRF_OK;
     if (status) failed = (result->cancelled = cancelled(status, &err)) ? DONE : FAILED;
-    for (i = 0; i < sources.count && !status && !failed; i++) failed = add_answer(r, pairs[i], (int32_t)i, next);
+    for (i = 0; i < sources.count && !status && !failed; i++)
+        failed = add_answer(r, pairs[i], (int32_t)i, next);
     free_side(&sources);
     return failed;
 }
@@ -168,7 +175,8 @@ static int make_translator(struct validator *v, trf_translator **translator)
     trf_search_limit(&search, trf_model_config(v->model));
     search.hooks = v->s->training.hooks;
     *translator = NULL;
-    return trf_translator_create(translator, v->model, &search, &err) ? refused("validation", &err) : DONE;
+    return trf_translator_create(translator, v->model, &search, &err) ? refused("validation", &err)
+                                                                      : DONE;
 }
 
 static int translates(const struct validator *v) { return is_translating(metric_of(v->s)); }
@@ -180,15 +188,17 @@ int check_translating(struct validator *v)
     if (!translates(v) || v->pairs->ids[0].count == 0) return DONE;
     status = make_translator(v, &translator);
     trf_translator_destroy(translator);
-    if (!status && metric_of(v->s) == METRIC_BLEU && !bleu_tells(&v->pairs->text[1], cut, &nothing) && nothing)
-        say("warning: no reference has four words: BLEU counts n-grams of up to four words, so it means nothing here; "
-            "use --metric chrf");
+    if (!status && metric_of(v->s) == METRIC_BLEU &&
+        !bleu_tells(&v->pairs->text[1], cut, &nothing) && nothing)
+        say("warning: no reference has four words: BLEU counts n-grams of up to four words, so it "
+            "means nothing here; use --metric chrf");
     return status;
 }
 
 static int translate_held_out(struct validator *v, struct validation *result)
 {
-    static const int figures[] = {0, 0, FIGURE_BLEU, FIGURE_CHRF, FIGURE_EXACT, FIGURE_WER, FIGURE_CER};
+    static const int figures[] = {0,          0,         FIGURE_BLEU, FIGURE_CHRF, FIGURE_EXACT,
+                                  FIGURE_WER, FIGURE_CER};
     struct translations r;
     struct metrics_options options;
     size_t n = v->pairs->ids[0].count, at = 0, used = 0, *next = zeroed(n, sizeof *next);
@@ -221,7 +231,7 @@ static int translate_held_out(struct validator *v, struct validation *result)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>labelling      F1: of each label 2 right / (given + wanted), and the mean of those that occur (macro-averaged)
+// >>labelling      macro-averaged F1: the mean of 2 right / (given + wanted) of the labels
 // -----------------------------------------------------------------------------------------------
 
 struct counts { int64_t right, given, wanted; };
@@ -239,12 +249,14 @@ static double mean_f1(const struct counts *counts, int32_t n)
 }
 
 /* Counts the labels of some sequences. n: the number of sequences, or of their tokens. */
-static trf_status label_some(trf_translator *translator, const trf_sequences *sources, const int32_t *wanted,
-                             int64_t n, int32_t n_labels, int tags, struct counts *counts, trf_error *err)
+static trf_status label_some(trf_translator *translator, const trf_sequences *sources,
+                             const int32_t *wanted, int64_t n, int32_t n_labels, int tags,
+                             struct counts *counts, trf_error *err)
 {
     trf_real *p = zeroed((size_t)(n * n_labels) + 1, sizeof *p);
     trf_tensor out = trf_tensor_of(p, 2, n, n_labels, 0);
-    trf_status status = tags ? trf_tag(translator, sources, &out, err) : trf_classify(translator, sources, &out, err);
+    trf_status status = tags ? trf_tag(translator, sources, &out, err)
+                             : trf_classify(translator, sources, &out, err);
     int64_t i;
     for (i = 0; i < n && !status; i++) {
         int32_t best = best_of(p + i * n_labels, n_labels);
@@ -275,8 +287,8 @@ static int label_held_out(struct validator *v, struct validation *result)
             source += (size_t)valid[0].lengths[i + (size_t)some.count];
             target += (size_t)valid[1].lengths[i + (size_t)some.count];
         }
-        status = label_some(translator, &some, valid[1].ids + from, (int64_t)(target - from), n_labels,
-                            v->s->objective == OBJECTIVE_TAG, counts, &err);
+        status = label_some(translator, &some, valid[1].ids + from, (int64_t)(target - from),
+                            n_labels, v->s->objective == OBJECTIVE_TAG, counts, &err);
         if (stopped()) { result->cancelled = 1; break; }
     }
     if (status) result->cancelled = cancelled(status, &err);
@@ -312,8 +324,8 @@ static char *clipped(const char *text)
 static void show_sample(const struct validator *v, size_t pair, const char *answer)
 {
     const char *reference = line_of(&v->pairs->text[1], v->pairs->line[pair]);
-    char *source = clipped(line_of(&v->pairs->text[0], v->pairs->line[pair])), *got = clipped(answer),
-         *wanted = clipped(reference);
+    char *source = clipped(line_of(&v->pairs->text[0], v->pairs->line[pair])),
+         *got = clipped(answer), *wanted = clipped(reference);
     if (!strcmp(answer, reference)) tell("    %s -> %s  (right)", source, got);
     else tell("    %s -> %s  (reference: %s)", source, *got ? got : "(nothing)", wanted);
     free(source);
@@ -350,20 +362,20 @@ void show_samples(struct validator *v)
     for (k = 0; k < N_SAMPLES && (size_t)k < n && !status; k++) {
         char *answer = translator ? answer_of(v, translator, sample_pair(v, k)) : v->samples[k];
         if (!answer && translator) break;
-        show_sample(v, sample_pair(v, k), answer ? answer : "");        /* an empty source has no answer */
+        show_sample(v, sample_pair(v, k), answer ? answer : ""); /* an empty source has no answer */
         if (translator) free(answer);
     }
     trf_translator_destroy(translator);
 }
 
-void show_validation(const struct validator *v, struct log *log, int64_t update, const struct validation *result,
-                     const char *remark)
+void show_validation(const struct validator *v, struct log *log, int64_t update,
+                     const struct validation *result, const char *remark)
 {
     FILE *file = log->file;
     const char *name = metric_name(metric_of(v->s));
     end_line();
-    inform("validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g", (long long)update, result->loss,
-            result->nll, exp(result->nll));
+    inform("validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g", (long long)update,
+           result->loss, result->nll, exp(result->nll));
     if (metric_of(v->s) != METRIC_ACCURACY) inform("  accuracy %.4f", result->accuracy);
     if (metric_of(v->s) != METRIC_LOSS) inform("  %s %.2f", name, result->score);
     inform("%s\n", remark);

@@ -27,11 +27,12 @@ struct validator {
 
 int validates(const struct validator *v);       /* whether there are pairs */
 int validate(struct validator *v, struct validation *result);
-int check_translating(struct validator *v);     /* that it can translate: before training rather than after */
+int check_translating(
+    struct validator *v); /* that it can translate: before training rather than after */
 /* Prints the current answers to three of the pairs. */
 void show_samples(struct validator *v);
-void show_validation(const struct validator *v, struct log *log, int64_t update, const struct validation *result,
-                     const char *remark);
+void show_validation(const struct validator *v, struct log *log, int64_t update,
+                     const struct validation *result, const char *remark);
 void free_samples(struct validator *v);
 
 #endif

@@ -4,29 +4,33 @@
 #include "data.h"
 #include "objective.h"
 
-/* Counts the tokens of one side. Ignores a line with a token that is too long; encoding leaves it out. */
-static int learn_side(const struct settings *s, const struct text text[2], trf_vocab *vocab, int side)
+/* Counts the tokens of one side. Ignores a line with a token that is too long; encoding leaves it
+   out. */
+static int learn_side(const struct settings *s, const struct text text[2], trf_vocab *vocab,
+                      int side)
 {
     trf_error err;
     size_t i;
     for (i = 0; i < text[side].count; i++)
         if (trf_vocab_learn(vocab, line_of(&text[side], i), &err) && err.status != TRF_E_LIMIT) {
-            say("%s:%lld: %s", training_file(s, side), (long long)text[side].numbers[i], err.message);
+            say("%s:%lld: %s", training_file(s, side), (long long)text[side].numbers[i],
+                err.message);
             return FAILED;
         }
     return DONE;
 }
 
-static int learn_tokens(const struct settings *s, const struct text text[2], int first_side, int last_side,
-                        trf_token_kind kind, trf_vocab **vocab)
+static int learn_tokens(const struct settings *s, const struct text text[2], int first_side,
+                        int last_side, trf_token_kind kind, trf_vocab **vocab)
 {
     trf_error err;
     int side;
     trf_status status = trf_vocab_create(vocab, kind, NULL, &err);
-    for (side = first_side; side <= last_side && !status; side++) if (learn_side(s, text, *vocab, side)) return FAILED;
+    for (side = first_side; side <= last_side && !status; side++)
+        if (learn_side(s, text, *vocab, side)) return FAILED;
     if (!status)
-        status = trf_vocab_finish(*vocab, first_side ? s->target_vocab_size : s->source_vocab_size, s->min_count,
-                                  &err);
+        status = trf_vocab_finish(*vocab, first_side ? s->target_vocab_size : s->source_vocab_size,
+                                  s->min_count, &err);
     if (status) return refused("vocabulary", &err);
     if (trf_vocab_size(*vocab) > 4 || text[0].count == 0) return DONE;
     if (s->min_count == 1) {
@@ -38,15 +42,16 @@ static int learn_tokens(const struct settings *s, const struct text text[2], int
     return USAGE;
 }
 
-static int make_vocabulary(const struct settings *s, struct vocabularies *v, const struct text text[2], int first_side,
-                           int last_side)
+static int make_vocabulary(const struct settings *s, struct vocabularies *v,
+                           const struct text text[2], int first_side, int last_side)
 {
     const char *file = first_side ? s->target_sentencepiece : s->source_sentencepiece;
     int tokens = first_side ? s->target_tokens : s->source_tokens;
     if (file) return read_subwords(v, first_side, last_side, file, &v->of[first_side]);
     if (tokens == TOKENS_UNIGRAM || tokens == TOKENS_BPE)
         return learn_subwords(s, v, text, first_side, last_side);
-    return learn_tokens(s, text, first_side, last_side, tokens == TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
+    return learn_tokens(s, text, first_side, last_side,
+                        tokens == TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
                         &v->of[first_side]);
 }
 
@@ -61,7 +66,8 @@ int check_tokens(const struct settings *s, const trf_vocab *const vocab[2], cons
         int tokens = side ? s->target_tokens : s->source_tokens;
         if (!vocab[side]) continue;
         if (tokens == TOKENS_AUTO) continue;
-        if (!is_given(s, AT(tokens)) && !is_given(s, side ? AT(target_tokens) : AT(source_tokens)) && !file)
+        if (!is_given(s, AT(tokens)) &&
+            !is_given(s, side ? AT(target_tokens) : AT(source_tokens)) && !file)
             continue;
         if (trf_vocab_kind(vocab[side]) == (file ? TRF_SENTENCEPIECE : kinds[tokens])) continue;
         say("%s was made with other --%s-tokens", path, side ? "target" : "source");
@@ -72,15 +78,18 @@ int check_tokens(const struct settings *s, const trf_vocab *const vocab[2], cons
 
 int check_samples(const struct settings *s, const trf_vocab *const vocab[2])
 {
-    if (trf_vocab_kind(vocab[0]) == TRF_SENTENCEPIECE && trf_vocab_kind(vocab[1]) == TRF_SENTENCEPIECE) return DONE;
-    say("--subword-samples %d needs subwords on both sides: --tokens sentencepiece, or --sentencepiece",
+    if (trf_vocab_kind(vocab[0]) == TRF_SENTENCEPIECE &&
+        trf_vocab_kind(vocab[1]) == TRF_SENTENCEPIECE)
+        return DONE;
+    say("--subword-samples %d needs subwords on both sides: --tokens sentencepiece, or "
+        "--sentencepiece",
         (int)s->subword_samples);
     return USAGE;
 }
 
 /* Adds the tokens of the text that the vocabulary lacks, the most frequent first. */
-int extend_vocabulary(const struct settings *s, const struct text text[2], int first_side, int last_side,
-                      trf_vocab *vocab)
+int extend_vocabulary(const struct settings *s, const struct text text[2], int first_side,
+                      int last_side, trf_vocab *vocab)
 {
     trf_vocab *seen = NULL;
     trf_error err;
@@ -107,14 +116,16 @@ int extend_vocabulary(const struct settings *s, const struct text text[2], int f
     return DONE;
 }
 
-/* Adds "<extra_id_0>", "<extra_id_1>"..., which stand for missing spans. Subwords are learned with them. */
+/* Adds "<extra_id_0>", "<extra_id_1>"..., which stand for missing spans. Subwords are learned with
+   them. */
 static int add_sentinels(trf_vocab *vocab)
 {
     trf_error err;
     char token[32];
     int32_t i;
     if (trf_vocab_kind(vocab) == TRF_CHARACTERS) {
-        say("--objective span needs words or subwords: <extra_id_0>, for what is missing, is no character");
+        say("--objective span needs words or subwords: <extra_id_0>, for what is missing, is no "
+            "character");
         return USAGE;
     }
     for (i = 0; i < SENTINELS && trf_vocab_kind(vocab) != TRF_SENTENCEPIECE; i++) {
@@ -127,7 +138,8 @@ static int add_sentinels(trf_vocab *vocab)
 }
 
 /* The vocabulary of text alone. Missing spans consist of tokens of the same text. */
-static int make_one_vocabulary(const struct settings *s, struct vocabularies *v, const struct text text[2])
+static int make_one_vocabulary(const struct settings *s, struct vocabularies *v,
+                               const struct text text[2])
 {
     int status, side = reads_side(s, 1);
     if (!v->of[side] && (status = make_vocabulary(s, v, text, side, side))) return status;
@@ -137,9 +149,11 @@ static int make_one_vocabulary(const struct settings *s, struct vocabularies *v,
 }
 
 /* Whether the vocabulary of a side is learned here: from subwords, or from words or characters. */
-static int makes_vocabulary(const struct settings *s, const struct vocabularies *v, int side, int subwords)
+static int makes_vocabulary(const struct settings *s, const struct vocabularies *v, int side,
+                            int subwords)
 {
-    return reads_side(s, side) && !v->of[side] && !(side ? s->target_sentencepiece : s->source_sentencepiece) &&
+    return reads_side(s, side) && !v->of[side] &&
+           !(side ? s->target_sentencepiece : s->source_sentencepiece) &&
            subwords == ((side ? s->target_tokens : s->source_tokens) >= TOKENS_UNIGRAM);
 }
 
@@ -148,18 +162,22 @@ static int check_made(const struct settings *s, const struct vocabularies *v)
 {
     const char *normalise = text_given(s, AT(normalise));
     int inherited = v->of[0] || v->of[1];
-    if (is_given(s, AT(min_count)) && !inherited && !makes_vocabulary(s, v, 0, 0) && !makes_vocabulary(s, v, 1, 0)) {
+    if (is_given(s, AT(min_count)) && !inherited && !makes_vocabulary(s, v, 0, 0) &&
+        !makes_vocabulary(s, v, 1, 0)) {
         say("--min-count is not for subwords, which are learned by a rule of their own");
         return USAGE;
     }
-    if (normalise && strcmp(normalise, "auto") && !makes_vocabulary(s, v, 0, 1) && !makes_vocabulary(s, v, 1, 1)) {
-        say("--normalise is for subwords that are learned here: words and characters stay as they are");
+    if (normalise && strcmp(normalise, "auto") && !makes_vocabulary(s, v, 0, 1) &&
+        !makes_vocabulary(s, v, 1, 1)) {
+        say("--normalise is for subwords that are learned here: words and characters stay as they "
+            "are");
         return USAGE;
     }
     return DONE;
 }
 
-int make_vocabularies(struct settings *s, struct vocabularies *v, const struct text text[2], struct plan *plan)
+int make_vocabularies(struct settings *s, struct vocabularies *v, const struct text text[2],
+                      struct plan *plan)
 {
     int status, one_file = same_file(s->source_sentencepiece, s->target_sentencepiece);
     int inherited = v->of[0] || v->of[1];
@@ -171,10 +189,10 @@ int make_vocabularies(struct settings *s, struct vocabularies *v, const struct t
         status = v->of[0] ? DONE : make_vocabulary(s, v, text, 0, 0);
         return status || v->of[1] ? status : make_vocabulary(s, v, text, 1, 1);
     }
-    if (s->joint_vocabulary &&
-        (s->source_tokens != s->target_tokens || (s->source_sentencepiece || s->target_sentencepiece) != one_file)) {
-        say("one vocabulary for both sides needs the same --source-tokens and --target-tokens, or one "
-            "--sentencepiece");
+    if (s->joint_vocabulary && (s->source_tokens != s->target_tokens ||
+                                (s->source_sentencepiece || s->target_sentencepiece) != one_file)) {
+        say("one vocabulary for both sides needs the same --source-tokens and --target-tokens, or "
+            "one --sentencepiece");
         return USAGE;
     }
     if (s->joint_vocabulary && s->source_vocab_size != s->target_vocab_size) {
