@@ -263,7 +263,7 @@ expect 2 "cross of a language model" "--kind cross needs an encoder and a decode
 expect 2 "encoder of a language model" "--kind encoder needs an encoder" \
     "$trf" attention speaker --source a --kind encoder
 expect 2 "decoder of a classifier" "--kind decoder needs a decoder; 'classifier' has only an encoder" "$trf" attention classifier --source a --kind decoder
-expect 2 "a target of a language model" "reads one text, which is --source" \
+expect 2 "a target of a language model" "reads only one text, --source" \
     "$trf" attention speaker --source a --target b
 expect 2 "a target of the encoder" "the encoder does not read it" \
     "$trf" attention translator --source 3 --target one --kind encoder
@@ -285,7 +285,7 @@ done
 for shape in paper-base paper-big; do expect 0 "$shape" "is not explained: the paper rounds" "$trf" inspect --shape $shape; done
 expect 0 "a changed shape" "comes from other options" "$trf" inspect --shape gpt2 --vocab-size 50000
 check "other options win" grep -q "^weights: 124242432$" out
-expect 2 "another objective" "--shape gpt2 says what the model learns" \
+expect 2 "another objective" "--shape gpt2 sets what the model learns" \
     "$trf" inspect --shape gpt2 --objective mask
 # A file and the options that made it have the same weights, part by part.
 for model in translator classifier tagger speaker masker; do
@@ -349,7 +349,7 @@ if command -v python3 >/dev/null; then
             sh -c "'$trf' inspect $arguments --json | python3 -c 'import json, sys; json.load(sys.stdin)'"
     done
 fi
-expect 2 "a file and options" "'translator' says what its model is: --d-model is for no file" \
+expect 2 "a file and options" "the file 'translator' describes its model: --d-model does not work with a file" \
     "$trf" inspect translator --d-model 8
 expect 2 "neither" "give one file, or options" "$trf" inspect
 expect 0 "trace alone is that of the base model" "(33, 2048)" "$trf" inspect --trace
@@ -357,7 +357,7 @@ expect 2 "too wide a beam" "--beam must be between 1 and 1024, got 5000" "$trf" 
 expect 2 "of a file too" "--beam must be between 1 and 1024, got 5000" "$trf" inspect translator --beam 5000
 printf '\70\0\0\0\0\0\0\0{"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}   ' >other
 expect 0 "a file of another program" "^total: 1 tensors, 0 numbers" "$trf" inspect other
-expect 1 "has no trace" "--trace: 'other' is no model of transformer.h" "$trf" inspect other --trace
+expect 1 "has no trace" "--trace: 'other' is not a model of transformer.h" "$trf" inspect other --trace
 expect 2 "batches too large" "--batch-tokens must be between 1 and 16777216" \
     "$trf" inspect --size tiny --batch-tokens 2000000000
 expect 2 "heads that do not divide" "n-heads must divide" "$trf" inspect --d-model 10 --n-heads 3
@@ -371,7 +371,7 @@ expect 2 "a vocabulary too large" "--target-vocab-size must be between 5 and 167
     "$trf" inspect --target-vocab-size 2147483647
 expect 2 "one label" "--labels must be between 2 and 16777216, got 1" \
     "$trf" inspect --objective tag --labels 1
-expect 2 "longer than the model" "--source-length takes 1 to 511 tokens of this model, got 512" \
+expect 2 "longer than the model" "--source-length must be between 1 and 511 for this model, got 512" \
     "$trf" inspect --size tiny --source-length 512
 expect 2 "a source of a language model" "--source-length: this model has no source" \
     "$trf" inspect --shape gpt2 --source-length 5

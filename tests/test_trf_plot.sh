@@ -32,7 +32,7 @@ check "two metrics of two runs" test "$(cut -d, -f1,2 both | sort -u | tr '\n' '
 expect 2 "only what" "some of loss,metric,accuracy,rate,speed,gradient, got 'los'" "$trf" plot first.json --only loss,los
 expect 2 "only nothing" "got ''" "$trf" plot first.json --only ''
 line 10 2.5 1e-3 >point.json
-expect 1 "only what no log has" "no log has a number for --only speed" "$trf" plot point.json --only speed
+expect 1 "only what no log has" "no log has numbers for --only speed" "$trf" plot point.json --only speed
 
 # The shortest names that differ.
 mkdir -p a/x b/x
@@ -62,16 +62,16 @@ check "accuracy of labels is drawn once" test "$(numbers labels.json --only metr
 : >empty.json
 expect 1 "an empty log" "empty.json is empty" "$trf" plot empty.json
 sed -n 1p first.json >start.json
-expect 1 "no update yet" "no line of a training" "$trf" plot start.json
+expect 1 "no update yet" "no numbers of a training" "$trf" plot start.json
 echo 'once upon a time' >story.json
-expect 1 "no log" "no line of a training" "$trf" plot story.json
+expect 1 "no log" "no numbers of a training" "$trf" plot story.json
 expect 1 "a log that is not there" "cannot read 'nowhere.json': No such file" "$trf" plot first.json nowhere.json
 expect 1 "a folder" "cannot read 'a': Is a directory" "$trf" plot a
 head -c "$(($(wc -c <first.json) - 30))" first.json >cut.json
 expect 0 "a last line that is cut" "" "$trf" plot cut.json --csv
 check "nothing is said of it" test ! -s err
 { sed -n 1,3p first.json; echo '{"event":"progress","update":1'; sed -n '4,$p' first.json; echo '[]'; } >broken.json
-expect 1 "a line that is cut in the middle" "broken.json:4: no whole JSON object; 2 such lines are left out" "$trf" plot broken.json --csv
+expect 1 "a line that is cut in the middle" "broken.json:4: not a complete JSON object; 2 such lines are left out" "$trf" plot broken.json --csv
 check "the rest is there" test "$(wc -l <out)" -eq "$(($(wc -l <all) + 1))"
 { line 1 2 1e-3; printf '{"event":"progress",\0"update":2,"loss":3}\n'; printf '{"event":"progress","update":2,"loss":3,"\377":1}\n'; line 3 1 1e-3; } >bytes.json
 expect 1 "a NUL and a bad byte" "bytes.json:2: a NUL byte; 2 such lines are left out" "$trf" plot bytes.json --csv
@@ -80,7 +80,7 @@ expect 1 "no number of an update" 'keys.json:1: no number behind "update"' "$trf
 { line 1 NaN 1e-3; line 2 1.5 1e-3; line 3 null 1e-3; line 4 Infinity 1e-3; line 5 1e999 1e-3; line 6 2 1e-3; line 7 -1e308 1e-3; } >nan.json
 check "numbers that are none" test "$(numbers nan.json --only loss | cut -d, -f4,5 | tr '\n' ' ')" = "1, 2,1.5 3, 4, 5, 6,2 7,-1e+308 "
 line 1 null null >none.json
-expect 1 "no number at all" "no line of a training with numbers" "$trf" plot none.json
+expect 1 "no number at all" "no numbers of a training" "$trf" plot none.json
 sed 's/"metric":"wer"/"metric":"<script>alert(1)"/' first.json >metric.json
 check "a metric that is none" test "$(numbers metric.json | grep -c 'script\|wer')" -eq 0
 
@@ -89,11 +89,11 @@ expect 2 "no log" "give a log" "$trf" plot
 expect 2 "a schedule's option for a log" "--warmup is for trf plot schedule" "$trf" plot first.json --warmup 100
 expect 2 "a log's for a schedule" "--only is for logs" "$trf" plot schedule --only loss
 expect 2 "a mask's for positions" "--kind is for trf plot masks" "$trf" plot positions --kind full
-expect 2 "a log beside a schedule" "schedule takes options alone, got 'first.json'" "$trf" plot schedule first.json
+expect 2 "a log beside a schedule" "schedule takes only options, got 'first.json'" "$trf" plot schedule first.json
 expect 2 "a misspelt picture" "did you mean trf plot schedule" "$trf" plot schedul
 expect 2 "a misspelt option" "did you mean --warmup" "$trf" plot schedule --warmpu 5
 expect 2 "what is no picture" "takes an .svg, .png or .pdf, got 'x.gif'" "$trf" plot first.json --output x.gif
-expect 2 "numbers in a picture" "--csv writes numbers, and 'x.svg' is the name of a picture" "$trf" plot first.json --csv --output x.svg
+expect 2 "numbers in a picture" "--csv writes numbers, but 'x.svg' is the name of a picture" "$trf" plot first.json --csv --output x.svg
 expect 0 "numbers in a file" "" "$trf" plot first.json --csv --output numbers.csv
 check "are the same" eval '"$trf" plot first.json --csv | cmp -s - numbers.csv'
 expect 1 "where nothing can be written" "cannot write '/nonexistent/x.svg'" "$trf" plot masks --output /nonexistent/x.svg
@@ -130,7 +130,7 @@ expect 2 "not a number" "got 'nan'" "$trf" plot schedule --learning-rate nan
 expect 2 "17 numbers" "at most 16" "$trf" plot schedule --warmup 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17
 expect 2 "100 curves" "more than 32 curves" "$trf" plot schedule --warmup 1,2,3,4,5,6,7,8,9,10 --d-model 1,2,3,4,5,6,7,8,9,10
 expect 2 "no schedule" "some of noam,inverse-sqrt,cosine,constant, got 'linear'" "$trf" plot schedule --schedule linear
-expect 2 "a cosine that ends before it begins" "before its warm-up of 4000" "$trf" plot schedule --schedule cosine --updates 100
+expect 2 "a cosine that ends before it begins" "before the end of its warm-up of 4000 updates" "$trf" plot schedule --schedule cosine --updates 100
 expect 2 "a width that does not matter" "--d-model is for --schedule noam" "$trf" plot schedule --schedule constant --d-model 5
 expect 2 "the beginning of noam" "--initial-rate is not for --schedule noam" "$trf" plot schedule --initial-rate 1e-5
 expect 2 "an end without a cosine" "--total-steps is for --schedule cosine" "$trf" plot schedule --total-steps 10
@@ -161,7 +161,7 @@ expect 2 "too far" "--position-offset takes a whole number from 0 to 1048576, go
 check "as far as that" test "$(positions --d-model 2 --max-length 2 --position-offset 1048576 | cut -d, -f1 | tr '\n' ' ')" = "position 1048576 1048577 "
 expect 2 "a rule without a table" "interleaved|halves-n1|halves, got 'learned'" "$trf" plot positions --positions learned
 expect 2 "a dimension that is not there" "from 0 to 63" "$trf" plot positions --dimensions 64
-expect 2 "all views as PNG" "all views in one are an .svg, got --output 'x.png'" "$trf" plot positions --output x.png
+expect 2 "all views as PNG" "only an .svg can have all views, got --output 'x.png'" "$trf" plot positions --output x.png
 expect 0 "a heat map needs no gnuplot" "" env PATH=/nonexistent "$trf" plot positions --view heat --output heat.svg
 check "a number on hover" grep -q '<title>position 1, dimension 0: 0.84147</title>' heat.svg
 check "a cell for each" test "$(grep -c '<path d="M[0-9]* [0-9]*h1v1h-1z" fill' heat.svg)" -eq 3200

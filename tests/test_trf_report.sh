@@ -58,11 +58,11 @@ check "its updates are in order" test "$(section many.html curves | sed -n '/<h3
 check "equal names have their folders" has many.html ' a/run .* b/run .* b/run (2) '
 check "a name is text" has many.html '&lt;img src=x onerror=alert(1)&gt;/run'
 check "and no element" test "$(grep -c '<img' many.html)" -eq 0
-check "cut off" has many.html ' cut .*no end in the log: it runs on, or was killed; 1 line of the log cut off or not JSON'
-check "killed" has many.html ' killed .*no end in the log: it runs on, or was killed '
+check "cut off" has many.html ' cut .*no end in the log: the training still runs or was killed; 1 line of the log cut off or not JSON'
+check "killed" has many.html ' killed .*no end in the log: the training still runs or was killed '
 check "odd lines are counted" has many.html ' odd .*reached; 4 lines of the log cut off or not JSON'
-expect 1 "no log" "train.tsv: no line of a training; trf train --log writes them" "$trf" report train.tsv --output no.html
-expect 1 "an empty one" "no line of a training" "$trf" report /dev/null --output no.html
+expect 1 "no log" "train.tsv: no events of a training; trf train --log writes them" "$trf" report train.tsv --output no.html
+expect 1 "an empty one" "no events of a training" "$trf" report /dev/null --output no.html
 expect 1 "none there" "cannot read 'none.json'" "$trf" report none.json --output no.html
 check "nothing is written" test ! -e no.html
 
@@ -149,10 +149,10 @@ printf '1\tone\n2\ttwo\tmore\n' >wrong.tsv
 expect 1 "too many columns" "wrong.tsv:2: more than one tab; --columns chooses two columns" "$trf" report one.json --model m --data wrong.tsv --output no.html
 expect 1 "too few columns" "wrong.tsv:1: fewer columns than --columns asks for" "$trf" report one.json --model m --data wrong.tsv --columns 1,3 --output no.html
 : >empty
-expect 1 "no data" "empty: no line" "$trf" report one.json --model m --data empty --output no.html
+expect 1 "no data" "empty has no lines" "$trf" report one.json --model m --data empty --output no.html
 expect 2 "data without a model" "--data needs --model" "$trf" report one.json --data test.tsv --output no.html
 expect 2 "columns without data" "--columns is for --data" "$trf" report one.json --columns 1,2 --output no.html
-expect 2 "no logs" "give one log or several" "$trf" report --output no.html
+expect 2 "no logs" "give one or more logs written by trf train --log" "$trf" report --output no.html
 expect 2 "no output" "give --output FILE" "$trf" report one.json
 expect 2 "an empty one" "give --output FILE" "$trf" report one.json --output ''
 expect 1 "no model" "cannot read 'nothing'" "$trf" report one.json --model nothing --output no.html

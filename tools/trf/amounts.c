@@ -18,11 +18,14 @@ void print_model(const struct settings *s)
     static const char *const kinds[] = {"encoder-decoder", "encoder-only", "decoder-only"};
     static const char *const heads[] = {"none", "label of the mean", "label of the first token",
                                         "label of each token", "masked tokens"};
-    printf(s->json ? ",\"kind\":\"%s\",\"source_vocab\":%d,\"target_vocab\":%d,\"pad\":%d,\"bos\":%d,\"eos\":%d,"
-                     "\"unk\":%d,\"seed\":%llu"
-                   : "model: kind %s, %d source and %d target tokens, pad %d, bos %d, eos %d, unk %d, seed %llu\n",
-           kinds[s->config.kind], (int)s->config.source_vocab, (int)s->config.target_vocab, (int)s->config.pad,
-           (int)s->config.bos, (int)s->config.eos, (int)s->config.unk, (unsigned long long)s->config.seed);
+    printf(
+        s->json
+            ? ",\"kind\":\"%s\",\"source_vocab\":%d,\"target_vocab\":%d,\"pad\":%d,\"bos\":%d,\"eos\":%d,"
+              "\"unk\":%d,\"seed\":%llu"
+            : "model: kind %s, %d source and %d target tokens, pad %d, bos %d, eos %d, unk %d, seed %llu\n",
+        kinds[s->config.kind], (int)s->config.source_vocab, (int)s->config.target_vocab,
+        (int)s->config.pad, (int)s->config.bos, (int)s->config.eos, (int)s->config.unk,
+        (unsigned long long)s->config.seed);
     printf(s->json ? ",\"head\":\"%s\"" : "head: %s\n", heads[s->config.head]);
     print_settings(s, "config", AT(config), sizeof s->config);
 }
@@ -36,23 +39,23 @@ enum { MOST_TOKENS = 1 << 24 };
 int settle_lengths(struct settings *s)
 {
     const trf_config *c = &s->config;
-    int32_t most[2], *length[2] = {&s->source_length, &s->target_length}, side;
+    int32_t limit[2], *length[2] = {&s->source_length, &s->target_length}, side;
     static const char *const names[2] = {"source", "target"};
     static const size_t fields[2] = {AT(source_length), AT(target_length)};
-    most[0] = c->kind == TRF_DECODER_ONLY ? 0 : c->max_length - c->source_eos;
-    most[1] = c->kind == TRF_ENCODER_ONLY ? 0 : c->max_length - c->target_eos;
+    limit[0] = c->kind == TRF_DECODER_ONLY ? 0 : c->max_length - c->source_eos;
+    limit[1] = c->kind == TRF_ENCODER_ONLY ? 0 : c->max_length - c->target_eos;
     for (side = 0; side < 2; side++) {
         int given = is_given(s, fields[side]);
-        if (most[side] == 0 && given) {
+        if (limit[side] == 0 && given) {
             say("--%s-length: this model has no %s", names[side], names[side]);
             return USAGE;
         }
-        if (most[side] && given && (*length[side] < 1 || *length[side] > most[side])) {
-            say("--%s-length takes 1 to %d tokens of this model, got %d", names[side],
-                (int)most[side], (int)*length[side]);
+        if (limit[side] && given && (*length[side] < 1 || *length[side] > limit[side])) {
+            say("--%s-length must be between 1 and %d for this model, got %d", names[side],
+                (int)limit[side], (int)*length[side]);
             return USAGE;
         }
-        if (*length[side] > most[side]) *length[side] = most[side];
+        if (*length[side] > limit[side]) *length[side] = limit[side];
     }
     return DONE;
 }
@@ -165,9 +168,10 @@ static int print_memory(struct settings *s, int64_t weights, int json)
     training = (double)trf_trainer_memory(c, o);
     translating = (double)trf_translator_memory(c, &s->search, s->batch, beginning);
     printf(json ? ",\"bytes\":{" : "memory and files:\n");
-    print_bytes("model", "model", "the weights, in rows of whole registers", model, json, &first);
+    print_bytes("model", "model", "the weights, rows padded to whole registers", model, json,
+                &first);
     snprintf(what, sizeof what,
-             "the model, gradients, moments, batches of at most %d tokens a side", (int)tokens);
+             "the model, gradients, moments, batches of at most %d tokens per side", (int)tokens);
     if (training > 0) print_bytes("training", "training", what, model + training, json, &first);
     snprintf(what, sizeof what,
              "the model and its search: beam %d, %d sentence%s of %d token%s at a time",
@@ -175,7 +179,7 @@ static int print_memory(struct settings *s, int64_t weights, int json)
              plural(beginning));
     if (translating > 0)
         print_bytes("translating", "translating", what, model + translating, json, &first);
-    print_bytes("model file", "file", "weights of 32 bits; vocabularies come on top",
+    print_bytes("model file", "file", "weights of 32 bits, without vocabularies",
                 4.0 * (double)weights, json, &first);
     print_bytes("  of 16 bits", "file_of_16_bits", "trf average --weights bf16",
                 2.0 * (double)weights, json, &first);
@@ -192,7 +196,7 @@ static void print_flops_part(const char *name, double flops, int64_t tokens, con
     if (flops <= 0) return;
     if (json) printf("%s\"%s\":%.17g", *first ? "" : ",", name, flops);
     else if (tokens > 1)
-        printf("  %-24s %10s  %10s a %s row\n", name, flops_text(flops, all),
+        printf("  %-24s %10s  %10s per %s row\n", name, flops_text(flops, all),
                flops_text(flops / (double)tokens, each), side);
     else printf("  %-24s %10s\n", name, flops_text(flops, all));
     *first = 0;
@@ -217,7 +221,7 @@ static int print_flops(const struct settings *s, int json)
         if (source) printf("%lld source row%s", (long long)source, plural(source));
         if (target)
             printf("%s%lld target row%s", source ? " and " : "", (long long)target, plural(target));
-        printf(": %s (of matrix products; a multiplication and an addition are two;\n"
+        printf(": %s (in matrix products; a multiplication and an addition count as two;\n"
                "a training step takes three times as many)\n",
                flops_text(n.total, text));
     }

@@ -41,14 +41,15 @@ static int check_range(const struct settings *s, size_t field, int32_t value, in
 {
     const int32_t high = 1 << 24;
     if (!is_given(s, field) || (value >= low && value <= high)) return DONE;
-    say("--%s must be between %d and %d, got %d", option_name(field), (int)low, (int)high, (int)value);
+    say("--%s must be between %d and %d, got %d", option_name(field), (int)low, (int)high,
+        (int)value);
     return USAGE;
 }
 
 static int check_fits(const struct settings *s)
 {
     if (s->shape && is_given(s, AT(objective))) {
-        say("--shape %s says what the model learns: --objective is for other ones",
+        say("--shape %s sets what the model learns: --objective does not work with it",
             text_given(s, AT(shape)));
         return USAGE;
     }

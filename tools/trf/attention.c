@@ -104,7 +104,7 @@ void print_json_attention(FILE *file, const struct attention *of, int all)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>maps           the heads that are shown, and what is said of each
+// >>maps           the heads that are shown, and the numbers of each
 // -----------------------------------------------------------------------------------------------
 
 enum { MEAN = -1, ALL = -2 }; /* instead of the number of a head or a layer */
@@ -139,7 +139,7 @@ struct looking {
 
 static const char *const kind_names[] = {"encoder", "decoder", "cross"}; /* by trf_attention_kind */
 
-/* How many keys a query can look at. */
+/* How many keys a query can attend to. */
 static int64_t seen_by(const struct looking *l, int64_t row)
 {
     return l->kind == TRF_DECODER_SELF ? row + 1 : l->columns;
@@ -147,13 +147,13 @@ static int64_t seen_by(const struct looking *l, int64_t row)
 
 static void measure(const struct looking *l, struct map *m)
 {
-    double sum = 0, most = 0, strongest = -1;
+    double sum = 0, largest = 0, strongest = -1;
     int64_t i, j;
     m->row = m->column = -1;
     for (i = 0; i < l->rows; i++) {
         const float *row = m->values + i * l->columns;
         int64_t seen = seen_by(l, i);
-        most += log((double)seen);
+        largest += log((double)seen);
         for (j = 0; j < seen; j++) {
             double p = (double)row[j];
             sum -= p > 0 ? p * log(p) : 0;
@@ -165,7 +165,7 @@ static void measure(const struct looking *l, struct map *m)
         }
     }
     m->entropy = sum / (double)l->rows;
-    m->share = most > 0 ? sum / most : NAN;
+    m->share = largest > 0 ? sum / largest : NAN;
 }
 
 static void add_map(struct looking *l, int32_t layer, int32_t head)
@@ -312,23 +312,23 @@ static void print_json(const struct looking *l)
     printf("]}\n");
 }
 
-/* Maps that stand in a row: of several layers those of one, or an even part of them. */
+/* Maps beside each other: those of one layer, or an even part of them. */
 static int maps_across(const struct looking *l)
 {
     int heads = l->head == ALL ? l->heads : 1, several = l->layer == ALL && l->layers > 1;
-    int most = several ? 8 : 5, across;
+    int limit = several ? 8 : 5, across;
     if (heads == 1) return several ? l->layers < 4 ? l->layers : 4 : 1;
-    for (across = heads < most ? heads : most; across > 1; across--)
+    for (across = heads < limit ? heads : limit; across > 1; across--)
         if (heads % across == 0) return across;
-    return heads < most ? heads : most;
+    return heads < limit ? heads : limit;
 }
 
 static char *picture_title(const struct looking *l)
 {
-    static const char *const whose[] = {"Self-attention of the encoder",
+    static const char *const titles[] = {"Self-attention of the encoder",
                                         "Self-attention of the decoder",
                                         "Attention of the target to the source"};
-    return format_text("%s", whose[l->kind]);
+    return format_text("%s", titles[l->kind]);
 }
 
 static int draw_maps(const struct looking *l, FILE *to, const char *kind)
@@ -370,11 +370,11 @@ static int settle_kind(struct looking *l)
         return USAGE;
     }
     if (s->target_text && c->kind != TRF_ENCODER_DECODER) {
-        say("--target: '%s' reads one text, which is --source", s->model);
+        say("--target: '%s' reads only one text, --source", s->model);
         return USAGE;
     }
     if (s->target_text && l->kind == TRF_ENCODER_SELF) {
-        say("--target: the encoder does not read it; it is for --kind cross and decoder");
+        say("--target is for --kind cross and decoder: the encoder does not read it");
         return USAGE;
     }
     l->layers = l->kind == TRF_ENCODER_SELF ? c->encoder_layers : c->decoder_layers;
@@ -426,12 +426,12 @@ static int take_answer(struct looking *l)
     const trf_hypothesis *answer;
     trf_error err;
     if (trf_translate_batch(l->translator, &source, &err)) {
-        say_error("the answer to --source", &err);
+        say_error("translating --source", &err);
         return FAILED;
     }
     answer = trf_hypothesis_at(l->translator, 0, 0);
     if (!answer) {
-        say("there is no answer to --source: give --target");
+        say("the model has no translation of --source: give --target");
         return FAILED;
     }
     add_ids(&l->target, answer->ids, answer->n);
@@ -454,7 +454,7 @@ static int take_texts(struct looking *l)
         if (status) return status;
     }
     if (l->source.used == 0) {
-        say("--source has no token: there is nothing to look at");
+        say("--source has no tokens, so there is no attention");
         return FAILED;
     }
     if (l->kind == TRF_ENCODER_SELF) return DONE;
@@ -468,8 +468,8 @@ static const char *name_of_token(const trf_vocab *vocab, int32_t id)
     return *token ? token : "\xE2\x90\x80"; /* U+2400, the picture of a NUL */
 }
 
-/* Names of the tokens of a side; start: the decoder's input, which begins with what it reads first;
-   else the end mark's name is the last where n has room for it. */
+/* Names of n tokens of a side. start: of the decoder's input: the first is the start token;
+   else the name of EOS is the last, if n is larger than the number of tokens. */
 static const char **names_of(const struct side *side, const trf_vocab *vocab, const trf_config *c,
                              int64_t n, int start)
 {
@@ -487,8 +487,8 @@ static const char **names_of(const struct side *side, const trf_vocab *vocab, co
     return names;
 }
 
-/* A decoder reads its last token only if another one follows: where the library adds no end mark,
-   we do. */
+/* A decoder reads its last token only if another one follows: this adds EOS if the library does
+   not. */
 static int look(struct looking *l)
 {
     const trf_config *c = trf_model_config(l->model);
@@ -516,9 +516,9 @@ static int look(struct looking *l)
     return DONE;
 }
 
-enum { MOST_LETTERS = 24 };
+enum { LETTERS = 24 };
 
-/* Names of at most MOST_LETTERS columns: in a terminal those of columns stand upright. */
+/* Names of at most LETTERS columns: a terminal shows those of columns vertically. */
 static char **short_names(const char *const *names, int64_t n)
 {
     char **cut = zeroed((size_t)n + 1, sizeof *cut);
@@ -526,7 +526,7 @@ static char **short_names(const char *const *names, int64_t n)
     for (i = 0; i < n; i++) {
         const char *at = names[i];
         int columns = 0;
-        while (*at && columns < MOST_LETTERS) columns += picture__wide(picture__next(&at));
+        while (*at && columns < LETTERS) columns += picture__wide(picture__next(&at));
         cut[i] = format_text("%.*s%s", (int)(at - names[i]), names[i], *at ? "\xE2\x80\xA6" : "");
     }
     return cut;
@@ -611,13 +611,13 @@ static void free_looking(struct looking *l)
 static int check_command(struct settings *s, int argc, char **argv)
 {
     if (argc > 1 || (argc && s->model)) {
-        say("one model, got '%s' and '%s': a text of several words needs quotation marks",
+        say("give one model, got '%s' and '%s': a text of several words needs quotation marks",
             argc > 1 ? argv[0] : s->model, argv[argc - 1]);
         return USAGE;
     }
     if (argc) s->model = argv[0];
     if (!s->model || !*s->model) {
-        say("give a model that trf train has written, as in: trf attention FILE --source TEXT");
+        say("give a model written by trf train, as in: trf attention FILE --source TEXT");
         return USAGE;
     }
     if (!s->source_text) {

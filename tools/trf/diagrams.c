@@ -29,7 +29,7 @@ static int read_list(const char *option, const char *text, double low, double hi
         to->item[to->n++] = x;
         if (!*end) return DONE;
     }
-    if (to->n == MAX_LIST) say("--%s: at most %d numbers", option, MAX_LIST);
+    if (to->n == MAX_LIST) say("--%s takes at most %d numbers", option, MAX_LIST);
     else
         say("--%s takes %s from %.10g to %.10g, with commas between them, got '%s'", option,
             whole ? "whole numbers" : "numbers", low, high, text);
@@ -55,7 +55,7 @@ static int read_words(const char *option, const char *text, const char *const *n
     for (i = 0; i < n_names; i++)
         snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? "," : "",
                  names[i]);
-    if (to->n == MAX_LIST) say("--%s: at most %d words", option, MAX_LIST);
+    if (to->n == MAX_LIST) say("--%s takes at most %d words", option, MAX_LIST);
     else say("--%s takes some of %s, got '%s'", option, known, text);
     return USAGE;
 }
@@ -126,7 +126,7 @@ static int read_schedules(const struct settings *s, struct schedules *to)
     return read_list("learning-rate", s->plot_rates, 1e-30, 1e6, 0, &to->rates);
 }
 
-/* What tells a curve from the others; where nothing does, all of it. */
+/* What differs from the other curves, or, if nothing differs, everything. */
 static char *schedule_name(const struct schedules *all, const trf_train_options *o, double width)
 {
     int noam = o->schedule == TRF_NOAM,
@@ -178,8 +178,8 @@ static int add_schedule(const struct settings *s, struct schedules *to, int kind
                                                : trf_train_defaults().learning_rate;
     if (o.total_steps == 0) o.total_steps = s->plot_updates;
     if (o.schedule == TRF_COSINE && o.total_steps <= o.warmup) {
-        say("cosine ends at update %lld, before its warm-up of %lld: --total-steps or --updates "
-            "beyond that",
+        say("cosine ends at update %lld, before the end of its warm-up of %lld updates: raise "
+            "--total-steps or --updates",
             (long long)o.total_steps, (long long)o.warmup);
         return USAGE;
     }
@@ -479,15 +479,15 @@ static int read_positions(const struct settings *s, struct positions *p)
     if (read_list("d-model", s->plot_widths ? s->plot_widths : "64", 1, 1e6, 1, &width))
         return USAGE;
     if (width.n > 1) {
-        say("--d-model: one number for positions, got '%s'", s->plot_widths);
+        say("--d-model takes one number for positions, got '%s'", s->plot_widths);
         return USAGE;
     }
     p->d = (long)width.item[0];
     p->n = s->plot_rows;
     p->first = s->config.position_offset;
     if ((double)p->n * (double)p->d > MOST_NUMBERS || (double)p->n * (double)p->n > MOST_NUMBERS) {
-        say("--max-length %ld and --d-model %ld: more than %d numbers are no picture", p->n, p->d,
-            MOST_NUMBERS);
+        say("--max-length %ld and --d-model %ld give more than %d numbers, too many for a picture",
+            p->n, p->d, MOST_NUMBERS);
         return USAGE;
     }
     if (p->first > MOST_FIRST) {
@@ -496,7 +496,8 @@ static int read_positions(const struct settings *s, struct positions *p)
     }
     if (s->plot_view == VIEW_ALL && s->output && !s->csv &&
         strcmp(picture_kind(s->output), "svg")) {
-        say("all views in one are an .svg, got --output '%s'; --view heat, curves or similarity",
+        say("only an .svg can have all views, got --output '%s'; choose --view heat, curves or "
+            "similarity",
             s->output);
         return USAGE;
     }

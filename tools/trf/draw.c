@@ -26,8 +26,8 @@ int draw_curves(const struct settings *s, const struct panel *list, int n, int a
     char message[300];
     int status = FAILED;
     if (!drawn) say("cannot make a temporary file: %s", strerror(errno));
-    else if (picture_curves_to(drawn, s->output ? picture_kind(s->output) : "text", list, n, across, message,
-                               sizeof message))
+    else if (picture_curves_to(drawn, s->output ? picture_kind(s->output) : "text", list, n, across,
+                               message, sizeof message))
         say_undrawn(message);
     else status = deliver(s, drawn);
     if (drawn) fclose(drawn);

@@ -21,7 +21,8 @@ static void add_number(struct statistics *s, double x)
 }
 
 /* Reads the numbers of one tensor; only floating-point ones have statistics. */
-static trf_status read_statistics(trf_file *file, int32_t index, int64_t count, struct statistics *s, trf_error *err)
+static trf_status read_statistics(trf_file *file, int32_t index, int64_t count,
+                                  struct statistics *s, trf_error *err)
 {
     trf_real block[4096];
     int64_t first, n, i;
@@ -59,13 +60,16 @@ static void print_tensor(const trf_file_entry *entry, const struct statistics *s
     printf("  %s  (", entry->dtype);
     for (k = 0; k < entry->rank; k++) printf("%s%lld", k ? ", " : "", (long long)entry->shape[k]);
     printf(")  %lld", (long long)count);
-    if (n > 0) printf("  %.4g  %.4g  %.4g  %.4g", mean, sqrt(fmax(0, s->squares / n - mean * mean)), s->low, s->high);
+    if (n > 0)
+        printf("  %.4g  %.4g  %.4g  %.4g", mean, sqrt(fmax(0, s->squares / n - mean * mean)),
+               s->low, s->high);
     if (s->nonfinite) printf("  %lld NOT FINITE%s", (long long)s->nonfinite,
                              strcmp(entry->dtype, "F64") ? "" : " as float32");
     putchar('\n');
 }
 
-static void print_tensor_object(const trf_file_entry *entry, const struct statistics *s, int64_t count)
+static void print_tensor_object(const trf_file_entry *entry, const struct statistics *s,
+                                int64_t count)
 {
     double n = (double)(s->count - s->nonfinite), mean = n > 0 ? s->sum / n : 0;
     int32_t k;
@@ -88,13 +92,17 @@ static int print_tensors(struct report *r)
     struct statistics statistics;
     trf_error err;
     int32_t i, k, n = trf_file_count(r->file);
-    printf(r->s->json ? ",\"tensors\":["
-                      : "tensors: name, type, shape, numbers, mean, deviation, smallest, largest\n");
+    printf(r->s->json
+               ? ",\"tensors\":["
+               : "tensors: name, type, shape, numbers, mean, deviation, smallest, largest\n");
     for (i = 0; i < n; i++) {
         trf_file_entry entry = trf_file_at(r->file, i);
         int64_t count = 1;
         for (k = 0; k < entry.rank; k++) count *= entry.shape[k];
-        if (read_statistics(r->file, i, count, &statistics, &err)) { say_error(r->path, &err); return FAILED; }
+        if (read_statistics(r->file, i, count, &statistics, &err)) {
+            say_error(r->path, &err);
+            return FAILED;
+        }
         if (r->s->json && i) putchar(',');
         (r->s->json ? print_tensor_object : print_tensor)(&entry, &statistics, count);
         r->total += count;
@@ -120,34 +128,40 @@ static void print_vocabulary(const char *side, const trf_vocab *vocab, int json)
         return;
     }
     if (json)
-        printf(",\"%s_vocabulary\":{\"kind\":\"%s\",\"size\":%d,\"tokens\":[", side, kinds[trf_vocab_kind(vocab)],
-               (int)trf_vocab_size(vocab));
-    else printf("%s vocabulary: %d %s:", side, (int)trf_vocab_size(vocab), kinds[trf_vocab_kind(vocab)]);
+        printf(",\"%s_vocabulary\":{\"kind\":\"%s\",\"size\":%d,\"tokens\":[", side,
+               kinds[trf_vocab_kind(vocab)], (int)trf_vocab_size(vocab));
+    else
+        printf("%s vocabulary: %d %s:", side, (int)trf_vocab_size(vocab),
+               kinds[trf_vocab_kind(vocab)]);
     for (id = 4; id < trf_vocab_size(vocab) && (json || id < 12); id++) {
         size_t bytes;
         const char *token = token_of(vocab, id, &bytes);
         fputs(json ? id > 4 ? "," : "" : " ", stdout);
         if (json) print_json_text(stdout, token, bytes);
-        else print_clean(stdout, *token ? token : "\xE2\x90\x80", 40);       /* U+2400, the picture of a NUL */
+        else
+            print_clean(stdout, *token ? token : "\xE2\x90\x80",
+                        40); /* U+2400, the picture of a NUL */
     }
     printf(json ? "]}" : "%s\n", trf_vocab_size(vocab) > 12 ? " ..." : "");
 }
 
-/* Of a model that tells labels. */
+/* The labels of a classifier or a tagger. */
 static void print_labels(const trf_model *model, int json)
 {
     const char *text = trf_model_metadata(model, "labels");
     int32_t n = trf_model_config(model)->n_labels, i;
     if (n == 0 || (!text && json)) return;
     if (!text) {
-        printf("%d label%s: their texts, the metadata 'labels', are not in the file\n", (int)n, plural(n));
+        printf("%d label%s; the file has no texts of labels (the metadata 'labels')\n", (int)n,
+               plural(n));
         return;
     }
     if (json) printf(",\"labels\":["); else printf("%d label%s:", (int)n, plural(n));
     for (i = 0; *text && (json || i < 8); i++) {
         char *label = format_text("%.*s", (int)strcspn(text, "\n"), text);
         fputs(i == 0 ? json ? "" : " " : json ? "," : " | ", stdout);
-        if (json) print_json_text(stdout, label, strlen(label)); else print_clean(stdout, label, 40);
+        if (json) print_json_text(stdout, label, strlen(label));
+        else print_clean(stdout, label, 40);
         text += strlen(label);
         text += *text == '\n';
         free(label);
@@ -195,7 +209,8 @@ static void print_metadata(const struct report *r, int ours)
     if (r->s->json) printf(",\"metadata\":{");
     for (i = 0; i < trf_file_metadata_count(r->file); i++) {
         trf_file_metadata_at(r->file, i, &key, &value);
-        if (ours && (!strncmp(key, "trf.", 4) || !strcmp(key, "labels"))) continue;     /* shown below */
+        if (ours && (!strncmp(key, "trf.", 4) || !strcmp(key, "labels")))
+            continue; /* shown below */
         if (r->s->json) {
             if (!first) putchar(',');
             print_json_text(stdout, key, strlen(key));
@@ -216,9 +231,16 @@ static void print_metadata(const struct report *r, int ours)
 /* The name of the first given option that is none for a file, or NULL. */
 static const char *not_for_files(const struct settings *s)
 {
-    static const size_t of_files[] = {
-        AT(json), AT(trace), AT(source_length), AT(target_length), AT(batch), AT(search.beam),
-        AT(corpus.batch_tokens), AT(corpus.batch_sentences), AT(training.recompute), AT(device.threads)};
+    static const size_t of_files[] = {AT(json),
+                                      AT(trace),
+                                      AT(source_length),
+                                      AT(target_length),
+                                      AT(batch),
+                                      AT(search.beam),
+                                      AT(corpus.batch_tokens),
+                                      AT(corpus.batch_sentences),
+                                      AT(training.recompute),
+                                      AT(device.threads)};
     const size_t n = sizeof of_files / sizeof *of_files;
     size_t k;
     int i;
@@ -247,11 +269,13 @@ int command_inspect(struct settings *s, int argc, char **argv)
     int status, checkpoint;
     if (argc == 0 && describes_model(s)) return inspect_options(s);
     if (argc != 1) {
-        say("give one file, or options that say what a model is, as --size base --vocab-size 37000");
+        say("give one file, or options that describe a model, such as --size base --vocab-size "
+            "37000");
         return USAGE;
     }
     if (not_for_files(s)) {
-        say("'%s' says what its model is: --%s is for no file", argv[0], not_for_files(s));
+        say("the file '%s' describes its model: --%s does not work with a file", argv[0],
+            not_for_files(s));
         return USAGE;
     }
     if ((status = check_running(s))) return status;
@@ -264,14 +288,16 @@ int command_inspect(struct settings *s, int argc, char **argv)
     content = trf_file_metadata(r.file, "trf.content");
     checkpoint = content && !strcmp(content, "checkpoint");
     if (!content && s->trace) {
-        say("--trace: '%s' is no model of transformer.h", r.path);
+        say("--trace: '%s' is not a model of transformer.h", r.path);
         trf_file_close(r.file);
         return FAILED;
     }
     if (s->json) {
         printf("{\"file\":");
         print_json_text(stdout, r.path, strlen(r.path));
-        printf(",\"content\":\"%s\"", checkpoint ? "checkpoint" : content ? "model" : "safetensors");
+        printf(",\"content\":\"%s\"", checkpoint ? "checkpoint"
+                                      : content  ? "model"
+                                                 : "safetensors");
     } else {
         printf("file: ");
         print_clean(stdout, r.path, 1000);

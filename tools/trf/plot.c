@@ -58,7 +58,8 @@ static int choose_panels(const char *only, int wanted[N_PANELS])
         for (i = 0; i < N_PANELS; i++)
             if (strlen(panels[i].only) == n && !strncmp(panels[i].only, only, n)) break;
         if (i == N_PANELS) {
-            say("--only takes some of loss,metric,accuracy,rate,speed,gradient, got '%.*s'", (int)n, only);
+            say("--only takes some of loss,metric,accuracy,rate,speed,gradient, got '%.*s'", (int)n,
+                only);
             return USAGE;
         }
         wanted[i] = 1;
@@ -77,7 +78,8 @@ static void cut_from(struct series *c, double update)
     while (c->n && c->x[c->n - 1] >= update) c->finite -= isfinite(c->y[--c->n]) != 0;
 }
 
-static void add_point(struct run *run, int panel, int validation, const char *metric, double update, double value)
+static void add_point(struct run *run, int panel, int validation, const char *metric, double update,
+                      double value)
 {
     struct series *c;
     size_t i;
@@ -103,20 +105,25 @@ static void add_point(struct run *run, int panel, int validation, const char *me
 }
 
 /* A number as it is in the log: NAN, a gap in the curve, where null stands. */
-static void add_number(struct run *run, int panel, int validation, const char *metric, double update,
-                       const struct fields *f, const char *key)
+static void add_number(struct run *run, int panel, int validation, const char *metric,
+                       double update, const struct fields *f, const char *key)
 {
     double unit = panel == ACCURACY ? 100 : 1;
-    if (field_text(f, key)) add_point(run, panel, validation, metric, update, unit * field_number(f, key));
+    if (field_text(f, key))
+        add_point(run, panel, validation, metric, update, unit * field_number(f, key));
 }
 
 static void read_progress(struct run *run, const struct fields *f, double update)
 {
-    static const struct { const char *key; int panel; } keys[] = {
-        {"loss", LOSS}, {"accuracy", ACCURACY}, {"learning_rate", RATE}, {"tokens_per_second", SPEED},
-        {"gradient_norm", GRADIENT}};
+    static const struct { const char *key; int panel;
+    } keys[] = {{"loss", LOSS},
+                {"accuracy", ACCURACY},
+                {"learning_rate", RATE},
+                {"tokens_per_second", SPEED},
+                {"gradient_norm", GRADIENT}};
     size_t i;
-    for (i = 0; i < sizeof keys / sizeof *keys; i++) add_number(run, keys[i].panel, 0, "", update, f, keys[i].key);
+    for (i = 0; i < sizeof keys / sizeof *keys; i++)
+        add_number(run, keys[i].panel, 0, "", update, f, keys[i].key);
 }
 
 /* The metric "accuracy" of labels is the accuracy of their tokens: it is drawn once. */
@@ -125,7 +132,8 @@ static void read_validation(struct run *run, const struct fields *f, double upda
     const char *metric = field_text(f, "metric");
     add_number(run, LOSS, 1, "", update, f, "loss");
     add_number(run, ACCURACY, 1, "", update, f, "accuracy");
-    if (metric && strlen(metric) < sizeof run->series->metric && strcmp(metric, "loss") && strcmp(metric, "accuracy"))
+    if (metric && strlen(metric) < sizeof run->series->metric && strcmp(metric, "loss") &&
+        strcmp(metric, "accuracy"))
         add_number(run, METRIC, 1, metric, update, f, "score");
 }
 
@@ -148,7 +156,7 @@ static const char *read_line(struct run *run, const struct reader *r)
 {
     struct fields f = {NULL, 0, 0}, inner = {NULL, 0, 0};
     const char *fault = r->fault;
-    if (!fault && !read_json_object(r->line, &f, &inner)) fault = "no whole JSON object";
+    if (!fault && !read_json_object(r->line, &f, &inner)) fault = "not a complete JSON object";
     if (!fault) fault = read_event(run, &f);
     free_fields(&f);
     free_fields(&inner);
@@ -174,17 +182,17 @@ static int read_log(struct plot *plot, struct run *run)
     if (got) return FAILED;
     for (i = 0; i < run->n_series; i++) finite += run->series[i].finite;
     if (!lines) say("%s is empty; trf train --log writes a log", run->path);
-    else if (!finite) say("%s: no line of a training with numbers; trf train --log writes them", run->path);
+    else if (!finite) say("%s: no numbers of a training; trf train --log writes them", run->path);
     else if (bad) {
-        say("%s:%lld: %s; %lld such line%s left out", run->path, (long long)first, why, (long long)bad,
-            bad == 1 ? " is" : "s are");
+        say("%s:%lld: %s; %lld such line%s left out", run->path, (long long)first, why,
+            (long long)bad, bad == 1 ? " is" : "s are");
         plot->damaged = 1;
     }
     return finite ? DONE : FAILED;
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>names          of runs: the shortest that tell the logs apart
+// >>names          of runs: the shortest that differ
 // -----------------------------------------------------------------------------------------------
 
 /* Bytes of the folders that all paths begin with, and of the end that all have from a '/' or from an extension on. */
@@ -230,16 +238,17 @@ static int all_differ(const struct plot *p)
 static void name_runs(struct plot *p)
 {
     size_t front, back, n;
-    int i, way;
+    int i, length;
     common_ends(p, &front, &back);
-    for (way = 0; way < 4; way++) {
+    for (length = 0; length < 4; length++) {
         for (i = 0; i < p->n_runs; i++) {
             const char *path = p->runs[i].path;
             free(p->runs[i].name);
             n = strlen(path);
-            if (way == 0) p->runs[i].name = short_name(path);
-            else if (way == 1) p->runs[i].name = part_of(name_of(path), strlen(name_of(path)));
-            else if (way == 2 && n > front + back) p->runs[i].name = part_of(path + front, n - front - back);
+            if (length == 0) p->runs[i].name = short_name(path);
+            else if (length == 1) p->runs[i].name = part_of(name_of(path), strlen(name_of(path)));
+            else if (length == 2 && n > front + back)
+                p->runs[i].name = part_of(path + front, n - front - back);
             else p->runs[i].name = part_of(path, n);
         }
         if (all_differ(p)) return;
@@ -250,7 +259,7 @@ static void name_runs(struct plot *p)
 // >>curves         series to panels
 // -----------------------------------------------------------------------------------------------
 
-/* Of one panel; room for every series of every run. */
+/* Curves of one panel: one for every series of every run. */
 static struct curve *new_curves(const struct plot *p)
 {
     size_t n = 0;
@@ -263,7 +272,8 @@ static int has_validation(const struct run *run, int panel)
 {
     size_t i;
     for (i = 0; i < run->n_series; i++)
-        if (run->series[i].panel == panel && run->series[i].validation && run->series[i].finite) return 1;
+        if (run->series[i].panel == panel && run->series[i].validation && run->series[i].finite)
+            return 1;
     return 0;
 }
 
@@ -273,7 +283,9 @@ static char *curve_name(const struct plot *p, const struct run *run, const struc
     static const char *const parts[2] = {"training", "validation"};
     int both = c->panel == LOSS || c->panel == ACCURACY;
     if (p->n_runs == 1)
-        return both ? format_text("%s %s", parts[c->validation], c->panel == LOSS ? "loss" : "accuracy") : NULL;
+        return both ? format_text("%s %s", parts[c->validation],
+                                  c->panel == LOSS ? "loss" : "accuracy")
+                    : NULL;
     if (p->in_letters && both) return format_text("%s, %s", run->name, parts[c->validation]);
     return c->validation || !has_validation(run, c->panel) ? format_text("%s", run->name) : NULL;
 }
@@ -325,7 +337,7 @@ static void free_panel(struct panel *panel)
 static int make_panels(const struct plot *p, struct panel **list)
 {
     const char **metrics = NULL;        /* of the panels so far */
-    size_t capacity = 0, room = 0, k;
+    size_t capacity = 0, metrics_capacity = 0, k;
     int n = 0, i, panel, m, first;
     for (panel = 0; panel < N_PANELS; panel++)
         for (i = 0, first = n; i < p->n_runs && p->wanted[panel]; i++)
@@ -334,7 +346,7 @@ static int make_panels(const struct plot *p, struct panel **list)
                 if (c->panel != panel || !c->finite) continue;
                 for (m = first; m < n && strcmp(metrics[m], c->metric); m++) { }
                 if (m < n) continue;
-                metrics = grow(metrics, &room, (size_t)n + 1, sizeof *metrics);
+                metrics = grow(metrics, &metrics_capacity, (size_t)n + 1, sizeof *metrics);
                 metrics[n] = c->metric;
                 *list = grow(*list, &capacity, (size_t)n + 1, sizeof **list);
                 add_panel(p, panel, c->metric, &(*list)[n++]);
@@ -360,7 +372,8 @@ static int write_csv(const struct settings *s, const struct plot *p)
             if (!p->wanted[c->panel]) continue;
             for (j = 0; j < c->n; j++) {
                 print_csv_text(out, p->runs[i].name);
-                fprintf(out, ",%s,%s,%.0f,", c->panel == METRIC ? c->metric : panels[c->panel].title,
+                fprintf(out, ",%s,%s,%.0f,",
+                        c->panel == METRIC ? c->metric : panels[c->panel].title,
                         c->validation ? "validation" : "training", c->x[j]);
                 if (isfinite(c->y[j])) fprintf(out, "%.9g", c->y[j]);
                 putc('\n', out);
@@ -396,7 +409,7 @@ static int draw_runs(const struct settings *s, const struct plot *p)
     int n = make_panels(p, &list), status, i;
     align_panels(list, n);
     if (!n) {
-        say("nothing to draw: no log has a number for --only %s", s->only);
+        say("no log has numbers for --only %s", s->only);
         status = FAILED;
     } else status = draw_curves(s, list, n, n > 2 ? 2 : 1);
     for (i = 0; i < n; i++) free_panel(&list[i]);
@@ -424,11 +437,14 @@ static int check_logs(const struct settings *s, int n, char **paths)
 {
     int i, k;
     for (i = 0; i < n; i++) {
-        if (s->output && same_file(s->output, paths[i])) { say("--output names the log '%s'", paths[i]); return FAILED; }
+        if (s->output && same_file(s->output, paths[i])) {
+            say("--output names the log '%s'", paths[i]);
+            return FAILED;
+        }
         if (check_not_output(paths[i])) return FAILED;
         for (k = 0; k < i; k++)
             if (same_file(paths[i], paths[k])) {
-                say("'%s' and '%s' are the same log: each is drawn once", paths[k], paths[i]);
+                say("'%s' and '%s' are the same log", paths[k], paths[i]);
                 return USAGE;
             }
     }
@@ -440,7 +456,8 @@ static int plot_runs(struct settings *s, int n, char **paths)
     struct plot p;
     int status, i;
     memset(&p, 0, sizeof p);
-    if ((status = choose_panels(s->only, p.wanted)) || (status = check_logs(s, n, paths))) return status;
+    if ((status = choose_panels(s->only, p.wanted)) || (status = check_logs(s, n, paths)))
+        return status;
     p.runs = zeroed((size_t)n, sizeof *p.runs);
     p.n_runs = n;
     p.in_letters = !s->output;
@@ -460,8 +477,10 @@ static int plot_runs(struct settings *s, int n, char **paths)
 
 enum { LOGS = 1, SCHEDULE = 2, POSITIONS = 4, MASKS = 8 };
 
-static const struct { const char *word; int bit; int (*draw)(struct settings *s); } diagrams[] = {
-    {"schedule", SCHEDULE, plot_schedule}, {"positions", POSITIONS, plot_positions}, {"masks", MASKS, plot_masks}};
+static const struct { const char *word; int bit; int (*draw)(struct settings *s);
+} diagrams[] = {{"schedule", SCHEDULE, plot_schedule},
+                {"positions", POSITIONS, plot_positions},
+                {"masks", MASKS, plot_masks}};
 
 static const struct { size_t field; int of; } belongs[] = {
     {AT(only), LOGS},
@@ -500,20 +519,24 @@ int command_plot(struct settings *s, int argc, char **argv)
         return USAGE;
     }
     if (s->output && s->csv && picture_kind(s->output)) {
-        say("--csv writes numbers, and '%s' is the name of a picture", s->output);
+        say("--csv writes numbers, but '%s' is the name of a picture", s->output);
         return USAGE;
     }
     for (i = 0; i < 3 && argc; i++) {
         if (strcmp(argv[0], diagrams[i].word)) continue;
         if (argc > 1) {
-            say("%s takes options alone, got '%s'; ./%s is a log of that name", argv[0], argv[1], argv[0]);
+            say("%s takes only options, got '%s'; ./%s is a log of that name", argv[0], argv[1],
+                argv[0]);
             return USAGE;
         }
         if ((status = check_belongs(s, diagrams[i].bit))) return status;
         if (check_output_name(s) || (s->output && check_writable(s->output))) return FAILED;
         return diagrams[i].draw(s);
     }
-    if (!argc) { say("give a log, which trf train --log has written, or schedule, positions or masks"); return USAGE; }
+    if (!argc) {
+        say("give a log written by trf train --log, or schedule, positions or masks");
+        return USAGE;
+    }
     for (i = 0; i < 3; i++)
         if (argc == 1 && distance(argv[0], diagrams[i].word) <= 2 && access(argv[0], F_OK)) {
             say("no log '%s'; did you mean trf plot %s?", argv[0], diagrams[i].word);

@@ -99,8 +99,8 @@ static int differences_of(const struct shape *shape, struct difference *to)
                "pooler: BERT has a layer with tanh over its first row; there is none here");
         DIFFER(-(int64_t)shape->vocab,
                "the bias of the head that predicts hidden tokens is not in BERT's count");
-        DIFFER(0, "that head has one more layer and a norm in BERT, not in its count; the head "
-                  "here is the projection alone");
+        DIFFER(0, "BERT's count leaves out one more layer and a norm of that head; the head "
+                  "here is only the projection");
         break;
     case GPT2:
         DIFFER(0, "GPT-2's GELU is the approximation by tanh; the one here is exact");
@@ -114,12 +114,12 @@ static int differences_of(const struct shape *shape, struct difference *to)
                "relative positions: T5 adds one of 32 biases of each head to its scores, in "
                "both stacks; there are none here");
         DIFFER(-(5 * layers + 2) * d,
-               "RMSNorm: T5's norms have no bias and take no mean away; those here do");
+               "RMSNorm: T5's norms have no bias and subtract no mean; those here do");
         DIFFER(-(12 * layers * d + 2 * layers * (f + d)),
                "T5's matrices have no biases; attention and feed-forward have "
                "some here");
         DIFFER(0, "T5 does not divide scores by sqrt(d_head); attention here does");
-        DIFFER(0, "T5 divides by sqrt(d_model) before its projection to logits; here nothing does");
+        DIFFER(0, "T5 divides by sqrt(d_model) before its projection to logits; trf does not");
         break;
     case MARIAN:
         DIFFER(2 * 512 * d,

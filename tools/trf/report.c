@@ -111,7 +111,7 @@ static int check_options(const struct settings *s, int argc, char **argv)
     size_t k;
     int i;
     if (argc < 1) {
-        say("give one log or several, which trf train --log has written");
+        say("give one or more logs written by trf train --log");
         return USAGE;
     }
     if (!s->output || !*s->output) {
@@ -119,11 +119,11 @@ static int check_options(const struct settings *s, int argc, char **argv)
         return USAGE;
     }
     if (s->model && !*s->model) {
-        say("--model is empty: give a model that trf train has written");
+        say("--model is empty: give a model written by trf train");
         return USAGE;
     }
     if (s->data && !s->model) {
-        say("--data needs --model FILE, the model that answers it");
+        say("--data needs --model FILE");
         return USAGE;
     }
     if (s->columns && !s->data) {

@@ -15,19 +15,19 @@ static void put_figures(FILE *to, const struct data *d)
     static const enum figure figures[] = {FIGURE_BLEU, FIGURE_CHRF, FIGURE_EXACT, FIGURE_WER,
                                           FIGURE_CER};
     static const char *const about[] = {
-        "higher is better", "higher is better", "lines whose words are all right, in 100",
-        "errors in 100 words: lower is better", "errors in 100 characters: lower is better"};
+        "higher is better", "higher is better", "lines with all words right, per 100",
+        "errors per 100 words: lower is better", "errors per 100 characters: lower is better"};
     const struct metrics_sums *sums = metrics_sums(d->metrics);
     char signature[160];
     size_t i;
-    begin_table(to, "Scores", "figure|#value|how it is counted");
+    begin_table(to, "Scores", "metric|#value|how it is counted");
     for (i = 0; i < sizeof figures / sizeof *figures; i++) {
         int nothing = figures[i] == FIGURE_BLEU && sums->bleu[3].reference == 0;
         metrics_signature(d->metrics, figures[i], "trf-" TRF_VERSION, signature, sizeof signature);
         fprintf(to, "<tr><th scope=row>%s<td class=n>", metrics_figures[figures[i]].title);
         put_number(to, nothing ? NAN : metrics_value(d->metrics, figures[i]), 2);
         fprintf(to, "<td>%s <small>%s</small>\n",
-                nothing ? "no reference has four words, so that it means nothing here;" : about[i],
+                nothing ? "means nothing here, as no reference has four words;" : about[i],
                 signature);
     }
     end_table(to);
@@ -109,7 +109,7 @@ static void put_perplexity(FILE *to, const struct data *d)
     put_whole(to, (double)tokens);
     fputs(" tokens of ", to);
     put_whole(to, (double)texts);
-    fprintf(to, " text%s, the end marks among them.</p>\n", plural(texts));
+    fprintf(to, " text%s, EOS included.</p>\n", plural(texts));
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ static double put_length_values(FILE *to, const struct data *d, const struct len
 static void put_lengths(FILE *to, const struct data *d)
 {
     static const char *const of[] = {"", "of the reference", "of the text", "of the reference",
-                                     "with the end mark"};
+                                     "with EOS"};
     static const char *const columns[] = {"", "#BLEU|#exact|#chrF2|chrF2, 0 to 100",
                                           "#accuracy|accuracy, 0 to 100",
                                           "#accuracy|accuracy, 0 to 100", "#perplexity"};
@@ -292,8 +292,8 @@ void put_scores(FILE *to, const struct data *d)
     if (broken) {
         fputs(" ", to);
         put_whole(to, (double)broken);
-        fprintf(to, broken == 1 ? " more is not counted, for the reason that stands with it."
-                                : " more are not counted, for the reason that stands with each.");
+        fprintf(to, broken == 1 ? " more is not counted; its entry has the reason."
+                                : " more are not counted; their entries have the reasons.");
     }
     if (d->unusable > broken) {
         fputs(" ", to);
@@ -339,7 +339,7 @@ static void put_value(FILE *to, const struct data *d, const struct line *l)
     else {
         fputs(l->right ? "right, probability " : "wrong, probability ", to);
         put_number(to, l->probability, 3);
-        if (!l->right && l->wanted < 0) fputs("; the model has no such label", to);
+        if (!l->right && l->wanted < 0) fputs("; the model does not have this label", to);
         else if (!l->right) {
             fputs(", of the reference's label ", to);
             put_number(to, l->value, 3);
@@ -395,8 +395,8 @@ void put_lines(FILE *to, const struct data *d)
                                     : ".",
           to);
     if (d->task != TASK_TEXT)
-        fputs(" What the reference has and the answer has not is <del>struck through</del>; what "
-              "only the answer has is <ins>underlined</ins>.",
+        fputs(" Text that only the reference has is <del>struck through</del>; text that only the "
+              "answer has is <ins>underlined</ins>.",
               to);
     fputs("</p>\n", to);
     if (shown > 1)

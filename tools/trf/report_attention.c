@@ -320,11 +320,12 @@ int put_attention(FILE *to, struct data *d)
     if (!n) fprintf(to, "<p>No line has an answer of at most %d tokens.</p>\n", (int)LONGEST);
     if (n && !status) {
         fprintf(to,
-                "<p>Of %d line%s: the worst ones, then the first ones of the file, but none of "
-                "more than %d tokens%s. The stronger the colour of a square, the more its row "
+                "<p>%d line%s: the worst ones, then the first ones of the file, each with at most "
+                "%d tokens%s. The stronger the colour of a square, the more its row "
                 "attends to its column.</p>\n",
                 n, plural(n), (int)LONGEST,
-                numbers < MOST_NUMBERS / 2 ? "" : ", and fewer where the page would be too large");
+                numbers < MOST_NUMBERS / 2 ? ""
+                                           : "; fewer lines if the page would become too large");
         put_choice(to, looked, n);
         for (k = 0; k < n; k++) put_figure(to, d, &looked[k]);
     }
@@ -357,7 +358,7 @@ static void put_frequent(FILE *to, const trf_vocab *vocab, const int64_t *counts
     if (counts) qsort(order, (size_t)some, sizeof *order, is_rarer);
     fprintf(to, "<p>%s</p>\n<ul class=tokens>",
             counts ? "The most frequent tokens of the data:"
-                   : "The first tokens behind the special ones:");
+                   : "The first tokens after the special ones:");
     for (i = 0; i < some && i < 30; i++) {
         size_t bytes;
         const char *token = token_of(vocab, order[i], &bytes);
@@ -383,7 +384,7 @@ static void put_vocabulary(FILE *to, const struct data *d, int side, const char 
     int i;
     fprintf(to, "<h3>%s</h3>\n", title);
     if (!vocab) {
-        fputs("<p>There is none in the file.</p>\n", to);
+        fputs("<p>The file has no vocabulary.</p>\n", to);
         return;
     }
     fputs("<p>", to);

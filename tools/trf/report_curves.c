@@ -217,9 +217,10 @@ void put_curves(FILE *to, const struct run *runs, int n)
         fputs(". The numbers are below.</p>\n", to);
         say("warning: the report has tables instead of curves: %s", message);
     } else if (thin)
-        fputs("<p class=note>Thin and pale: on training data. Strong, with a mark at each "
-              "validation: on data that the model does not learn from.</p>\n",
-              to);
+        fputs(
+            "<p class=note>Thin, pale curves: training data. Strong curves with marks: validation "
+            "data, which the model does not learn from.</p>\n",
+            to);
     fprintf(to, "<details%s><summary>The numbers</summary>\n", failed ? " open" : "");
     for (i = 0; i < n; i++) put_table(to, &runs[i]);
     fputs("</details></section>\n", to);

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <math.h>
 
-enum { TOLD = 5 }; /* lines that cannot be read; of the others the number */
+enum { REPORTED = 5 }; /* lines that cannot be read; the others are only counted */
 
 // -----------------------------------------------------------------------------------------------
 // >>model          what it is, and whether it has answers
@@ -38,8 +38,8 @@ static int load(struct data *d)
     d->task = task_of(config);
     if (!s->data) return DONE;
     if (d->task == TASK_NONE) {
-        say("%s: this model fills in hidden tokens, and has no answers to compare with --data: "
-            "give --model alone for its vocabulary and its parts, or a model of --objective "
+        say("%s: this model fills in hidden tokens, so it has no answers to compare with --data: "
+            "give only --model for its vocabulary and its parts, or a model of --objective "
             "translate, causal, classify, tag or span",
             s->model);
         return FAILED;
@@ -149,7 +149,7 @@ static int read_lines(struct data *d)
         else status = take_pair(d, &p);
     if (!status && got < 0) status = FAILED;
     if (!status && d->n == 0) {
-        say("%s: no line", d->s->data);
+        say("%s has no lines", d->s->data);
         status = FAILED;
     }
     close_pairs(&p);
@@ -247,9 +247,9 @@ static void note_tokens(struct data *d, int side, const int32_t *ids, int32_t n)
 static void set_fault(struct data *d, struct line *l, const char *why)
 {
     if (!l->fault) l->fault = format_text("%s", why);
-    if (d->unusable++ >= TOLD) return;
+    if (d->unusable++ >= REPORTED) return;
     say("%s:%lld: not read by the model: %s%s", d->s->data, (long long)l->number, l->fault,
-        d->unusable == TOLD ? "; more of them are counted, and not told one by one" : "");
+        d->unusable == REPORTED ? "; further ones are only counted" : "");
 }
 
 /* The words of a line of tags, and that it has a label for each. */
@@ -277,7 +277,7 @@ static const char *add_tagged(struct batch *b, struct line *l, int32_t limit, co
     return NULL;
 }
 
-/* A text of a language model: behind it the end mark is one of the ids. */
+/* A text of a language model: EOS is one of its ids. */
 static const char *add_document(struct batch *b, struct line *l, const struct data *d,
                                 char why[300])
 {
@@ -386,7 +386,7 @@ static int classify(struct data *d, struct batch *b)
     return DONE;
 }
 
-/* The labels of a line's words, with blanks between them, and how many are wrong. */
+/* The labels of a line's words, with spaces between them, and how many are wrong. */
 static void take_tags(struct data *d, struct line *l, const trf_real *p, const int32_t *first,
                       int32_t n)
 {
@@ -551,7 +551,7 @@ int answer_data(struct data *d)
 {
     struct metrics_options options;
     struct batch b;
-    double told = now();
+    double reported = now();
     int status = DONE;
     size_t i;
     memset(&options, 0, sizeof options);
@@ -565,9 +565,9 @@ int answer_data(struct data *d)
     for (i = 0; i < d->n && !status; i += (size_t)d->s->batch) {
         size_t end = d->n - i < (size_t)d->s->batch ? d->n : i + (size_t)d->s->batch;
         status = answer_batch(d, &b, i, end);
-        if (now() - told < 10 || end == d->n) continue;
+        if (now() - reported < 10 || end == d->n) continue;
         inform("%zu of %zu lines answered\n", end, d->n);
-        told = now();
+        reported = now();
     }
     if (d->unusable)
         say("%lld of %zu line%s could not be read by the model; the report has %s with the reason",

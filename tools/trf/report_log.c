@@ -129,7 +129,7 @@ int read_run(struct run *run, const char *path)
     if (got) return FAILED;
     points = run->series[SERIES_LOSS].n + run->series[SERIES_VALID_LOSS].n;
     if (run->starts || points) return DONE;
-    say("%s: no line of a training; trf train --log writes them", path);
+    say("%s: no events of a training; trf train --log writes them", path);
     return FAILED;
 }
 
@@ -240,14 +240,17 @@ static void put_best(FILE *to, const struct points *p, int low, int digits)
 static void put_end(FILE *to, const struct run *run)
 {
     static const char *const ends[][2] = {
-        {"updates", "--updates reached"},  {"epochs", "--epochs done"},
-        {"minutes", "--minutes over"},     {"patience", "no validation was better for --patience"},
-        {"signal", "stopped by a signal"}, {"error", "an error"}};
+        {"updates", "--updates reached"},
+        {"epochs", "--epochs done"},
+        {"minutes", "--minutes over"},
+        {"patience", "no better model within --patience validations"},
+        {"signal", "stopped by a signal"},
+        {"error", "an error"}};
     size_t i;
     for (i = 0; i < sizeof ends / sizeof *ends && strcmp(ends[i][0], run->why); i++) {}
     if (i < sizeof ends / sizeof *ends) fputs(ends[i][1], to);
     else if (*run->why) put_html_text(to, run->why);
-    else fputs("no end in the log: it runs on, or was killed", to);
+    else fputs("no end in the log: the training still runs or was killed", to);
     if (run->starts > 1)
         fprintf(to, "; resumed %lld time%s", (long long)run->starts - 1, plural(run->starts - 1));
     if (run->unusable)
@@ -348,8 +351,8 @@ void put_runs(FILE *to, const struct run *runs, int n)
     end_head(to);
     for (k = 0; k < (size_t)n; k++) put_row(to, &runs[k], &all, runs, n);
     end_table(to);
-    fputs("<p class=note>Losses are means over target tokens, in nats. The training loss has label "
-          "smoothing and dropout in it, the validation loss the smoothing alone. Accuracy is the "
+    fputs("<p class=note>Losses are means over target tokens, in nats. The training loss includes "
+          "label smoothing and dropout, the validation loss only label smoothing. Accuracy is the "
           "share of right tokens, or of right labels, in a validation. Time includes validations."
           "</p>\n",
           to);

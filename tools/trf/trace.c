@@ -11,7 +11,7 @@ struct trace {
     int decoder;       /* 1: what follows belongs to the decoder */
 };
 
-/* One step. Extents that are 0 are not there; weights "": it reads none. */
+/* One step: its extents up to the first 0, and the weights that it reads, or "". */
 static void step(struct trace *t, const char *what, int64_t a, int64_t b, int64_t c,
                  const char *weights)
 {
@@ -48,13 +48,13 @@ static void trace_attention(struct trace *t, int64_t n, int64_t m, int cross)
         step(t, "cross-attention: queries", n, d, 0, weights);
         step(t, "keys and values of the encoder", 2, m, d, "the same matrix");
     } else step(t, "self-attention: queries, keys, values", 3, n, d, weights);
-    step(t, "queries cut into heads", heads, n, each, "");
+    step(t, "queries split into heads", heads, n, each, "");
     snprintf(scores, sizeof scores, "q k^T / sqrt(%lld), softmax%s", each,
              t->decoder && !cross ? ", causal" : "");
     step(t, scores, heads, n, m, "");
     step(t, "times values", heads, n, each, "");
     snprintf(weights, sizeof weights, "%s.out_proj.weight (%lld, %lld) and bias", name, d, d);
-    step(t, "heads joined and projected", n, d, 0, weights);
+    step(t, "heads concatenated and projected", n, d, 0, weights);
 }
 
 /* The norm of a sublayer, before it or behind the sum. */
@@ -65,8 +65,8 @@ static void trace_norm(struct trace *t, int64_t n, int number, int before)
     snprintf(weights, sizeof weights, "norm%d.weight (%d) and bias", number, (int)c->d_model);
     if (before) {
         if (c->norm_place == TRF_PRE_NORM) step(t, "norm", n, c->d_model, 0, weights);
-    } else if (c->norm_place == TRF_PRE_NORM) step(t, "plus what came in", n, c->d_model, 0, "");
-    else step(t, "norm of the sum with what came in", n, c->d_model, 0, weights);
+    } else if (c->norm_place == TRF_PRE_NORM) step(t, "plus the residual", n, c->d_model, 0, "");
+    else step(t, "norm of the sum with the residual", n, c->d_model, 0, weights);
 }
 
 static void trace_layer(struct trace *t, int64_t n, int64_t memory)
@@ -86,11 +86,11 @@ static void trace_layer(struct trace *t, int64_t n, int64_t memory)
     trace_norm(t, n, number, 1);
     snprintf(weights, sizeof weights, "linear1.weight (%d, %d) and bias", (int)c->d_ff,
              (int)c->d_model);
-    snprintf(inner, sizeof inner, "feed-forward, inside, %s", activations[c->activation]);
+    snprintf(inner, sizeof inner, "feed-forward, inner layer, %s", activations[c->activation]);
     step(t, inner, n, c->d_ff, 0, weights);
     snprintf(weights, sizeof weights, "linear2.weight (%d, %d) and bias", (int)c->d_model,
              (int)c->d_ff);
-    step(t, "feed-forward, out", n, c->d_model, 0, weights);
+    step(t, "feed-forward, output", n, c->d_model, 0, weights);
     trace_norm(t, n, number, 0);
 }
 
@@ -178,7 +178,7 @@ void print_trace(const struct settings *s)
     t.config = c;
     t.json = s->json;
     t.first = 1;
-    printf(s->json ? ",\"trace\":[" : "shapes that each step leaves:\n");
+    printf(s->json ? ",\"trace\":[" : "shape after each step:\n");
     if (source) trace_stack(&t, 0, source, 0);
     if (target) trace_stack(&t, 1, target, source);
     trace_end(&t, target ? target : source);
