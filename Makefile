@@ -63,7 +63,9 @@ $(BUILD)/flags: FORCE
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 FORCE:
 
-SLOW     = $(BUILD)/reverse $(BUILD)/fill $(BUILD)/double_test_golden $(CUDAS)
+# What takes long and repeats another suite in double or on another device: make check runs it.
+SLOW     = $(BUILD)/reverse $(BUILD)/fill $(CUDAS) $(patsubst %,$(BUILD)/double_test_%,golden generate finetune) \
+           $(patsubst %,$(BUILD)/apart_test_%,generate store usage)
 test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES)) $(BUILD)/trf
 	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(APARTS)))
 
@@ -100,7 +102,7 @@ help:
 	@echo 'make cuda       the same with the CUDA column, in $(BUILD)/cuda/: trf train --device cuda ...'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
 	@echo 'make studies    the experiments of examples/studies in short: what tutorials claim, and what is measured'
-	@echo 'make test       the suites, the examples and trf: four minutes'
+	@echo 'make test       the suites, the examples and trf: three minutes'
 	@echo 'make check      besides, every way to build it, with every compiler that is here: twelve minutes; CI runs it'
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
 	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'
@@ -165,18 +167,19 @@ $(BUILD)/apart_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(COMPILE) $(LIGHT) -D_GNU_SOURCE -DTRF__TEST_BACKEND=apart_backend -Itests $< -o $@ -lcmocka -pthread $(LINK)
 
-# The implementation is compiled once for all studies.
-$(BUILD)/studies/transformer.o: transformer.h $(BUILD)/flags
+# The implementation is compiled once for all examples and studies. Each is a program of one file too: the lines at its
+# top build it so, and tests/compile.sh does.
+$(BUILD)/transformer.o: transformer.h $(BUILD)/flags
 	@mkdir -p $(@D)
 	printf '#define TRF_IMPLEMENTATION\n#include "transformer.h"\n' >$(@D)/transformer.c
 	$(COMPILE) -c $(@D)/transformer.c -o $@
 
-$(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) $(wildcard tools/trf/picture*.h) $(BUILD)/studies/transformer.o
-	$(COMPILE) -DSTUDY_LINKED $< $(BUILD)/studies/transformer.o -o $@ -pthread $(LINK)
+$(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) $(wildcard tools/trf/picture*.h) $(BUILD)/transformer.o
+	$(COMPILE) -DSTUDY_LINKED $< $(BUILD)/transformer.o -o $@ -pthread $(LINK)
 
-$(BUILD)/%: examples/%.c $(HEADERS)
+$(BUILD)/%: examples/%.c $(BUILD)/transformer.o $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(COMPILE) $< -o $@ -pthread $(LINK)
+	$(COMPILE) -DTRF__IMPLEMENTED $< $(BUILD)/transformer.o -o $@ -pthread $(LINK)
 
 # With libsentencepiece trf learns subwords. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS
 # library is, and so is OpenBLAS where it cannot be loaded.

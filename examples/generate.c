@@ -9,6 +9,7 @@
 #include "transformer.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int show(void *user, const trf_learn_progress *p)
 {

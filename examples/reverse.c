@@ -13,6 +13,7 @@
 #include "transformer.h"
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { WORDS = 50000, TESTS = 500, LONGEST = 8, UPDATES = 1200 };
 

@@ -342,6 +342,9 @@ static KIT_UNUSED void kit_counts_back(const trf_hooks *hooks, size_t bytes)
 #define KIT_AGAIN 0
 #endif
 
+/* Every case of long loops: make check wants that (tests/run.sh), make test takes a part. */
+static KIT_UNUSED int kit_all(void) { return getenv("TRF_TEST_ALL") != NULL; }
+
 /* Whether a row's bits may depend on nothing but its sentence: where products are not CUDA's. */
 #if defined(KIT_ON_CUDA)
 #define KIT_SAME_ROWS 0

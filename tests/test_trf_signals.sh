@@ -103,12 +103,12 @@ expect 0 "a better model has a checkpoint whatever is asked" \
 check "which is not of the beginning" test "$(sed -n 's/.*resumed from update //p' err)" -gt 30
 
 # --- HUP saves too; a second signal ends at once; a validation is left within a second ----------
-expect 0 "unbroken again" "" "$trf" train $files $small --updates 3000 --valid-every 1000 \
+expect 0 "unbroken again" "" "$trf" train $files $small --updates 1200 --valid-every 600 \
     --model still
 for signal in HUP TERM; do
     rm -f stopped*
     : >log
-    "$trf" train $files $small --updates 3000 --valid-every 1000 --model stopped 2>>log &
+    "$trf" train $files $small --updates 1200 --valid-every 600 --model stopped 2>>log &
     pid=$!
     wait_for "^update [0-9]" log
     kill -$signal $pid
@@ -117,8 +117,8 @@ for signal in HUP TERM; do
     check "it says what it does" \
         grep -q "finishing update [0-9]*, then saving; again: stop at once" log
     check "and what it has done" grep -q "stopped by signal .*--resume goes on" log
-    expect 0 "going on after $signal" "" "$trf" train $files $small --updates 3000 \
-        --valid-every 1000 --model stopped --resume
+    expect 0 "going on after $signal" "" "$trf" train $files $small --updates 1200 \
+        --valid-every 600 --model stopped --resume
     check "the same after $signal" same still stopped
 done
 : >log

@@ -264,7 +264,7 @@ check "the mean is that of the best" eval '[ "$(numbers chosen)" = "$(numbers th
 expect 0 "the paper's recipe has its base model" \
     "^model: 6 encoder and 6 decoder layers, d-model 512, d-ff 2048, 8 heads, post-norm, tying all, no generator bias; dropout: embedding 0.1, residual 0.1, attention 0, activation 0" \
     \
-    "$trf" train $files --recipe paper --updates 0 --threads 1 --model m
+    "$trf" train $files --recipe paper --updates 0 --threads 1 --checkpoint '' --model m
 expect 0 "a log that is no file" "^done" "$trf" train $files $model --batch-tokens 256 --updates 1 \
     --threads 1 --log /dev/null --model m
 "$trf" train --tsv train.tsv --threads 1 --updates 0 --log decided.json --model none 2>err
@@ -291,7 +291,7 @@ expect 0 "the paper by another schedule" "inverse-sqrt, peak 0.00221 after" "$tr
 expect 0 "the paper with fewer layers" \
     "6 encoder and 2 decoder layers, d-model 512, d-ff 2048, 8 heads" "$trf" train $files \
     --recipe paper \
-    --decoder-layers 2 --updates 0 --model m
+    --decoder-layers 2 --updates 0 --checkpoint '' --model m
 expect 0 "the paper with two vocabularies" "tying decoder" "$trf" train $files --recipe paper \
     --size tiny --joint-vocabulary no --updates 0 --model m
 check "has two" grep -q "14 source and 14 target tokens" err
