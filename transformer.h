@@ -2212,8 +2212,8 @@ TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until an end is reached, then leaves the best weights in the model: those of the best
    validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
    valid_every and at the end. With `ema` it validates and keeps the moving average. held_out may
-   have any size: it is divided into batches within the trainer's limits. The report may be NULL. Another call
-   continues from the best weights with Adam's last moments.
+   have any size: it is divided into batches within the trainer's limits. The report may be NULL.
+   Another call continues from the best weights with Adam's last moments.
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
                          or the epochs of the corpus
      TRF_E_NONFINITE     a hundred updates in a row were skipped
