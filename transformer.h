@@ -8546,7 +8546,8 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
     case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
     case TRF__START_MATRIX: case TRF__START_QKV:
         if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in);
-        else if (p->start == TRF__START_QKV && c->init == TRF_INIT_XAVIER) bound = sqrt(6 / (in + in));
+        else if (p->start == TRF__START_QKV && c->init == TRF_INIT_XAVIER)
+            bound = sqrt(6 / (in + in));
         else bound = sqrt(6 / (in + out));
         break;
     case TRF__START_BIAS: if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(d); break;

@@ -363,7 +363,7 @@ micro-batches do not add up @@ model same @@ trf__micro_batch @@
 a slice of gradients is not summed over ranks @@ usage model same @@ trf__reduce @@
     (size_t)(end - begin) @@ (size_t)(end - begin - 1)
 xavier counts q, k and v wrongly @@ definitions @@ trf__initialise @@
-    TRF_INIT_XAVIER ? in : out @@ TRF_INIT_XAVIER ? out : in
+    sqrt(6 / (in + in)) @@ sqrt(6 / (in + out))
 linear as xavier @@ look @@ trf__initialise @@
     (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in) @@ (0) bound = 1 / sqrt(in)
 linear without biases @@ look @@ trf__initialise @@
