@@ -1,17 +1,18 @@
-// trf average: one model from several, each weight the mean of theirs.
+// trf average: a model with the mean weights of several.
 //
-// Of the last models of one training, or of its best ones; averages of trainings that began differently are nothing.
+// They are the last models of one training, or its best ones. The mean of models with different
+// initial weights is useless.
 
 #include "trf.h"
 
-/* Means of weights are nothing where they belong to other labels. */
+/* The same row of the head must belong to the same label. */
 static int same_labels(const trf_model *a, const trf_model *b)
 {
     const char *x = trf_model_metadata(a, "labels"), *y = trf_model_metadata(b, "labels");
     return x && y ? !strcmp(x, y) : !x == !y;
 }
 
-/* What a checkpoint knows of its training is not true of the mean. */
+/* The facts of a checkpoint about its training do not hold for the mean. */
 static int forget_training(trf_model *model, trf_error *err)
 {
     const char *key, *value;

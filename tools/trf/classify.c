@@ -1,7 +1,8 @@
 // trf classify: a label for every line. trf tag: a label for every word of every line.
 //
-// As in trf translate, line n of the output belongs to line n of the input: an empty line gives an empty one, and a
-// line that cannot be labelled (too long, not UTF-8) too, with a message and exit status 1 at the end.
+// Line n of the output belongs to line n of the input, as in trf translate. An empty line gives an
+// empty line. A line that cannot be labelled (too long, not UTF-8) gives an empty line, a message
+// and exit status 1 at the end.
 
 #include "trf.h"
 
@@ -22,7 +23,7 @@ struct labelling {
         char *text;
         int32_t sequence;
         struct word_tokens words;
-    } * line;                       /* of the batch; sequence -1: none */
+    } *line;                        /* of the batch; sequence -1: none */
     struct attention attention;     /* of one text */
     trf_real *p;                    /* (rows, labels) */
     size_t p_capacity;
@@ -31,7 +32,8 @@ struct labelling {
     int broken;                     /* 1: the input could not be read to its end */
 };
 
-/* The end of a part that begins with token `at`: at most t->limit tokens later, between words if possible. */
+/* The end of a part that begins with token `at`: at most t->limit tokens later, between words if
+   possible. */
 static int32_t part_end(const struct labelling *t, const struct word_tokens *words, int32_t at)
 {
     int32_t last = at + t->limit, i;
@@ -41,7 +43,8 @@ static int32_t part_end(const struct labelling *t, const struct word_tokens *wor
     return last;
 }
 
-/* Appends the line that was read, unless it is empty; words: its own, of trf tag. Returns why not, or NULL. */
+/* Appends the line that was read unless it is empty. words: its words, for trf tag. Returns the
+   reason if it cannot, or NULL. */
 static const char *add_line(struct labelling *t, struct word_tokens *words, int32_t *n,
                             char why[300])
 {
@@ -51,7 +54,7 @@ static const char *add_line(struct labelling *t, struct word_tokens *words, int3
     if (t->in.fault) return t->in.fault;
     if (!t->tags) {
         int fails = add_text(&t->side, t->vocab, t->in.line, t->limit, n, why);
-        if (fails && t->s->truncate && *n > t->limit) {         /* its first tokens are there */
+        if (fails && t->s->truncate && *n > t->limit) { /* its first tokens are in the batch */
             t->side.lengths[t->side.count++] = *n = t->limit;
             t->side.used += (size_t)t->limit;
             t->cut++;
@@ -94,7 +97,8 @@ static int32_t read_batch(struct labelling *t)
     return lines;
 }
 
-/* The tokens of the batch's sequence of that number, and the encoder's attention. Of an empty line: none of both. */
+/* The tokens of that sequence of the batch and the encoder's attention; an empty line has
+   neither. */
 static int write_attention(struct labelling *t, int32_t sequence)
 {
     const int32_t *ids = t->side.ids;
@@ -141,7 +145,7 @@ static int write_label(struct labelling *t, trf_real *p, int64_t number, const c
     return DONE;
 }
 
-/* One label a word; p has a row a token. */
+/* One label for each word; p has a row for each token. */
 static int write_tags(struct labelling *t, const trf_real *p, int64_t number, const char *text,
                       const struct word_tokens *words, int32_t sequence)
 {

@@ -1,7 +1,7 @@
 // trf eval: hypotheses beside references: BLEU, chrF, exact matches, error rates.
 //
-// Line n of every file belongs to line n of the others. The figures and their signatures are those of metrics.c; a
-// line of text is sacreBLEU's, so that results can be quoted as its are.
+// Line n of every file belongs to line n of the others. metrics.c computes the values and their
+// signatures; the lines have the form of sacreBLEU, so that they can be quoted like its results.
 
 #include "trf.h"
 #include "tools/metrics/metrics.h"
@@ -26,7 +26,8 @@ struct evaluation {
     struct metrics_sums by_length[CLASSES];
 };
 
-/* The figure that a list with commas begins with, blanks around it left out, or -1; *next: the rest, or NULL. */
+/* The first metric of a list with commas, without the spaces around it, or -1. *next: the rest of
+   the list, or NULL. */
 static int first_figure(const char *list, const char **next)
 {
     size_t length = strcspn(list, ","), begin = strspn(list, " "), end = length;
@@ -93,7 +94,7 @@ static int next_lines(struct evaluation *e)
     return -1;
 }
 
-/* The references in the lines just read; with --alternatives what is between tabs, but for empty places. */
+/* The references of the lines just read; with --alternatives the non-empty parts between tabs. */
 static int split_references(struct evaluation *e)
 {
     size_t n = 0;
@@ -114,10 +115,10 @@ static int split_references(struct evaluation *e)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>lines          which are bad, and whether long ones are
+// >>lines          the worst lines; metrics by length
 // -----------------------------------------------------------------------------------------------
 
-/* The figure by which lines are worse or better. */
+/* The metric that orders lines. */
 static enum figure ranking(const struct evaluation *e)
 {
     const char *rest;
@@ -127,17 +128,17 @@ static enum figure ranking(const struct evaluation *e)
 
 static int is_error_rate(enum figure which) { return which == FIGURE_WER || which == FIGURE_CER; }
 
-/* 0: nothing; k: 2^(k-1) words and more, but fewer than 2^k. */
+/* 0: no words; k: at least 2^(k-1) and fewer than 2^k words. */
 static int length_class(const struct evaluation *e, const char *text)
 {
     size_t words = 0;
     int k = 0, inside = 0;
     for (; *text; text++) {
-        int blank = strchr(" \t\r\n", *text) != NULL;
+        int is_space = strchr(" \t\r\n", *text) != NULL;
         if (e->s->tokenize == METRICS_CHAR)
-            words += !blank && ((unsigned char)*text & 0xC0) != 0x80;
-        else words += !blank && !inside;
-        inside = !blank;
+            words += !is_space && ((unsigned char)*text & 0xC0) != 0x80;
+        else words += !is_space && !inside;
+        inside = !is_space;
     }
     for (; words && k < CLASSES - 1; words /= 2) k++;
     return k;
@@ -153,7 +154,7 @@ static void note_line(struct evaluation *e, const struct metrics_sums *sums)
     c = &e->lines[e->n_lines++];
     c->number = e->readers[0].number;
     c->value = metrics_value_of(sums, ranking(e));
-    if (is_error_rate(ranking(e))) c->value = -c->value;        /* the worst is the smallest */
+    if (is_error_rate(ranking(e))) c->value = -c->value; /* so that the smallest is the worst */
     c->reference = format_text("%s", e->references[0]);
     c->hypothesis = format_text("%s", e->readers[0].line);
 }
@@ -166,7 +167,7 @@ static int by_value(const void *a, const void *b)
     return x->number < y->number ? -1 : 1;
 }
 
-/* Fewer than N where the others are perfect. */
+/* Fewer than N if the other lines are perfect. */
 static void print_worst(const struct evaluation *e)
 {
     const double perfect = is_error_rate(ranking(e)) ? 0 : 100;

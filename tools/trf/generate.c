@@ -22,12 +22,12 @@ struct generating {
     size_t ids_capacity;
     char *text;
     size_t capacity;
-    int32_t from; /* of the text that grows: its ids are decoded from this one on, */
-    size_t written;                 /* and so many bytes of that are written */
-    int joined;                     /* 1: something behind the beginning is */
+    int32_t from; /* of the growing text: its ids are decoded from this one on, */
+    size_t written;                 /* and so many bytes of that text are written */
+    int joined;                     /* 1: something after the beginning is written */
     int32_t limit;                  /* tokens of a beginning; 0: any number */
     int64_t drawn, unusable;        /* texts begun, lines that could not be */
-    int64_t beyond;                 /* texts of more tokens than training had */
+    int64_t beyond;                 /* texts longer than the longest text of the training */
     struct unknown unknown;
     int failed;
 };
@@ -41,7 +41,7 @@ static void write_text(FILE *out, const char *text, size_t bytes)
     for (i = 0; i < bytes; i++) fputc(text[i] ? text[i] : ' ', out);
 }
 
-/* Beginning and answer in t->ids; returns their number. A source is no part of them. */
+/* Puts beginning and answer into t->ids and returns their number. A source is not part of them. */
 static int32_t put_ids(struct generating *t, const int32_t *beginning, int32_t n,
                        const trf_hypothesis *answer)
 {
@@ -52,7 +52,7 @@ static int32_t put_ids(struct generating *t, const int32_t *beginning, int32_t n
     return n + answer->n;
 }
 
-/* What beginning number i was given as; "" for a source. */
+/* The text of beginning number i as given; "" for a source. */
 static const char *beginning_text(const struct generating *t, size_t i)
 {
     return t->source_vocab == t->vocab ? t->given[i] : "";
@@ -67,7 +67,8 @@ static size_t beginning_bytes(const struct generating *t, const int32_t *beginni
     return bytes;
 }
 
-/* If the given text ends in a space that belongs to no token, the space that joins words would be a second one. */
+/* Whether the space that joins words would be a second one: the given text ends in a space that
+   belongs to no token. */
 static int doubles_space(const char *given, const char *text, size_t begin)
 {
     size_t n = strlen(given);
@@ -75,7 +76,8 @@ static int doubles_space(const char *given, const char *text, size_t begin)
            (begin == 0 || text[begin - 1] != ' ');
 }
 
-/* Writes what the only text has grown by. Bytes of an unfinished character show as up to three U+FFFD: they wait. */
+/* Writes the new part of a single text. An unfinished character decodes to up to three U+FFFD: its
+   bytes wait. */
 static void write_growth(struct generating *t, int finished)
 {
     const trf_hypothesis *answer = trf_sampler_at(t->sampler, 0);
@@ -96,7 +98,7 @@ static void write_growth(struct generating *t, int finished)
         fflush(t->out);
     }
     if (n - t->from < WINDOW) return;
-    rest = bytes - t->written; /* of what is decoded the end is the same, wherever that begins */
+    rest = bytes - t->written; /* the end of a decoded text does not depend on its start */
     text = bytes_of(t->vocab, t->ids + n - WINDOW / 2, WINDOW / 2, &t->text, &t->capacity, &bytes);
     t->failed |= !text;
     if (!text || bytes < rest) return;
@@ -141,7 +143,7 @@ static void write_whole(struct generating *t)
     }
 }
 
-/* Texts beyond what training had, where the model could have read more. */
+/* Counts the texts longer than the longest text of the training. */
 static void count_beyond(struct generating *t)
 {
     int32_t longest = longest_trained(t->model), i;
@@ -159,7 +161,7 @@ static void forget_beginnings(struct generating *t)
     clear_side(&t->beginnings);
 }
 
-/* Draws all that has been begun, and writes it. */
+/* Draws and writes all texts of the batch. */
 static int draw(struct generating *t)
 {
     int alone = t->beginnings.count == 1 && !t->s->json;

@@ -1,8 +1,8 @@
-// trf inspect: what is in a file.
+// trf inspect: the contents of a file.
 //
-// Tensors and texts of any safetensors file are shown through trf_file_*, the numbers a block at a time, so a file
-// larger than memory will do. Of a file made by transformer.h the settings are shown too, as the options that set
-// them. Without a file: architecture.c.
+// trf_file_* gives the tensors and texts of any safetensors file, and the numbers block by block,
+// so a file may be larger than memory. For files of transformer.h the settings are shown as the
+// options that set them. Without a file: architecture.c.
 
 #include "inspect.h"
 
@@ -228,7 +228,7 @@ static void print_metadata(const struct report *r, int ours)
     if (r->s->json) putchar('}');
 }
 
-/* The name of the first given option that is none for a file, or NULL. */
+/* The name of the first given option that does not work with a file, or NULL. */
 static const char *not_for_files(const struct settings *s)
 {
     static const size_t of_files[] = {AT(json),
@@ -252,7 +252,7 @@ static const char *not_for_files(const struct settings *s)
     return NULL;
 }
 
-/* Whether there is an option but --json: all of them say what a model is, or how it runs. */
+/* Whether an option other than --json is given: all of them describe a model or how it runs. */
 static int describes_model(const struct settings *s)
 {
     int i;

@@ -1,8 +1,9 @@
-// trf plot: the logs of trainings as curves over the updates, one run over another. gnuplot draws them.
+// trf plot: training logs as curves over the updates, all runs in one picture. gnuplot draws them.
 //
-// What progress.c writes: loss, token accuracy, learning rate, tokens a second and gradient norm of training; loss,
-// metric and token accuracy of validations. A panel is drawn where a log has data for it. A log that goes on after
-// --resume begins again at the update of its checkpoint: what stands behind that update was lost, and is not drawn.
+// progress.c writes the logs: loss, token accuracy, learning rate, tokens per second and gradient
+// norm of training; loss, metric and token accuracy of validations. Each panel needs data of some
+// log. After --resume, a log starts again at the update of the checkpoint; the updates logged after
+// that checkpoint were lost, and are not drawn.
 
 #include "trf.h"
 #include "plot.h"
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 // -----------------------------------------------------------------------------------------------
-// >>panels         what can be drawn
+// >>panels         the kinds of curves
 // -----------------------------------------------------------------------------------------------
 
 enum { LOSS, METRIC, ACCURACY, RATE, SPEED, GRADIENT, N_PANELS };
@@ -72,7 +73,7 @@ static int choose_panels(const char *only, int wanted[N_PANELS])
 // >>log            lines to series
 // -----------------------------------------------------------------------------------------------
 
-/* What is made again after a kill, or begun anew. */
+/* Drops points that a resumed or restarted training computes again. */
 static void cut_from(struct series *c, double update)
 {
     while (c->n && c->x[c->n - 1] >= update) c->finite -= isfinite(c->y[--c->n]) != 0;
@@ -104,7 +105,7 @@ static void add_point(struct run *run, int panel, int validation, const char *me
     c->finite += isfinite(value) != 0;
 }
 
-/* A number as it is in the log: NAN, a gap in the curve, where null stands. */
+/* A number of the log. null becomes NAN, a gap in the curve. */
 static void add_number(struct run *run, int panel, int validation, const char *metric,
                        double update, const struct fields *f, const char *key)
 {
@@ -126,7 +127,7 @@ static void read_progress(struct run *run, const struct fields *f, double update
         add_number(run, keys[i].panel, 0, "", update, f, keys[i].key);
 }
 
-/* The metric "accuracy" of labels is the accuracy of their tokens: it is drawn once. */
+/* For labels, the metric "accuracy" is the token accuracy: it is drawn once. */
 static void read_validation(struct run *run, const struct fields *f, double update)
 {
     const char *metric = field_text(f, "metric");
@@ -137,7 +138,7 @@ static void read_validation(struct run *run, const struct fields *f, double upda
         add_number(run, METRIC, 1, metric, update, f, "score");
 }
 
-/* Why the fields are no event of a training, or NULL. */
+/* The reason why the fields are not an event of a training, or NULL. */
 static const char *read_event(struct run *run, const struct fields *f)
 {
     const char *event = field_text(f, "event");
@@ -163,7 +164,7 @@ static const char *read_line(struct run *run, const struct reader *r)
     return fault;
 }
 
-/* The last line may be cut: it is being written, or its program was killed. */
+/* The last line may be incomplete: trf is writing it, or was killed. */
 static int read_log(struct plot *plot, struct run *run)
 {
     struct reader r;
@@ -195,7 +196,8 @@ static int read_log(struct plot *plot, struct run *run)
 // >>names          of runs: the shortest that differ
 // -----------------------------------------------------------------------------------------------
 
-/* Bytes of the folders that all paths begin with, and of the end that all have from a '/' or from an extension on. */
+/* Bytes of the folders that all paths begin with, and of the end that all paths share from a '/' or
+   an extension on. */
 static void common_ends(const struct plot *p, size_t *front, size_t *back)
 {
     const char *a = p->runs[0].path;
@@ -277,7 +279,8 @@ static int has_validation(const struct run *run, int panel)
     return 0;
 }
 
-/* What a curve is called in the key; malloc'd. NULL: it is alone, or the curve of its run's validation has the name. */
+/* The name of a curve in the key; malloc'd. NULL: it is the only curve, or the validation curve of
+   its run has the name. */
 static char *curve_name(const struct plot *p, const struct run *run, const struct series *c)
 {
     static const char *const parts[2] = {"training", "validation"};
@@ -290,7 +293,7 @@ static char *curve_name(const struct plot *p, const struct run *run, const struc
     return c->validation || !has_validation(run, c->panel) ? format_text("%s", run->name) : NULL;
 }
 
-/* With several runs in colours, what is thin says the title. */
+/* With several runs in colours, the title explains the thin curves. */
 static char *panel_title(const struct plot *p, int panel, const char *metric)
 {
     int i, thin = 0;
@@ -333,7 +336,7 @@ static void free_panel(struct panel *panel)
     free((struct curve *)(uintptr_t)panel->curves);
 }
 
-/* Of every metric one panel, of everything else one if there is a number. */
+/* One panel for every metric, and one for each other quantity that has a number. */
 static int make_panels(const struct plot *p, struct panel **list)
 {
     const char **metrics = NULL;        /* of the panels so far */
@@ -382,7 +385,7 @@ static int write_csv(const struct settings *s, const struct plot *p)
     return close_output(out, s->output);
 }
 
-/* All panels over the same updates, from 0 on where the first one is near it. */
+/* All panels have the same range of updates, which starts at 0 if the first one is near it. */
 static void align_panels(struct panel *list, int n)
 {
     double low = HUGE_VAL, high = -HUGE_VAL, x;
@@ -432,7 +435,7 @@ static void free_plot(struct plot *p)
     free(p->runs);
 }
 
-/* Logs are not read twice, and not written to. */
+/* No log may be given twice or be the output. */
 static int check_logs(const struct settings *s, int n, char **paths)
 {
     int i, k;
@@ -493,7 +496,7 @@ static const struct { size_t field; int of; } belongs[] = {
     {AT(plot_kinds), MASKS}, {AT(plot_length), MASKS}, {AT(plot_prefix), MASKS},
     {AT(plot_padded), MASKS}, {AT(plot_words), MASKS}};
 
-/* An option that the picture does not have is a mistake. */
+/* An option of another picture is a mistake. */
 static int check_belongs(const struct settings *s, int bit)
 {
     size_t i, k;

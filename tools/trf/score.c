@@ -1,9 +1,10 @@
 // trf score: log-probability of each target, given its source.
 //
-// A line each: natural logarithm, tab, target tokens with EOS. So exp(-a/b) is the perplexity of a line. A
-// pair that cannot be scored, and a line that the other file has no partner for, gives "nan", tab, 0, and exit
-// status 1. A language model reads the target alone; with --split a text that is longer than what it was trained on is
-// cut into parts, as trf train does, and has the sum of their logarithms.
+// Each pair gives a line: natural logarithm, tab, number of target tokens with EOS; exp(-a/b) is
+// its perplexity. A pair that cannot be scored, and a line without a partner in the other file,
+// gives "nan", tab, 0, and exit status 1. A language model reads only the target. --split cuts a
+// text longer than the training chunks into parts, as trf train does, and sums the logarithms of
+// the parts.
 
 #include "trf.h"
 
@@ -26,11 +27,11 @@ struct scoring {
     double *results;
     struct {
         int32_t first, n;
-    } * line; /* of the batch: its pairs, several where a text is cut; n 0: not scored */
+    } *line; /* of the batch: its pairs, several if a text is cut; n 0: not scored */
     size_t results_capacity;
     struct side whole;          /* a text that is cut */
     int64_t lines, unusable, tokens, cut;
-    int64_t beyond;             /* pairs with more tokens than training had */
+    int64_t beyond;             /* pairs longer than the longest text of the training */
     double sum;
     int broken; /* 1: the files could not be read to their ends, or have different lengths */
 };
@@ -79,7 +80,7 @@ static int add_parts(struct scoring *t, const trf_config *config, int32_t limit,
     return DONE;
 }
 
-/* Tokens of a part: of the longest text of the training, as far as that is known. */
+/* Tokens of a part: as many as the longest text of the training has, if that is known. */
 static int32_t part_tokens(const struct scoring *t)
 {
     int32_t limit = trf_model_config(t->model)->max_length - 1, longest = longest_trained(t->model);
@@ -177,8 +178,8 @@ static int score_lines(struct scoring *t)
         say("%lld of %lld text%s had more than %d tokens: scored in parts (--split)",
             (long long)t->cut, (long long)t->lines, plural(t->lines), (int)part_tokens(t));
     if (t->beyond)
-        say("%lld of %lld %s%s %s longer than the longest text of the training, %d tokens: the model has "
-            "not learned the positions after these",
+        say("%lld of %lld %s%s %s longer than the longest text of the training, %d tokens: the "
+            "model has not learned the positions after these",
             (long long)t->beyond, (long long)t->lines, t->alone ? "text" : "pair", plural(t->lines),
             t->beyond == 1 ? "is" : "are", (int)longest_trained(t->model));
     if (!t->broken && t->tokens)
@@ -189,7 +190,7 @@ static int score_lines(struct scoring *t)
     return t->broken || t->unusable ? FAILED : DONE;
 }
 
-/* Pairs, or, of a language model, a target without a source. */
+/* Opens the pairs, or the target of a language model, which has no source. */
 static int open_scoring(struct scoring *t)
 {
     struct settings *s = t->s;
@@ -218,7 +219,8 @@ static int open_scoring(struct scoring *t)
     return status;
 }
 
-/* Files as positions: source and target, or one of pairs; of a language model one of text. */
+/* Files without options: source and target, or one file of pairs, or the text of a language
+   model. */
 static int take_files(struct scoring *t, int argc, char **argv)
 {
     struct settings *s = t->s;

@@ -1,8 +1,9 @@
-// trf translate: one line out for every line in.
+// trf translate: one line of output for every line of input.
 //
-// A few lines are read, translated together, written. A line without tokens gives an empty line. A line that cannot
-// be translated (too long, not UTF-8) gives an empty line too, a message with its number, and exit status 1 at the
-// end. So line n of the output always belongs to line n of the input.
+// A batch of lines is read, translated and written. A line without tokens gives an empty line. A
+// line that cannot be translated (too long, not UTF-8) gives an empty line, a message with its
+// number, and exit status 1 at the end. So line n of the output always belongs to line n of the
+// input.
 
 #include "trf.h"
 
@@ -12,9 +13,9 @@
 
 enum { EMPTY = -1, UNUSABLE = -2 };     /* instead of the number of a sentence */
 
-struct answer {                 /* a hypothesis that outlives the search */
+struct answer {                 /* a copy of a hypothesis */
     int32_t *ids;
-    double *each;               /* log-probabilities of the tokens, and of the end */
+    double *each;               /* log-probabilities of the tokens and of EOS */
     int32_t n, n_each;
     double score, log_probability;
     trf_ended ended;
@@ -31,20 +32,20 @@ struct translating {
     struct {
         int32_t sentence;
         char *text;
-    } * line; /* of the batch: its number among the sources, or EMPTY... */
+    } *line;                    /* of the batch: its number among the sources, or EMPTY... */
     char *text;
     size_t text_capacity;
     struct answer *answers;
     size_t n_answers, answers_capacity;
     struct attention attention; /* of one answer to the source */
-    trf_real *mean; /* of the heads of the last layer: (target tokens and the end, source rows) */
+    trf_real *mean; /* of the heads of the last layer: (target tokens and EOS, source rows) */
     size_t mean_capacity;
     int32_t limit;              /* tokens of the longest source */
     struct unknown unknown;
     struct spans spans;         /* of the line at hand */
-    int64_t unusable, answered, longest,
-        hurried;                /* lines; of answers: those cut by the limit, and of these those
-                                                       that --min-length does not let end before it */
+    int64_t unusable;           /* lines */
+    int64_t answered, longest;  /* answers; those that reached the length limit */
+    int64_t hurried; /* of these, those with a --min-length that is not below the limit */
     int broken;                 /* 1: the input could not be read to its end */
 };
 
@@ -111,7 +112,7 @@ static int32_t read_batch(struct translating *t)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>answers        kept while others are looked at, and written as lines
+// >>answers        copied, and written as lines
 // -----------------------------------------------------------------------------------------------
 
 static void forget_answers(struct translating *t)
@@ -124,7 +125,8 @@ static void forget_answers(struct translating *t)
     t->n_answers = 0;
 }
 
-/* Looking at attention forgets the results of a search: they are copied before. Of each sentence the best counts. */
+/* Reading attention discards the results of the search, so they are copied before. The best answer
+   of each sentence gives the attention. */
 static void keep_answers(struct translating *t, int32_t sentence)
 {
     int32_t rank, count = trf_hypothesis_count(t->translator, sentence);
@@ -235,11 +237,11 @@ static int write_lines(struct translating *t, int64_t number, int32_t sentence,
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>json           answers with everything known about them
+// >>json           answers with all that is known about them
 // -----------------------------------------------------------------------------------------------
 
-/* "alignment": for each target token the number of a source token, from 0; "attention": row by row, that of the end
-   last. */
+/* "alignment": for each target token the number of a source token, from 0. "attention": the rows;
+   the row of EOS is the last. */
 static int write_attention(struct translating *t, const int32_t *source, int32_t n_source,
                            const struct answer *a)
 {
@@ -305,7 +307,7 @@ static int write_object(struct translating *t, int64_t number, const char *line,
 // >>loop           batches of lines
 // -----------------------------------------------------------------------------------------------
 
-/* What belongs to the lines of a batch, in their order. */
+/* Writes the answers of a batch in the order of its lines. */
 static int write_batch(struct translating *t, int64_t first, int32_t lines)
 {
     const int32_t *source = t->sources.ids;
@@ -371,7 +373,8 @@ static void report_longest(const struct translating *t)
         snprintf(hurried, sizeof hurried,
                  "; for %lld of them, --min-length %d is not below the limit",
                  (long long)t->hurried, (int)t->s->search.min_length);
-    say("%lld of %lld answer%s reached the length limit (--max-length-a, --max-length-b) without EOS%s",
+    say("%lld of %lld answer%s reached the length limit (--max-length-a, --max-length-b) without "
+        "EOS%s",
         (long long)t->longest, (long long)t->answered, plural(t->answered), hurried);
 }
 

@@ -1,8 +1,8 @@
-// trf: words of a source that the model does not know, found in its text, and answers that copy or drop them.
+// trf: finds the words of a source that the model does not know; answers copy or drop them.
 //
-// An id is unknown or not; which letters stand behind it, the vocabulary does not say. Of characters token i is
-// character i of the line; words and subwords are encoded word by word, and where that gives other ids than the whole
-// line, which some SentencePiece models do, nothing can be found.
+// A vocabulary does not say which part of the text has an unknown id. With characters, token i is
+// character i of the line. Words and subwords are encoded word by word; if that gives other ids
+// than the whole line, as with some SentencePiece models, the unknown words cannot be found.
 
 #include "trf.h"
 
@@ -17,7 +17,7 @@ static void add_span(struct spans *to, const char *text, size_t bytes, int32_t f
     s->end = end;
 }
 
-/* Unknown characters that follow one another are one span. */
+/* Adjacent unknown characters form one span. */
 static void find_characters(const char *line, const int32_t *ids, int32_t n, struct spans *to)
 {
     const char *end = line + strlen(line);
@@ -89,7 +89,8 @@ static void append(char **text, size_t *used, size_t *capacity, const char *more
     (*text)[*used] = 0;
 }
 
-/* Whether a blank stands in front of a token: between words always, of subwords where one begins with U+2581. */
+/* Whether a space comes before a token: before every word, and before subwords that begin with
+   U+2581. */
 static int begins_word(const trf_vocab *vocab, int32_t id)
 {
     trf_token_kind kind = trf_vocab_kind(vocab);
@@ -97,7 +98,7 @@ static int begins_word(const trf_vocab *vocab, int32_t id)
            (kind == TRF_SENTENCEPIECE && !strncmp(trf_vocab_token(vocab, id), "\xE2\x96\x81", 3));
 }
 
-/* Whether an unknown token is not written as it is: there is a copy for it, or all of them are dropped. */
+/* Whether an unknown token is replaced: a copy exists for it, or all of them are dropped. */
 static int is_replaced(const int32_t *ids, int32_t i, const struct span *const *copies)
 {
     return ids[i] == UNK && (!copies || copies[i]);
@@ -111,18 +112,18 @@ char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n
     int32_t i, end;
     *text = 0;
     for (i = 0; i < n; i = end) {
-        int blank = used > 0 && text[used - 1] != ' ' && begins_word(vocab, ids[i]);
+        int space = used > 0 && text[used - 1] != ' ' && begins_word(vocab, ids[i]);
         const struct span *copy = copies ? copies[i] : NULL;
         end = i + 1;
         if (is_replaced(ids, i, copies)) {
             while (copy && end < n && ids[end] == UNK && copies[end] == copy) end++;
-            if (copy && blank) append(&text, &used, &capacity, " ", 1);
+            if (copy && space) append(&text, &used, &capacity, " ", 1);
             if (copy) append(&text, &used, &capacity, copy->text, copy->bytes);
             continue;
         }
         while (end < n && !is_replaced(ids, end, copies)) end++;
         if (!text_of(vocab, ids + i, end - i, &part, &part_capacity)) { free(text); return NULL; }
-        if (blank) append(&text, &used, &capacity, " ", 1);
+        if (space) append(&text, &used, &capacity, " ", 1);
         append(&text, &used, &capacity, part, strlen(part));
     }
     while (used && text[used - 1] == ' ') text[--used] = 0;
