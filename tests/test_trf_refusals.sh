@@ -139,7 +139,7 @@ expect 0 "inspect says it too" "^source vocabulary: none in the file$" "$trf" in
 expect 1 "report: no source vocabulary" "no-source: it has no source vocabulary" "$trf" report logged.json --model no-source --data test.tsv --output page.html
 check "no page is written" test ! -e page.html
 expect 0 "report: without data it needs none" "" "$trf" report logged.json --model neither --output page.html
-check "and says so" test "$(grep -c '<p>There is none in the file.</p>' page.html)" -eq 2
+check "and says so" test "$(grep -c '<p>The file has no vocabulary.</p>' page.html)" -eq 2
 awk -F '\t' '{ n = split($1, d, " "); print $1 "\t" (n > 2 ? "long" : "short") }' train.tsv >long.tsv
 tagged() { awk -F '\t' '{ gsub(/[0-9]/, "d", $2); n = split($1, d, " "); s = ""; for (i = 1; i <= n; i++) s = s (i > 1 ? " " : "") (d[i] > 4 ? "high" : "low"); print $1 "\t" s }' train.tsv; }
 tagged >tags.tsv
@@ -155,7 +155,7 @@ for kind in classify tag; do
     expect 1 "$kind: no vocabulary" "$kind.no: it has no source vocabulary" "$trf" $kind --model $kind.no test.digits
 done
 without labels classify.m classify.no
-expect 0 "inspect: no labels" "^2 labels: their texts, the metadata 'labels', are not in the file$" "$trf" inspect classify.no
+expect 0 "inspect: no labels" "^2 labels; the file has no texts of labels (the metadata 'labels')$" "$trf" inspect classify.no
 without trf.train.beta1 m.checkpoint half.checkpoint
 expect 1 "no whole checkpoint" "half.checkpoint: the metadata lack trf.train.beta1" "$trf" train --tsv train.tsv $small --valid-size 0 --model half --resume --updates 4
 without trf.source_vocab m.checkpoint blind.checkpoint
