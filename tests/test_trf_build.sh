@@ -6,7 +6,7 @@
 "$trf" train --tsv train.tsv --model m $small --updates 20 >/dev/null 2>&1
 check "a model" [ -s m ]
 version=$("$trf" --version)
-loads() { case $version in *"OpenBLAS, which is loaded when it is needed"*) true ;; *) false ;; esac; }
+loads() { case $version in *"OpenBLAS, which is loaded when needed"*) true ;; *) false ;; esac; }
 
 # --- little address space ----------------------------------------------------------------------------------------
 # ends KB ARGUMENTS...: within ten seconds, with success or a message about memory; what is begun is done or refused.

@@ -10,10 +10,13 @@ enum { MOST_UNITS = 1 << 29 };
 #define ROOT UINT32_MAX             /* the prefix of a first symbol */
 #define NONE (UINT32_MAX - 1)       /* an n-gram that the hypothesis does not have */
 
-struct units { uint32_t *at; size_t n, capacity; };     /* characters, or numbers of words or n-grams */
-struct parts { struct units units, ends; };             /* several texts: number t ends before units.at[ends.at[t]] */
+/* Characters, or numbers of words or n-grams. */
+struct units { uint32_t *at; size_t n, capacity; };
+/* Several texts: number t ends before units.at[ends.at[t]]. */
+struct parts { struct units units, ends; };
 
-/* A sequence of symbols is a path: each slot belongs to (slot of all symbols but the last, last symbol). */
+/* A sequence of symbols is a path: each slot belongs to (slot of all symbols but the last, last
+   symbol). */
 struct slot { uint32_t prefix, symbol, stamp, in_hypothesis, in_reference, text, most; };
 struct table { struct slot *slots; size_t allocated, mask; uint32_t stamp; };
 
@@ -32,7 +35,8 @@ static int reserve(struct units *u, size_t more)
     return METRICS_OK;
 }
 
-static void put(struct units *u, uint32_t unit) { u->at[u->n++] = unit; }     /* into room that was made */
+/* There is room for it. */
+static void put(struct units *u, uint32_t unit) { u->at[u->n++] = unit; }
 
 /* An empty table for at most n sequences, half full then. */
 static int prepare(struct table *t, size_t n)
@@ -40,7 +44,8 @@ static int prepare(struct table *t, size_t n)
     size_t wanted = 64;
     while (wanted < 2 * n) wanted *= 2;
     if (wanted > t->allocated) {
-        struct slot *slots = wanted > SIZE_MAX / sizeof *slots ? NULL : (struct slot *)calloc(wanted, sizeof *slots);
+        struct slot *slots =
+            wanted > SIZE_MAX / sizeof *slots ? NULL : (struct slot *)calloc(wanted, sizeof *slots);
         if (!slots) return METRICS_NO_MEMORY;
         free(t->slots);
         t->slots = slots;
@@ -93,16 +98,19 @@ static void free_parts(struct parts *p)
 // >>characters     UTF-8, blanks, small letters
 // -----------------------------------------------------------------------------------------------
 
-/* The character at text, of which `left` bytes are there; returns its bytes. Well-formed is what Unicode's table 3-7
-   says. Any other byte is a character by itself, U+DC00 + byte, as with Python's "surrogateescape". */
+/* The character at text, of which `left` bytes are there; returns its bytes. Well-formed is what
+   Unicode's table 3-7 says. Any other byte is a character by itself, U+DC00 + byte, as with
+   Python's "surrogateescape". */
 static size_t character_at(const unsigned char *text, size_t left, uint32_t *c)
 {
     static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
     unsigned char b = text[0];
     size_t n = b < 0x80 ? 1 : b < 0xC2 ? 0 : b < 0xE0 ? 2 : b < 0xF0 ? 3 : b < 0xF5 ? 4 : 0, i;
     *c = n > 1 ? b & (0x7Fu >> n) : b;
-    for (i = 1; i < n && n <= left && (text[i] & 0xC0) == 0x80; i++) *c = *c << 6 | (text[i] & 0x3Fu);
-    if (n > 0 && i >= n && *c >= least[n] && *c <= 0x10FFFF && !(*c >= 0xD800 && *c < 0xE000)) return n;
+    for (i = 1; i < n && n <= left && (text[i] & 0xC0) == 0x80; i++)
+        *c = *c << 6 | (text[i] & 0x3Fu);
+    if (n > 0 && i >= n && *c >= least[n] && *c <= 0x10FFFF && !(*c >= 0xD800 && *c < 0xE000))
+        return n;
     *c = 0xDC00u + b;
     return 1;
 }
@@ -111,8 +119,8 @@ static size_t character_at(const unsigned char *text, size_t left, uint32_t *c)
 static int is_blank(uint32_t c)
 {
     if (c < 0x85) return (c >= 9 && c <= 13) || (c >= 28 && c <= 32);
-    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202F || c == 0x205F || c == 0x3000;
+    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
+           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
 static int is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
@@ -150,8 +158,8 @@ static int ends_word(const uint32_t *s, size_t n, size_t i)
     return before > 0 && IN(cased, s[before - 1]) && (after == n || !IN(cased, s[after]));
 }
 
-/* As Python's str.lower(), for all of Unicode 14. Two letters depend on more than themselves: a final sigma, and
-   U+0130, which becomes two characters. */
+/* As Python's str.lower(), for all of Unicode 14. Two letters depend on more than themselves: a
+   final sigma, and U+0130, which becomes two characters. */
 static int append_lower(struct units *to, const uint32_t *s, size_t n)
 {
     size_t i;
@@ -195,8 +203,10 @@ static int is_dash(uint32_t c) { return c == '-'; }
 
 typedef int kind(uint32_t c);
 
-/* Puts a blank between two neighbours, and one before (or after) them: pairs from left to right, none overlaps. */
-static int part_pairs(const struct units *from, struct units *to, kind *first, kind *second, int before)
+/* Puts a blank between two neighbours, and one before (or after) them: pairs from left to right,
+   none overlaps. */
+static int part_pairs(const struct units *from, struct units *to, kind *first, kind *second,
+                      int before)
 {
     size_t i = 0;
     to->n = 0;
@@ -237,7 +247,9 @@ static int tokenize_13a(struct units scratch[2], const uint32_t *s, size_t n)
         if (alone) put(b, ' ');
     }
     put(b, ' ');
-    if (part_pairs(b, a, no_digit, is_stop, 0)) return METRICS_NO_MEMORY;       /* ([^0-9])([\.,]) -> \1 \2_ */
-    if (part_pairs(a, b, is_stop, no_digit, 1)) return METRICS_NO_MEMORY;       /* ([\.,])([^0-9]) -> _\1 \2 */
-    return part_pairs(b, a, is_digit, is_dash, 0);                              /* ([0-9])(-)      -> \1 \2_ */
+    if (part_pairs(b, a, no_digit, is_stop, 0))
+        return METRICS_NO_MEMORY; /* ([^0-9])([\.,]) -> \1 \2_ */
+    if (part_pairs(a, b, is_stop, no_digit, 1))
+        return METRICS_NO_MEMORY;                  /* ([\.,])([^0-9]) -> _\1 \2 */
+    return part_pairs(b, a, is_digit, is_dash, 0); /* ([0-9])(-)      -> \1 \2_ */
 }

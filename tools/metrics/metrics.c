@@ -1,7 +1,8 @@
 // metrics: BLEU, chrF, exact matches, word and character errors. See metrics.h.
 //
-// A line becomes characters; characters become units (words of some kind, or characters of some kind), numbered so
-// that equal ones have equal numbers; of the units, n-grams are counted, or edits.
+// A line becomes characters; characters become units (words of some kind, or characters of some
+// kind), numbered so that equal ones have equal numbers; of the units, n-grams are counted, or
+// edits.
 //
 // Contents: characters.h  >>units  >>n-grams  >>bleu  >>chrf  >>errors  >>figures
 
@@ -13,8 +14,8 @@
 #include <string.h>
 
 const struct figure_info metrics_figures[FIGURES] = {
-    {"bleu", "BLEU"}, {"chrf", "chrF2"}, {"chrf++", "chrF2++"}, {"exact", "exact"}, {"wer", "WER"}, {"cer", "CER"}
-};
+    {"bleu", "BLEU"}, {"chrf", "chrF2"}, {"chrf++", "chrF2++"}, {"exact", "exact"}, {"wer", "WER"},
+    {"cer", "CER"}};
 
 #include "characters.h"
 
@@ -47,7 +48,7 @@ static int add_line(struct metrics *m, const char *line)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>units          what is counted in a line: words or characters, of the kind that each figure wants
+// >>units          what each figure counts in a line: words or characters of some kind
 // -----------------------------------------------------------------------------------------------
 
 /* A cutter appends the units of a text; there is room for one for each of its characters. */
@@ -62,14 +63,15 @@ static void put_word(struct metrics *m, struct units *to, const uint32_t *s, siz
     put(to, word);
 }
 
-/* Finds the next word from *at on: to `end`, where *at then is. Blanks part words; with `jiwer` a blank that stands
-   by itself does so only if it is U+0020. */
+/* Finds the next word from *at on: to `end`, where *at then is. Blanks part words; with `jiwer` a
+   blank that stands by itself does so only if it is U+0020. */
 static int next_word(const uint32_t *s, size_t n, size_t *at, size_t *begin, int jiwer)
 {
     size_t i = *at;
     while (i < n && is_blank(s[i])) i++;
     *begin = i;
-    while (i < n && (!is_blank(s[i]) || (jiwer && s[i] != ' ' && i + 1 < n && !is_blank(s[i + 1])))) i++;
+    while (i < n && (!is_blank(s[i]) || (jiwer && s[i] != ' ' && i + 1 < n && !is_blank(s[i + 1]))))
+        i++;
     *at = i;
     return *begin < n;
 }
@@ -109,14 +111,18 @@ static int cut_chrf_words(struct metrics *m, struct units *to, const uint32_t *s
 {
     size_t at = 0, begin, split;
     while (next_word(s, n, &at, &begin, 0)) {
-        split = at - begin < 2 ? at : is_punctuation(s[at - 1]) ? at - 1 : is_punctuation(s[begin]) ? begin + 1 : at;
+        split = at - begin < 2              ? at
+                : is_punctuation(s[at - 1]) ? at - 1
+                : is_punctuation(s[begin])  ? begin + 1
+                                            : at;
         put_word(m, to, s + begin, split - begin);
         if (split < at) put_word(m, to, s + split, at - split);
     }
     return METRICS_OK;
 }
 
-/* WER, as jiwer: of the blanks at both ends none counts, two or more are U+0020, and U+0020 parts words. */
+/* WER, as jiwer: of the blanks at both ends none counts, two or more are U+0020, and U+0020 parts
+   words. */
 static int cut_wer_words(struct metrics *m, struct units *to, const uint32_t *s, size_t n)
 {
     size_t at = 0, begin;
@@ -154,12 +160,14 @@ static int cut(struct metrics *m, struct parts *to, cutter *how)
 // -----------------------------------------------------------------------------------------------
 // >>n-grams        how many, and how many in common
 //
-// An n-gram is numbered by its first n - 1 units, whose number is known from the order before, and its last one.
-// Of one that the hypothesis has h times and reference r has k_r times, min(h, max over r of k_r) match.
+// An n-gram is numbered by its first n - 1 units, whose number is known from the order before, and
+// its last one. Of one that the hypothesis has h times and reference r has k_r times, min(h, max
+// over r of k_r) match.
 // -----------------------------------------------------------------------------------------------
 
 /* The hypothesis' n-grams into the table; g: their numbers. */
-static void count_hypothesis(struct table *table, const uint32_t *s, size_t n, size_t order, uint32_t *g)
+static void count_hypothesis(struct table *table, const uint32_t *s, size_t n, size_t order,
+                             uint32_t *g)
 {
     size_t i;
     for (i = 0; i + order <= n; i++) {
@@ -169,8 +177,8 @@ static void count_hypothesis(struct table *table, const uint32_t *s, size_t n, s
 }
 
 /* Those of the reference that is text t: returns how many more match now. */
-static int64_t count_reference(struct table *table, const uint32_t *s, size_t n, size_t order, uint32_t *g,
-                               uint32_t t)
+static int64_t count_reference(struct table *table, const uint32_t *s, size_t n, size_t order,
+                               uint32_t *g, uint32_t t)
 {
     int64_t matches = 0;
     size_t i;
@@ -189,8 +197,8 @@ static int64_t count_reference(struct table *table, const uint32_t *s, size_t n,
 }
 
 /* counts[0] of n-grams of order 1, and so on: of text 0 and of the references first to last. */
-static int count_grams(struct metrics *m, const struct parts *p, size_t first, size_t last, size_t orders,
-                       struct metrics_counts *counts)
+static int count_grams(struct metrics *m, const struct parts *p, size_t first, size_t last,
+                       size_t orders, struct metrics_counts *counts)
 {
     size_t order, t, n, hypothesis;
     m->grams.n = 0;
@@ -204,7 +212,8 @@ static int count_grams(struct metrics *m, const struct parts *p, size_t first, s
         for (t = first; t <= last; t++) {
             s = text_at(p, t, &n);
             counts->reference += n < order ? 0 : (int64_t)(n - order + 1);
-            counts->matches += count_reference(&m->table, s, n, order, m->grams.at + (s - p->units.at), (uint32_t)t);
+            counts->matches += count_reference(&m->table, s, n, order,
+                                               m->grams.at + (s - p->units.at), (uint32_t)t);
         }
     }
     return METRICS_OK;
@@ -248,11 +257,13 @@ static int add_bleu(struct metrics *m, struct metrics_sums *sums)
 }
 
 /* BLEU = brevity * exp(1/4 sum_n log p_n), brevity = min(1, exp(1 - r / h)) for lengths h and r,
-   p_n = matches_n / hypothesis_n. Smoothing "exp": the k-th p_n without a match is 1 / (2^k hypothesis_n). */
+   p_n = matches_n / hypothesis_n. Smoothing "exp": the k-th p_n without a match is 1 / (2^k
+   hypothesis_n). */
 struct metrics_bleu metrics_bleu(const struct metrics_sums *sums)
 {
     struct metrics_bleu b;
-    double h = (double)sums->hypothesis_length, r = (double)sums->reference_length, smooth = 1, logs = 0;
+    double h = (double)sums->hypothesis_length, r = (double)sums->reference_length, smooth = 1,
+           logs = 0;
     int n;
     memset(&b, 0, sizeof b);
     b.brevity = h >= r ? 1 : h > 0 ? exp(1 - r / h) : 0;
@@ -263,7 +274,7 @@ struct metrics_bleu metrics_bleu(const struct metrics_sums *sums)
         b.precision[n] = matches > 0 ? 100 * matches / all : 100 / (smooth * all);
         logs += log(b.precision[n]);
     }
-    if (n == 4) b.score = b.brevity * exp(logs / 4);        /* a hypothesis of three words has no p_4 */
+    if (n == 4) b.score = b.brevity * exp(logs / 4); /* a hypothesis of three words has no p_4 */
     return b;
 }
 
@@ -271,8 +282,8 @@ struct metrics_bleu metrics_bleu(const struct metrics_sums *sums)
 // >>chrf           Popovic, 2015 and 2017 (chrF++), as sacreBLEU's chrf.py
 // -----------------------------------------------------------------------------------------------
 
-/* F = (1 + b^2) P R / (b^2 P + R) with b = 2; P and R: averages of matches / hypothesis and of matches / reference
-   over the orders that both sides have. From 0 to 100. */
+/* F = (1 + b^2) P R / (b^2 P + R) with b = 2; P and R: averages of matches / hypothesis and of
+   matches / reference over the orders that both sides have. From 0 to 100. */
 static double f_score(const struct metrics_counts *counts, int orders)
 {
     double precision = 0, recall = 0;
@@ -334,9 +345,11 @@ static int add_exact(struct metrics *m, struct metrics_sums *sums)
     return METRICS_OK;
 }
 
-/* The least number of insertions, deletions and substitutions that make a into b (Levenshtein, 1966):
-   d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [a_i != b_j]), of which row i - 1 is kept. */
-static int edit_distance(struct metrics *m, const uint32_t *a, size_t n, const uint32_t *b, size_t k, size_t *edits)
+/* The least number of insertions, deletions and substitutions that make a into b (Levenshtein,
+   1966): d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [a_i != b_j]), of which row i -
+   1 is kept. */
+static int edit_distance(struct metrics *m, const uint32_t *a, size_t n, const uint32_t *b,
+                         size_t k, size_t *edits)
 {
     uint32_t *d;
     size_t i, j;
@@ -403,9 +416,13 @@ void metrics_destroy(struct metrics *m)
     free(m);
 }
 
-static int wanted(const struct metrics *m, enum figure which) { return (int)(m->options.figures >> which & 1); }
+static int wanted(const struct metrics *m, enum figure which)
+{
+    return (int)(m->options.figures >> which & 1);
+}
 
-int metrics_add(struct metrics *m, const char *hypothesis, const char *const *references, int n_references)
+int metrics_add(struct metrics *m, const char *hypothesis, const char *const *references,
+                int n_references)
 {
     struct metrics_sums sums = m->sums;
     int i, status;
@@ -417,7 +434,8 @@ int metrics_add(struct metrics *m, const char *hypothesis, const char *const *re
     if (!status && wanted(m, FIGURE_CHRF)) status = add_chrf(m, 0, sums.chrf);
     if (!status && wanted(m, FIGURE_CHRFPP)) status = add_chrf(m, 2, sums.chrfpp);
     if (!status && wanted(m, FIGURE_EXACT)) status = add_exact(m, &sums);
-    if (!status && wanted(m, FIGURE_WER)) status = add_errors(m, cut_wer_words, &sums.word_errors, &sums.words);
+    if (!status && wanted(m, FIGURE_WER))
+        status = add_errors(m, cut_wer_words, &sums.word_errors, &sums.words);
     if (!status && wanted(m, FIGURE_CER))
         status = add_errors(m, cut_cer_characters, &sums.character_errors, &sums.characters);
     if (status) return status;
@@ -430,9 +448,15 @@ int metrics_add(struct metrics *m, const char *hypothesis, const char *const *re
 
 const struct metrics_sums *metrics_sums(const struct metrics *m) { return &m->sums; }
 
-static double percent(int64_t part, int64_t whole) { return 100 * (double)part / (double)(whole > 0 ? whole : 1); }
+static double percent(int64_t part, int64_t whole)
+{
+    return 100 * (double)part / (double)(whole > 0 ? whole : 1);
+}
 
-double metrics_value(const struct metrics *m, enum figure which) { return metrics_value_of(&m->sums, which); }
+double metrics_value(const struct metrics *m, enum figure which)
+{
+    return metrics_value_of(&m->sums, which);
+}
 
 void metrics_sums_add(struct metrics_sums *to, const struct metrics_sums *more, int sign)
 {
@@ -456,24 +480,29 @@ double metrics_value_of(const struct metrics_sums *s, enum figure which)
     return 0;
 }
 
-void metrics_signature(const struct metrics *m, enum figure which, const char *version, char *text, size_t size)
+void metrics_signature(const struct metrics *m, enum figure which, const char *version, char *text,
+                       size_t size)
 {
     static const char *const tokens[] = {"13a", "none", "char"};
-    static const char *const rules[FIGURES] = {NULL, "eff:yes|nc:6|nw:0|space:no", "eff:yes|nc:6|nw:2|space:no",
-        "unit:line", "unit:word|ref:best", "unit:char|space:yes|ref:best"};
+    static const char *const rules[FIGURES] = {
+        NULL,        "eff:yes|nc:6|nw:0|space:no", "eff:yes|nc:6|nw:2|space:no",
+        "unit:line", "unit:word|ref:best",         "unit:char|space:yes|ref:best"};
     const struct metrics_sums *s = &m->sums;
     char count[24] = "var", bleu[40];
     if (s->fewest_references == s->most_references)
         snprintf(count, sizeof count, "%lld", (long long)s->most_references);
     snprintf(bleu, sizeof bleu, "eff:no|tok:%s|smooth:exp", tokens[m->options.tokens]);
-    snprintf(text, size, "nrefs:%s|case:%s|%s|version:%s", count, m->options.lowercase ? "lc" : "mixed",
-             which == FIGURE_BLEU ? bleu : rules[which], version);
+    snprintf(text, size, "nrefs:%s|case:%s|%s|version:%s", count,
+             m->options.lowercase ? "lc" : "mixed", which == FIGURE_BLEU ? bleu : rules[which],
+             version);
 }
 
 int metrics_figure_named(const char *name, size_t length)
 {
     int i;
     for (i = 0; i < FIGURES; i++)
-        if (strlen(metrics_figures[i].name) == length && !memcmp(metrics_figures[i].name, name, length)) return i;
+        if (strlen(metrics_figures[i].name) == length &&
+            !memcmp(metrics_figures[i].name, name, length))
+            return i;
     return -1;
 }

@@ -1,15 +1,16 @@
-// metrics: figures that compare lines of text with references: BLEU, chrF, exact matches, word and character errors.
+// metrics: compares lines of text with references by BLEU, chrF, exact matches, word and character
+// errors.
 // SPDX-License-Identifier: MIT
 //
-// Every figure is computed from sums over sentences, as in sacreBLEU 2 (BLEU, chrF) and jiwer 4 (WER, CER):
+// Figures follow from sums over sentences, as in sacreBLEU 2 (BLEU, chrF) and jiwer 4 (WER, CER):
 //
 //     struct metrics *m = metrics_create(&options);
 //     for each line: if (metrics_add(m, hypothesis, references, n)) ...
 //     metrics_value(m, FIGURE_BLEU);
 //     metrics_destroy(m);
 //
-// Texts are UTF-8. A byte that belongs to no well-formed character counts as one character. Blanks are those of
-// Python's str.split(): all of Unicode's.
+// Texts are UTF-8. A byte that belongs to no well-formed character counts as one character. Blanks
+// are those of Python's str.split(): all of Unicode's.
 
 #ifndef TRF_METRICS_H
 #define TRF_METRICS_H
@@ -17,7 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum figure { FIGURE_BLEU, FIGURE_CHRF, FIGURE_CHRFPP, FIGURE_EXACT, FIGURE_WER, FIGURE_CER, FIGURES };
+enum figure {
+    FIGURE_BLEU, FIGURE_CHRF, FIGURE_CHRFPP, FIGURE_EXACT, FIGURE_WER, FIGURE_CER, FIGURES
+};
 
 struct figure_info {
     const char *name;           /* in options: "chrf++" */
@@ -44,12 +47,13 @@ struct metrics_counts { int64_t hypothesis, reference, matches; };
 struct metrics_sums {
     int64_t sentences;
     int64_t fewest_references, most_references;     /* of a sentence */
-    struct metrics_counts bleu[4];                  /* reference: of all references together */
-    int64_t hypothesis_length, reference_length;    /* BLEU's words; of the references, the one closest in length */
-    struct metrics_counts chrf[6], chrfpp[8];       /* orders of characters, then of words; of the best reference */
-    int64_t exact;                                  /* sentences whose words are those of a reference */
-    int64_t word_errors, words;             /* of the reference with the fewest; of several such, the longest */
-    int64_t character_errors, characters;   /* the same rule */
+    struct metrics_counts bleu[4];      /* reference: of all references together */
+    int64_t hypothesis_length;          /* words of BLEU; */
+    int64_t reference_length;           /* those of the reference with the closest length */
+    struct metrics_counts chrf[6], chrfpp[8];   /* orders of characters, words; best reference */
+    int64_t exact;                      /* sentences with the words of a reference */
+    int64_t word_errors, words;         /* of the reference with the fewest, then the longest */
+    int64_t character_errors, characters;       /* likewise */
 };
 
 struct metrics;
@@ -57,19 +61,21 @@ struct metrics;
 struct metrics *metrics_create(const struct metrics_options *options);      /* NULL: no memory */
 void metrics_destroy(struct metrics *m);
 
-/* Adds a sentence with at least one reference. Anything but METRICS_OK: nothing was added. The texts of a sentence
-   may have 2^26 bytes together; with many more it is METRICS_NO_MEMORY. The time of WER and CER grows with the
-   product of both lengths, that of the others with their sum. */
-int metrics_add(struct metrics *m, const char *hypothesis, const char *const *references, int n_references);
+/* Adds a sentence with at least one reference. After any error nothing is added. The texts of a
+   sentence may have 2^26 bytes together; with many more the result is METRICS_NO_MEMORY. The
+   time of WER and CER grows with the product of both lengths, that of the others with the sum. */
+int metrics_add(struct metrics *m, const char *hypothesis, const char *const *references,
+                int n_references);
 
 const struct metrics_sums *metrics_sums(const struct metrics *m);
 
-/* The figure of all sentences so far, from 0 to 100 (error rates may be above it). WER and CER are errors in 100
-   words or characters of the references; without any, a hundred times the errors, as jiwer has it. */
+/* The figure of all sentences so far, from 0 to 100 (error rates may be above). WER and CER are
+   errors in 100 words or characters of the references; without any, a hundred times the errors, as
+   in jiwer. */
 double metrics_value(const struct metrics *m, enum figure which);
 
-/* The same of other sums: those of one sentence are the difference that adding it has made (sign -1), and sums of
-   some sentences the sums of theirs (sign 1). */
+/* The same of other sums. The sums of one sentence are the difference that adding it made (sign
+   -1); those of some sentences are the sum of theirs (sign 1). */
 double metrics_value_of(const struct metrics_sums *sums, enum figure which);
 void metrics_sums_add(struct metrics_sums *to, const struct metrics_sums *more, int sign);
 
@@ -77,8 +83,9 @@ void metrics_sums_add(struct metrics_sums *to, const struct metrics_sums *more, 
 struct metrics_bleu { double score, precision[4], brevity; };
 struct metrics_bleu metrics_bleu(const struct metrics_sums *sums);
 
-/* What must be known to repeat the figure, as sacreBLEU writes it: "nrefs:1|case:mixed|eff:no|tok:13a|...".
-   Cut at `size`; 128 bytes and the version's are enough. */
-void metrics_signature(const struct metrics *m, enum figure which, const char *version, char *text, size_t size);
+/* The settings of the figure as sacreBLEU writes them: "nrefs:1|case:mixed|eff:no|tok:13a|...". Cut
+   at `size`; 128 bytes and the version's are enough. */
+void metrics_signature(const struct metrics *m, enum figure which, const char *version, char *text,
+                       size_t size);
 
 #endif

@@ -20,9 +20,10 @@ void print_model(const struct settings *s)
                                         "label of each token", "masked tokens"};
     printf(
         s->json
-            ? ",\"kind\":\"%s\",\"source_vocab\":%d,\"target_vocab\":%d,\"pad\":%d,\"bos\":%d,\"eos\":%d,"
-              "\"unk\":%d,\"seed\":%llu"
-            : "model: kind %s, %d source and %d target tokens, pad %d, bos %d, eos %d, unk %d, seed %llu\n",
+            ? ",\"kind\":\"%s\",\"source_vocab\":%d,\"target_vocab\":%d,\"pad\":%d,"
+              "\"bos\":%d,\"eos\":%d,\"unk\":%d,\"seed\":%llu"
+            : "model: kind %s, %d source and %d target tokens, pad %d, bos %d, eos %d, "
+              "unk %d, seed %llu\n",
         kinds[s->config.kind], (int)s->config.source_vocab, (int)s->config.target_vocab,
         (int)s->config.pad, (int)s->config.bos, (int)s->config.eos, (int)s->config.unk,
         (unsigned long long)s->config.seed);

@@ -1,12 +1,14 @@
-// trf train: the map by which a SentencePiece model composes text. What is one character in Unicode's NFC becomes
-// that character; a tab or a line end becomes a blank. Nothing else changes.
+// trf train: the map by which a SentencePiece model composes text. What is one character in
+// Unicode's NFC becomes that character; a tab or a line end becomes a blank. Nothing else changes.
 //
-// The form is SentencePiece's "precompiled_charsmap": a 32-bit number of bytes, a double array of rules as
-// darts-clone has it (Aoe 1989), then the texts that the rules lead to, each with a NUL behind it. A cell of it is
+// The form is SentencePiece's "precompiled_charsmap": a 32-bit number of bytes, a double array of
+// rules as darts-clone has it (Aoe 1989), then the texts that the rules lead to, each with a NUL
+// behind it. A cell of it is
 //
 //   31 30          10  9  8  7     0
-//    0 |   offset  | 0| e|  label  |      the node that byte `label` leads to; its child for byte c is cell
-//                                         (its own number) ^ offset ^ c; e: a rule ends here, its value is child 0
+//    0 |   offset  | 0| e|  label  |      the node that byte `label` leads to; its child for byte
+//                                         c is cell (its own number) ^ offset ^ c; e: a rule ends
+//                                         here, its value is child 0
 //    1 |      begin of a text      |      a value
 
 #include "trf.h"
@@ -25,7 +27,7 @@ struct map {
     char *texts;
     size_t n_texts, texts_capacity;
     uint32_t *cells;
-    char *taken;                        /* of each cell: 1: in use; 2: its number is the base of a node's children */
+    char *taken; /* of each cell: 1: in use; 2: its number is the base of a node's children */
     size_t n_cells, cells_capacity, taken_capacity, from;
 };
 
@@ -34,7 +36,9 @@ static size_t write_utf8(char *to, uint32_t c)
     if (c < 0x80) { to[0] = (char)c; return 1; }
     if (c < 0x800) { to[0] = (char)(0xC0 | c >> 6); to[1] = (char)(0x80 | (c & 63)); return 2; }
     if (c < 0x10000) {
-        to[0] = (char)(0xE0 | c >> 12); to[1] = (char)(0x80 | (c >> 6 & 63)); to[2] = (char)(0x80 | (c & 63));
+        to[0] = (char)(0xE0 | c >> 12);
+        to[1] = (char)(0x80 | (c >> 6 & 63));
+        to[2] = (char)(0x80 | (c & 63));
         return 3;
     }
     to[0] = (char)(0xF0 | c >> 18); to[1] = (char)(0x80 | (c >> 12 & 63));
@@ -51,7 +55,8 @@ static size_t write_characters(char *to, const uint32_t *characters, size_t n)
     return bytes;
 }
 
-static void add_rule(struct map *m, const uint32_t *key, size_t n_key, const uint32_t *text, size_t n_text)
+static void add_rule(struct map *m, const uint32_t *key, size_t n_key, const uint32_t *text,
+                     size_t n_text)
 {
     m->rules = grow(m->rules, &m->capacity, m->n + 1, sizeof *m->rules);
     m->texts = grow(m->texts, &m->texts_capacity, m->n_texts + MOST_KEY, 1);
@@ -60,13 +65,15 @@ static void add_rule(struct map *m, const uint32_t *key, size_t n_key, const uin
     m->n_texts += write_characters(m->texts + m->n_texts, text, n_text) + 1;
 }
 
-/* Each syllable from its two or three letters; one of three also from the syllable of the first two and the third. */
+/* Each syllable from its two or three letters; one of three also from the syllable of the first two
+   and the third. */
 static void add_hangul(struct map *m)
 {
     uint32_t i;
     for (i = 0; i < SYLLABLES; i++) {
         uint32_t syllable = SYLLABLE + i, trailing = i % TRAILINGS, open = syllable - trailing;
-        uint32_t letters[3] = {LEADING + i / TRAILINGS / VOWELS, VOWEL + i / TRAILINGS % VOWELS, TRAILING + trailing};
+        uint32_t letters[3] = {LEADING + i / TRAILINGS / VOWELS, VOWEL + i / TRAILINGS % VOWELS,
+                               TRAILING + trailing};
         uint32_t two[2] = {open, TRAILING + trailing};
         add_rule(m, letters, trailing ? 3 : 2, &syllable, 1);
         if (trailing) add_rule(m, two, 2, &syllable, 1);
@@ -78,7 +85,8 @@ static int by_key(const void *a, const void *b)
     return strcmp(((const struct rule *)a)->key, ((const struct rule *)b)->key);
 }
 
-/* A number that no other node has, which gives free cells when each of these bytes is xored with it. */
+/* A number that no other node has, which gives free cells when each of these bytes is xored with
+   it. */
 static size_t find_base(struct map *m, const unsigned char *bytes, size_t n)
 {
     size_t base, tries = 0, i;
@@ -101,7 +109,8 @@ static size_t find_base(struct map *m, const unsigned char *bytes, size_t n)
     return base;
 }
 
-/* The children of the node at a cell: rules low to high - 1 begin with the `depth` bytes that lead to it. */
+/* The children of the node at a cell: rules low to high - 1 begin with the `depth` bytes that lead
+   to it. */
 static void plant(struct map *m, size_t low, size_t high, size_t depth, size_t at)
 {
     unsigned char bytes[256];
@@ -115,8 +124,10 @@ static void plant(struct map *m, size_t low, size_t high, size_t depth, size_t a
     begins[n] = high;
     base = find_base(m, bytes, n);
     m->cells[at] |= (uint32_t)(at ^ base) << 10 | (uint32_t)!bytes[0] << 8;
-    for (i = 0; i < n; i++) m->cells[base ^ bytes[i]] = bytes[i] ? bytes[i] : 1u << 31 | m->rules[low].text;
-    for (i = 0; i < n; i++) if (bytes[i]) plant(m, begins[i], begins[i + 1], depth + 1, base ^ bytes[i]);
+    for (i = 0; i < n; i++)
+        m->cells[base ^ bytes[i]] = bytes[i] ? bytes[i] : 1u << 31 | m->rules[low].text;
+    for (i = 0; i < n; i++)
+        if (bytes[i]) plant(m, begins[i], begins[i + 1], depth + 1, base ^ bytes[i]);
 }
 
 static void write_little(unsigned char *to, uint32_t number)
@@ -133,8 +144,10 @@ char *composing_map(int hangul, size_t *bytes)
     size_t i, begin;
     memset(&m, 0, sizeof m);
     for (i = 0; i < sizeof blanks / sizeof *blanks; i++) add_rule(&m, &blanks[i], 1, &blank, 1);
-    for (i = 0; i < sizeof composed / sizeof *composed; i++) add_rule(&m, composed[i] + 1, 4, composed[i], 1);
-    for (i = 0; i < sizeof replaced / sizeof *replaced; i++) add_rule(&m, replaced[i], 1, replaced[i] + 1, 3);
+    for (i = 0; i < sizeof composed / sizeof *composed; i++)
+        add_rule(&m, composed[i] + 1, 4, composed[i], 1);
+    for (i = 0; i < sizeof replaced / sizeof *replaced; i++)
+        add_rule(&m, replaced[i], 1, replaced[i] + 1, 3);
     if (hangul) add_hangul(&m);
     qsort(m.rules, m.n, sizeof *m.rules, by_key);
     m.from = 1;
@@ -177,7 +190,8 @@ static int begins_with_rule(const char *map, const char *text)
 
 int is_composed(const char *map, const char *text)
 {
-    for (; *text; text++) if (((unsigned char)*text & 0xC0) != 0x80 && begins_with_rule(map, text)) return 0;
+    for (; *text; text++)
+        if (((unsigned char)*text & 0xC0) != 0x80 && begins_with_rule(map, text)) return 0;
     return 1;
 }
 
@@ -187,7 +201,9 @@ int has_hangul(const char *text)
     for (; *text; text++) {
         const unsigned char *c = (const unsigned char *)text;
         if (c[0] == 0xE1 && c[1] >= 0x84 && c[1] <= 0x87) return 1;
-        if ((c[0] == 0xEA && c[1] >= 0xB0) || c[0] == 0xEB || c[0] == 0xEC || (c[0] == 0xED && c[1] < 0x9F)) return 1;
+        if ((c[0] == 0xEA && c[1] >= 0xB0) || c[0] == 0xEB || c[0] == 0xEC ||
+            (c[0] == 0xED && c[1] < 0x9F))
+            return 1;
     }
     return 0;
 }

@@ -19,7 +19,7 @@ static void print_roff(const char *text, size_t bytes)
         else putchar(text[i]);
 }
 
-/* The text of a command: paragraphs, and examples, which are indented and keep their line breaks. */
+/* The text of a command: paragraphs, and indented examples, which keep their line breaks. */
 static void print_roff_text(const char *text)
 {
     int example = 0;
@@ -90,7 +90,8 @@ void print_manual(void)
         putchar('\n');
     }
     puts(
-        ".SH DESCRIPTION\ntrf turns lines of text into a model file, and a model file and lines into lines.\n"
+        ".SH DESCRIPTION\ntrf turns lines of text into a model file, and a model file "
+        "and lines into lines.\n"
         "Results go to standard output, everything else to standard error.");
     for (i = 0; i < n_commands; i++) {
         printf(".TP\n\\fBtrf %s\\fR\n", commands[i].name);
@@ -177,7 +178,8 @@ static void print_bash(void)
         puts("--help' ;;");
     }
     puts(
-        "        plot,*) files=1; [ \"$COMP_CWORD\" -ne 2 ] || words='schedule positions masks' ;;\n"
+        "        plot,*) files=1; "
+        "[ \"$COMP_CWORD\" -ne 2 ] || words='schedule positions masks' ;;\n"
         "        *) files=1 ;;\n        esac\n    fi\n"
         "    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\")); fi\n"
         "    if [ -z \"$files\" ]; then return; fi\n"

@@ -1,9 +1,10 @@
 // trf: OpenBLAS, loaded when a product first asks for it.
 // SPDX-License-Identifier: MIT
 //
-// A program that is linked with OpenBLAS starts its threads in every run, before main. Each of them asks for 128 MB
-// of address space until it gets it, and the program cannot end before; yet most runs of trf have no product that
-// OpenBLAS computes. Here its threads are never started: trf has its own.
+// A program that is linked with OpenBLAS starts the library's threads in every run, before main.
+// Each of them requests 128 MB of address space until it gets them, and the program cannot end
+// before. Yet most runs of trf have no product for OpenBLAS. Here its threads are never started:
+// trf has its own.
 
 #include "trf.h"
 
@@ -13,8 +14,9 @@
 
 /* Function, its type. */
 #define FUNCTIONS(X) \
-    X(cblas_sgemm, sgemm, void, (enum cblas_order, enum cblas_transpose, enum cblas_transpose, int, int, int, float, \
-                                 const float *, int, const float *, int, float, float *, int)) \
+    X(cblas_sgemm, sgemm, void, \
+      (enum cblas_order, enum cblas_transpose, enum cblas_transpose, int, int, int, float, \
+       const float *, int, const float *, int, float, float *, int)) \
     X(openblas_get_parallel, get_parallel, int, (void)) \
     X(openblas_get_config, get_config, char *, (void)) \
     X(openblas_get_num_threads, get_num_threads, int, (void)) \
@@ -50,13 +52,15 @@ int loaded_openblas(const char **reason)
         setenv("OPENBLAS_NUM_THREADS", "1", 1);
         for (i = 0; i < sizeof names / sizeof *names && !library; i++) {
             library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-            if (!library && i == 0) snprintf(openblas.reason, sizeof openblas.reason, "%s", dlerror());
+            if (!library && i == 0)
+                snprintf(openblas.reason, sizeof openblas.reason, "%s", dlerror());
         }
         if (library) openblas.reason[0] = 0;
 #define X(symbol, name, type, arguments) \
-        if (library && !(*(void **)&openblas.name = dlsym(library, #symbol)) && !openblas.reason[0]) \
-            snprintf(openblas.reason, sizeof openblas.reason, "it lacks %s, which its build for pthreads has", \
-                     #symbol);
+        if (library && !(*(void **)&openblas.name = dlsym(library, #symbol)) && \
+            !openblas.reason[0]) \
+            snprintf(openblas.reason, sizeof openblas.reason, \
+                     "it lacks %s, which its build for pthreads has", #symbol);
         FUNCTIONS(X)
 #undef X
     }
@@ -70,8 +74,9 @@ int loaded_get_parallel(void)
     return loaded_openblas(&reason) ? openblas.get_parallel() : -1;
 }
 
-void loaded_sgemm(enum cblas_order order, enum cblas_transpose turn_a, enum cblas_transpose turn_b, int m, int n, int k,
-                  float alpha, const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc)
+void loaded_sgemm(enum cblas_order order, enum cblas_transpose turn_a, enum cblas_transpose turn_b,
+                  int m, int n, int k, float alpha, const float *a, int lda, const float *b,
+                  int ldb, float beta, float *c, int ldc)
 {
     openblas.sgemm(order, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }

@@ -1,11 +1,11 @@
 // Pictures for trf and for examples/studies: heat maps as SVG, curves by gnuplot.
 // SPDX-License-Identifier: MIT
 //
-// Static functions, in this file and its two parts; POSIX is enough to compile it. A heat map is written by the lines
-// below. Curves are drawn by gnuplot, which has to be installed; where it is not, picture_curves
-// returns 1 and a sentence about it. Every picture has a white background of its own, so it is
-// legible in light and in dark browsers. Text may be of unknown origin: nothing in it can end a
-// tag, a string of gnuplot's, or drive a terminal.
+// Static functions, in this file and its two parts, which need only POSIX. They write heat maps
+// themselves. gnuplot draws curves; if it is not installed, picture_curves returns 1 and a message.
+// Every picture has its own white background, so it is legible in light and in dark browsers. Text
+// may be of unknown origin: nothing in it can end a tag or a string of gnuplot, or control a
+// terminal.
 
 #ifndef TRF_PICTURE_H
 #define TRF_PICTURE_H

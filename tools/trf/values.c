@@ -330,7 +330,8 @@ int set_given_architecture(struct settings *s)
 {
     int i;
     for (i = 0; i < n_rows; i++)
-        if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) && set_value(&rows[i], s, s->given[i]))
+        if (s->given[i] && row_within(&rows[i], AT(config), sizeof s->config) &&
+            set_value(&rows[i], s, s->given[i]))
             return USAGE;
     return DONE;
 }
