@@ -28,9 +28,9 @@ TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater look)
 CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks generate search targets heads updater look)
 LONG     = $(patsubst %,$(BUILD)/cuda_test_%,model store usage finetune) $(BUILD)/races_test_cuda_ops
-APARTS   = $(patsubst %,$(BUILD)/apart_test_%,model blocks generate search store targets usage heads finetune updater look)
+SEPARATES   = $(patsubst %,$(BUILD)/separate_test_%,model blocks generate search store targets usage heads finetune updater look)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops test_learn double_test_model double_test_golden)
-BRISK    = $(patsubst %,$(BUILD)/%,test_apart test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same test_usage double_test_ops apart_test_usage)
+BRISK    = $(patsubst %,$(BUILD)/%,test_separate_device test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same_bits test_usage double_test_ops separate_test_usage)
 LINK     = $(LDFLAGS) $(LDLIBS)
 HEADERS  = transformer.h $(wildcard tools/data/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
 
@@ -65,13 +65,13 @@ FORCE:
 
 # What takes long and repeats another suite in double or on another device: make check runs it.
 SLOW     = $(BUILD)/reverse $(BUILD)/fill $(CUDAS) $(patsubst %,$(BUILD)/double_test_%,golden generate finetune) \
-           $(patsubst %,$(BUILD)/apart_test_%,generate store usage)
-test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(APARTS) $(EXAMPLES)) $(BUILD)/trf
-	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(APARTS)))
+           $(patsubst %,$(BUILD)/separate_test_%,generate store usage)
+test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(SEPARATES) $(EXAMPLES)) $(BUILD)/trf
+	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(SEPARATES)))
 
 # And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
-check: $(TESTS) $(DOUBLES) $(APARTS) $(CUDAS) $(EXAMPLES) $(STUDIES) $(BUILD)/trf
-	sh tests/run.sh $(BUILD) builds $(notdir $(DOUBLES) $(APARTS) $(CUDAS))
+check: $(TESTS) $(DOUBLES) $(SEPARATES) $(CUDAS) $(EXAMPLES) $(STUDIES) $(BUILD)/trf
+	sh tests/run.sh $(BUILD) builds $(notdir $(DOUBLES) $(SEPARATES) $(CUDAS))
 
 # The tutorials' experiments, each with a small grid; tables and pictures lie in $(BUILD)/studies/out.
 studies: $(RUNS)
@@ -162,10 +162,10 @@ $(BUILD)/races_%: tests/%.c tests/gpu.cc $(HEADERS)
 	$(CXX) -std=c++11 -O1 -march=native -fsanitize=thread -I. -Itests -c tests/gpu.cc -o $@.o
 	$(CC) -O1 -march=native -fsanitize=thread -I. -Itests $< $@.o -o $@ -lcmocka -pthread $(LINK) -lstdc++
 
-# On a device that the host cannot reach: see tests/apart.h.
-$(BUILD)/apart_test_%: tests/test_%.c $(HEADERS)
+# On a device that the host cannot reach: see tests/separate_device.h.
+$(BUILD)/separate_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(COMPILE) $(LIGHT) -D_GNU_SOURCE -DTRF__TEST_BACKEND=apart_backend -Itests $< -o $@ -lcmocka -pthread $(LINK)
+	$(COMPILE) $(LIGHT) -D_GNU_SOURCE -DTRF__TEST_BACKEND=separate_backend -Itests $< -o $@ -lcmocka -pthread $(LINK)
 
 # The implementation is compiled once for all examples and studies. Each is a program of one file too: the lines at its
 # top build it so, and tests/compile.sh does.

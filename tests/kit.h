@@ -359,16 +359,16 @@ static const trf__backend *cuda_backend(const trf__backend *cpu)
     (void)cpu;
     return trf__backend_of(TRF_DEVICE_CUDA);
 }
-#define apart_enter() gpu_on_cpu_flush()
-#define apart_leave() ((void)0)
+#define separate_enter() gpu_on_cpu_flush()
+#define separate_leave() ((void)0)
 #define kit_device_bytes() gpu_on_cpu.bytes     /* memory that no hook sees */
 #define KIT_ASKS_ONCE 1                         /* a step that is played again asks the cancel hook once */
 #define KIT_HAS_STREAM 1
 #elif defined(TRF__TEST_BACKEND)
-#include "apart.h"
+#include "separate_device.h"
 #else
-#define apart_enter() ((void)0)
-#define apart_leave() ((void)0)
+#define separate_enter() ((void)0)
+#define separate_leave() ((void)0)
 #endif
 #if !defined(KIT_ON_CUDA)
 #define kit_device_bytes() ((int64_t)0)

@@ -121,23 +121,23 @@ the same dropout of weights for every 4096th head @@ ops @@ trf__weight_counter 
     (uint32_t)block | head >> 12 << 17 @@ (uint32_t)block
 dropout without a step @@ ops blocks model @@ trf__dropping @@
     run->now && drop->threshold @@ drop->threshold > 0; (void)run
-the same dropout in every step @@ model same blocks @@ trf__micro_batch @@
+the same dropout in every step @@ model same_bits blocks @@ trf__micro_batch @@
     (uint32_t)(trainer->step + 1) @@ 1
-the same dropout at every site @@ ops model blocks same @@ trf__site_key @@
+the same dropout at every site @@ ops model blocks same_bits @@ trf__site_key @@
     return now->key1 ^ drop->site * 0x9E3779B9u @@ (void)drop; return now->key1 ^ 0x9E3779B9u
-dropout counts sentences of the micro-batch @@ model same usage @@ trf__micro_batch @@
+dropout counts sentences of the micro-batch @@ model same_bits usage @@ trf__micro_batch @@
     ordinal + trainer->sentences @@ ordinal
 embedding scale @@ definitions golden model @@ trf__embedding_scale @@
     sqrt((double)c->d_model) @@ c->d_model
 unread positions keep their old gradient @@ model @@ trf__stack_embed_backward @@
     pass->first && c->position_offset > 0 @@ 0
-written weights do not reach the copies @@ apart @@ trf_evaluate @@
+written weights do not reach the copies @@ separate_device @@ trf_evaluate @@
     if (trainer->written) trf__pack_weights(&trainer->pass) @@ (void)0
 more rows than 31 bits count @@ model @@ trf__check_lengths @@
     *rows > INT32_MAX @@ 0
 pairs of a step beyond 31 bits @@ model @@ trf__micro_batch @@
     batch->ordinal > room @@ 0
-sums kept that nobody knows @@ apart @@ trf__reduce @@
+sums kept that nobody knows @@ separate_device @@ trf__reduce @@
     { trf_trainer_discard_gradients(t); return status; } @@ return status;
 scratch kept of memory that did not come @@ memory @@ trf__pass_resize @@
     size = status == TRF_OK ? *pass : bigger; @@ size = *pass; if (status != TRF_OK) return status;
@@ -358,9 +358,9 @@ a skipped step counts as an update @@ ops model @@ trf__decide_clipping @@
     if (!v->skipped) v @@ v
 nobody is blamed for a NaN @@ ops model @@ trf__cpu_clip @@
     sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j) @@ sum, -1
-micro-batches do not add up @@ model same @@ trf__micro_batch @@
+micro-batches do not add up @@ model same_bits @@ trf__micro_batch @@
     trainer->micro == 0 @@ 1
-a slice of gradients is not summed over ranks @@ usage model same @@ trf__reduce @@
+a slice of gradients is not summed over ranks @@ usage model same_bits @@ trf__reduce @@
     (size_t)(end - begin) @@ (size_t)(end - begin - 1)
 xavier counts q, k and v wrongly @@ definitions @@ trf__initialise @@
     sqrt(6 / (in + in)) @@ sqrt(6 / (in + out))
@@ -546,7 +546,7 @@ transposed tensors are accepted @@ store @@ trf__match_shape @@
     if (e->rank == p->rank && e->shape[0] == p->shape[0] && @@ if (e->rank == 2 && e->shape[0] ==
         p->shape[1] && e->shape[1] == p->shape[0]) return TRF_OK; if (e->rank == p->rank &&
         e->shape[0] == p->shape[0] &&
-resuming begins at step 0 @@ store usage same @@ trf__trainer_moved @@
+resuming begins at step 0 @@ store usage same_bits @@ trf__trainer_moved @@
     t->step = step; @@ t->step = 0;
 resuming begins the epoch again @@ corpus store usage @@ trf__corpus_seek @@
     put_batch = batch @@ put_batch = 0
@@ -568,9 +568,9 @@ a round beyond the numbers of rows of sources @@ usage @@ trf__round_fits @@
         (s->beam * (longest + 1))
 short sentences at the pace of long ones @@ usage @@ trf__round_size @@
     trf__round_fits(&t->search, w->length, longest) / 2 >= n @@ 0
-places are not taken again before all are free @@ apart @@ trf__round_admits @@
+places are not taken again before all are free @@ separate_device @@ trf__round_admits @@
     8 * (int64_t)(round->n - round->taken) >= round->n @@ round->taken == 0
-one that arrives takes a place that is taken @@ usage apart @@ trf__round_admit @@
+one that arrives takes a place that is taken @@ usage separate_device @@ trf__round_admit @@
     h->sentence[place] < 0 @@ 1
 sources of the place before @@ usage model @@ trf__round_arrival @@
     (place * h->area) @@ ((place > 0 ? place - 1 : 0) * h->area)
@@ -611,26 +611,26 @@ an error does not name its file @@ files store @@ trf__name_file @@
     "%s: %s", name, err @@ "%s", err
 the rarest token first @@ vocab @@ trf__by_count @@
     y->count ? -1 : 1 @@ y->count ? 1 : -1
-a report read before it has come @@ apart @@ trf__report_batch @@
+a report read before it has come @@ separate_device @@ trf__report_batch @@
     TRF__TRY(pass->run.backend->sync(&pass->run, err)) @@ (void)err
-tied matrices differ on a broken device @@ apart @@ trf__read_param @@
+tied matrices differ on a broken device @@ separate_device @@ trf__read_param @@
     TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err)) @@
         (void)trf__arena_get(model, arena, p->offset + at, there, n, NULL)
-a block's dropout outlives its memory @@ apart @@ trf__guests_leave @@
+a block's dropout outlives its memory @@ separate_device @@ trf__guests_leave @@
     c->run.now = NULL @@ (void)0
-a block's guests stay @@ apart @@ trf__guests_leave @@
+a block's guests stay @@ separate_device @@ trf__guests_leave @@
     for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device,
         c->guests[i].bytes) @@ (void)0
-the host makes the position table itself @@ apart @@ trf__pass_table @@
+the host makes the position table itself @@ separate_device @@ trf__pass_table @@
     pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes) @@
         memcpy(pass->table + p * c->d_model, row, bytes)
-the step goes to the device without upload @@ apart @@ trf__block_upload @@
+the step goes to the device without upload @@ separate_device @@ trf__block_upload @@
     pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes) @@
         memcpy(pass->device_block, pass->host_block, bytes)
-every step waits for the device @@ apart @@ trf_optimizer_step @@
+every step waits for the device @@ separate_device @@ trf_optimizer_step @@
     updated = trainer->step; @@ updated = trainer->step;
         TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
-a saved file never asks whether its numbers came @@ apart cuda @@ trf__out_chunk @@
+a saved file never asks whether its numbers came @@ separate_device cuda @@ trf__out_chunk @@
     TRF__TRY(out->home->backend->sync(out->home, err)) @@ (void)out->home->backend->sync(out->home,
         NULL); (void)err
 an average of numbers that never came @@ cuda @@ trf_model_average @@
@@ -674,7 +674,7 @@ half a list is played @@ cuda @@ trf__cuda_end_list @@
 what is recorded does not happen @@ cuda @@ trf__cuda_end_list @@
     { trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1; } @@
         return 1;
-what is filled up asks for a token @@ apart cuda @@ trf__pad_rows @@
+what is filled up asks for a token @@ separate_device cuda @@ trf__pad_rows @@
     targets[row] = -1 @@ targets[row] = 4
 empty lists of rows read the end @@ cuda @@ trf__gpu_embed_gradient @@
     if (j.groups.first[k] == j.groups.first[k + 1]) break @@ (void)0
@@ -712,7 +712,7 @@ rows of nobody read a token @@ ops @@ trf__reorder_nobody @@
     ids[r] = a->slots[r] = -1 @@ slots[r] = -1; a->ids[r] = 4
 keys of nobody are kept @@ ops @@ trf__cpu_append_kv @@
     (slot < 0) continue @@ (slot < 0) slot = 0
-beams read where they were @@ apart @@ trf__round_store @@
+beams read where they were @@ separate_device @@ trf__round_store @@
     if (!on_host) trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place *
         h->beam_bytes) @@ (void)0
 a model is read twice @@ files @@ trf__read_weights @@

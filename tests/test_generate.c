@@ -468,7 +468,7 @@ static void test_log_probability(void **state)
 }
 
 /* The same bits for any threads, budgets, parts of the batch, and behind any beginning of an answer. */
-static void test_same(void **state)
+static void test_same_text(void **state)
 {
     static const int32_t threads[] = { 2, 5, 256 }, budgets[] = { 1, 2, 7, INT32_MAX };
     int kind, i, k;
@@ -1676,7 +1676,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules), cmocka_unit_test(test_most_likely), cmocka_unit_test(test_filters),
         cmocka_unit_test(test_golden), cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_greedy), cmocka_unit_test(test_log_probability), cmocka_unit_test(test_same),
+        cmocka_unit_test(test_greedy), cmocka_unit_test(test_log_probability), cmocka_unit_test(test_same_text),
         cmocka_unit_test(test_many), cmocka_unit_test(test_limits), cmocka_unit_test(test_extremes),
         cmocka_unit_test(test_nonfinite), cmocka_unit_test(test_sessions), cmocka_unit_test(test_hostile_sessions),
         cmocka_unit_test(test_format_1), cmocka_unit_test(test_window), cmocka_unit_test(test_no_window),

@@ -1251,9 +1251,9 @@ static void meet(ranks *r, int add, size_t count)
     pthread_mutex_lock(&r->lock);
     turn = r->turn;
     if (++r->waiting == 2) {
-        apart_enter();
+        separate_enter();
         for (i = 0; add && i < count; i++) r->sum[i] = r->parts[0][i] + r->parts[1][i];
-        apart_leave();
+        separate_leave();
         r->waiting = 0;
         r->turn++;
         pthread_cond_broadcast(&r->change);
@@ -1268,9 +1268,9 @@ static int sum_over_two(void *user, trf_real *gradients, size_t count, void *str
     j->all->parts[j->o.rank] = gradients;
     if ((stream != NULL) != KIT_HAS_STREAM) j->in_order = 0;
     meet(j->all, 1, count);
-    apart_enter();
+    separate_enter();
     memcpy(gradients, j->all->sum, count * sizeof *gradients);
-    apart_leave();
+    separate_leave();
     meet(j->all, 0, 0);
     return 0;
 }
@@ -2279,9 +2279,9 @@ static void test_late_reports_of_skipped_steps(void **state)
 /* Where its numbers are is left to what stands in memory there, not to the functions that are tested. */
 static void assert_stands(const trf_tensor *t, const trf_real *want)
 {
-    apart_enter();
+    separate_enter();
     assert_memory_equal(t->data ? t->data : t->there, want, (size_t)trf_tensor_count(t) * sizeof *want);
-    apart_leave();
+    separate_leave();
 }
 
 /* Reads a tensor, writes it back a little changed, and is refused where the count is wrong. */

@@ -270,9 +270,9 @@ static int twice(void *user, trf_real *gradients, size_t count, void *stream)
 {
     size_t i;
     (void)stream;
-    apart_enter();
+    separate_enter();
     for (i = 0; i < count; i++) gradients[i] *= 2;
-    apart_leave();
+    separate_leave();
     *(size_t *)user += count;
     return 0;
 }

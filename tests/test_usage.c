@@ -1079,10 +1079,10 @@ static int sum_over_ranks(void *user, trf_real *gradients, size_t count, void *s
     c->count[r->rank] = count;
     pthread_barrier_wait(&c->barrier);
     same = c->count[0] == c->count[1] && (stream != NULL) == KIT_HAS_STREAM;
-    apart_enter();
+    separate_enter();
     if (r->rank == 0)
         for (i = 0; same && i < count; i++) c->buffer[0][i] = c->buffer[1][i] = c->buffer[0][i] + c->buffer[1][i];
-    apart_leave();
+    separate_leave();
     pthread_barrier_wait(&c->barrier);
     return !same;
 }

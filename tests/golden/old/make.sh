@@ -3,7 +3,7 @@
 #
 # Small models of every kind, their inputs and the answers of that trf, an unfinished training and what became of it,
 # and, made by session.c: a checkpoint of the C API and a generator in the middle of its sequences. A later version has
-# to load all of them and give the same answers (tests/test_trf_golden.sh, tests/test_old.c). They stand for the files
+# to load all of them and give the same answers (tests/test_trf_golden.sh, tests/test_old_files.c). They stand for the files
 # that users have, so they are not made again by a later version: it gets a folder of its own.
 set -eu
 trf=${1:?usage: make.sh TRF HEADER_FOLDER} header=${2:?usage: make.sh TRF HEADER_FOLDER}

@@ -1,4 +1,4 @@
-/* What session.c does with the transformer.h of 0.2.0 and tests/test_old.c does again with today's: goes on with a
+/* What session.c does with the transformer.h of 0.2.0 and tests/test_old_files.c does again with today's: goes on with a
    generator's session and with a checkpoint, and looks at masked tokens. One line for each result. */
 #ifndef STEPS_H
 #define STEPS_H

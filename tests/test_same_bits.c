@@ -366,7 +366,7 @@ static uint64_t resumed(const char *path, int micro, int threads, int64_t *step)
 
 static void checkpoint_path(char path[80], const char *name)
 {
-    snprintf(path, 80, "/tmp/trf_test_same_%d.%s", (int)getpid(), name);
+    snprintf(path, 80, "/tmp/trf_test_same_bits_%d.%s", (int)getpid(), name);
     unlink(path);
 }
 

@@ -1,10 +1,10 @@
-/* The seam between the model and the hardware: on a device apart (tests/apart.h) everything has the CPU's bits,
+/* The seam between the model and the hardware: on a separate device (tests/separate_device.h) everything has the CPU's bits,
    crosses the seam as seldom as it should, and fails as it should; and that device does see who reaches past it. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
 #define TRF_IMPLEMENTATION
-#define TRF__TEST_BACKEND apart_backend
+#define TRF__TEST_BACKEND separate_backend
 #include "transformer.h"
 
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 
 enum { VOCAB = 40, D = 16, HEADS = 2, STEPS = 20 };
 
-static char folder[] = "/tmp/trf-apart-XXXXXX";
+static char folder[] = "/tmp/trf-separate-XXXXXX";
 static const char *in_folder(const char *name)
 {
     static char path[2][128];
@@ -200,15 +200,15 @@ static void test_same_bits(void **state)
     for (variant = 0; variant < VARIANTS; variant++)
         for (threads = 1; threads <= 2; threads++) {
             uint64_t cpu, other;
-            apart.off = 1;
+            separate.off = 1;
             cpu = life(variant, threads);
-            apart_reset();
-            apart.off = 0;
+            separate_reset();
+            separate.off = 0;
             other = life(variant, threads);
-            assert_true(apart.n.top > 0 && apart.n.adam == STEPS);      /* it was there that it was computed */
+            assert_true(separate.n.top > 0 && separate.n.adam == STEPS);      /* it was there that it was computed */
             assert_true(cpu == other);
-            assert_int_equal(apart.n_blocks, 0);
-            assert_int_equal(apart.n_late, 0);
+            assert_int_equal(separate.n_blocks, 0);
+            assert_int_equal(separate.n_late, 0);
         }
 }
 
@@ -219,12 +219,12 @@ static void test_checkpoints_move(void **state)
     int variant, first;
     (void)state;
     for (variant = 0; variant < VARIANTS; variant++) {
-        for (first = 0; first < 3; first++) {       /* made on the CPU, then apart; then back to the CPU and apart */
+        for (first = 0; first < 3; first++) {       /* made on the CPU, then on the device; then back, and again */
             trf_load_options options = trf_load_defaults();
             trf_model *model, *next = NULL;
             trf_trainer *trainer, *on = NULL;
             options.device.threads = 1;
-            apart.off = first != 1;
+            separate.off = first != 1;
             model = model_of(variant);
             trainer = trainer_of(model, 1);
             train(trainer, 0, 5, 0);
@@ -237,7 +237,7 @@ static void test_checkpoints_move(void **state)
             assert_true(files == hash_file(in_folder("five")));
             trf_trainer_destroy(trainer);
             trf_model_destroy(model);
-            apart.off = first == 1;
+            separate.off = first == 1;
             OK(trf_checkpoint_load(&next, &on, NULL, in_folder("five"), NULL, &options, &err));
             assert_int_equal(next->run.backend->on_host, first == 1);
             train(on, 5, 10, 0);
@@ -246,8 +246,8 @@ static void test_checkpoints_move(void **state)
             trf_model_destroy(next);
         }
     }
-    apart.off = 0;
-    assert_int_equal(apart.n_blocks, 0);
+    separate.off = 0;
+    assert_int_equal(separate.n_blocks, 0);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -255,11 +255,11 @@ static void test_checkpoints_move(void **state)
 
 #define CROSSED(up, down, fetched, synced) \
     do { \
-        assert_int_equal(apart.n.uploads, up); assert_int_equal(apart.n.downloads, down); \
-        assert_int_equal(apart.n.fetches, fetched); assert_int_equal(apart.n.syncs, synced); \
-        assert_int_equal(apart.n.idle_syncs, 0); assert_int_equal(apart.n.zeroes, 0); \
-        assert_int_equal(apart.n.copies, 0); assert_int_equal(apart.n_late, 0); \
-        apart_reset(); \
+        assert_int_equal(separate.n.uploads, up); assert_int_equal(separate.n.downloads, down); \
+        assert_int_equal(separate.n.fetches, fetched); assert_int_equal(separate.n.syncs, synced); \
+        assert_int_equal(separate.n.idle_syncs, 0); assert_int_equal(separate.n.zeroes, 0); \
+        assert_int_equal(separate.n.copies, 0); assert_int_equal(separate.n_late, 0); \
+        separate_reset(); \
     } while (0)
 
 static void test_counts_of_training(void **state)
@@ -271,9 +271,9 @@ static void test_counts_of_training(void **state)
         trf_trainer *t = trainer_of(model, 1);
         trf_batch batch = batch_of(0);
         trf_step_report report;
-        apart_reset();
+        separate_reset();
         for (i = 0; i < 5; i++) OK(trf_train_step(t, &batch, NULL, &err));
-        assert_int_equal(apart.n.allocs, 0);
+        assert_int_equal(separate.n.allocs, 0);
         CROSSED(5, 0, 0, 0);
         OK(trf_train_step(t, &batch, &report, &err));
         CROSSED(1, 1, 0, 1);
@@ -295,7 +295,7 @@ static void test_counts_of_training(void **state)
         CROSSED(1, 0, 0, 0);
         trf_trainer_destroy(t);
         trf_model_destroy(model);
-        assert_int_equal(apart.n_blocks, 0);
+        assert_int_equal(separate.n_blocks, 0);
     }
 }
 
@@ -309,9 +309,9 @@ static void test_counts_of_growth(void **state)
         trf_trainer *t = trainer_of(model, 1);
         trf_batch batch = kit_fill(&data, 12, 17, 18, VOCAB, 3);
         int table = model->config.positions != TRF_POSITIONS_LEARNED;
-        apart_reset();
+        separate_reset();
         OK(trf_train_step(t, &batch, NULL, &err));
-        assert_int_equal(apart.n.allocs, 2);
+        assert_int_equal(separate.n.allocs, 2);
         CROSSED(1 + table * t->pass.limits.longest, 0, 0, 0);
         OK(trf_train_step(t, &batch, NULL, &err));
         CROSSED(1, 0, 0, 0);
@@ -323,10 +323,10 @@ static void test_counts_of_growth(void **state)
 static int reduce_nothing(void *user, trf_real *gradients, size_t count, void *stream)
 {
     (void)user; (void)stream;
-    apart_enter();
+    separate_enter();
     gradients[0] += 0;
     gradients[count - 1] += 0;
-    apart_leave();
+    separate_leave();
     return 0;
 }
 
@@ -341,14 +341,14 @@ static void test_counts_of_ranks(void **state)
     (void)state;
     o.all_reduce = reduce_nothing;
     OK(trf_trainer_create(&t, model, &o, &err));
-    apart_reset();
+    separate_reset();
     OK(trf_train_step(t, &batch, NULL, &err));
     CROSSED(1, 1, 0, 1);
     OK(trf_train_step(t, &batch, &report, &err));
     CROSSED(1, 2, 0, 2);
-    apart.fail_sync = 1;                /* nobody knows what the sums are: they are given up */
+    separate.fail_sync = 1;                /* nobody knows what the sums are: they are given up */
     assert_int_equal(trf_train_step(t, &batch, NULL, &err), TRF_E_BACKEND);
-    apart_reset();
+    separate_reset();
     assert_int_equal(trf_optimizer_step(t, NULL, &err), TRF_E_STATE);
     OK(trf_train_step(t, &batch, NULL, &err));
     trf_trainer_destroy(t);
@@ -369,7 +369,7 @@ static void test_filled_batches(void **state)
     for (f = 0; f < 4; f++) {
         trf_model *model = model_of(POST_TIED);
         trf_trainer *t = trainer_of(model, 1);
-        apart.fills = fills[f];
+        separate.fills = fills[f];
         for (step = 0; step < 3; step++) {
             trf_batch batch = batch_of(step);
             OK(trf_forward_backward(t, &batch, NULL, &err));
@@ -387,7 +387,7 @@ static void test_filled_batches(void **state)
         trf_trainer_destroy(t);
         trf_model_destroy(model);
     }
-    apart.fills = 0;
+    separate.fills = 0;
     for (f = 1; f < 4; f++) {
         double difference = 0, size = 0;
         for (i = 0; i < n; i++) {
@@ -414,8 +414,8 @@ static void test_written_weights(void **state)
         trf_batch batch = batch_of(0);
         trf_step_report report;
         trf_tensor w;
-        apart.off = !there;
-        apart.trains_on_copies = there;
+        separate.off = !there;
+        separate.trains_on_copies = there;
         model = model_of(POST_TIED);
         t = trainer_of(model, 1);
         assert_true((t->pass.packed != NULL) == there);
@@ -433,7 +433,7 @@ static void test_written_weights(void **state)
         trf_trainer_destroy(t);
         trf_model_destroy(model);
     }
-    apart.trains_on_copies = apart.off = 0;
+    separate.trains_on_copies = separate.off = 0;
     for (k = 0; k < 2; k++) assert_true(fabs(loss[1][k] - loss[0][k]) < 1e-5);
     assert_true(fabs(loss[0][0] - loss[0][1]) > 1e-3);
 }
@@ -455,15 +455,15 @@ static void test_counts_of_decoding(void **state)
                 trf_batch batch = kit_fill(&data, counts[n], 1, 7, VOCAB, (uint64_t)n);
                 int64_t tokens, arrivals, collected;
                 OK(trf_translate_batch(t, source ? &batch.source : &batch.target, &err));
-                apart_reset();
+                separate_reset();
                 OK(trf_translate_batch(t, source ? &batch.source : &batch.target, &err));
-                tokens = apart.n.top;
-                arrivals = apart.n.uploads / (1 + source);
-                collected = apart.n.syncs - tokens - arrivals;
+                tokens = separate.n.top;
+                arrivals = separate.n.uploads / (1 + source);
+                collected = separate.n.syncs - tokens - arrivals;
                 assert_in_range(arrivals, (counts[n] + 3) / 4, counts[n]);
                 assert_in_range(collected, arrivals, counts[n]);
                 assert_in_range(tokens, 1, arrivals * 20);
-                assert_int_equal(apart.n.allocs, 0);
+                assert_int_equal(separate.n.allocs, 0);
                 CROSSED((1 + source) * arrivals, tokens + arrivals + 2 * counts[n], 0, tokens + arrivals + collected);
                 trf_translator_destroy(t);
             }
@@ -491,13 +491,13 @@ static void test_places_are_taken_again(void **state)
             s.min_length = 100;                         /* every answer is as long as it may be */
             s.max_length_a = 3; s.max_length_b = 0;
             OK(trf_translator_create(&t, model, &s, &err));
-            apart_reset();
+            separate_reset();
             OK(trf_translate_batch(t, &sources, &err));
             hash[most] = hash_answers(HASH_START, t, 7);
             if (most == 1) {
                 int64_t longest = 3 * 9 + 1 + (model->config.kind == TRF_DECODER_ONLY ? 9 : 0);
-                assert_in_range(apart.n.top, longest, longest + 1);
-                assert_true(apart.n.reorder >= apart.n.top + 6);
+                assert_in_range(separate.n.top, longest, longest + 1);
+                assert_true(separate.n.reorder >= separate.n.top + 6);
             }
             trf_translator_destroy(t);
         }
@@ -517,7 +517,7 @@ static void test_counts_of_looks(void **state)
     int i;
     (void)state;
     for (i = 0; i < 2; i++) {       /* the first time memory may grow */
-        apart_reset();
+        separate_reset();
         OK(trf_score(t, &batch, scores, &err));
         if (i > 0) CROSSED(1, 1, 0, 1);
         out = trf_tensor_of(numbers, 2, 15, D, 1);
@@ -662,9 +662,9 @@ static void test_host_accesses_fault(void **state)
     lab host, l;
     int n, i;
     (void)state;
-    apart.off = 1;
+    separate.off = 1;
     host = lab_of();
-    apart.off = 0;
+    separate.off = 0;
     l = lab_of();
     n = objects_of(&l, there);
     assert_int_equal(objects_of(&host, here), n);
@@ -684,10 +684,10 @@ static void test_host_accesses_fault(void **state)
     }
     lab_end(&l);
     lab_end(&host);
-    assert_int_equal(apart.n_blocks, 0);
+    assert_int_equal(separate.n_blocks, 0);
 }
 
-/* How a child ends in which a call goes wrong: by apart_abort. */
+/* How a child ends in which a call goes wrong: by separate_abort. */
 #define ABORTS(call) \
     do { \
         int how = 0; \
@@ -723,7 +723,7 @@ static void test_device_is_strict(void **state)
     ABORTS(on->release(run, block, 99));
     ABORTS(on->release(run, block + 64, 36));
     ABORTS((on->release(run, block, 100), on->release(run, block, 100)));
-    ABORTS((apart_enter(), block[100] = 0, on->release(run, block, 100)));
+    ABORTS((separate_enter(), block[100] = 0, on->release(run, block, 100)));
     on->upload(run, block, numbers, sizeof numbers);
     on->download(run, back, block, sizeof back);
     assert_true(((unsigned char *)back)[0] == 0xA5 && ((unsigned char *)back)[sizeof back - 1] == 0xA5);
@@ -732,7 +732,7 @@ static void test_device_is_strict(void **state)
     assert_memory_equal(back, numbers, sizeof back);
     on->release(run, block, 100);
     trf_model_destroy(model);
-    assert_int_equal(apart.n_blocks, 0);
+    assert_int_equal(separate.n_blocks, 0);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -822,7 +822,7 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
     trf_translator *translator = NULL;
     trf_step_report report;
     trf_tensor out;
-    apart_counts counted;
+    separate_counts counted;
     double scores[9];
     trf_status status;
     options.device.threads = 1;
@@ -868,8 +868,8 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
         break;
     default: status = block_call(l->context, what - FIRST_BLOCK, e); break;
     }
-    counted = apart.n;
-    apart_reset();                  /* what follows is not tested */
+    counted = separate.n;
+    separate_reset();                  /* what follows is not tested */
     *hash = hash_bytes(hash_bytes(HASH_START, numbers, sizeof numbers), scores, sizeof scores);
     if (model) *hash ^= hash_weights(*hash, model);
     if (what == TRAIN || what == EVALUATE || what == LATE_REPORT) *hash = hash_bytes(*hash, &report, sizeof report);
@@ -878,7 +878,7 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
     trf_translator_destroy(translator);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
-    apart.n = counted;
+    separate.n = counted;
     return status;
 }
 
@@ -910,28 +910,28 @@ static int fail_everywhere(int what, int broken)
     int failed, blocks;
     trf_status status;
     lab l;
-    apart.off = 1;
+    separate.off = 1;
     l = fresh_lab();
     OK(act(&l, what, &want, &err));
     lab_end(&l);
-    apart.off = 0;
+    separate.off = 0;
     for (k = 1, failed = 1; failed; k++) {
         l = fresh_lab();
         state = hash_state(l.trainer);
         weights = hash_weights(HASH_START, l.model);
         memcpy(before, block_out, sizeof before);
         unlink(in_folder("saved"));
-        blocks = apart.n_blocks;
-        apart_reset();
-        if (broken) apart.fail_sync = k; else apart.fail_alloc = k;
+        blocks = separate.n_blocks;
+        separate_reset();
+        if (broken) separate.fail_sync = k; else separate.fail_alloc = k;
         dirty();
         status = act(&l, what, &got, &err);
-        failed = broken ? apart.n.syncs >= k : apart.n.allocs >= k;
-        apart_reset();
+        failed = broken ? separate.n.syncs >= k : separate.n.allocs >= k;
+        separate_reset();
         if (failed) {
-            check_fails(status, broken ? TRF_E_BACKEND : TRF_E_NOMEM, broken ? "apart" : err.what, -1);
-            if (what < TRAIN || what >= SAVE_MODEL) assert_true(apart.n_blocks - blocks <= (what >= FIRST_BLOCK));
-            assert_int_equal(apart.n_late, 0);
+            check_fails(status, broken ? TRF_E_BACKEND : TRF_E_NOMEM, broken ? "separate" : err.what, -1);
+            if (what < TRAIN || what >= SAVE_MODEL) assert_true(separate.n_blocks - blocks <= (what >= FIRST_BLOCK));
+            assert_int_equal(separate.n_late, 0);
             assert_null(l.context->run.now);
             if (!broken) assert_memory_equal(before, block_out, sizeof before);
             if (!(broken && (what == TRAIN || what == WRITE))) {    /* whose work is done before anybody asks */
@@ -947,8 +947,8 @@ static int fail_everywhere(int what, int broken)
             assert_true(got == want);
         }
         lab_end(&l);
-        assert_int_equal(apart.n_blocks, 0);
-        assert_int_equal(apart.n_late, 0);
+        assert_int_equal(separate.n_blocks, 0);
+        assert_int_equal(separate.n_late, 0);
     }
     return (int)k - 2;
 }
