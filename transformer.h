@@ -2715,28 +2715,32 @@ int madvise(void *, size_t, int);
 // -----------------------------------------------------------------------------------------------
 // >>base           errors, memory, small arithmetic
 //
-// What every chapter uses. Errors: a function that can fail returns a status and fills the caller's
-// trf_error; trf__fail does both in one line. Memory: always through the hooks, always aligned to
-// 64 bytes, freed with the size it was asked with; sizes are counted by trf__bytes, which cannot
-// wrap. Random numbers: counted, never stepped (Philox).
+// Every chapter uses these. Errors: a function that can fail returns a status and fills the
+// caller's trf_error; trf__fail does both in one line. Memory: it comes from the hooks, is aligned
+// to 64 bytes, and is freed with the size that was allocated. trf__bytes computes the sizes and
+// cannot wrap. Random numbers: each is a function of a counter (Philox), so no generator has a
+// state.
 // -----------------------------------------------------------------------------------------------
 
-/* Calls a function that returns a status, and leaves the calling one if that is a failure. */
+/* Calls a function that returns a status. If the status is a failure, the calling function returns
+   it. */
 #define TRF__TRY(call) \
     do { trf_status trf__status = (call); if (trf__status != TRF_OK) return trf__status; } while (0)
 
+/* No error. where = -1 means "no position": 0 is one. */
 TRF__FN void trf__clear(trf_error *err)
 {
     if (err) { memset(err, 0, sizeof *err); err->where = -1; }
 }
 
-/* Bytes of the well-formed UTF-8 character at p (1 to 4), or 0: overlong forms, surrogates and what
-   lies beyond U+10FFFF are not (Unicode, table 3-7). */
+/* The number of bytes (1 to 4) of the UTF-8 character at p, or 0 if it is not well formed. Overlong
+   forms, surrogates and code points above U+10FFFF are not (Unicode, table 3-7). */
 TRF__FN int trf__utf8_at(const char *p, size_t n)
 {
     unsigned char c = n ? (unsigned char)p[0] : 0xFF, low = 0x80, high = 0xBF;
     int bytes = c < 0x80 ? 1 : c < 0xC2 ? 0 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : c < 0xF5 ? 4 : 0, i;
     if (bytes == 0 || (size_t)bytes > n) return 0;
+    /* the second byte has a narrower range after these four first bytes */
     if (c == 0xE0) low = 0xA0;
     if (c == 0xED) high = 0x9F;
     if (c == 0xF0) low = 0x90;
@@ -2750,8 +2754,9 @@ TRF__FN int trf__utf8_at(const char *p, size_t n)
     return bytes;
 }
 
-/* Copies text into a fixed buffer, cut between two characters. Control characters (U+0080 to U+009F
-   too) and bytes that are not UTF-8 become '?', so that a hostile name cannot drive a terminal. */
+/* Copies text into a fixed buffer. Longer text is cut between two characters. Control characters
+   (U+0080 to U+009F too) and bytes that are not UTF-8 become '?', so that a hostile name cannot
+   send commands to a terminal. */
 TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
 {
     size_t n = 0, left = from ? strlen(from) : 0;
@@ -2775,7 +2780,8 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
                                                const char *format, ...)
 {
     if (err) {
-        char text[sizeof err->message + 8];     /* longer: trf__copy_text does the cutting */
+        /* longer than message, so that trf__copy_text cuts it */
+        char text[sizeof err->message + 8];
         va_list arguments;
         memset(err, 0, sizeof *err);
         err->status = status;
@@ -2789,19 +2795,20 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
     return status;
 }
 
+/* The commonest failures have functions of their own, so that their messages agree. */
 TRF__FN trf_status trf__fail_null(trf_error *err, const char *what)
 {
     return trf__fail(err, TRF_E_INVALID_ARG, -1, what, "%s must not be NULL", what);
 }
 
-/* How public functions begin: nothing has failed yet, and the object they work on is there. */
+/* Public functions begin with this call: it clears err and checks the object they work on. */
 TRF__FN trf_status trf__begin(const void *object, const char *name, trf_error *err)
 {
     trf__clear(err);
     return object ? TRF_OK : trf__fail_null(err, name);
 }
 
-/* The ending of a noun after a number. */
+/* The plural ending of a noun after a number. */
 TRF__FN const char *trf__plural(int64_t n) { return n == 1 ? "" : "s"; }
 
 TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t least, int64_t got)
@@ -2810,7 +2817,8 @@ TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t lea
                      what, (long long)least, (long long)got);
 }
 
-/* trf__fail for a failed system call. The message does not name the file: trf__name_file does. */
+/* trf__fail for a failed system call. The message does not name the file: trf__name_file adds the
+   name, once, where the path is known. */
 TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path, const char *doing)
 {
     trf_status status = trf__fail(err, TRF_E_IO, -1, path, "cannot %s: %.60s", doing,
@@ -2819,7 +2827,7 @@ TRF__FN trf_status trf__fail_io(trf_error *err, int sys_errno, const char *path,
     return status;
 }
 
-/* What messages show of a path: its last hundred bytes or less, from the beginning of a
+/* The part of a path that messages show: at most its last hundred bytes, from the first byte of a
    character. */
 TRF__FN const char *trf__path_end(const char *path)
 {
@@ -2828,8 +2836,8 @@ TRF__FN const char *trf__path_end(const char *path)
     return end;
 }
 
-/* Puts the path before the message of a call about a file that failed, unless it stands there
-   already. */
+/* If a call that reads or writes a file failed, puts the path before its message, unless the
+   message begins with it. */
 TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error *err)
 {
     char name[104], text[sizeof err->message + 2 * sizeof name];
@@ -2842,6 +2850,7 @@ TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error
     return status;
 }
 
+/* Memory from one allocator must not reach the other one's free. */
 TRF__FN trf_status trf__hooks_check(const trf_hooks *hooks, trf_error *err)
 {
     if (!hooks->alloc == !hooks->free) return TRF_OK;
@@ -2861,7 +2870,8 @@ TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
     return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
 }
 
-/* log and free may be a program's macros: hooks of these names are called in parentheses. */
+/* A program may define log and free as macros: the parentheses around hooks of these names prevent
+   their expansion. */
 TRF__FN void trf__log(const trf_hooks *hooks, int level, const char *message)
 {
     if (hooks->log) (hooks->log)(hooks->user, level, message);
@@ -2870,15 +2880,18 @@ TRF__FN void trf__log(const trf_hooks *hooks, int level, const char *message)
 enum { TRF__ALIGN = 64, TRF__HUGE_PAGE = 1 << 21 };
 
 // >>memory         the hooks, and arenas cut by a cursor
+//
+// An object allocates a few large blocks (arenas) and cuts its arrays out of them. The same lines
+// run twice: once to count the bytes, once to cut. So sizes and layouts cannot disagree.
 
-/* Memory aligned to 64 bytes from the hooks, or from malloc, where Linux is asked for pages of 2
-   MiB: a step through weights meets few ends of pages then. NULL: none left. Never asks for 0
-   bytes. */
+/* Memory aligned to 64 bytes, from the hooks or from malloc; NULL if there is none. 0 bytes count
+   as 1, as allocators differ there. On Linux large blocks get pages of 2 MiB: reading through all
+   weights then misses the TLB less often. */
 TRF__FN void *trf__alloc(const trf_hooks *hooks, size_t bytes)
 {
     char *raw, *aligned;
     if (bytes == 0) bytes = 1;
-    /* a size that did not fit */
+    /* trf__bytes returned SIZE_MAX: the size does not fit */
     if (bytes > SIZE_MAX - TRF__ALIGN - sizeof(void *)) return NULL;
     if (hooks->alloc) return hooks->alloc(hooks->user, TRF__ALIGN, bytes);
     raw = (char *)malloc(bytes + TRF__ALIGN + sizeof(void *));
@@ -2892,7 +2905,8 @@ TRF__FN void *trf__alloc(const trf_hooks *hooks, size_t bytes)
 #endif
     aligned = raw + sizeof(void *);
     aligned += (TRF__ALIGN - (uintptr_t)aligned % TRF__ALIGN) % TRF__ALIGN;
-    memcpy(aligned - sizeof raw, &raw, sizeof raw);     /* what free needs, just before the block */
+    /* trf__free reads malloc's pointer from the bytes just before the block */
+    memcpy(aligned - sizeof raw, &raw, sizeof raw);
     return aligned;
 }
 
@@ -2903,6 +2917,7 @@ TRF__FN void *trf__alloc_zeroed(const trf_hooks *hooks, size_t bytes)
     return memory;
 }
 
+/* bytes is the size that was allocated: a hook may need it. */
 TRF__FN void trf__free(const trf_hooks *hooks, void *memory, size_t bytes)
 {
     void *raw;
@@ -2913,22 +2928,23 @@ TRF__FN void trf__free(const trf_hooks *hooks, void *memory, size_t bytes)
     free(raw);
 }
 
-/* Sizes that do not fit become SIZE_MAX: no allocation of so many bytes ever succeeds. trf__bytes:
-   n >= 0 items. */
+/* n items of `item` bytes, n >= 0. A size that does not fit becomes SIZE_MAX, which no allocation
+   grants, so callers need no check of their own. */
 TRF__FN size_t trf__bytes(int64_t n, size_t item)
 {
     return item && (uint64_t)n > SIZE_MAX / item ? SIZE_MAX : (size_t)n * item;
 }
 TRF__FN size_t trf__add_size(size_t a, size_t b) { return a > SIZE_MAX - b ? SIZE_MAX : a + b; }
 
+/* Doubles `wanted` until it holds `needed`, without wrapping. */
 TRF__FN int64_t trf__capacity(int64_t wanted, int64_t needed)
 {
     while (wanted < needed) wanted = wanted > INT64_MAX / 2 ? INT64_MAX : wanted * 2;
     return wanted;
 }
 
-/* A growing array: where its items are once there is room for `needed`. It doubles, so adding n
-   items costs O(n). NULL: there is no memory, and nothing has changed. */
+/* Makes a growing array hold `needed` items, and returns where they are. The capacity doubles, so
+   that adding n items costs O(n). NULL: there is no memory, and the array is unchanged. */
 TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity, int64_t needed,
                          size_t item,
                          trf_error *err)
@@ -2950,7 +2966,8 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
     return bigger;
 }
 
-/* Room for `needed` items of a type; leaves the calling function if there is none. */
+/* trf__grown for items of a type. If there is no memory, the calling function returns
+   TRF_E_NOMEM. */
 #define TRF__GROW(type, items, capacity, needed, hooks) \
     do { \
         void *trf__items = trf__grown(hooks, items, &(capacity), needed, sizeof(type), err); \
@@ -2958,8 +2975,7 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
         (items) = (type *)trf__items; \
     } while (0)
 
-/* Hands out pieces of one block of memory, each aligned to 64 bytes; with base NULL it only counts,
-   so the same lines first tell the size and then cut. */
+/* Cuts pieces off one block of memory, each aligned to 64 bytes. With base NULL it only counts. */
 typedef struct trf__cursor { char *base; size_t used; } trf__cursor;
 
 TRF__FN trf__cursor trf__cursor_at(void *base)
@@ -2983,15 +2999,18 @@ TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t col
 }
 
 // >>numbers        sums that stay in their range, Philox, sorting
+//
+// Counts come from the caller's configuration, so products and sums of them saturate instead of
+// wrapping. A check behind them then reports a limit.
 
-/* A product of counts: 0 if one is negative, INT64_MAX if it is beyond that. */
+/* A product of counts: 0 if a factor is negative, INT64_MAX if the product does not fit. */
 TRF__FN int64_t trf__times(int64_t a, int64_t b)
 {
     if (a <= 0 || b <= 0) return 0;
     return a > INT64_MAX / b ? INT64_MAX : a * b;
 }
 
-/* A sum of counts, none negative: INT64_MAX if it is beyond that. */
+/* A sum of counts >= 0: INT64_MAX if it does not fit. */
 TRF__FN int64_t trf__add_counts(int64_t a, int64_t b)
 {
     return b > INT64_MAX - a ? INT64_MAX : a + b;
@@ -3002,10 +3021,11 @@ TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
 TRF__FN int64_t trf__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 TRF__FN int64_t trf__round_up(int64_t a, int64_t b) { return trf__ceil_div(a, b) * b; }
 
+/* infinity - infinity and NaN - NaN are NaN, which equals nothing. */
 TRF__BOTH int trf__is_finite(double x) { return x - x == 0; }
 
-/* Philox4x32-10 (Salmon et al. 2011): a block of four random words from a counter of four and a key
-   of two. The same numbers for any order of asking; no state. */
+/* Philox4x32-10 (Salmon et al. 2011): four random words from a counter of four words and a key of
+   two. It has no state, so every order of calls gives the same numbers. */
 TRF__BOTH void trf__philox(const uint32_t counter[4], uint32_t key0, uint32_t key1, uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
@@ -3022,7 +3042,8 @@ TRF__BOTH void trf__philox(const uint32_t counter[4], uint32_t key0, uint32_t ke
     out[0] = c0; out[1] = c1; out[2] = c2; out[3] = c3;
 }
 
-/* Number `index` of the 64-bit stream `stream` of a seed: for everything random but dropout. */
+/* Number `index` of the 64-bit stream `stream` of a seed. Everything random but dropout uses it;
+   the constant keeps these counters apart from others. */
 TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
 {
     uint32_t counter[4], out[4];
@@ -3032,7 +3053,8 @@ TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
     return (uint64_t)out[1] << 32 | out[0];
 }
 
-/* Sorts pointers by compare(context, a, b) < 0. */
+/* Sorts pointers by compare(context, a, b) < 0: heapsort, since qsort passes no context, and its
+   order of equal items differs between C libraries. */
 TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *,
                                                                     const void *),
                        const void *context)
@@ -3041,9 +3063,9 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
     while (end > 1) {
         const void *item;
         size_t hole, child;
-        if (first > 0) item = items[--first];           /* build the heap ... */
-        else {                                          /* ... then take the largest off, again and
-                                                           again */
+        if (first > 0) item = items[--first];           /* first build the heap, ... */
+        /* ... then take its largest item off, repeatedly */
+        else {
             item = items[--end];
             items[end] = items[0];
         }
@@ -3059,16 +3081,19 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
 }
 
 // >>checks         what a configuration implies; ids and lengths of sequences
+//
+// The first functions name what the fields of a configuration mean, so that no other chapter
+// compares enums. The rest checks the caller's sequences before anything is computed.
 
 TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER_ONLY; }
 TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER_ONLY; }
-/* Whether the head is a projection onto labels; and whether onto one label a sequence. */
+/* The head projects onto labels; it projects one row a sequence. */
 TRF__FN int trf__has_labels(const trf_config *c) { return c->head && c->head != TRF_HEAD_MASKED; }
 TRF__FN int trf__pools(const trf_config *c)
 {
     return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST;
 }
-/* Whether both sides have one embedding; and whether a stack has a norm after its last layer. */
+/* Both sides share one embedding; a stack ends with a norm. */
 TRF__FN int trf__shares_embedding(const trf_config *c)
 {
     return c->tying == TRF_TIED_ALL || c->tying == TRF_TIED_EMBEDDINGS;
@@ -3079,14 +3104,15 @@ TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
            c->final_norm == (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER);
 }
 TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF_NORM_RMS; }
-/* How many logits a row has. */
+/* The number of logits of a row. */
 TRF__FN int32_t trf__n_logits(const trf_config *c)
 {
     return trf__has_target(c) ? c->target_vocab : trf__has_labels(c) ? c->n_labels
         : c->source_vocab;
 }
 
-/* Checks how long the sequences of a side are. `extra` tokens are added to each. */
+/* Checks the lengths of one side's sequences. The library adds `extra` tokens (BOS, EOS) to each.
+   Adds up rows and the longest sequence. */
 TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t max_length,
                                       const char *side,
                                       int64_t *rows, int64_t *longest, trf_error *err)
@@ -3118,8 +3144,8 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
     return TRF_OK;
 }
 
-/* Checks one side: lengths, with `extra` tokens added to each, and ids: special are only unk and,
-   if `eos`, EOS. */
+/* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, BOS or EOS, since the
+   library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
                                    int eos, int extra,
                                    const char *side, int64_t *rows, int64_t *longest,
@@ -3150,24 +3176,25 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
 //
 // The hot loops are written once, on trf__v16: sixteen numbers, whatever the machine. It is a
 // struct of TRF__PARTS native vectors: one AVX-512, two AVX, four SSE2/NEON/WebAssembly, or sixteen
-// scalars. Every lane is computed by the same operations in the same order everywhere, and sums
-// over lanes follow one fixed tree, so results do not depend on the width of the machine's vectors.
+// scalars. Every lane is computed by the same operations in the same order everywhere. Sums over
+// lanes follow one fixed tree. So results do not depend on the width of the machine's vectors.
 //
-// trf__fma is the only place where a product and a sum may melt into one rounding: on machines with
-// a fused multiply-add (and contraction allowed, as gnu modes do) they do, on others they do not.
-// Kernels therefore never write a product that only feeds a sum in any other way (a minimum between
-// the two will do; the doubles of trf__ln and of a row's loss have one product a sum, which all
-// compilers contract alike): gcc and clang give the same bits.
+// Only trf__fma may fuse a product and a sum into one rounding. Machines with a fused multiply-add
+// do so if the compiler may contract (gnu modes), others round twice. Kernels therefore write no
+// other product that only feeds a sum, and gcc and clang give the same bits. A minimum between the
+// two prevents the fusion. The doubles of trf__ln and of a row's loss have one product a sum, which
+// all compilers contract alike.
 // -----------------------------------------------------------------------------------------------
 
 #if defined(TRF_DOUBLE)
 #define TRF__REAL_BYTES 8
-typedef int64_t trf__int;           /* the integer of the same size */
+typedef int64_t trf__int;           /* an integer as wide as trf_real */
 #else
 #define TRF__REAL_BYTES 4
 typedef int32_t trf__int;
 #endif
 
+/* Bytes of a native vector. Without GNU vectors a "vector" is one number. */
 #if !TRF__GNU || defined(TRF_SCALAR)
 #define TRF__VECTOR_BYTES TRF__REAL_BYTES
 #elif defined(__AVX512F__)
@@ -3179,8 +3206,8 @@ typedef int32_t trf__int;
 #endif
 #define TRF__PARTS (16 * TRF__REAL_BYTES / TRF__VECTOR_BYTES)
 
-/* Writes a statement once per part. A loop would be left rolled at -O2 and put the parts in
-   memory. */
+/* Repeats a statement for every part. At -O2 gcc would keep a loop rolled, and the parts would lie
+   in memory instead of registers. */
 #if TRF__PARTS == 1
 #define TRF__EACH(X) X(0)
 #elif TRF__PARTS == 2
@@ -3204,6 +3231,7 @@ typedef trf_real trf__vec_in_memory;
 #define TRF__AS_INT(to, x) memcpy(&(to), &(x), sizeof(to))
 #define TRF__AS_REAL(to, x) memcpy(&(to), &(x), sizeof(to))
 #else
+/* trf__vec_in_memory: pointers to it need the alignment of one number only. */
 typedef trf_real trf__vec __attribute__((vector_size(TRF__VECTOR_BYTES)));
 typedef trf__int trf__ivec __attribute__((vector_size(TRF__VECTOR_BYTES)));
 typedef uint32_t trf__uvec __attribute__((vector_size(TRF__VECTOR_BYTES)));
@@ -3216,7 +3244,8 @@ typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES
 #define TRF__AS_REAL(to, x) ((to) = (trf__vec)(x))
 #endif
 
-/* Four numbers whose places change, and sixteen bits a lane: for compilers that know both. */
+/* Permutations of four numbers, and sixteen bits a lane, for compilers that have builtins for
+   both. */
 #if TRF__VECTOR_BYTES >= 4 * TRF__REAL_BYTES && (defined(__clang__) || (TRF__GNU && __GNUC__ >= 9))
 #define TRF__SHUFFLES 1
 typedef trf_real trf__quad __attribute__((vector_size(4 * TRF__REAL_BYTES)));
@@ -3239,7 +3268,7 @@ TRF__INLINE void trf__quad_to(trf_real *p, trf__quad q) { memcpy(p, &q, sizeof q
 #define TRF__SHUFFLES 0
 #endif
 
-#define TRF__WIDE 16
+#define TRF__WIDE 16            /* lanes */
 
 typedef struct trf__v16 { trf__vec part[TRF__PARTS]; } trf__v16;
 
@@ -3264,14 +3293,15 @@ TRF__INLINE trf__v16 trf__set(trf_real x)
     trf__v16 r;
     trf__vec zero;
     TRF__ZERO(zero);
-/* x for every x, as nothing is subtracted; zero + x makes 0 of -0 */
+/* broadcasts x: x - 0 is x for every x, whereas 0 + x would make 0 of -0 */
 #define TRF__X(i) r.part[i] = x - zero;
     TRF__EACH(TRF__X)
 #undef TRF__X
     return r;
 }
 
-/* The first n numbers, then zeros: the end of a row that is no multiple of sixteen. */
+/* The first n numbers, then zeros: for the end of a row whose length is no multiple of 16. It reads
+   nothing beyond the row. */
 TRF__INLINE trf__v16 trf__load_n(const trf_real *p, int64_t n)
 {
     trf_real buffer[TRF__WIDE];
@@ -3331,7 +3361,8 @@ TRF__INLINE trf__v16 trf__if_less(trf__v16 a, trf__v16 b, trf__v16 x, trf__v16 y
     return r;
 }
 
-/* Sum and maximum over the lanes: lane i with lane i + 8, then + 4, + 2, + 1. */
+/* Sum and maximum over the lanes: lane i is combined with lane i + 8, then + 4, + 2, + 1. Both
+   forms follow this tree, so they give the same bits. */
 #if TRF__SHUFFLES
 TRF__INLINE trf__quad trf__both_sum(trf__quad a, trf__quad b) { return a + b; }
 TRF__INLINE trf__quad trf__both_max(trf__quad a, trf__quad b)
@@ -3366,6 +3397,9 @@ TRF__OVER_LANES(trf__sum, trf__both_sum, x[i] += x[i + half])
 TRF__OVER_LANES(trf__max_lane, trf__both_max, if (x[i] < x[i + half]) x[i] = x[i + half])
 
 // >>lane-moves     transposing, masks
+//
+// What >>panels (packing of matrices) and >>dropout need beside arithmetic. Where the compiler has
+// shuffles the second form of each function is not compiled; both give the same numbers.
 
 /* to[c][r] = from[r][c]: four rows of four. */
 TRF__INLINE void trf__transpose4(trf_real *to, int64_t ldt, const trf_real *const from[4])
@@ -3418,10 +3452,13 @@ TRF__INLINE trf__v16 trf__first(int64_t n)
 }
 
 // >>lane-functions exp, ln, erf, sqrt; Philox for sixteen counters
+//
+// libm's functions differ between systems in their last bits and are computed one by one. These
+// have one text for all lanes, and the same bits everywhere.
 
 #if defined(TRF_DOUBLE)
 
-/* In double the lanes go to libm: this build is for checking gradients. */
+/* In double the lanes call libm: this build serves to check gradients, not to be fast. */
 #define TRF__BY_LANE(name, expression) \
 TRF__INLINE trf__v16 name(trf__v16 a) \
 { \
@@ -3438,17 +3475,17 @@ TRF__FN double trf__ln(double x) { return log(x); }
 
 #else
 
-/* exp: x = n ln 2 + r, |r| <= ln 2 / 2; e^x = 2^n e^r. n by the trick of adding 1.5 * 2^23, which
-   leaves the rounded n in the low bits; e^r by its Taylor polynomial of degree 7 (remainder 5e-9
-   relative). Relative error below 2e-7; 0 below -87.3, and at most e^88.3. */
+/* exp: x = n ln 2 + r, |r| <= ln 2 / 2; e^x = 2^n e^r. Adding 1.5 * 2^23 leaves the rounded n in
+   the low bits. e^r is its Taylor polynomial of degree 7 (remainder 5e-9 relative). The relative
+   error is below 2e-7. Below -87.3 the result is 0; it is never above e^88.3. */
 TRF__INLINE trf__v16 trf__exp(trf__v16 x)
 {
     const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f);
     trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
     t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
     n = trf__sub(t, magic);
-    r = trf__fma(n, trf__set(-0.693359375f), clamped);              /* ln 2 in two pieces; n * the
-                                                                       first is exact */
+    /* ln 2 is split in two, so that n times the first part is exact */
+    r = trf__fma(n, trf__set(-0.693359375f), clamped);
     r = trf__fma(n, trf__set(2.12194440054690583e-4f), r);
     p = trf__set(1.0f / 5040);
     p = trf__fma(p, r, trf__set(1.0f / 720));
@@ -3458,6 +3495,7 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
     p = trf__fma(p, r, trf__set(0.5f));
     p = trf__fma(p, r, one);
     p = trf__fma(p, r, one);
+/* 2^n: n + 127 in the exponent's bits; the shift drops the bits of the 1.5 * 2^23 */
 #define TRF__X(i) { \
         trf__ivec bits; trf__vec scale; \
         TRF__AS_INT(bits, t.part[i]); \
@@ -3469,7 +3507,7 @@ TRF__INLINE trf__v16 trf__exp(trf__v16 x)
     return trf__if_less(x, low, trf__set(0), y);
 }
 
-/* erf: the odd rational function P(x^2) x / Q(x^2) fitted to [-4, 4], beyond which erf is +-1 in
+/* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond that erf is +-1 in
    float. */
 TRF__INLINE trf__v16 trf__erf(trf__v16 x)
 {
@@ -3489,10 +3527,10 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
     return trf__div(trf__mul(c, p), q);
 }
 
-/* Square root of a >= 0: three Newton steps for 1 / sqrt(a) from a guess that halves the exponent,
-   and one for the root itself. An a below 2^-100 is taken times 2^64, and its root times 2^-32, as
-   the steps need normal numbers. Relative error below 1e-7, exact for 0 and infinity. (sqrtf may
-   set errno: compilers leave it.) */
+/* Square root of a >= 0. A guess that halves the exponent and three Newton steps give 1 / sqrt(a);
+   one more step gives the root. The steps need normal numbers, so an a below 2^-100 is scaled by
+   2^64 and its root by 2^-32. The relative error is below 1e-7; 0 and infinity are exact. (sqrtf
+   may set errno, so compilers do not vectorize it.) */
 TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 {
     const trf__v16 one = trf__set(1.0f), tiny = trf__set(7.88860905e-31f);
@@ -3514,8 +3552,8 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 }
 
 /* Natural logarithm of a normal x > 0 without libm: x = m 2^e with m in [sqrt(1/2), sqrt(2)), and
-   ln m = 2 (s + s^3/3 + s^5/5 + ...) with s = (m-1)/(m+1), |s| < 0.172. Relative error a few
-   1e-16, absolute near ln 1. */
+   ln m = 2 (s + s^3/3 + s^5/5 + ...) with s = (m-1)/(m+1), |s| < 0.172. The relative error is a few
+   1e-16; near ln 1 that is the absolute one. */
 TRF__FN double trf__ln(double x)
 {
     uint64_t bits;
@@ -3530,15 +3568,15 @@ TRF__FN double trf__ln(double x)
     s = (m - 1) / (m + 1);
     s2 = s * s;
     for (k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
-    p = s * s2 * p + (s + s);           /* a sum, so that the last line has one product only (see
-                                           >>vector) */
+    /* s + s, so that the last line has only one product (see >>vector) */
+    p = s * s2 * p + (s + s);
     return e * 0.69314718055994531 + p;
 }
 
 #endif
 
-/* Sixteen Philox blocks at a time: out[w][lane] is word w of the block whose counter is (c0[lane],
-   c1[lane], c2, c3). The same words as trf__philox. */
+/* Sixteen Philox blocks at once, with the same words as trf__philox: out[w][lane] is word w of the
+   block with the counter (c0[lane], c1[lane], c2, c3). */
 TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[TRF__WIDE],
                                uint32_t c2, uint32_t c3,
                                uint32_t key0, uint32_t key1, uint32_t out[4][TRF__WIDE])
@@ -3567,7 +3605,7 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //
 // A backend is one table, trf__backend: first the verbs that open it and move memory, then the ops.
 // Everything a model computes is a straight list of op calls; a missing op does not compile. All
-// matrices are row-major, rows are tokens.
+// matrices are row-major, and their rows are tokens.
 //
 //   embed             y = drop(scale * weight[id] + position)               + its gradient
 //   linear            y = x w^T + b   linear_dx: dx = dy w   linear_dw: dw += dy^T x, db += sum dy
@@ -3578,85 +3616,87 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //   pool              the mean of each sequence's first rows                + gradient
 //   cross_entropy     vocabulary projection, smoothed loss and their gradients in one
 //   top               vocabulary projection, log-softmax and the best tokens of each row
-//   ancestors         which cached keys belong to a hypothesis, after search has chosen
-//   remember          keys and values of the tokens that are read go into the cache
-//   advance           beam search chooses, and the rows of the next token are lined up
-//   pack              the backend's own copy of a weight matrix, for products
+//   backpointers      which cached keys belong to a hypothesis, after search has chosen
+//   append_kv         stores keys and values of the tokens just read in the cache
+//   reorder           beam search chooses; the rows of the next token are listed
+//   pack              a weight matrix in the layout that the backend's products read
 //   clip, adam        the optimizer: norm, clipping and the decision to skip; then one pass over
 //                     all weights
-// A build for translating only (TRF_NO_TRAIN) leaves the training ones out.
+// A build for translating only (TRF_NO_TRAIN) leaves out the ops of training.
 //
-// Where things are. Every pointer in the structs below is an address of the device: the host hands
-// them on and never looks behind them. Memory comes from `alloc`, and numbers pass only through
-// upload, download and fetch.
-//   trf__act          an activation: only the backend knows its type (trf_real here, perhaps 16
-//                     bits elsewhere)
+// Memory. Every pointer in the structs below is an address of the device: the host passes it on and
+// never reads through it. Memory comes from `alloc`. Only upload, download, fetch and feed move
+// numbers between host and device.
+//   trf__act          an activation: only the backend knows its type (trf_real on the CPU, perhaps
+//                     16 bits elsewhere)
 //   trf_real          weights, their gradients, Adam's moments, statistics of rows
 //
-// When things happen. What is asked for happens in the order of asking, and may happen later;
-// `sync` waits until all has, and tells the first thing that went wrong, then and from then on;
-// which is why ops return nothing.
+// Time. Calls run in the order of issue, perhaps later. `sync` waits for all of them and returns
+// the first error, in this call and in every later one. Therefore ops return nothing.
 //   upload            has read its source on return; the caller may change it at once
-//   download, fetch   what the host wants to know: asked for, then sync, then read; the place stays
-//                     until then
-//   free              takes effect behind everything asked for before
-//   a run with no state (a model's) works behind all that other runs have asked for
-// On the CPU the device's memory is the host's, and all happens at once.
+//   download, fetch   the host may read the target after the next sync, and keeps it until then
+//   release           takes effect after everything issued before
+//   a run without a state (a model's) works after everything that other runs have issued
+// On the CPU the device's memory is the host's, and every call is complete on return.
 //
-// Asking costs time too, on a GPU more than a small op itself. So a backend may keep a list of ops
-// that it was asked for, and play it again: `replay`, with the list's shape, has done so (1), or
-// the list is asked for op by op and `asked` ends it. Nothing but what is on the device may differ
-// between two lists of one shape; for shapes to come again, a training batch is filled up to as
-// many rows, and spans, as `fill` wants.
+// Issuing an op costs time too, on a GPU more than a small op itself. So a backend may record a
+// list of ops and play it again: `replay` gets the list's shape and returns 1 if it has played it.
+// Else the caller issues op by op, and `end_list` ends the list. Two lists of one shape may differ
+// only in numbers on the device. So that shapes recur, a training batch gets empty rows and spans
+// up to the count that `padded` returns.
 //
-// Every op takes 0 rows. Gradients of activations are set (=), of parameters added to (+=); `first`
-// makes that (=) too, for the first micro-batch of a step. Outputs overlap no input, except where a
-// struct says so.
+// Every op accepts 0 rows. Gradients of activations are set (=), those of parameters are added to
+// (+=). `first` makes the latter (=) too, for the first micro-batch of a step. Outputs overlap no
+// input unless the struct's comment allows it.
 // -----------------------------------------------------------------------------------------------
 
-typedef struct trf__act trf__act;       /* never defined */
+/* never defined: the type exists so that host code cannot read an activation */
+typedef struct trf__act trf__act;
 
-/* What changes from step to step: one block on the device, so that a recorded step can be played
-   again. */
+/* The numbers that change from step to step. They lie in one block on the device, so that a
+   recorded step can be played again with new ones. */
 typedef struct trf__now {
-    uint32_t key0, key1, step;          /* of every random decision: the seed, and the number of the
-                                           update */
-    double learning_rate, source_tokens;        /* source_tokens: of this batch, only counted, into
-                                                   the slots */
+    uint32_t key0, key1, step;          /* key and counter of every random decision: the seed, and
+                                           the number of the update */
+    double learning_rate, source_tokens;        /* source_tokens: of this batch; only added to the
+                                                   slots (trf__tally) */
 } trf__now;
 
-/* The largest batch that an object has room for, and whether each layer's activations are computed
-   again. */
+/* The largest batch that fits an object's arena. recompute: the backward pass computes activations
+   again instead of keeping them. */
 typedef struct trf__limits {
     int64_t source_rows, target_rows, sentences, longest, recompute;
 } trf__limits;
 
-/* What decides which ops a list has and where they read and write: lists of equal shapes are the
-   same list. */
+/* Everything that determines which ops a list has and where they read and write. Lists of equal
+   shapes are the same list, so one recording serves both. */
 typedef struct trf__shape {
-    int64_t arena, block;               /* addresses: the activations, and the numbers that
+    int64_t arena, block;               /* addresses of the activations and of the numbers that
                                            change */
-    int64_t variant;                    /* what else tells two lists of an object apart */
-    trf__limits limits;                 /* by which the arena is cut */
+    int64_t variant;                    /* distinguishes lists of one object that are equal
+                                           otherwise */
+    trf__limits limits;                 /* the arena is cut by these */
     int64_t encoder_rows, encoder_spans, encoder_groups, encoder_longest;
     int64_t decoder_rows, decoder_spans, decoder_groups, decoder_longest;
     int64_t cache_rows, cache_length, cache_area, cache_self_area;
     int64_t wanted;                     /* best tokens of a row */
 } trf__shape;
 
-/* Who computes has one of these; a model, which only owns memory, has one without a state. */
+/* An object's connection to its device. Objects that compute have one with a state; a model, which
+   only owns memory, has one without. */
 typedef struct trf__run {
     const struct trf__backend *backend;
     trf_device device;
     trf_hooks hooks;
-    size_t element;                     /* bytes of an activation */
+    size_t element;                     /* bytes of one number of an activation */
     void *state;                        /* the backend's own: threads and scratch, or streams and
                                            plans */
-    const struct trf__process *process; /* what there is once for all of the CPU's (see >>tiles) */
-    const trf__now *now;                /* on the device; NULL: nothing is dropped */
+    const struct trf__process *process; /* the one instance for all of the CPU's runs (see
+                                           >>tiles) */
+    const trf__now *now;                /* on the device; NULL: no dropout */
 } trf__run;
 
-/* Element number n of an activation. */
+/* The address of element n of an activation. */
 TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
 {
     return a ? (trf__act *)(void *)((char *)(void *)a + n * (int64_t)run->element) : NULL;
@@ -3665,13 +3705,13 @@ TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
 /* Formats of packed weights: rows of the table in >>formats. */
 enum { TRF__FLOAT32, TRF__FORMATS };
 
-/* How a device keeps weights for products, besides the model's arena: not at all; each matrix
-   packed in a format; or all parameters in 16 bits, in an arena of the same layout. */
+/* How a device keeps weights for products, in addition to the model's arena: not at all; every
+   matrix packed in a format; or all parameters in 16 bits, in an arena of the same layout. */
 enum { TRF__PACKS_NOTHING, TRF__PACKS_MATRICES, TRF__PACKS_16_BITS };
 
-/* A weight matrix (out, in), of which products read the rows from `row` on. plain: its floats, or
-   NULL if it is only packed; packed: how the device keeps it for products, or NULL. Both begin with
-   row 0. */
+/* A weight matrix (out, in); products read its rows from `row` on. plain: its floats, or NULL if
+   only the packed form exists. packed: the device's form for products, or NULL. Both pointers are
+   those of row 0. */
 typedef struct trf__mat {
     const trf_real *plain;
     const void *packed;
@@ -3679,19 +3719,22 @@ typedef struct trf__mat {
     int format;
 } trf__mat;
 
-/* Where the rows of a matrix come from: the number of their sentence in the whole step and the
-   position in it. With the site they number every random decision, whatever the split into batches.
-   NULL: sentence 0, position = row. */
+/* The origin of each row of a matrix: the number of its sentence in the whole step, and its
+   position in the sentence. Together with the site they number every random decision, so that
+   splitting a batch changes none. NULL: sentence 0, position = row. */
 typedef struct trf__rows { const int32_t *sentence, *position; } trf__rows;
 
-/* One dropout, made once: an element is kept when its 16 random bits are >= threshold; kept ones
-   are scaled. */
+/* One dropout. An element is kept if its 16 random bits are >= threshold; kept elements are
+   scaled. */
 typedef struct trf__drop {
     uint32_t threshold, site;           /* threshold 0: nothing is dropped */
     trf_real scale;                     /* 65536 / (65536 - threshold) */
 } trf__drop;
 
-// >>layer-jobs     what the ops of layers are given
+// >>layer-jobs     the arguments of the ops of layers
+//
+// One struct for each op, and one for its gradient. Names are the paper's; shapes stand beside the
+// pointers. `at` and `drop` describe the dropout of the op's result.
 
 typedef struct trf__embed {
     trf__act *y;                        /* (rows, d) */
@@ -3704,8 +3747,8 @@ typedef struct trf__embed {
     trf__drop drop;
 } trf__embed;
 
-/* Rows that read the same id stand together: list k is rows[first[k]] .. rows[first[k + 1] - 1], in
-   order. Lists at the end may be empty. */
+/* Rows grouped by the id that they read: list k is rows[first[k]] .. rows[first[k + 1] - 1], in
+   order. So gradients of one id are added in the order of rows. Lists at the end may be empty. */
 typedef struct trf__groups { const int32_t *rows, *first; int64_t n; } trf__groups;
 
 typedef struct trf__embed_gradient {
@@ -3761,19 +3804,19 @@ typedef struct trf__activate_gradient {
     trf__drop drop;
 } trf__activate_gradient;
 
-/* One sequence's attention: which rows ask, which rows answer. */
+/* The attention of one sequence: its query rows, and the key rows that they attend to. */
 typedef struct trf__span { int32_t query, n_query, key, n_key, sentence; } trf__span;
 
-/* What both directions of attention read. q: (queries, heads * d_head), k and v: (keys, heads *
-   d_head), with these distances between rows. Key i of span s is row key + i, or, with key_rows
-   (the ancestors of a beam in the cache), row key_rows[s * key_stride + i]. causal: query i sees
-   n_key - n_query + i + 1 keys. With `area` k and v are what `remember` has stored in areas of so
-   many rows, v behind k. */
+/* The inputs of attention and of its gradient. q: (queries, heads * d_head), k and v: (keys, heads
+   * d_head); ldq and ldk are the distances between rows. Key i of span s is row key + i, or, with
+   key_rows (the backpointers of a beam into the cache), row key_rows[s * key_stride + i]. causal:
+   query i sees n_key - n_query + i + 1 keys. area > 0: append_kv has stored k and v in areas of so
+   many rows, v after k. */
 typedef struct trf__attention_in {
     const trf__act *q, *k, *v;
-    int64_t ldq, ldk;                   /* ldk is that of k and v */
+    int64_t ldq, ldk;                   /* ldk: of both k and v */
     const trf__span *spans;
-    int64_t n_spans, max_queries, max_keys;   /* most: of any span */
+    int64_t n_spans, max_queries, max_keys;   /* the maximum of all spans */
     const int32_t *key_rows;            /* or NULL */
     int64_t key_stride, area;
     int heads, d_head, causal;
@@ -3783,13 +3826,13 @@ typedef struct trf__attention_in {
 typedef struct trf__attention {
     trf__attention_in in;
     trf__act *out;                      /* (queries, heads * d_head) without gaps */
-    trf_real *stats;                    /* (queries, heads, 2), the backend's own notes for the
-                                           gradient; or NULL */
+    trf_real *stats;                    /* (queries, heads, 2) statistics of the softmax for the
+                                           gradient, in the backend's own form; or NULL */
 } trf__attention;
 
 typedef struct trf__attention_gradient {
     trf__attention_in in;
-    trf__act *dq, *dk, *dv;             /* distances between rows as q and k */
+    trf__act *dq, *dk, *dv;             /* distances between rows: ldq, ldk, ldk */
     const trf__act *dout, *out;
     const trf_real *stats;
 } trf__attention_gradient;
@@ -3801,8 +3844,8 @@ typedef struct trf__attention_weights {
 } trf__attention_weights;
 
 typedef struct trf__norm {              /* (rows, d) */
-    trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no norm
-                                           follows */
+    trf__act *s, *y;                    /* s or y may be x; s may be NULL if sub is; y NULL: no
+                                           norm, the sum alone */
     trf_real *stats;                    /* (rows, 2): mean and factor; or NULL */
     const trf__act *x, *sub;            /* sub NULL: s = x */
     const trf_real *gain, *bias;        /* bias NULL: none */
@@ -3826,42 +3869,46 @@ typedef struct trf__norm_gradient {     /* ds = norm'(dy + dy2) + ds_in, dsub = 
     trf__drop drop;
 } trf__norm_gradient;
 
-typedef struct trf__pool {              /* from the rows of spans to one for each, (n_spans, d); its
-                                           gradient: back */
+typedef struct trf__pool {              /* the rows of every span become one row, (n_spans, d); the
+                                           gradient goes the other direction */
     trf__act *to;
     const trf__act *from;
-    const trf__span *spans;             /* span s has the n_query rows from row `query` on */
-    int64_t n_spans, d, most;           /* of each span so many rows count, fewer where it has
+    const trf__span *spans;             /* span s is the n_query rows from row `query` on */
+    int64_t n_spans, d, most;           /* so many rows of each span count, or all if it has
                                            fewer */
 } trf__pool;
 
-// >>loss-jobs      what the ops of loss, optimizer and search are given
+// >>loss-jobs      the arguments of the ops of loss, optimizer and search
+//
+// These ops carry numbers across rows: sums of a step, the norm of all gradients, the state of a
+// search.
 
 /* Sums over target tokens. */
 typedef struct trf__sums { double loss, nll, correct, tokens; } trf__sums;
 
 typedef struct trf__loss {
-    double *row_loss, *row_nll;         /* per row; rows with a negative target are 0 everywhere */
-    trf__sums *sums;                    /* of these rows (=), or NULL */
-    trf_real *slots;                    /* the same sums are added to the TRF__TALLIES behind the
-                                           gradients; or NULL */
-    void *room;                         /* loss_scratch bytes */
+    double *row_loss, *row_nll;         /* per row; rows with a negative target have 0 everywhere */
+    trf__sums *sums;                    /* set to the sums over these rows, or NULL */
+    trf_real *slots;                    /* the same sums, added to the TRF__TALLIES numbers after
+                                           the gradients; or NULL */
+    void *room;                         /* scratch of loss_scratch bytes */
     trf__act *dx;
-    trf_real *dw, *db;                  /* gradients of the sum of row_loss; dx NULL: none; dw, db
-                                           NULL: not those */
+    trf_real *dw, *db;                  /* gradients of the sum of row_loss; dx NULL: no gradients;
+                                           dw, db NULL: only the others */
     const trf__act *x;
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     const int32_t *targets;
     int64_t rows, vocab, d;
-    double on, off, entropy;    /* wanted: on at the target, off elsewhere, 0 at zero_column;
-                                   entropy is subtracted */
+    double on, off, entropy;    /* the smoothed target: `on` at the target, `off` elsewhere, 0 at
+                                   zero_column; its entropy is subtracted */
     int64_t zero_column;                /* -1: none */
     int first;
 } trf__loss;
 
-/* Five sums of a step travel behind the gradients, so that one all-reduce carries everything: two
-   numbers each, what a float holds of it and the rest. */
+/* Five sums of a step lie after the gradients, so that one all-reduce carries everything. Each
+   takes two numbers: its value rounded to float, and the remainder. The rest of the 16 keeps the
+   alignment. */
 enum {
     TRF__TALLY_LOSS = 0, TRF__TALLY_NLL = 2, TRF__TALLY_CORRECT = 4, TRF__TALLY_TOKENS = 6,
         TRF__TALLY_SOURCE = 8,
@@ -3870,28 +3917,28 @@ enum {
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
 
-/* What `clip` finds out about a step, and decides: Adam obeys it, a report is made of it. */
+/* The result of `clip` for one step. adam reads it on the device; the report of the step is made
+   from it. */
 typedef struct trf__clip_result {
     trf__sums sums;
     double source_tokens, norm, scale;  /* norm: of the mean gradient, before clipping; scale:
-                                           clipping / tokens, with which a gradient stays below
+                                           clipping / tokens; a gradient times scale stays below
                                            TRF__MAX_GRADIENT */
-    int64_t bad_tile;                   /* the first one with a number that is not finite; -1:
-                                           none */
-    int64_t updates;                    /* made so far: skipped steps do not count */
+    int64_t bad_tile;                   /* the first tile with a number that is not finite, or -1 */
+    int64_t updates;                    /* updates made so far; skipped steps do not count */
     int32_t skipped;
 } trf__clip_result;
 
-/* A piece of one parameter. */
+/* A piece of one parameter: the unit of work of clip and adam. */
 typedef struct trf__tile {
-    int64_t begin, n, missed;           /* missed: updates that its moments have not had, as it was
-                                           frozen */
+    int64_t begin, n, missed;           /* missed: updates while it was frozen, which its moments
+                                           have not seen */
     int32_t decay;
 } trf__tile;
 
 typedef struct trf__clip {
     trf__clip_result *clip_result;
-    double *partial;                    /* (n_tiles): room for sums of squares */
+    double *partial;                    /* (n_tiles) scratch: sums of squares */
     const trf_real *gradients, *slots;
     const trf__tile *tiles;
     int64_t n_tiles;
@@ -3900,7 +3947,7 @@ typedef struct trf__clip {
 
 typedef struct trf__adam {
     trf_real *p, *m, *v;
-    void *packed;                       /* the weights in 16 bits, made on the way; or NULL */
+    void *packed;                       /* also writes the weights in 16 bits; or NULL */
     const trf_real *g;
     const trf__tile *tiles;
     int64_t n_tiles;
@@ -3912,31 +3959,31 @@ typedef struct trf__adam {
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* instead of a forced id */
 typedef struct trf__top {
     double *log_probabilities;          /* (rows, n) best first */
-    int32_t *ids;                       /* (rows, n) equal ones by lowest id; -1: no more */
-    void *room;                         /* top_scratch bytes */
+    int32_t *ids;                       /* (rows, n) equal logits by lowest id; -1: no more */
+    void *room;                         /* scratch of top_scratch bytes */
     const trf__act *x;                  /* (rows, d) */
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     int64_t rows, vocab, d, n;
-    int32_t banned[3];                  /* ids never returned, or -1; they still count in the
-                                           softmax */
-    const int32_t *only;                /* NULL, or per row: TRF__ANY; >= 0: this id alone, in place
-                                           0; */
-    int32_t eos;                        /* TRF__NOT_EOS: any but this one, which leaves the
+    int32_t banned[3];                  /* ids that are never returned, or -1; they still count in
+                                           the softmax */
+    const int32_t *only;                /* NULL, or per row: TRF__ANY; an id >= 0: only this one, at
+                                           index 0; */
+    int32_t eos;                        /* TRF__NOT_EOS: any but this id, which also leaves the
                                            softmax */
 } trf__top;
 
-/* to[r] = from[parents[r]], position[r] numbers, then the slot of the token that row r reads
-   now. */
+/* Row r gets the history of its parent, position[r] slots, and then the slot of its own new token:
+   to[r] = from[parents[r]], slots[r]. */
 typedef struct trf__backpointers {
     int32_t *to;
     const int32_t *from, *parents, *position, *slots;   /* (rows, stride), and three times (rows) */
     int64_t rows, stride;
 } trf__backpointers;
 
-/* cache[slots[r]] = fresh[r], of `width` numbers each, keys and values; slot -1: row r is nobody's.
-   area: 0, or a multiple of 16; what is remembered for many tokens comes in areas of so many slots,
-   and within one the backend may store it as its attention will read it. */
+/* cache[slots[r]] = fresh[r], `width` numbers of keys and values each; slot -1: row r is unused.
+   area: 0, or a multiple of 16. With an area, so many slots of one sequence are contiguous, and the
+   backend may store them in the layout that its attention reads. */
 typedef struct trf__append_kv {
     trf__act *cache;
     const trf__act *fresh;
@@ -3944,30 +3991,31 @@ typedef struct trf__append_kv {
     int64_t rows, width, area;
 } trf__append_kv;
 
-/* Where a round of searches is: rows and sentences that live, the column of the cache that their
-   token goes into, and candidates they want. */
+/* The state of a round of searches: live rows and live sentences, the cache column (`at`) of the
+   token they read, and the candidates they need from each row. */
 typedef struct trf__progress { int32_t rows, n_live, at, wanted; } trf__progress;
 
-/* Every live sentence chooses among its rows' candidates (>>beam), and the rows of the next token
-   are lined up, first those that live, then empty ones up to `rows`. Or `begin` sentences that
-   arrive begin, behind those that live. */
+/* Every live sentence chooses among its rows' candidates (>>beam). The rows of the next token
+   follow: first the live ones, then unused ones up to `rows`. With `begin` > 0 so many new
+   sentences begin instead, after the live ones. */
 typedef struct trf__reorder {
-    struct trf__beam *beams;            /* per place */
-    trf__span *sources;                 /* per place: rows of the encoder */
-    int32_t *live, *starts;             /* per live sentence: its place, and its first row */
+    struct trf__beam *beams;            /* one for each slot of the round */
+    trf__span *sources;                 /* one for each slot: its rows of the encoder */
+    int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
     const struct trf__arrival *arrivals;
-    const double *log_probabilities;    /* (rows, wanted) what `top` has found, and its ids */
+    const double *log_probabilities;    /* (rows, wanted) the result of `top`, and its ids */
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
-    trf__span *self, *cross;            /* per row; per live sentence, NULL without sources */
-    int64_t wanted, rows, n_cross;      /* n_cross: how many there are in cross */
-    int64_t n_rows, columns;            /* of the cache: slots of a token; tokens, whose oldest one
-                                           is replaced */
-    int32_t start, begin;               /* start: the id that is read first */
+    trf__span *self, *cross;            /* for each row; for each live sentence, or NULL without
+                                           sources */
+    int64_t wanted, rows, n_cross;      /* n_cross: elements of cross */
+    int64_t n_rows, columns;            /* of the cache: slots of a column, and columns; a new
+                                           column replaces the oldest one */
+    int32_t start, begin;               /* start: the first id that a row reads */
 } trf__reorder;
 
-/* Packs the matrix (out, in) in a format, or, where the device keeps all parameters in 16 bits, any
+/* Packs the matrix (out, in) in a format. A device that keeps all parameters in 16 bits packs any
    parameter. */
 typedef struct trf__pack {
     void *packed;
@@ -3977,6 +4025,9 @@ typedef struct trf__pack {
 } trf__pack;
 
 // >>op-table       the list of ops, and what a backend is
+//
+// Each line X(name, type) of the lists becomes a field of trf__backend and a function of every
+// backend. linear_dw stands apart, as it takes several products at once.
 
 #define TRF__OPS_FORWARD(X) \
     X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) \
@@ -3997,25 +4048,26 @@ typedef struct trf__pack {
 #define TRF__OPS(X) TRF__OPS_FORWARD(X) TRF__OPS_TRAINING(X)
 #endif
 
-/* What a backend can do beside ops.
+/* The verbs: what a backend does besides ops.
 
    probe        whether this machine has the device
-   open, close  a run's state
-   reserve      scratch for attention over up to `longest` keys of heads that wide, and for
-                products with weights of so many numbers (0: all are packed). Growing keeps the
-                rest; on failure nothing has changed
-   state_bytes  what both take
+   open, close  make and free the state of a run
+   reserve      scratch for attention over up to `longest` keys of heads of d_head, and for
+                products with weights of so many numbers (0: all are packed). Scratch only grows;
+                after a failure nothing has changed
+   state_bytes  bytes of the state and the scratch
    alloc        memory of any size, 0 included; NULL if there is none
-   fetch, feed  activations as numbers, numbers as activations
-   stream       where things happen, for the program's own work there; or NULL
-   padded       to how many rows a batch of n rows is padded, so that recorded lists fit
+   fetch, feed  activations to numbers, numbers to activations
+   stream       the device's queue, for the program's own work there; or NULL
+   padded       the number of rows to which a batch of n rows is padded, so that recorded
+                lists fit
    replay       plays the recording of a list of this shape and returns 1; 0: issue the ops
-   end_list     ends a list of ops; whole 0: it is only a part. Returns 0 if all of it is to be
-                issued once more
-   element      bytes of an activation
-   ..._scratch  bytes of scratch for an op
+   end_list     ends a list of ops; whole 0: the list is incomplete. Returns 0 if all of it
+                must be issued or played once more
+   element      bytes of a number of an activation
+   ..._scratch  bytes of scratch of an op
    packs        how weights are kept for products: TRF__PACKS_...
-   packed_bytes of a packed matrix */
+   packed_bytes bytes of a packed matrix */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
     X(trf_status, open, (trf__run *run, trf_error *err)) \
@@ -4045,9 +4097,10 @@ typedef struct trf__pack {
     X(size_t, packed_bytes, (int format, int64_t out, int64_t in))
 
 typedef struct trf__backend {
-    const char *name;       /* "avx512", "128-bit": what these functions were compiled for */
+    const char *name;       /* "avx512", "128-bit": the instruction set of these functions */
     int on_host;            /* 1: its memory is the host's; callers' tensors are used in place */
-    int lookahead;          /* so many tokens of a search are issued before the host looks */
+    /* tokens of a search that are issued before the host looks whether it has ended */
+    int lookahead;
 #define TRF__X(result, name, arguments) result (*name) arguments;
     TRF__VERBS(TRF__X)
 #undef TRF__X
@@ -4055,15 +4108,15 @@ typedef struct trf__backend {
     TRF__OPS(TRF__X)
 #undef TRF__X
 #if !defined(TRF_NO_TRAIN)
-    /* n <= TRF__MAX_DW */
+    /* products[n], n <= TRF__MAX_DW: on a GPU the projections of one attention run together */
     void (*linear_dw)(const trf__run *run, const trf__linear_dw *products, int n);
 #endif
 } trf__backend;
 
 enum { TRF__MAX_DW = 3 };      /* weight gradients in one call */
 
-/* The shape of a list of ops over an arena that was cut by these limits; block: where the numbers
-   that change lie. */
+/* The shape of a list of ops over an arena cut by these limits. block: the address of the numbers
+   that change. The caller adds the fields that its ops depend on. */
 TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, const void *block,
                                  int64_t variant)
 {
@@ -4076,11 +4129,12 @@ TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, c
     return shape;
 }
 
+/* Issues the ops of a list, in order; job is its argument. */
 typedef trf_status (*trf__issue)(void *job, trf_error *err);
 
-/* Runs a list of ops: plays the recording of a list of this shape again if the device has one, else
-   issues the ops one by one; a device that records while they are issued asks for all of them once
-   more. */
+/* Runs a list of ops. If the device has a recording of this shape, plays it; else issues the ops
+   one by one. A device that records while they are issued has not run them and wants all of them
+   once more. */
 TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, trf__issue issue,
                                  void *job,
                                  trf_error *err)
@@ -4096,18 +4150,18 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 // -----------------------------------------------------------------------------------------------
 // >>shared         what the CPU and a GPU compute by the same text
 //
-// Scalars of which a rule depends: which keys a query sees, counters of random numbers, a norm's
-// factor, the loss of a row, what clipping decides, Adam's coefficients. Loops are each backend's
-// own.
+// The scalars that rules consist of: the keys that a query sees, counters of random numbers, a
+// norm's factor, the loss of a row, the decision of clipping, Adam's coefficients. Each backend has
+// its own loops, and both call these functions, so their rules cannot differ.
 // -----------------------------------------------------------------------------------------------
 
 /* ---- attention (paper 3.2.1) ---- */
 
-/* One head of one span: what a tile works on. */
+/* One head of one span: the work of one tile. */
 typedef struct trf__head {
     const trf__attention_in *in;
     const trf__span *span;
-    const int32_t *key_rows;    /* of this span, or NULL */
+    const int32_t *key_rows;    /* this span's key rows, or NULL */
     int head;
     int64_t first;              /* this head's column in q, k, v and out */
     trf_real scale;             /* 1 / sqrt(d_head) */
@@ -4131,14 +4185,15 @@ TRF__BOTH int64_t trf__key_row(const trf__head *h, int64_t i)
     return h->key_rows ? h->key_rows[i] : h->span->key + i;
 }
 
-/* Keys that query i of the span sees. */
+/* The number of keys that query i of the span sees. If there are more keys than queries (a cache),
+   the queries are the last ones. */
 TRF__BOTH int64_t trf__keys_seen(const trf__head *h, int64_t i)
 {
     return h->in->causal ? (int64_t)h->span->n_key - h->span->n_query + i + 1 : h->span->n_key;
 }
 
-/* The counter of the Philox block that serves keys 8 * block .. + 7 of one query: see
-   >>attention. */
+/* Counter of the Philox block for keys 8 * block .. + 7 of one query; see >>attention for the order
+   of its bits. */
 TRF__BOTH void trf__weight_counter(uint32_t counter[2], uint32_t head, int64_t query, int64_t block)
 {
     counter[0] = (uint32_t)block | head >> 12 << 17;
@@ -4147,7 +4202,8 @@ TRF__BOTH void trf__weight_counter(uint32_t counter[2], uint32_t head, int64_t q
 
 /* ---- dropout (paper 5.4) ---- */
 
-/* The key's second word: every site has its own. */
+/* The key's second word: it differs for every site, so sites draw independent masks. (The constant
+   is 2^32 divided by the golden ratio.) */
 TRF__BOTH uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
 {
     return now->key1 ^ drop->site * 0x9E3779B9u;
@@ -4155,8 +4211,8 @@ TRF__BOTH uint32_t trf__site_key(const trf__now *now, const trf__drop *drop)
 
 /* ---- layer norm (Ba et al. 2016) and pooling ---- */
 
-/* The factor of a row of d numbers whose squared distances from the mean (RMS: from 0) sum to
-   `squares`. */
+/* The factor of a row of d numbers. squares: the sum of squared distances from the mean (RMS: from
+   0). */
 TRF__BOTH double trf__norm_factor(int rule, double squares, int64_t d, double epsilon)
 {
     if (rule == TRF_NORM_ANNOTATED)
@@ -4164,6 +4220,7 @@ TRF__BOTH double trf__norm_factor(int rule, double squares, int64_t d, double ep
     return 1 / sqrt(squares / (double)d + epsilon);
 }
 
+/* The number of rows that a span contributes. */
 TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
 {
     return span->n_query < most ? span->n_query : most;
@@ -4171,17 +4228,19 @@ TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
 
 /* ---- the loss (paper 5.4) ---- */
 
-/* a power of two: scaled by it, sums of huge logits do not overflow */
+/* 2^-25: sums of logits near the largest float, scaled by it, do not overflow; a power of two adds
+   no rounding */
 #define TRF__SMALL (1.0 / 33554432)
 
-/* The loss of a row, from sums over its logits z: `all`, of the log-probabilities of all tokens;
-   log_sum: the logarithm of the sum of exp(z - maximum). */
+/* The loss of a row from sums over its logits z. all: the sum of the log-probabilities of all
+   tokens. log_sum: the logarithm of the sum of exp(z - maximum). */
 TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum, double at_target,
                                 double at_zero,
                                 double all, double log_sum)
 {
     double zero = l->zero_column >= 0 ? at_zero - maximum - log_sum : 0;
-    double nll = maximum - at_target + log_sum;         /* in this order: maximum may be huge */
+    /* in this order, as maximum may be huge and log_sum small */
+    double nll = maximum - at_target + log_sum;
     double loss = (l->on - l->off) * nll;
     if (l->off != 0) loss -= l->off * (all - zero);     /* 0 * infinity must not be NaN */
     l->row_nll[row] = nll;
@@ -4190,8 +4249,8 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
 
 #if !defined(TRF_NO_TRAIN)
 
-/* A double as two numbers of the arena's type, so that sums over ranks lose nothing that
-   matters. */
+/* Adds to a double that is stored as two numbers of the arena's type, so that sums over ranks keep
+   its precision. */
 TRF__BOTH void trf__tally_add(trf_real *slots, int slot, double x)
 {
     double sum = (double)slots[slot] + (double)slots[slot + 1] + x;
@@ -4206,7 +4265,8 @@ TRF__BOTH double trf__tally(const trf_real *slots, int slot)
 
 #endif
 
-/* The sums go where they are wanted. */
+/* Stores the sums of a loss, and adds them to the tallies of the step. now NULL: outside
+   training. */
 TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, const trf__sums *sums)
 {
     (void)now;
@@ -4226,7 +4286,8 @@ TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, const tr
 
 /* ---- clipping, Adam (Kingma and Ba 2015): see >>clip and >>adam ---- */
 
-/* What follows from the sum of all squares. */
+/* From the sum of all squares: norm, scale, and whether to skip the step. Comparisons are written
+   so that NaN leads to skipping. */
 TRF__BOTH void trf__decide_clipping(const trf__clip *j, double sum, int64_t bad_tile)
 {
     trf__clip_result *v = j->clip_result;
@@ -4245,14 +4306,16 @@ TRF__BOTH void trf__decide_clipping(const trf__clip *j, double sum, int64_t bad_
 }
 
 typedef struct trf__adam_job {
-    double rate, v_scale, epsilon_in, epsilon_out, least_root, l2, shrink;      /* as above */
-    double scale1, scale2;      /* the clip_result's scale in two factors: in float one may be 0 */
+    /* see >>adam for the formula */
+    double rate, v_scale, epsilon_in, epsilon_out, least_root, l2, shrink;
+    /* the clip_result's scale as two factors, since one could underflow in float */
+    double scale1, scale2;
 } trf__adam_job;
 
-/* The coefficients, for the updates that the moments have had. A float v holds nothing below 1e-45:
-   it counts as 1e-43 at least, below which it has not two digits, or the m of a gradient of 1e-23
-   would be divided by epsilon alone. (The root is compared, not v: with a number that small an
-   addition takes a processor hundreds of cycles.) */
+/* The coefficients after so many updates of the moments. Bias correction (1 - beta^n) is part of
+   rate and v_scale. In float v holds nothing below 1e-45, and below 1e-43 fewer than two digits: v
+   counts as at least 1e-43, or the m of a gradient of 1e-23 would be divided by epsilon alone. (The
+   root is compared instead of v, as denormal sums cost a processor hundreds of cycles.) */
 TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, double learning_rate)
 {
     double n = (double)(a->clip_result->updates - missed), c1 = 1 - pow(a->beta1, n),
@@ -4280,11 +4343,11 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 // -----------------------------------------------------------------------------------------------
 // >>beam           beam search over one sentence, driven from outside
 //
-// A beam knows no model. Its driver (the translator) asks what it wants (trf__beam_wanted),
-// computes for every live row the best next tokens with their log-probabilities, hands them in
-// (trf__beam_advance), and is told which rows live on: new row r continues old row parent[r] with
-// token[r]. Rows are never moved, only named; they stand best first, and all have the same number n
-// of tokens. When `done` is set, trf__beam_finish writes the answers.
+// A beam knows no model. Its driver (the translator) calls trf__beam_wanted for the request,
+// computes the best next tokens of every live row with their log-probabilities, and passes them to
+// trf__beam_advance. The result is the rows that live on: new row r continues old row parent[r]
+// with token[r]. Rows are never moved, only named. They are sorted best first, and all have the
+// same number n of tokens. When `done` is set, trf__beam_finish writes the answers.
 //
 // History is a trellis, 1 + limit columns of at most `beam` nodes; a hypothesis is one node, (n,
 // row):
@@ -4294,60 +4357,61 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 //     n = 2   row 0: c, parent 0        row 1: b, parent 0          "cc", "cb": "a" has died out
 //             token[n-1][row], parent[n-1][row]: both arrays are (limit, beam)
 //
-// Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once. It
-// may be a device's: then only trf__beam_open and what comes after it run there, and
-// trf__beam_places moves the end of it to the host.
+// Nothing is allocated here: trf__beam_layout cuts the arrays out of the caller's memory, once. The
+// memory may be a device's. Then trf__beam_open and the functions after it run there, and at the
+// end trf__beam_places sets the pointers to a host's copy of the memory.
 //
-// Proof: the search keeps one number, `dropped`, the best score that anything it gave up could have
-// reached: tokens it was not shown (no more likely than the last one shown), continuations that
-// found no place, live hypotheses left at the end. An answer is proven when its score is no lower.
+// Proof: `dropped` is the best score that anything given up could have reached: tokens that the
+// driver did not show (no more likely than the last one shown), continuations beyond the width of
+// the beam, live hypotheses left at the end. An answer is proven if its score is not lower.
 //
 // Order among equals: continuations by row, then lowest id; answers by the step they ended in, then
-// lowest ids. Never taken: probability 0 and NaN, for which the driver shows id -1; a row that
-// shows one has unknown scores behind it, which voids the proof. If nothing at all is left, the
-// best row ends there, with log-probability minus infinity. With TRF_LENGTH_POWER, alpha > 0 and
-// count_eos = 0 the empty answer has length 0: its score is minus infinity.
+// lowest ids. Tokens of probability 0 or NaN are never taken; the driver shows id -1 for them. The
+// tokens that such a row does not show have unknown scores, so nothing is proven then. If no token
+// can be taken at all, the best row ends there, with log-probability minus infinity. With
+// TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0; its score is minus
+// infinity.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__IMPOSSIBLE (-HUGE_VAL)     /* log-probability and score of what cannot be */
 
 enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
 
-/* What the next step needs: of every live row the `count` most likely tokens, among which EOS is
-   none and out of the softmax if forced is TRF__NOT_EOS, or, if forced >= 0, that one alone. */
+/* The request for the next step: the `count` most likely tokens of every live row. forced >= 0:
+   this token alone. TRF__NOT_EOS: EOS is not among them and is left out of the softmax. */
 typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 
-/* A live row and its next token; a hypothesis that has finished in node (n, row). */
+/* A continuation of a live row by a token; a hypothesis that has finished in node (n, row). */
 typedef struct trf__chosen { double sum, own; int32_t row, id; } trf__chosen;
 typedef struct trf__finished {
-    double sum, score, own;     /* own: EOS's */
+    double sum, score, own;     /* own: the log-probability of EOS */
     int32_t n, row;
     trf_ended ended;
 } trf__finished;
 
 typedef struct trf__beam {
     trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
-    int32_t limit, vocab, eos;  /* of this sentence; limit: most tokens of an answer, EOS not
-                                   counted */
+    int32_t limit, vocab, eos;  /* of this sentence; limit: the most tokens of an answer without
+                                   EOS */
     const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
     int32_t n_prefix;
     int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
                                    model's beginning */
     int32_t n;                  /* tokens in every live hypothesis */
     int32_t live;               /* live hypotheses: the rows that the driver computes */
-    int32_t width;              /* places for them; `beam`, unless finished ones take theirs away
-                                   (shrink) */
+    int32_t width;              /* the most that may live: `beam`, or with `shrink` `beam` minus
+                                   those finished */
     int32_t done;
-    int32_t n_finished;         /* so many have finished, */
-    int32_t n_kept, keep;       /* and the best of them are kept: at most n_best, or `beam` for
+    int32_t n_finished;         /* finished hypotheses; */
+    int32_t n_kept, keep;       /* the best of them are kept: at most n_best, or `beam` for
                                    TRF_STOP_HEURISTIC */
     int32_t n_chosen;
-    double dropped;             /* best score that anything given up so far could have reached; */
-    int32_t gave_up;            /* 1: there was such a thing, even one whose score is minus
-                                   infinity */
-    double lost_token, lost_eos;    /* largest sums given up in this step: continuations, and
+    double dropped;             /* the best score that anything given up so far could have
+                                   reached; */
+    int32_t gave_up;            /* 1: something was given up, even if its score is minus infinity */
+    double lost_token, lost_eos;    /* largest sums given up in this step: of continuations, and of
                                        endings */
-    double *sum;                /* (beam) S of each live hypothesis */
+    double *sum;                /* (beam) log-probability S of each live hypothesis */
     int32_t *token, *parent;    /* (longest, beam) the trellis, */
     double *own;                /* and the log-probability of each of its tokens */
     trf__chosen *chosen;        /* (candidates * beam) the best continuations of this step, best
@@ -4355,7 +4419,7 @@ typedef struct trf__beam {
     trf__finished *best;        /* (keep) finished hypotheses, best first */
 } trf__beam;
 
-/* Where a beam's arrays are in memory; returns the bytes they take. */
+/* Sets the pointers of a beam's arrays in memory; returns the bytes they take. */
 TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
 {
     trf__cursor cursor = trf__cursor_at(memory);
@@ -4370,22 +4434,24 @@ TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
     return cursor.used;
 }
 
-/* Lays a beam out in memory for answers up to `longest` tokens, and returns the bytes that takes.
-   memory (aligned to TRF__ALIGN) may be NULL: then only the size is computed. The options have
-   passed trf_search_check. */
+/* Lays out a beam in memory for answers of up to `longest` tokens, and returns its bytes. memory is
+   aligned to TRF__ALIGN, or NULL to compute only the size. trf_search_check has accepted the
+   options. */
 TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32_t longest,
                                 void *memory)
 {
     TRF__ZERO(*beam);
     beam->search = *search;
-    if (search->beam == 1) beam->search.candidates = 1;     /* greedy: the most likely token until
-                                                               the first EOS */
+    /* greedy search: the most likely token of each step, until EOS */
+    if (search->beam == 1) beam->search.candidates = 1;
     beam->done = 1;
     beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : search->n_best;
     return trf__beam_places(beam, longest, memory);
 }
 
 // >>beam-answers   scores, bounds, and when a search may stop
+//
+// These functions run on the device too, so that the host need not read scores after every token.
 
 /* Score of a hypothesis with log-probability S and length L:
 
@@ -4405,10 +4471,10 @@ TRF__BOTH double trf__search_score(const trf_search *search, double sum, int32_t
     }
 }
 
-/* The best score that a beginning of n tokens can still reach. More tokens never raise its sum, and
-   it may end at any length up to the longest. Without a word penalty the longest is best, as sums
-   are not above zero and the divisor grows: sum / penalty(longest), the bound of Wu et al. and
-   tensor2tensor. With one, every length is tried. */
+/* The best score that a hypothesis of n tokens can still reach. More tokens never raise its sum,
+   and it may end at any length up to the longest. Without a word penalty the longest is best, since
+   sums are not above zero and the divisor grows: sum / penalty(longest), the bound of Wu et al. and
+   tensor2tensor. With a word penalty every length is tried. */
 TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
 {
     const trf_search *search = &beam->search;
@@ -4423,9 +4489,8 @@ TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
     return best;
 }
 
-/* Negative if the tokens of a come before those of b, in the order of words in a dictionary. Both
-   are walked back to their first common node; the difference seen last is the first one in reading
-   order. */
+/* Negative if the tokens of a come before those of b in dictionary order. Both are followed back to
+   their first common node. The difference seen last is the first one in reading order. */
 TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finished *a,
                                         const trf__finished *b)
 {
@@ -4444,6 +4509,8 @@ TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finish
     return order;
 }
 
+/* The order of answers: score, then the step in which they ended, then ids. So equal scores have
+   one order on every backend. */
 TRF__BOTH int trf__beam_ranks_before(const trf__beam *beam, const trf__finished *a,
                                      const trf__finished *b)
 {
@@ -4455,8 +4522,8 @@ TRF__BOTH int trf__beam_ranks_before(const trf__beam *beam, const trf__finished 
     return trf__beam_compare_ids(beam, a, b) < 0;
 }
 
-/* Node (n, row) is an answer. Kept sorted; only the best `keep` can be returned or are asked for by
-   a stop rule. */
+/* Node (n, row) is an answer. The list is sorted and holds the best `keep`: more are never
+   returned, and no stop rule looks at more. */
 TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t row, trf_ended ended)
 {
     trf__finished answer;
@@ -4477,9 +4544,9 @@ TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t ro
     beam->best[i] = answer;
 }
 
-/* The search is over. Live hypotheses at the limit are answers, unless the rules want an EOS; other
-   live ones are given up. Under TRF_LIMIT_FALL_BACK a live one at the limit is no answer beside one
-   that ended with EOS. */
+/* Ends the search. Live hypotheses at the limit become answers unless the rules demand an EOS;
+   other live ones are given up. Under TRF_LIMIT_FALL_BACK a live one at the limit is an answer only
+   if none ended with EOS. */
 TRF__BOTH void trf__beam_close(trf__beam *beam)
 {
     int at_limit = beam->n == beam->limit && beam->search.at_limit != TRF_LIMIT_FORCE_EOS;
@@ -4497,8 +4564,8 @@ TRF__BOTH void trf__beam_close(trf__beam *beam)
     beam->done = 1;
 }
 
-/* Whether the search ends after this step. Live hypothesis 0 is the best: all have the same
-   length. */
+/* Whether the search ends after this step. All live hypotheses have the same length, so number 0
+   has the best score. */
 TRF__BOTH int trf__beam_stops(const trf__beam *beam)
 {
     const trf_search *search = &beam->search;
@@ -4513,9 +4580,12 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
 }
 
 // >>beam-step      from the best next tokens to the rows that live on
+//
+// trf__beam_advance is one step: trf__beam_gather sorts the continuations of all rows,
+// trf__beam_place turns them into answers and live rows, and trf__beam_settle updates the proof.
 
-/* What a sentence is: 0 <= n_prefix <= limit <= longest. The prefix is borrowed until the search is
-   done. */
+/* Sets the sentence of a beam: 0 <= n_prefix <= limit <= longest. The prefix is the caller's and
+   must live until the search is done. */
 TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *prefix,
                                 int32_t n_prefix, int32_t eos,
                                 int32_t vocab)
@@ -4528,8 +4598,8 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
     beam->vocab = vocab;
 }
 
-/* Begins it: there is one live row, without tokens; or none, and `done`, if no token is allowed at
-   all. */
+/* Begins the search with one live row without tokens. If no token is allowed at all, it is done at
+   once. */
 TRF__BOTH void trf__beam_open(trf__beam *beam)
 {
     beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
@@ -4540,6 +4610,8 @@ TRF__BOTH void trf__beam_open(trf__beam *beam)
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
 
+/* The order of precedence: a token of the prefix, EOS at the limit, then the search's own
+   choice. */
 TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
 {
     trf__beam_request request;
@@ -4548,21 +4620,23 @@ TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
     request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit
         ? beam->eos
                    : eos_out ? TRF__NOT_EOS : TRF__ANY;
-    /* it may be of no use */
+    /* one more, as EOS may be among them and cannot be taken */
     request.count = beam->search.candidates * beam->width + (eos_forbidden && !eos_out);
     if (request.count > beam->vocab - eos_out) request.count = beam->vocab - eos_out;
     if (request.forced >= 0) request.count = 1;
     return request;
 }
 
-/* Notes that a continuation was given up; trf__beam_settle turns the largest sums into scores, once
-   a step. */
+/* Records that a continuation was given up. Only the largest sums count: trf__beam_settle turns
+   them into scores once a step. */
 TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
 {
     double *lost = id == beam->eos ? &beam->lost_eos : &beam->lost_token;
     if (sum > *lost) { *lost = sum; beam->gave_up = 1; }
 }
 
+/* An ending given up had the score of its length; a continuation could still have reached its
+   bound. */
 TRF__BOTH void trf__beam_settle(trf__beam *beam)
 {
     double ending = trf__search_score(&beam->search, beam->lost_eos,
@@ -4572,8 +4646,9 @@ TRF__BOTH void trf__beam_settle(trf__beam *beam)
     if (going_on > beam->dropped) beam->dropped = going_on;
 }
 
-/* Puts a continuation into the sorted list of the best `take`. Rows arrive in order: among equals
-   the later row stands behind, and within a row the higher id. */
+/* Inserts a continuation into the sorted list of the best `take`. Rows arrive in order: among
+   equals the later row comes after the earlier one, and within a row the higher id after the
+   lower. */
 TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, double own, int32_t row,
                                 int32_t id)
 {
@@ -4599,9 +4674,9 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, doubl
 }
 
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
-   most as likely as the least likely one shown, or, if one shown was unknown, as likely as can be.
-   A forced token is taken whatever its probability, and while the prefix lasts there is one row. A
-   number above zero is rounding: it counts as 0. */
+   most as likely as the least likely one shown. If one shown was unknown, they may have any
+   probability. A forced token is taken whatever its probability; during the prefix there is only
+   one row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
                                 const int32_t *ids, int64_t stride,
                               int32_t count)
@@ -4612,7 +4687,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
     beam->n_chosen = 0;
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
     for (row = 0; row < beam->live; row++) {
-        /* 1: not shown; 2: not known */
+        /* 1: some tokens are not shown; 2: some are unknown */
         int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);
         double least = 0, hidden;
         for (j = 0; j < count; j++) {
@@ -4636,14 +4711,15 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
 }
 
 /* Second half: endings first, then the rows that live on. Under TRF_LIMIT_KEEP_LIVE the last step
-   ends the best `width` where they stand: nothing moves up into the place of one that ended with
-   EOS (CTranslate2, Marian). */
+   ends the best `width` continuations as they are: none moves up for one that ended with EOS
+   (CTranslate2, Marian). */
 TRF__BOTH void trf__beam_place(trf__beam *beam)
 {
     const trf_search *search = &beam->search;
     int last = beam->n + 1 == beam->limit && search->at_limit == TRF_LIMIT_KEEP_LIVE;
     int32_t places = beam->width, k;
-    int32_t eos = beam->n < beam->n_prefix ? -1 : beam->eos;    /* one in the prefix ends nothing */
+    /* an EOS in the prefix ends nothing */
+    int32_t eos = beam->n < beam->n_prefix ? -1 : beam->eos;
     size_t node = (size_t)beam->n * (size_t)search->beam;
     for (k = 0; k < beam->n_chosen; k++) {
         const trf__chosen *chosen = &beam->chosen[k];
@@ -4671,9 +4747,9 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
     beam->width = places;
 }
 
-/* One step. The candidates of row r stand at r * stride, `count` of them, as trf__beam_wanted
-   asked, no token twice. Returns the number of rows that live on, 0 when the search is done; row r
-   continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
+/* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
+   them, and no token occurs twice. Returns the number of rows that live on, 0 when the search is
+   done. Row r continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
                                     const int32_t *ids,
                                   int64_t stride, int32_t count)
@@ -4686,7 +4762,7 @@ TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabili
     return beam->live;
 }
 
-/* After a step that left rows alive: their last tokens, and the rows of the step before that they
+/* After a step with live rows: their last tokens, and the rows of the previous step that they
    continue. */
 TRF__BOTH const int32_t *trf__beam_tokens(const trf__beam *beam)
 {
@@ -4698,7 +4774,7 @@ TRF__BOTH const int32_t *trf__beam_parents(const trf__beam *beam)
     return beam->parent + (size_t)(beam->n - 1) * (size_t)beam->search.beam;
 }
 
-/* Tokens of all answers together, with EOS: the room trf__beam_finish needs. */
+/* Tokens of all answers together, with EOS: the size of the arrays for trf__beam_finish. */
 TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 {
     int64_t total = 0;
@@ -4707,10 +4783,10 @@ TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
     return total;
 }
 
-/* Writes the answers, best first, into answers[n_best], their tokens into ids and those's
-   log-probabilities into own: of each answer its n and one more. Returns how many there are. An
-   unfinished answer that stands in for finished ones (TRF_LIMIT_FALL_BACK) is proven only if
-   nothing at all was given up, as any finished one would have replaced it. */
+/* Writes the answers, best first, into answers[n_best], their tokens into ids and the tokens'
+   log-probabilities into own: n + 1 of each for an answer of n tokens. Returns the number of
+   answers. An unfinished answer that replaces finished ones (TRF_LIMIT_FALL_BACK) is proven only if
+   nothing at all was given up, since any finished one would have replaced it. */
 TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids,
                                  double *own)
 {
@@ -4743,12 +4819,16 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
     return beam->n_kept;
 }
 
-// >>next-rows        what each row reads next, after every sentence has chosen: see >>translate
+// >>next-rows        what each row reads next, after every sentence has chosen
+//
+// The parts of the op `reorder` (>>translate issues it). Live sentences and their rows are compact:
+// sentence k has rows starts[k] .. , and the next sentence's follow. A slot belongs to a sentence
+// from its arrival to its end.
 
-/* A sentence that begins, and the place it takes. */
+/* A sentence that begins, and its slot of the round. */
 typedef struct trf__arrival { trf__beam beam; trf__span source; int32_t place; } trf__arrival;
 
-/* Sentence number k of the live ones chooses, or begins. Returns its place. */
+/* Live sentence k chooses its tokens, or sentence k begins. Returns its slot. */
 TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
 {
     const trf__arrival *arrival = a->begin ? &a->arrivals[k - a->progress->n_live] : NULL;
@@ -4766,8 +4846,8 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
     return place;
 }
 
-/* The sentence of this place is live sentence number k from now on, and its rows are `row` ..; they
-   were `before` ... Their token goes into column `at` of the cache. */
+/* The sentence in slot `place` becomes live sentence k. Its rows begin at `row`; before they began
+   at `before`. Their next token goes into column `at` of the cache. */
 TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k, int32_t row,
                                  int32_t before,
                                  int32_t at)
@@ -4792,8 +4872,8 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
     }
 }
 
-/* How it stands before a token is chosen, or sentences begin: none is lined up, or all that
-   live. */
+/* The progress with which a reorder begins: arriving sentences come after the live ones; a choice
+   lists all rows anew and takes the next column of the cache. */
 TRF__BOTH trf__progress trf__reorder_from(const trf__reorder *a)
 {
     trf__progress now = *a->progress;
@@ -4804,7 +4884,7 @@ TRF__BOTH trf__progress trf__reorder_from(const trf__reorder *a)
     return now;
 }
 
-/* Row r is nobody's: it reads nothing, sees nothing and is not kept. */
+/* Row r is unused: it reads no id, sees no key and its keys are not stored. */
 TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
 {
     trf__span span = { (int32_t)r, 1, 0, 0, 0 };
