@@ -32,7 +32,7 @@ def table(name, rows, comment):
     line = ""
     for row in rows:
         item = " {" + ", ".join(f"0x{ord(c):x}" for c in row) + "},"
-        if len(line) + len(item) > 114:
+        if len(line) + len(item) > 96:
             print("   " + line)
             line = ""
         line += item

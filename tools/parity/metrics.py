@@ -259,7 +259,7 @@ def put_table(name, rows):
     line = "   "
     for row in rows:
         text = " {" + ", ".join(row) + "},"
-        if len(line + text) > 118:
+        if len(line + text) > 98:
             print(line)
             line = "   "
         line += text
