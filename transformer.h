@@ -3100,8 +3100,8 @@ TRF__FN int trf__shares_embedding(const trf_config *c)
 }
 TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
 {
-    return c->final_norm == TRF_FINAL_NORM_BOTH ||
-           c->final_norm == (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER);
+    static const trf_final_norm alone[2] = {TRF_FINAL_NORM_ENCODER, TRF_FINAL_NORM_DECODER};
+    return c->final_norm == TRF_FINAL_NORM_BOTH || c->final_norm == alone[decoder];
 }
 TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF_NORM_RMS; }
 /* The number of logits of a row. */
@@ -8463,7 +8463,8 @@ TRF__FN int trf__per_layer(const trf_config *c, int decoder)
 }
 TRF__FN int trf__layers(const trf_config *c, int decoder)
 {
-    return decoder ? c->decoder_layers : c->encoder_layers;
+    const int32_t layers[2] = {c->encoder_layers, c->decoder_layers};
+    return layers[decoder];
 }
 
 TRF__FN int trf__n_sublayers(const trf_config *c, int decoder)
@@ -8547,7 +8548,8 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
     static const char *const norms[3][2] = {{"norm1.weight", "norm1.bias"},
                                             {"norm2.weight", "norm2.bias"},
                                             {"norm3.weight", "norm3.bias"}};
-    const char *stack = decoder ? "decoder" : "encoder";
+    static const char *const stacks[2] = {"encoder", "decoder"};
+    const char *stack = stacks[decoder];
     trf__part parts[3];
     int per = trf__per_layer(c, decoder), i;
     for (i = 0; i < per; i++) {
@@ -9522,24 +9524,6 @@ typedef struct trf__lists {
     trf__span *self, *cross;            /* per sequence */
 } trf__lists;
 
-typedef struct trf__stack {
-    int decoder, per_layer, n_sublayers;
-    trf__sublayer *sublayers;
-    int64_t embed, positions;           /* offsets of the embedding and of learned positions; -1:
-                                           none */
-    trf__scaling first_norm;            /* pre-norm: in front of the first sublayer */
-    trf__scaling final_norm;            /* post-norm; with pre-norm it follows the last sublayer */
-    trf__drop drop;                     /* on the embedding */
-    /* the batch */
-    int64_t rows, n_self, n_cross, n_groups;
-    int64_t max_queries, max_keys, max_memory;       /* of any span; keys, self and cross */
-    trf__lists host, device;
-    /* activations */
-    trf__act *embedded, *first_y, *final_y;
-    trf_real *first_stats, *final_stats;
-    trf__act *out;                      /* set by forward: the stack's result */
-} trf__stack;
-
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
     trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer
@@ -9551,6 +9535,31 @@ typedef struct trf__cache {
     int64_t stride;
 } trf__cache;
 
+typedef struct trf__stack {
+    int decoder;                        /* 0: the encoder, 1: the decoder */
+    int per_layer, n_sublayers;
+    trf__sublayer *sublayers;
+    const trf__part *parts;             /* what they are, in the layout */
+    int64_t vocab;
+    int32_t ends;                       /* 1: EOS is added to a sequence */
+    int shifts;                         /* 1: row 0 reads the start id, row k reads token k - 1 */
+    trf_attention_kind self_map;        /* which maps its self-attention has */
+    int64_t embed, positions;           /* where the embedding and learned positions begin, or -1 */
+    int embed_shared;                   /* backward: its gradient has been set elsewhere already */
+    trf__scaling first_norm;            /* pre-norm: in front of the first sublayer */
+    trf__scaling final_norm;            /* post-norm; with pre-norm it follows the last sublayer */
+    trf__drop drop;                     /* on the embedding */
+    const trf__cache *cache;            /* while decoding token by token, else NULL */
+    /* the batch */
+    int64_t rows, n_self, n_cross, n_groups;
+    int64_t max_queries, max_keys, max_memory;       /* of any span; keys, self and cross */
+    trf__lists host, device;
+    /* activations */
+    trf__act *embedded, *first_y, *final_y;
+    trf_real *first_stats, *final_stats;
+    trf__act *out;                      /* set by forward: the stack's result */
+} trf__stack;
+
 /* What >>look-inside wants of a pass: the host's memory for each, or NULL. */
 typedef struct trf__views {
     trf_real *attention[3];             /* by trf_attention_kind */
@@ -9561,41 +9570,68 @@ typedef struct trf__views {
                                            one layer */
 } trf__views;
 
+/* The parts of a pass, each with one duty. */
+
+/* The model's weights, and how the device keeps them for products (TRF__PACKS_...). */
+typedef struct trf__pass_weights {
+    const trf_real *plain;
+    int packs;
+    void *packed;               /* or NULL */
+    size_t packed_bytes;        /* 0: the packed weights belong to the model or the trainer */
+} trf__pass_weights;
+
+/* What is planned: the largest batch, and the arena that all activations are cut from. */
+typedef struct trf__pass_plan {
+    trf__limits limits;
+    trf__sublayer *sublayers;   /* the encoder's, then the decoder's */
+    char *arena;
+    size_t arena_bytes;
+} trf__pass_plan;
+
+/* What a batch is: step numbers, then both stacks' lists; written on the host, uploaded at once. */
+typedef struct trf__pass_block {
+    trf__now now;
+    char *host, *device;
+    size_t bytes;
+} trf__pass_block;
+
+/* What only the backward pass needs. The activations' gradients lie in the arena. */
+typedef struct trf__pass_back {
+    trf_real *gradients;        /* of the weights, in the trainer's arena */
+    int first;                  /* 1: they hold nothing yet */
+    int options_set;            /* how often the trainer's options have changed */
+    trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
+} trf__pass_back;
+
+/* Losses of rows and their sums, in the arena. */
+typedef struct trf__pass_losses {
+    void *scratch;
+    double *row_loss, *row_nll;
+    trf__sums *sums;
+} trf__pass_losses;
+
 typedef struct trf__pass {
     trf__run run;
     const trf_config *config;
     const trf__layout *layout;
-    const trf_real *weights;            /* the model's */
-    int packs;                          /* how the device keeps weights for products:
-                                           TRF__PACKS_..., */
-    void *packed; size_t packed_bytes;  /* and where, or NULL; bytes 0: they are another's */
-    trf_real *gradients;                /* backward: the arena; */
-    int first;                          /* and whether it holds nothing yet */
-    const trf__cache *cache;            /* while decoding token by token, else NULL */
     int training, sides;                /* sides: that the model has */
-    int options_set;                    /* how often a trainer's options have changed */
-    trf__limits limits;
-    trf__sublayer *sublayers;           /* encoder's, then decoder's */
+    trf__pass_weights weights;
+    trf__pass_plan plan;
+    trf__pass_block block;
+    trf__pass_back back;
+    trf__pass_losses loss;
     trf__stack encoder, decoder;
-    int64_t n_sentences, target_rows;   /* the batch's own, without what it was filled up with, and
-                                           labels of -1 */
-    trf__now now;                       /* goes in front of the block */
-    char *host_block, *device_block; size_t block_bytes;
-    const trf__views *views;            /* what >>look-inside wants of this batch; NULL: nothing */
-    /* what everything below points to lies in the arena */
-    char *arena; size_t arena_bytes;
+    int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
+    const trf__views *views;            /* what >>look-inside wants of this batch, or NULL */
     trf_real *table;                    /* (longest, d_model): sinusoidal positions, or NULL */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
-    trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
-    void *loss_scratch;
-    double *row_loss, *row_nll;
-    trf__sums *sums;
 } trf__pass;
 
 /* Stack 0 is the encoder, stack 1 the decoder. */
 TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 {
-    return decoder ? &pass->decoder : &pass->encoder;
+    trf__stack *const stacks[2] = {&pass->encoder, &pass->decoder};
+    return stacks[decoder];
 }
 
 // >>acts           the arena of a pass
@@ -9641,8 +9677,8 @@ TRF__COLD
 TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    int64_t d = c->d_model, rows = stack->decoder ? pass->limits.target_rows
-        : pass->limits.source_rows;
+    const int64_t limits[2] = {pass->plan.limits.source_rows, pass->plan.limits.target_rows};
+    int64_t d = c->d_model, rows = limits[stack->decoder];
     size_t first, most;
     int i;
     stack->embedded = trf__take_acts(cursor, pass, stack->n_sublayers || trf__pools(c) ? rows : 0,
@@ -9652,14 +9688,14 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
         trf__part is = trf__part_of(c, stack->decoder, i);
-        if (!pass->training || (pass->limits.recompute && i % stack->per_layer == 0))
+        if (!pass->training || (pass->plan.limits.recompute && i % stack->per_layer == 0))
             cursor->used = first;
-        trf__take_sublayer(cursor, pass, sub, &is, rows, pass->limits.source_rows);
+        trf__take_sublayer(cursor, pass, sub, &is, rows, pass->plan.limits.source_rows);
         if (cursor->used > most) most = cursor->used;
     }
     cursor->used = most;
     /* from the second layer on: the last s in the room of all layers is then the first layer's */
-    for (i = 2 * stack->per_layer - 1; pass->limits.recompute && i < stack->n_sublayers;
+    for (i = 2 * stack->per_layer - 1; pass->plan.limits.recompute && i < stack->n_sublayers;
          i += stack->per_layer) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
         sub->s = trf__take_acts(cursor, pass, rows, d);
@@ -9684,9 +9720,9 @@ TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows
             inner = trf__max64(inner, is.hidden);
             memory = trf__max64(memory, is.memory);
         }
-    pass->dprojected = trf__take_acts(cursor, pass, rows, wide);
-    pass->dhidden = trf__take_acts(cursor, pass, rows, inner);
-    pass->dmemory = trf__take_acts(cursor, pass, pass->limits.source_rows, memory);
+    pass->back.dprojected = trf__take_acts(cursor, pass, rows, wide);
+    pass->back.dhidden = trf__take_acts(cursor, pass, rows, inner);
+    pass->back.dmemory = trf__take_acts(cursor, pass, pass->plan.limits.source_rows, memory);
 }
 
 /* Lays the whole arena out; returns its size. base NULL: only the size. */
@@ -9694,7 +9730,7 @@ TRF__COLD
 TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 {
     const trf_config *c = pass->config;
-    const trf__limits *l = &pass->limits;
+    const trf__limits *l = &pass->plan.limits;
     trf__cursor cursor = trf__cursor_at(base);
     int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
     int sinusoidal = c->positions != TRF_POSITIONS_LEARNED && c->positions != TRF_POSITIONS_NONE;
@@ -9702,21 +9738,21 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     trf__take_stack(&cursor, pass, &pass->encoder);
     trf__take_stack(&cursor, pass, &pass->decoder);
     pass->proj = trf__take_acts(&cursor, pass, rows, d);
-    pass->row_loss = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
-    pass->row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
-    pass->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
-    pass->loss_scratch = NULL;
+    pass->loss.row_loss = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
+    pass->loss.row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
+    pass->loss.sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
+    pass->loss.scratch = NULL;
     if (trf__has_target(c) || (c->head && pass->training))
-        pass->loss_scratch = trf__take(&cursor, 1,
+        pass->loss.scratch = trf__take(&cursor, 1,
                                        pass->run.backend->loss_scratch(&pass->run.device,
                                        l->target_rows,
                                                                              trf__n_logits(c), d,
                                                                              !pass->training));
     if (pass->training) {
-        pass->ds = trf__take_acts(&cursor, pass, rows, d);
-        pass->dsub = trf__take_acts(&cursor, pass, rows, d);
-        pass->din = trf__take_acts(&cursor, pass, rows, d);
-        pass->dencoded = trf__take_acts(&cursor, pass, l->source_rows, d);
+        pass->back.ds = trf__take_acts(&cursor, pass, rows, d);
+        pass->back.dsub = trf__take_acts(&cursor, pass, rows, d);
+        pass->back.din = trf__take_acts(&cursor, pass, rows, d);
+        pass->back.dencoded = trf__take_acts(&cursor, pass, l->source_rows, d);
         trf__take_widest(&cursor, pass, rows);
     }
     return cursor.used;
@@ -9758,7 +9794,7 @@ TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
 /* The largest block that these limits allow. */
 TRF__FN size_t trf__block_most(const trf__pass *pass)
 {
-    const trf__limits *l = &pass->limits;
+    const trf__limits *l = &pass->plan.limits;
     trf__pass count = *pass;
     count.encoder.rows = l->source_rows; count.encoder.n_self = l->sentences;
     count.encoder.n_cross = 0;
@@ -9774,11 +9810,12 @@ TRF__FN void trf__pass_close(trf__pass *pass)
     const trf__run *run = &pass->run;
     int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
     if (!run->backend) return;
-    run->backend->release(run, pass->arena, pass->arena_bytes);
-    if (pass->packed_bytes) run->backend->release(run, pass->packed, pass->packed_bytes);
-    run->backend->release(run, pass->device_block, pass->block_bytes);
-    trf__free(&run->hooks, pass->host_block, pass->block_bytes);
-    trf__free(&run->hooks, pass->sublayers, trf__bytes(n, sizeof(trf__sublayer)));
+    run->backend->release(run, pass->plan.arena, pass->plan.arena_bytes);
+    if (pass->weights.packed_bytes)
+        run->backend->release(run, pass->weights.packed, pass->weights.packed_bytes);
+    run->backend->release(run, pass->block.device, pass->block.bytes);
+    trf__free(&run->hooks, pass->block.host, pass->block.bytes);
+    trf__free(&run->hooks, pass->plan.sublayers, trf__bytes(n, sizeof(trf__sublayer)));
     run->backend->close(&pass->run);
     TRF__ZERO(*pass);
 }
@@ -9814,7 +9851,7 @@ TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
 TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    const trf__part *parts = pass->layout->parts + (stack->decoder ? pass->encoder.n_sublayers : 0);
+    const trf__part *parts = stack->parts;
     int i, pre = c->norm_place == TRF_PRE_NORM, last = stack->n_sublayers - 1;
     for (i = 0; i <= last; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
@@ -9835,11 +9872,26 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     stack.per_layer = trf__per_layer(c, decoder);
     stack.n_sublayers = trf__n_sublayers(c, decoder);
     stack.first_norm.gain = stack.first_norm.bias = -1;
-    if (layout) {
-        stack.embed = decoder ? layout->outer.tgt_embed : layout->outer.src_embed;
-        stack.positions = decoder ? layout->outer.tgt_positions : layout->outer.src_positions;
-        stack.final_norm = layout->outer.final_norm[decoder];
+        if (!layout) return stack;
+    if (decoder) {
+        stack.parts = layout->parts + trf__n_sublayers(c, 0);
+        stack.vocab = c->target_vocab;
+        stack.embed = layout->outer.tgt_embed;
+        stack.positions = layout->outer.tgt_positions;
+        stack.embed_shared = c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL;
+        stack.ends = c->target_eos;
+        stack.shifts = 1;
+        stack.self_map = TRF_DECODER_SELF;
+    } else {
+        stack.parts = layout->parts;
+        stack.vocab = c->source_vocab;
+        stack.embed = layout->outer.src_embed;
+        stack.positions = layout->outer.src_positions;
+        stack.embed_shared = trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED;
+        stack.ends = c->source_eos;
+        stack.self_map = TRF_ENCODER_SELF;
     }
+    stack.final_norm = layout->outer.final_norm[decoder];
     return stack;
 }
 
@@ -9854,9 +9906,9 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
     pass.run = *run;
     pass.config = c;
     pass.layout = layout;
-    pass.limits = *limits;
+    pass.plan.limits = *limits;
     pass.training = o != NULL;
-    pass.packs = run->backend->packs(&run->device, pass.training);
+    pass.weights.packs = run->backend->packs(&run->device, pass.training);
     pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0) |
                  (c->head ? TRF__HEAD : 0);
     pass.encoder = trf__stack_new(c, layout, 0);
@@ -9927,7 +9979,7 @@ TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
     row = (trf_real *)trf__alloc(&pass->run.hooks, bytes);
     if (!row) return trf__fail(err, TRF_E_NOMEM, -1, "positions",
                                "no memory for one row of positions");
-    for (p = 0; p < pass->limits.longest; p++) {
+    for (p = 0; p < pass->plan.limits.longest; p++) {
         trf__position_row(row, p + c->position_offset, c->d_model, (int)c->positions);
         pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes);
     }
@@ -9944,33 +9996,33 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     trf__pass bigger, size;
     trf_status status;
     bigger = *pass;
-    bigger.limits = *limits;
+    bigger.plan.limits = *limits;
     size = bigger;
     size.encoder.sublayers = size.decoder.sublayers = NULL;     /* only counting: they keep their
                                                                    old places */
-    bigger.arena_bytes = trf__pass_layout(&size, NULL);
-    bigger.block_bytes = trf__block_most(&bigger);
-    bigger.arena = (char *)on->alloc(run, bigger.arena_bytes);
-    bigger.device_block = (char *)on->alloc(run, bigger.block_bytes);
-    bigger.host_block = (char *)trf__alloc(&run->hooks, bigger.block_bytes);
-    status = bigger.arena && bigger.device_block && bigger.host_block ? TRF_OK :
+    bigger.plan.arena_bytes = trf__pass_layout(&size, NULL);
+    bigger.block.bytes = trf__block_most(&bigger);
+    bigger.plan.arena = (char *)on->alloc(run, bigger.plan.arena_bytes);
+    bigger.block.device = (char *)on->alloc(run, bigger.block.bytes);
+    bigger.block.host = (char *)trf__alloc(&run->hooks, bigger.block.bytes);
+    status = bigger.plan.arena && bigger.block.device && bigger.block.host ? TRF_OK :
         trf__fail(err, TRF_E_NOMEM, -1, "activations",
                   "no memory for the %llu bytes that %lld source and %lld target tokens need",
-                  (unsigned long long)bigger.arena_bytes, (long long)limits->source_rows,
+                  (unsigned long long)bigger.plan.arena_bytes, (long long)limits->source_rows,
                   (long long)limits->target_rows);
     size = bigger;
     size.encoder.sublayers = size.decoder.sublayers = NULL;
-    if (status == TRF_OK) trf__pass_layout(&size, bigger.arena);
+    if (status == TRF_OK) trf__pass_layout(&size, bigger.plan.arena);
     if (status == TRF_OK) status = trf__pass_table(&size, err);
     if (status == TRF_OK)
         status = on->reserve(&bigger.run, limits->longest, trf__d_head(pass->config),
                              trf__pass_widest(pass, limits), err);
     size = status == TRF_OK ? *pass : bigger;       /* the one to be given up */
-    on->release(run, size.arena, size.arena_bytes);
-    on->release(run, size.device_block, size.block_bytes);
-    trf__free(&run->hooks, size.host_block, size.block_bytes);
+    on->release(run, size.plan.arena, size.plan.arena_bytes);
+    on->release(run, size.block.device, size.block.bytes);
+    trf__free(&run->hooks, size.block.host, size.block.bytes);
     if (status != TRF_OK) return status;
-    trf__pass_layout(&bigger, bigger.arena);
+    trf__pass_layout(&bigger, bigger.plan.arena);
     *pass = bigger;
     return TRF_OK;
 }
@@ -9985,12 +10037,12 @@ TRF__FN size_t trf__packed_size(const trf__layout *layout, const trf__run *run, 
 /* A matrix of products. */
 TRF__FN trf__mat trf__weight(const trf__pass *pass, const trf__affine *a)
 {
+    const trf__pass_weights *from = &pass->weights;
     trf__mat w = { NULL, NULL, 0, TRF__FLOAT32 };
-    if (a->w >= 0) w.plain = pass->weights + a->w;
-    if (pass->packed)
-        w.packed = (char *)pass->packed + (pass->packs == TRF__PACKS_16_BITS ? (size_t)a->w *
-                                           pass->run.element
-                                                                             : a->packed[w.format]);
+    size_t at = from->packs == TRF__PACKS_16_BITS ? (size_t)a->w * pass->run.element
+                                                  : a->packed[w.format];
+    if (a->w >= 0) w.plain = from->plain + a->w;
+    if (from->packed) w.packed = (char *)from->packed + at;
     return w;
 }
 
@@ -10006,12 +10058,13 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
 {
     const trf__layout *layout = pass->layout;
     int32_t i;
-    if (!pass->packed) return;
-    if (pass->packs == TRF__PACKS_16_BITS) {
+    if (!pass->weights.packed) return;
+    if (pass->weights.packs == TRF__PACKS_16_BITS) {
         for (i = 0; i < layout->n_params; i++) {
             const trf__param *p = &layout->params[i];
-            trf__pack pack = { (char *)pass->packed + (size_t)p->offset * pass->run.element,
-                               pass->weights + p->offset, p->shape[0], p->shape[1], TRF__FLOAT32 };
+            trf__pack pack = { (char *)pass->weights.packed + (size_t)p->offset * pass->run.element,
+                               pass->weights.plain + p->offset, p->shape[0],
+                               p->shape[1], TRF__FLOAT32 };
             pass->run.backend->pack(&pass->run, &pack);
         }
         return;
@@ -10027,12 +10080,12 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
 TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
 {
     const trf__run *run = &pass->run;
-    size_t bytes = trf__packed_size(pass->layout, run, pass->packs);
+    size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
     if (bytes == 0) return TRF_OK;
-    pass->packed = run->backend->alloc(run, bytes);
-    if (!pass->packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights",
+    pass->weights.packed = run->backend->alloc(run, bytes);
+    if (!pass->weights.packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights",
                                         "no memory for a copy of the weights");
-    pass->packed_bytes = bytes;
+    pass->weights.packed_bytes = bytes;
     trf__pack_weights(pass);
     return TRF_OK;
 }
@@ -10058,19 +10111,19 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     int n;
     run = trf__run_on(&device, hooks);
     *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
-    pass->weights = model->weights;
-    pass->packed = model->packed;
+    pass->weights.plain = model->weights;
+    pass->weights.packed = model->packed;
     status = run.backend->open(&pass->run, err);
     if (status != TRF_OK) { TRF__ZERO(*pass); return status; }
     n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
-    pass->sublayers = (trf__sublayer *)trf__alloc_zeroed(hooks,
+    pass->plan.sublayers = (trf__sublayer *)trf__alloc_zeroed(hooks,
                                                          trf__bytes(n, sizeof(trf__sublayer)));
-    if (!pass->sublayers)
+    if (!pass->plan.sublayers)
         status = trf__fail(err, TRF_E_NOMEM, -1, "sublayers",
                            "no memory for the list of %d sublayers", n);
     if (status == TRF_OK) {
-        pass->encoder.sublayers = pass->sublayers;
-        pass->decoder.sublayers = pass->sublayers + pass->encoder.n_sublayers;
+        pass->encoder.sublayers = pass->plan.sublayers;
+        pass->decoder.sublayers = pass->plan.sublayers + pass->encoder.n_sublayers;
         trf__stack_sublayers(pass, &pass->encoder);
         trf__stack_sublayers(pass, &pass->decoder);
         if (o) { trf__stack_drops(&pass->encoder, o); trf__stack_drops(&pass->decoder, o); }
@@ -10095,8 +10148,8 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     if (!to->packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights",
                                       "no memory for the packed weights");
     pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
-    pass.weights = from->weights;
-    pass.packed = to->packed;
+    pass.weights.plain = from->weights;
+    pass.weights.packed = to->packed;
     trf__pack_weights(&pass);
     for (i = 0; i < to->layout.n_params; i++) {
         const trf__param *p = &to->layout.params[i];
@@ -10263,17 +10316,17 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     const trf_config *c = pass->config;
     const trf__lists *l = &stack->host;
     int64_t row = 0, at = 0;
-    int32_t i, k, extra = stack->decoder ? c->target_eos : c->source_eos;
+    int32_t i, k;
     stack->max_keys = 0;
     for (i = 0; i < x->count; i++) {
-        int32_t n = x->lengths[i] + extra;
+        int32_t n = x->lengths[i] + stack->ends;
         trf__span *span = &l->self[i];
         span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = n;
         span->sentence = (int32_t)(ordinal + i);
         stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
         for (k = 0; k < n; k++, row++) {
-            l->ids[row] = stack->decoder ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1])
+            l->ids[row] = stack->shifts ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1])
                                          : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
             l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
             l->position[row] = k;
@@ -10319,8 +10372,8 @@ TRF__FN trf__limits trf__limits_grown(const trf__limits *have, const trf__limits
 /* Grows the arena where a limit is below what is needed. On failure nothing has changed. */
 TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, trf_error *err)
 {
-    trf__limits grown = trf__limits_grown(&pass->limits, need, pass->config->max_length);
-    if (memcmp(&grown, &pass->limits, sizeof grown) == 0) return TRF_OK;
+    trf__limits grown = trf__limits_grown(&pass->plan.limits, need, pass->config->max_length);
+    if (memcmp(&grown, &pass->plan.limits, sizeof grown) == 0) return TRF_OK;
     TRF__TRY(trf__pass_resize(pass, &grown, err));
     if (pass->training)
         trf__log(&pass->run.hooks, TRF_LOG_INFO,
@@ -10331,8 +10384,8 @@ TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, t
 /* The block, as far as it is used, goes to the device. */
 TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 {
-    memcpy(pass->host_block, &pass->now, sizeof pass->now);
-    pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes);
+    memcpy(pass->block.host, &pass->block.now, sizeof pass->block.now);
+    pass->run.backend->upload(&pass->run, pass->block.device, pass->block.host, bytes);
 }
 
 /* How many rows and sequences the pass has for what is needed: as many, or, in training, as the
@@ -10385,13 +10438,13 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     TRF__TRY(trf__pass_reserve(pass, &full, err));
     pass->n_sentences = need.sentences;
     pass->target_rows = wanted;
-    pass->now.source_tokens = (double)need.source_rows;
+    pass->block.now.source_tokens = (double)need.source_rows;
     pass->encoder.rows = full.source_rows;
     pass->decoder.rows = full.target_rows;
     pass->encoder.n_self = source ? full.sentences : 0;
     pass->decoder.n_self = target ? full.sentences : 0;
     pass->decoder.n_cross = source && target ? full.sentences : 0;
-    if (trf__block_cut(pass, pass->host_block, 0) > pass->block_bytes)
+    if (trf__block_cut(pass, pass->block.host, 0) > pass->block.bytes)
         return trf__fail(err, TRF_E_INTERNAL, -1, "block",
                          "the block of a batch is larger than was planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
@@ -10404,7 +10457,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
         span->n_key = pass->encoder.host.self[i].n_query;
     }
     pass->decoder.max_memory = pass->encoder.max_keys;
-    trf__block_upload(pass, trf__block_cut(pass, pass->device_block, 1));
+    trf__block_upload(pass, trf__block_cut(pass, pass->block.device, 1));
     return TRF_OK;
 }
 
@@ -10421,7 +10474,7 @@ TRF__FN trf_real *trf__at(trf_real *arena, int64_t offset)
 }
 TRF__FN const trf_real *trf__plain(const trf__pass *pass, int64_t offset)
 {
-    return offset < 0 ? NULL : pass->weights + offset;
+    return offset < 0 ? NULL : pass->weights.plain + offset;
 }
 
 TRF__FN trf__rows trf__stack_rows(const trf__stack *stack)
@@ -10438,7 +10491,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
                                        const trf__sublayer *layer)
 {
     const trf_config *c = pass->config;
-    const trf__cache *cache = stack->decoder ? pass->cache : NULL;
+    const trf__cache *cache = stack->cache;
     const trf__part *is = &layer->is;
     int cross = is->kind == TRF__CROSS, self = is->kind == TRF__SELF;
     trf__operands sub;
@@ -10508,7 +10561,7 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
 {
     const trf__views *views = pass->views;
     int cross = layer->is.kind == TRF__CROSS;
-    int kind = cross ? TRF_DECODER_CROSS : stack->decoder ? TRF_DECODER_SELF : TRF_ENCODER_SELF;
+    int kind = cross ? (int)TRF_DECODER_CROSS : (int)stack->self_map;
     int64_t layers = stack->n_sublayers / stack->per_layer, s, numbers;
     trf_real *to = views->attention[kind];
     trf__attention_in in = trf__attention_of(&pass->run, sub);
@@ -10581,9 +10634,9 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     e.y = stack->embedded;
     e.weight = trf__weight(pass, &pass->layout->outer.generator);     /* it is the embedding if that
                                                                          has no floats */
-    if (stack->embed >= 0) e.weight.plain = pass->weights + stack->embed;
+    if (stack->embed >= 0) e.weight.plain = pass->weights.plain + stack->embed;
     e.table = stack->positions < 0 ? pass->table
-                                   : pass->weights + stack->positions +
+                                   : pass->weights.plain + stack->positions +
                                    pass->config->position_offset * e.d;
     e.ids = stack->device.ids;
     e.at = trf__stack_rows(stack);
@@ -10683,10 +10736,10 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     trf__loss l;
     TRF__ZERO(l);
     trf__smooth(&l, smoothing, rule, trf__n_logits(c), c->pad);
-    l.row_loss = pass->row_loss;
-    l.row_nll = pass->row_nll;
-    l.sums = pass->sums;
-    l.room = pass->loss_scratch;
+    l.row_loss = pass->loss.row_loss;
+    l.row_nll = pass->loss.row_nll;
+    l.sums = pass->loss.sums;
+    l.room = pass->loss.scratch;
     l.x = pass->decoder.out;
     l.w = trf__weight(pass, &pass->layout->outer.generator);
     l.bias = trf__generator_bias(pass);
@@ -10719,16 +10772,18 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
                                     const trf__act *in, int add_memory)
 {
     trf__operands sub = trf__operands_of(pass, stack, layer);
-    trf_real *g = pass->gradients;
+    trf_real *g = pass->back.gradients;
     sub.d_in_w = g + layer->is.in.w; sub.d_in_b = trf__at(g, layer->is.in.b);
     sub.d_out_w = g + layer->is.out.w; sub.d_out_b = trf__at(g, layer->is.out.b);
-    sub.first = pass->first;
-    sub.dprojected = pass->dprojected; sub.dmemory = pass->dmemory; sub.dhidden = pass->dhidden;
-    if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward_backward(&pass->run, &sub, pass->din,
-            pass->dsub, in);
-    else trf__attention_backward(&pass->run, &sub, pass->din, pass->dencoded, add_memory,
-                                 pass->dsub, in,
-                                 pass->encoder.out);
+    sub.first = pass->back.first;
+    sub.dprojected = pass->back.dprojected;
+    sub.dmemory = pass->back.dmemory;
+    sub.dhidden = pass->back.dhidden;
+    if (layer->is.kind == TRF__FEED_FORWARD)
+        trf__feed_forward_backward(&pass->run, &sub, pass->back.din, pass->back.dsub, in);
+    else
+        trf__attention_backward(&pass->run, &sub, pass->back.din, pass->back.dencoded, add_memory,
+                                pass->back.dsub, in, pass->encoder.out);
 }
 
 /* Back through a norm, if there is one, whose input was s, into ds; the caller adds the gradients
@@ -10739,44 +10794,42 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
 {
     trf__norm_gradient n;
     TRF__ZERO(n);
-    n.ds = pass->ds;
+    n.ds = pass->back.ds;
     n.s = s;
     n.stats = stats;
     n.rows = stack->rows;
     n.d = pass->config->d_model;
     n.epsilon = pass->config->norm_epsilon;
     n.rule = (int)pass->config->norm_rule;
-    n.first = pass->first;
+    n.first = pass->back.first;
     n.at = trf__stack_rows(stack);
     if (norm.gain < 0) return n;
-    n.gain = pass->weights + norm.gain;
-    n.dgain = pass->gradients + norm.gain;
-    n.dbias = trf__at(pass->gradients, norm.bias);
+    n.gain = pass->weights.plain + norm.gain;
+    n.dgain = pass->back.gradients + norm.gain;
+    n.dbias = trf__at(pass->back.gradients, norm.bias);
     return n;
 }
 
 /* From ds, the gradient of the embedding, to those of its weights. A matrix that the projection or
-   the other stack has written to already (tying) is added to. */
+   the other stack has stack->embed_shared to already (tying) is added to. */
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
-    int written = stack->decoder ? c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL
-                                 : trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED;
     trf__embed_gradient e;
     e.d = c->d_model;
-    e.vocab = stack->decoder ? c->target_vocab : c->source_vocab;
+    e.vocab = stack->vocab;
     e.positions = c->max_length;
-    e.dweight = pass->gradients + stack->embed;
+    e.dweight = pass->back.gradients + stack->embed;
     e.dtable = NULL;
     if (stack->positions >= 0) {
-        trf_real *table = pass->gradients + stack->positions;
+        trf_real *table = pass->back.gradients + stack->positions;
         e.dtable = table + c->position_offset * e.d;
-        if (pass->first && c->position_offset > 0)      /* the rows in front, which no token
+        if (pass->back.first && c->position_offset > 0)      /* the rows in front, which no token
                                                            reads */
             pass->run.backend->zero(&pass->run, table, trf__bytes(c->position_offset * e.d,
                                                                   sizeof(trf_real)));
     }
-    e.dy = pass->ds;
+    e.dy = pass->back.ds;
     e.ids = stack->device.ids;
     e.groups.rows = stack->device.group_rows;
     e.groups.first = stack->device.group_first;
@@ -10785,8 +10838,8 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     e.rows = stack->rows;
     e.scale = trf__embedding_scale(c);
     e.drop = stack->drop;
-    e.first = pass->first && !written;
-    e.first_table = pass->first;
+    e.first = pass->back.first && !stack->embed_shared;
+    e.first_table = pass->back.first;
     pass->run.backend->embed_gradient(&pass->run, &e);
 }
 
@@ -10819,23 +10872,24 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
                                   stack->final_stats);
         n.dy = dy;
         on->norm_gradient(&pass->run, &n);
-        dy = pass->ds;
+        dy = pass->back.ds;
     }
     for (i = stack->n_sublayers - 1; i >= 0; i--) {
         const trf__sublayer *layer = &stack->sublayers[i];
         if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
-        if (pass->limits.recompute && (i + 1) % stack->per_layer == 0 && i + 1 < stack->n_sublayers)
+        if (pass->plan.limits.recompute && (i + 1) % stack->per_layer == 0 &&
+            i + 1 < stack->n_sublayers)
             trf__recompute_layer(pass, stack, i);
         n = trf__norm_gradient_of(pass, stack, layer->next_norm, layer->s, layer->norm_stats);
         n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in;
-        n.dsub = pass->dsub;
+        n.dsub = pass->back.dsub;
         n.drop = layer->residual_drop;
         on->norm_gradient(&pass->run, &n);
         trf__sublayer_backward(pass, stack, layer, trf__stream_in(stack, i), memory_seen);
         if (layer->is.kind == TRF__CROSS) memory_seen = 1;
-        dy = pass->din;
-        dy2 = pre ? NULL : pass->ds;
-        ds_in = pre ? pass->ds : NULL;
+        dy = pass->back.din;
+        dy2 = pre ? NULL : pass->back.ds;
+        ds_in = pre ? pass->back.ds : NULL;
     }
     n = trf__norm_gradient_of(pass, stack, stack->first_norm, stack->embedded, stack->first_stats);
     n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in;
@@ -10848,10 +10902,10 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
    wherever that is. */
 TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
 {
-    trf__pool p = trf__pool_of(pass, pass->dencoded, pass->din);
-    if (!trf__pools(pass->config)) return pass->din;
+    trf__pool p = trf__pool_of(pass, pass->back.dencoded, pass->back.din);
+    if (!trf__pools(pass->config)) return pass->back.din;
     pass->run.backend->pool_gradient(&pass->run, &p);
-    return pass->dencoded;
+    return pass->back.dencoded;
 }
 
 /* Loss and all gradients of the batch in the pass; its sums go behind the gradients. Writers into a
@@ -10860,17 +10914,17 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *
                                       trf_error *err)
 {
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
-    loss.slots = pass->gradients + pass->layout->n_weights;
-    loss.dx = pass->din;
-    loss.dw = pass->gradients + pass->layout->outer.generator_w;
-    loss.db = trf__at(pass->gradients, pass->layout->outer.generator_b);
-    loss.first = pass->first;
+    loss.slots = pass->back.gradients + pass->layout->n_weights;
+    loss.dx = pass->back.din;
+    loss.dw = pass->back.gradients + pass->layout->outer.generator_w;
+    loss.db = trf__at(pass->back.gradients, pass->layout->outer.generator_b);
+    loss.first = pass->back.first;
     pass->run.backend->cross_entropy(&pass->run, &loss);
     if (pass->sides & TRF__HEAD)
         return trf__stack_backward(pass, &pass->encoder, trf__head_backward(pass), may_cancel, err);
-    TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->din, may_cancel, err));
+    TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->back.din, may_cancel, err));
     if (!(pass->sides & TRF__SOURCE)) return TRF_OK;
-    return trf__stack_backward(pass, &pass->encoder, pass->dencoded, may_cancel, err);
+    return trf__stack_backward(pass, &pass->encoder, pass->back.dencoded, may_cancel, err);
 }
 
 /* A batch's forward and backward pass, as a list of ops. */
@@ -10880,15 +10934,15 @@ TRF__FN trf_status trf__issue_training(void *job, trf_error *err)
 {
     const trf__training *t = (const trf__training *)job;
     TRF__TRY(trf__pass_forward(t->pass, t->pass->sides, err));
-    return trf__pass_backward(t->pass, t->options, t->pass->first, err);
+    return trf__pass_backward(t->pass, t->options, t->pass->back.first, err);
 }
 
 TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, trf_error *err)
 {
     const trf__stack *from = &pass->encoder;
     trf__training job = { pass, o };
-    trf__shape shape = trf__shape_of(pass->arena, &pass->limits, pass->device_block,
-                                     pass->first + 2 * (int64_t)pass->options_set);
+    trf__shape shape = trf__shape_of(pass->plan.arena, &pass->plan.limits, pass->block.device,
+                                     pass->back.first + 2 * (int64_t)pass->back.options_set);
     shape.encoder_rows = from->rows;
     shape.encoder_spans = from->n_self;
     shape.encoder_groups = from->n_groups;
@@ -11123,7 +11177,7 @@ TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const tr
     t->tiles = (trf__tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__tile));
     t->partial = (double *)trf__take(&cursor, t->n_tiles, sizeof(double));
     t->clip_result = (trf__clip_result *)trf__take(&cursor, 1, sizeof(trf__clip_result));
-    if (packed > 0) t->pass.packed = trf__take(&cursor, 1, packed);
+    if (packed > 0) t->pass.weights.packed = trf__take(&cursor, 1, packed);
     return cursor.used;
 }
 
@@ -11188,7 +11242,7 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
                          (long long)layout->n_weights);
     trf__trainer_layout(t, run, layout, t->arena);
     trf__cut_tiles(t, t->options.decay_all);
-    t->pass.gradients = t->gradients;
+    t->pass.back.gradients = t->gradients;
     return TRF_OK;
 }
 
@@ -11307,16 +11361,16 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     TRF__TRY(trf_train_check(&o, pass->config, err));
     TRF__TRY(trf__same_home(trainer, &o, err));
     limits = trf__train_limits(&pass->run, pass->config, &o);
-    limits.source_rows = trf__max64(limits.source_rows, pass->limits.source_rows);
-    limits.target_rows = trf__max64(limits.target_rows, pass->limits.target_rows);
-    limits.sentences = trf__max64(limits.sentences, pass->limits.sentences);
-    limits.longest = trf__max64(limits.longest, pass->limits.longest);
-    if (memcmp(&limits, &pass->limits, sizeof limits) != 0)
+    limits.source_rows = trf__max64(limits.source_rows, pass->plan.limits.source_rows);
+    limits.target_rows = trf__max64(limits.target_rows, pass->plan.limits.target_rows);
+    limits.sentences = trf__max64(limits.sentences, pass->plan.limits.sentences);
+    limits.longest = trf__max64(limits.longest, pass->plan.limits.longest);
+    if (memcmp(&limits, &pass->plan.limits, sizeof limits) != 0)
         TRF__TRY(trf__pass_resize(pass, &limits, err));
     if (o.decay_all != trainer->options.decay_all) trf__cut_tiles(trainer, o.decay_all);
     trf__stack_drops(&pass->encoder, &o);
     trf__stack_drops(&pass->decoder, &o);
-    pass->options_set++;        /* what has been recorded knows the old ones */
+    pass->back.options_set++;        /* what has been recorded knows the old ones */
     pass->run.hooks = o.hooks;
     trainer->options = o;
     return TRF_OK;
@@ -11418,9 +11472,9 @@ TRF__FN trf_status trf__report_batch(const trf__pass *pass, trf_step_report *rep
 {
     trf__sums sums;
     if (!report) return TRF_OK;
-    pass->run.backend->download(&pass->run, &sums, pass->sums, sizeof sums);
+    pass->run.backend->download(&pass->run, &sums, pass->loss.sums, sizeof sums);
     TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    trf__report_means(report, &sums, pass->now.source_tokens);
+    trf__report_means(report, &sums, pass->block.now.source_tokens);
     report->step = step;
     return TRF_OK;
 }
@@ -11453,14 +11507,14 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
                          "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
                          "bits), got %lld",
                          (long long)room, (long long)batch->ordinal);
-    pass->now.key0 = (uint32_t)o->seed;
-    pass->now.key1 = (uint32_t)(o->seed >> 32);
-    pass->now.step = (uint32_t)(trainer->step + 1);
-    pass->now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1);
+    pass->block.now.key0 = (uint32_t)o->seed;
+    pass->block.now.key1 = (uint32_t)(o->seed >> 32);
+    pass->block.now.step = (uint32_t)(trainer->step + 1);
+    pass->block.now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1);
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + trainer->sentences, err));
-    pass->first = trainer->micro == 0;
-    if (pass->first && trainer->written) trf__pack_weights(pass);
-    pass->run.now = (const trf__now *)(const void *)pass->device_block;
+    pass->back.first = trainer->micro == 0;
+    if (pass->back.first && trainer->written) trf__pack_weights(pass);
+    pass->run.now = (const trf__now *)(const void *)pass->block.device;
     status = trf__pass_train(pass, o, err);
     pass->run.now = NULL;
     TRF__TRY(status);
@@ -11539,7 +11593,7 @@ TRF__FN void trf__update(const trf_trainer *t)
     trf__run run = t->pass.run;
     trf__clip clip;
     trf__adam adam;
-    run.now = (const trf__now *)(const void *)t->pass.device_block;
+    run.now = (const trf__now *)(const void *)t->pass.block.device;
     clip.clip_result = t->clip_result;
     clip.partial = t->partial;
     clip.gradients = t->gradients;
@@ -11547,7 +11601,7 @@ TRF__FN void trf__update(const trf_trainer *t)
     clip.tiles = t->tiles; clip.n_tiles = t->n_tiles;
     clip.clip_norm = o->clip_norm;
     adam.p = t->model->weights; adam.m = t->m; adam.v = t->v; adam.g = t->gradients;
-    adam.packed = t->pass.packed;
+    adam.packed = t->pass.weights.packed;
     adam.tiles = t->tiles; adam.n_tiles = t->n_tiles;
     adam.clip_result = t->clip_result;
     adam.beta1 = o->beta1; adam.beta2 = o->beta2; adam.epsilon = o->epsilon;
@@ -11574,7 +11628,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     trf__update(trainer);
     trf_trainer_end_step(trainer);
     trainer->updated = trainer->step;
-    trainer->rate = trainer->pass.now.learning_rate;
+    trainer->rate = trainer->pass.block.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
 }
 
@@ -11719,9 +11773,9 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
     TRF__TRY(trf__model_weights(&u->model, err));
     TRF__TRY(run.backend->open(&run, err));
     t->pass.run = run;
-    t->pass.block_bytes = sizeof(trf__now);
-    t->pass.device_block = (char *)run.backend->alloc(&run, sizeof(trf__now));
-    if (!t->pass.device_block) return trf__fail(err, TRF_E_NOMEM, -1, "updater",
+    t->pass.block.bytes = sizeof(trf__now);
+    t->pass.block.device = (char *)run.backend->alloc(&run, sizeof(trf__now));
+    if (!t->pass.block.device) return trf__fail(err, TRF_E_NOMEM, -1, "updater",
                                                 "no memory for an updater");
     return trf__trainer_arena(t, err);
 }
@@ -11791,9 +11845,9 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
     }
     trf__tally_add(slots, TRF__TALLY_TOKENS, divisor);
     run->backend->upload(run, t->gradients + updater->model.layout.n_weights, slots, sizeof slots);
-    t->pass.now.learning_rate = trf_learning_rate(&t->options, updater->model.config.d_model,
+    t->pass.block.now.learning_rate = trf_learning_rate(&t->options, updater->model.config.d_model,
                                                   t->step + 1);
-    run->backend->upload(run, t->pass.device_block, &t->pass.now, sizeof t->pass.now);
+    run->backend->upload(run, t->pass.block.device, &t->pass.block.now, sizeof t->pass.block.now);
     t->micro = 1;
     t->target_rows = divisor > 0;
     TRF__TRY(trf_optimizer_step(t, report, err));
@@ -14522,7 +14576,8 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
 {
     const trf__hypotheses *h = &t->hypotheses;
     trf__next_tokens job = { t, at, wanted };
-    trf__shape shape = trf__shape_of(t->pass.arena, &t->pass.limits, h->device_arena, at & 1);
+    trf__shape shape = trf__shape_of(t->pass.plan.arena, &t->pass.plan.limits, h->device_arena,
+                                     at & 1);
     shape.decoder_rows = t->pass.decoder.rows;
     shape.decoder_spans = t->pass.decoder.n_cross;
     shape.cache_rows = h->n_rows;
@@ -14639,7 +14694,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
     batch.source.ids = ids;
     batch.source.lengths = lengths;
     batch.source.count = n;
-    pass->cache = NULL;
+    pass->decoder.cache = NULL;
     TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
     TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     for (i = 0; i < pass->decoder.n_sublayers; i++) {
@@ -14662,7 +14717,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 /* As many rows as there is room for, in the lists and in the activations. */
 TRF__FN int64_t trf__round_places(const trf_translator *t)
 {
-    return trf__min64(t->hypotheses.n_rows, t->pass.limits.target_rows);
+    return trf__min64(t->hypotheses.n_rows, t->pass.plan.limits.target_rows);
 }
 
 /* Takes in as many sentences that wait as there are places, and begins their searches. */
@@ -14689,7 +14744,7 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     if (round->sources)
         TRF__TRY(trf__encode_into(&t->pass, &h->cache, h->there.slots, h->ids, h->lengths, n, err));
     t->pass.encoder.rows = t->pass.encoder.n_self = 0;
-    t->pass.cache = &h->cache;
+    t->pass.decoder.cache = &h->cache;
     stack->rows = trf__round_places(t);
     stack->n_cross = round->sources ? h->n_places : 0;
     stack->max_queries = t->search.beam;
@@ -14795,7 +14850,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
         if (status != TRF_OK || round->taken == 0) break;
         status = trf__decode(t, at, wanted, err);
     }
-    t->pass.cache = NULL;
+    t->pass.decoder.cache = NULL;
     return status;
 }
 
@@ -15491,7 +15546,8 @@ TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
    token. */
 TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
 {
-    trf__shape shape = trf__shape_of(g->pass.arena, &g->pass.limits, g->device_arena, g->count);
+    trf__shape shape = trf__shape_of(g->pass.plan.arena, &g->pass.plan.limits, g->device_arena,
+                                     g->count);
     shape.decoder_rows = g->pass.decoder.rows;
     shape.cache_rows = g->rows;
     shape.cache_length = g->rows_per_step;
@@ -15515,10 +15571,10 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
                                       (char *)(void *)g->here.ids));
-        pass->cache = &g->cache;
+        pass->decoder.cache = &g->cache;
         status = last ? trf__last_rows(g, err) : trf__cancel_status(&run->hooks, err);
         if (status == TRF_OK && !last) status = trf__stack_forward(pass, stack, err);
-        pass->cache = NULL;
+        pass->decoder.cache = NULL;
         TRF__TRY(status);
         if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
         TRF__TRY(run->backend->sync(run, err));
@@ -15852,7 +15908,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
     loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
     on->cross_entropy(&pass->run, &loss);
-    on->download(&pass->run, translator->numbers, pass->row_nll, trf__bytes(pass->decoder.rows,
+    on->download(&pass->run, translator->numbers, pass->loss.row_nll, trf__bytes(pass->decoder.rows,
             sizeof(double)));
     TRF__TRY(on->sync(&pass->run, err));
     for (i = 0; i < pass->n_sentences; i++) {

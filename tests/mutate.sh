@@ -130,7 +130,7 @@ dropout counts sentences of the micro-batch @@ model same_bits usage @@ trf__mic
 embedding scale @@ definitions golden model @@ trf__embedding_scale @@
     sqrt((double)c->d_model) @@ c->d_model
 unread positions keep their old gradient @@ model @@ trf__stack_embed_backward @@
-    pass->first && c->position_offset > 0 @@ 0
+    pass->back.first && c->position_offset > 0 @@ 0
 written weights do not reach the copies @@ separate_device @@ trf_evaluate @@
     if (trainer->written) trf__pack_weights(&trainer->pass) @@ (void)0
 more rows than 31 bits count @@ model @@ trf__check_lengths @@
@@ -230,10 +230,10 @@ targets do not end with EOS @@ definitions model @@ trf__fill_rows @@
     ids[at + k] : c->eos; @@ ids[at + k] : c->pad;
 the decoder reads what it should say @@ definitions golden @@ trf__fill_rows @@
     x->ids[at + k - 1] @@ x->ids[at + k - (k < x->lengths[i])]
-sources without EOS @@ definitions golden @@ trf__fill_rows @@
-    target_eos : c->source_eos @@ target_eos : 0
-targets end with EOS in any case @@ targets @@ trf__fill_rows @@
-    c->target_eos : c @@ 1 : c
+sources without EOS @@ definitions golden @@ trf__stack_new @@
+    stack.ends = c->source_eos @@ stack.ends = 0
+targets end with EOS in any case @@ targets @@ trf__stack_new @@
+    stack.ends = c->target_eos @@ stack.ends = 1
 EOS may not stand where the caller puts it @@ targets @@ trf__check_side @@
     if (eos && id == c->eos) continue @@ (void)eos
 a forced EOS ends a search @@ targets @@ trf__beam_place @@
@@ -279,7 +279,7 @@ other options keep the old dropouts @@ store finetune @@ trf_trainer_set_options
 other options keep the old hooks @@ store finetune @@ trf_trainer_set_options @@
     pass->run.hooks = o.hooks @@ (void)0
 other options shrink the plan @@ store finetune @@ trf_trainer_set_options @@
-    limits.longest = trf__max64(limits.longest, pass->limits.longest) @@ (void)0
+    limits.longest = trf__max64(limits.longest, pass->plan.limits.longest) @@ (void)0
 a target's text by the source's vocabulary @@ corpus @@ trf_corpus_add_text @@
     target_vocab, target @@ source_vocab, target
 the text of another sentence @@ usage @@ trf_hypothesis_text @@
@@ -417,9 +417,9 @@ pooled rows not divided @@ ops heads @@ trf__pool_gradient_tile @@
     trf__mul(trf__load_n(dy + c, j->d - c), share) @@ trf__load_n(dy + c, j->d - c)
 rows that were not pooled have a gradient @@ ops heads @@ trf__pool_gradient_tile @@
     r < n ? trf__mul @@ 1 ? trf__mul
-the projection's gradient of a tied embedding is lost @@ heads @@ trf__stack_embed_backward @@
+the projection's gradient of a tied embedding is lost @@ heads @@ trf__stack_new @@
     (c) || c->head == TRF_HEAD_MASKED @@ (c)
-the target's gradient of a shared embedding is lost @@ model @@ trf__stack_embed_backward @@
+the target's gradient of a shared embedding is lost @@ model @@ trf__stack_new @@
     trf__shares_embedding(c) @@ c->tying == TRF_TIED_ALL
 EOS has a label @@ heads @@ trf__fill_labels @@
     k < x->lengths[i] ? x->ids[at++] : -1 @@ x->ids[k < x->lengths[i] ? at++ : at]
@@ -478,11 +478,11 @@ a layer not made again @@ finetune @@ trf__stack_backward @@
 the input of a layer not made again @@ finetune @@ trf__recompute_layer @@
     (i > 0) trf__norm_alone @@ (0) trf__norm_alone
 layers share what must stay @@ finetune @@ trf__take_stack @@
-    1; pass->limits.recompute @@ 1; 0
+    1; pass->plan.limits.recompute @@ 1; 0
 the last y is shared @@ finetune @@ trf__take_stack @@
     i == stack->n_sublayers - 1 @@ i < 0
 recomputing takes as much memory @@ finetune @@ trf__take_stack @@
-    (pass->limits.recompute && i % stack->per_layer == 0) @@ 0
+    (pass->plan.limits.recompute && i % stack->per_layer == 0) @@ 0
 what is frozen moves @@ finetune @@ trf__cut_tiles @@
     t->frozen[i] == '1' ? 0 : trf__min64 @@ trf__min64
 only the first star counts @@ finetune @@ trf__fits @@
@@ -514,7 +514,7 @@ shapes below zero are written @@ updater @@ trf__out_tensor @@
 old tiles under new options @@ store @@ trf_trainer_set_options @@
     o.decay_all != trainer->options.decay_all @@ 0
 old recordings under new options @@ cuda @@ trf_trainer_set_options @@
-    pass->options_set++; @@ (void)0;
+    pass->back.options_set++; @@ (void)0;
 the last report with a new learning rate @@ store @@ trf_trainer_report @@
     learning_rate = trainer->rate @@ learning_rate = trf_learning_rate(&trainer->options,
         trainer->model->config.d_model, report->step)
@@ -625,8 +625,8 @@ the host makes the position table itself @@ separate_device @@ trf__pass_table @
     pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes) @@
         memcpy(pass->table + p * c->d_model, row, bytes)
 the step goes to the device without upload @@ separate_device @@ trf__block_upload @@
-    pass->run.backend->upload(&pass->run, pass->device_block, pass->host_block, bytes) @@
-        memcpy(pass->device_block, pass->host_block, bytes)
+    pass->run.backend->upload(&pass->run, pass->block.device, pass->block.host, bytes) @@
+        memcpy(pass->block.device, pass->block.host, bytes)
 every step waits for the device @@ separate_device @@ trf_optimizer_step @@
     updated = trainer->step; @@ updated = trainer->step;
         TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
@@ -668,7 +668,7 @@ a list played for other numbers of rows @@ cuda @@ trf__pass_train @@
         shape.encoder_groups = from->n_groups; shape.encoder_longest = from->max_queries; @@
     (void)from;
 a list played for the next micro-batch @@ cuda @@ trf__pass_train @@
-    pass->first + 2 * @@ 2 *
+    pass->back.first + 2 * @@ 2 *
 half a list is played @@ cuda @@ trf__cuda_end_list @@
     whole && e == cudaSuccess @@ e == cudaSuccess
 what is recorded does not happen @@ cuda @@ trf__cuda_end_list @@
@@ -868,8 +868,7 @@ the gradient of RMS subtracts its average @@ golden model @@ trf__norm_row_gradi
 biases of q, k and v whatever the configuration says @@ golden look @@ trf__part_of @@
     feed_forward_bias : c->qkv_bias @@ feed_forward_bias : 1
 a final norm of the other side @@ look model @@ trf__has_final_norm @@
-    TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER @@ TRF_FINAL_NORM_ENCODER :
-        TRF_FINAL_NORM_DECODER
+    alone[decoder] @@ alone[!decoder]
 a final norm of an absent side @@ look @@ trf_config_check @@
     if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) || @@ if (
 beginnings beyond 31 bits @@ generate @@ trf__sampled_reserve @@

@@ -207,7 +207,7 @@ static void recomputing_half_way(void **state)
     OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
     OK(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err));
     assert_int_equal(trf_trainer_options(loaded.trainer)->recompute, 1);
-    assert_int_equal(loaded.trainer->pass.limits.recompute, 1);
+    assert_int_equal(loaded.trainer->pass.plan.limits.recompute, 1);
     for (i = 0; i < 2; i++) {
         step(&loaded, &batch);
         step(&plain, &batch);

@@ -361,7 +361,7 @@ static uint64_t world_hash(const world *w)
         hash += (uint64_t)trf_model_metadata_count(w->model);
     }
     if (w->trainer) hash ^= hash_state(w->trainer);
-    if (w->trainer) hash += trf_trainer_options(w->trainer)->seed + (uint64_t)w->trainer->pass.limits.longest;
+    if (w->trainer) hash += trf_trainer_options(w->trainer)->seed + (uint64_t)w->trainer->pass.plan.limits.longest;
     return hash;
 }
 

@@ -223,16 +223,16 @@ static double loss_sum(trf_trainer *t, const trf_batch *batch)
     trf__pass *pass = &t->pass;
     trf__loss l;
     trf__sums sums;
-    pass->now.key0 = (uint32_t)o->seed;
-    pass->now.key1 = (uint32_t)(o->seed >> 32);
-    pass->now.step = (uint32_t)(t->step + 1);
+    pass->block.now.key0 = (uint32_t)o->seed;
+    pass->block.now.key1 = (uint32_t)(o->seed >> 32);
+    pass->block.now.step = (uint32_t)(t->step + 1);
     assert_int_equal(trf__pass_sides(pass, batch, pass->sides, batch->ordinal, NULL), TRF_OK);
-    pass->run.now = (const trf__now *)(const void *)pass->device_block;
+    pass->run.now = (const trf__now *)(const void *)pass->block.device;
     assert_int_equal(trf__pass_forward(pass, pass->sides, NULL), TRF_OK);
     pass->run.now = NULL;
     l = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     pass->run.backend->cross_entropy(&pass->run, &l);
-    pass->run.backend->download(&pass->run, &sums, pass->sums, sizeof sums);
+    pass->run.backend->download(&pass->run, &sums, pass->loss.sums, sizeof sums);
     assert_int_equal(pass->run.backend->sync(&pass->run, NULL), TRF_OK);
     return sums.loss;
 }
@@ -454,7 +454,7 @@ static void test_micro_batches(void **state)
             piece = kit_slice(&batch, first, splits[split][part]);
             piece.ordinal = 0;          /* the trainer counts the sentences of a step itself */
             assert_int_equal(trf_forward_backward(l.trainer, &piece, &report, NULL), TRF_OK);
-            kit_get(l.model, row_loss, l.trainer->pass.row_loss,
+            kit_get(l.model, row_loss, l.trainer->pass.loss.row_loss,
                     report.target_tokens * (int64_t)(sizeof *row_loss / sizeof(trf_real)));
             for (i = 0; i < report.target_tokens; i++, row++) {
                 if (split == 0) losses[row] = row_loss[i];

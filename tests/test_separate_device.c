@@ -312,7 +312,7 @@ static void test_counts_of_growth(void **state)
         separate_reset();
         OK(trf_train_step(t, &batch, NULL, &err));
         assert_int_equal(separate.n.allocs, 2);
-        CROSSED(1 + table * t->pass.limits.longest, 0, 0, 0);
+        CROSSED(1 + table * t->pass.plan.limits.longest, 0, 0, 0);
         OK(trf_train_step(t, &batch, NULL, &err));
         CROSSED(1, 0, 0, 0);
         trf_trainer_destroy(t);
@@ -418,7 +418,7 @@ static void test_written_weights(void **state)
         separate.trains_on_copies = there;
         model = model_of(POST_TIED);
         t = trainer_of(model, 1);
-        assert_true((t->pass.packed != NULL) == there);
+        assert_true((t->pass.weights.packed != NULL) == there);
         for (k = 0; !strstr(trf_model_parameter(model, k).name, "linear1.weight"); k++) { }
         w = trf_trainer_parameter(t, k);
         count = trf_tensor_count(&w);
@@ -603,7 +603,7 @@ static int objects_of(const lab *l, object *list)
     OBJECT("verdict", t->clip_result, offsetof(trf__clip_result, skipped));
     OBJECT("tiles", t->tiles, offsetof(trf__tile, decay));
     OBJECT("sums of squares", t->partial, (size_t)t->n_tiles * sizeof(double));
-    OBJECT("step", p->device_block, offsetof(trf__now, step) + 4);
+    OBJECT("step", p->block.device, offsetof(trf__now, step) + 4);
     OBJECT("ids", decoder->device.ids, rows * 4);
     OBJECT("targets", decoder->device.targets, rows * 4);
     OBJECT("groups", decoder->device.group_rows, rows * 4);
@@ -613,12 +613,12 @@ static int objects_of(const lab *l, object *list)
     OBJECT("statistics of attention", decoder->sublayers[0].stats, rows * 2 * HEADS * number);
     OBJECT("statistics of a norm", decoder->sublayers[0].norm_stats, rows * 2 * number);
     OBJECT("hidden states", decoder->out, rows * D * number);
-    OBJECT("gradients of activations", p->ds, D * number);
+    OBJECT("gradients of activations", p->back.ds, D * number);
     OBJECT("positions", p->table, 16 * D * number);
-    OBJECT("losses of rows", p->row_loss, rows * 8);
-    OBJECT("sums", p->sums, sizeof *p->sums);
-    OBJECT("room for logits", p->loss_scratch, VOCAB * number);
-    OBJECT("packed copies", (const trf_real *)l->translator->pass.packed + layout->parts[0].in.w,
+    OBJECT("losses of rows", p->loss.row_loss, rows * 8);
+    OBJECT("sums", p->loss.sums, sizeof *p->loss.sums);
+    OBJECT("room for logits", p->loss.scratch, VOCAB * number);
+    OBJECT("packed copies", (const trf_real *)l->translator->pass.weights.packed + layout->parts[0].in.w,
            3 * D * D * number);
     OBJECT("cache", h->cache.self, 2 * D * number);
     OBJECT("keys of the source", h->cache.cross, number);
