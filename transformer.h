@@ -156,8 +156,8 @@
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>rows >>row-lists
-//                     >>forward >>projection >>backward
+//                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>pass-pack >>rows
+//                     >>row-lists >>forward >>projection >>backward
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-state >>step >>update >>updater
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
@@ -10026,6 +10026,8 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     *pass = bigger;
     return TRF_OK;
 }
+
+// >>pass-pack      weights as the device keeps them for products
 
 /* Bytes of the packed weights of a layout's parameters. */
 TRF__FN size_t trf__packed_size(const trf__layout *layout, const trf__run *run, int packs)
