@@ -64,7 +64,7 @@ $(BUILD)/flags: FORCE
 FORCE:
 
 # What takes long and repeats another suite in double or on another device: make check runs it.
-SLOW     = $(BUILD)/reverse $(BUILD)/fill $(CUDAS) $(patsubst %,$(BUILD)/double_test_%,golden generate finetune) \
+SLOW     = $(BUILD)/reverse $(BUILD)/fill $(BUILD)/resume $(CUDAS) $(patsubst %,$(BUILD)/double_test_%,golden generate finetune) \
            $(patsubst %,$(BUILD)/separate_test_%,generate store usage)
 test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(SEPARATES) $(EXAMPLES)) $(BUILD)/trf
 	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(SEPARATES)))
