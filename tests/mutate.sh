@@ -1,5 +1,6 @@
 #!/bin/sh
-# Tests of the tests: plants one fault at a time into a copy of the header and lists those that no suite sees.
+# Tests of the tests: plants one fault at a time into a copy of the header and lists those that no
+# suite sees.
 #
 #     sh tests/mutate.sh                  every fault
 #     sh tests/mutate.sh crc beam         those whose name contains one of the words
@@ -11,8 +12,9 @@
 # definitions share a name, the text is unique among all of them, or the place goes on with the
 # first parameters: trf__put(float. tests/mutate.awk says more.
 #
-# A test that passes without the fault and fails with it kills the fault; so does a suite that
-# crashes or does not end. Two faults are planted at a time. CFLAGS and CPPFLAGS go to make.
+# A test that passes without the fault and fails with it kills the fault. So does a suite that
+# crashes, or runs ten times as long as without the fault and five minutes more. Two faults are
+# planted at a time. CFLAGS and CPPFLAGS go to make.
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 1
@@ -1086,7 +1088,9 @@ fi
 # --- which faults ---------------------------------------------------------------------------------
 if [ $# -gt 0 ]; then
     : >"$work/chosen"
-    for word in "$@"; do awk -F ' @@ ' -v word="$word" 'index($1, word)' "$work/table" >>"$work/chosen"; done
+    for word in "$@"; do
+        awk -F ' @@ ' -v word="$word" 'index($1, word)' "$work/table" >>"$work/chosen"
+    done
     sort -u "$work/chosen" >"$work/table"
 fi
 faults=$(wc -l <"$work/table")
@@ -1095,29 +1099,33 @@ faults=$(wc -l <"$work/table")
 limit() { if command -v timeout >/dev/null; then timeout --foreground "$@"; else shift; "$@"; fi; }
 doubles=$(sed -n 's/^DOUBLES.*double_test_%,\([a-z ]*\)).*/\1/p' "$root/Makefile")
 for tree in base 1 2; do
-    mkdir -p "$work/$tree" &&
-    cp -r "$root/transformer.h" "$root/Makefile" "$root/tests" "$root/examples" "$root/tools" "$work/$tree" || exit 1
+    mkdir -p "$work/$tree" && cd "$root" &&
+    cp -r transformer.h Makefile tests examples tools "$work/$tree" || exit 1
 done
 mkdir "$work/sound"
 
-# build_and_run TREE SUITE LOG: 0 it ran to its end, with the names of failed tests in LOG.failed; 1 it crashed, hung or
-# tested nothing; 2 it does not compile
+# build_and_run TREE SUITE LOG SECONDS: 0 it ran to its end, with the names of failed tests in
+# LOG.failed; 1 it crashed or tested nothing; 2 it does not compile; 3 it was stopped after SECONDS
 build_and_run()
 {
-    make -s -C "$work/$1" BUILD=build CFLAGS="${CFLAGS:--O1 -march=native}" CPPFLAGS="$CPPFLAGS" "build/$2" >"$3" 2>&1 || return 2
-    (cd "$work/$1" && limit 300 "./build/$2") >"$3" 2>&1
+    make -s -C "$work/$1" BUILD=build CFLAGS="${CFLAGS:--O1 -march=native}" CPPFLAGS="$CPPFLAGS" \
+        "build/$2" >"$3" 2>&1 || return 2
+    (cd "$work/$1" && limit "$4" "./build/$2") >"$3" 2>&1
+    [ $? -ne 124 ] || return 3
     sed -n 's/^\[  FAILED  \] \([a-z_A-Z0-9]*\)$/\1/p' "$3" | sort -u >"$3.failed"
     grep -q '^\[  PASSED  \] [1-9]' "$3"
 }
 
-# What a suite says without any fault. Asked once per suite; the other worker waits. Tests that fail there do not count.
+# Runs a suite without any fault, once; the other worker waits. Tests that fail there do not count.
 sound()
 {
     if mkdir "$work/sound/$1" 2>/dev/null; then
-        if build_and_run base "$1" "$work/sound/$1.log"; then answer=yes; else answer=no; fi
+        began=$(date +%s)
+        if build_and_run base "$1" "$work/sound/$1.log" 1800; then answer=yes; else answer=no; fi
+        echo $(($(date +%s) - began)) >"$work/sound/$1.seconds"
+        failing=$(cat "$work/sound/$1.log.failed" 2>/dev/null)
         if [ $answer = no ]; then echo "        $1 does not run without a fault: it does not count"
-        elif [ -s "$work/sound/$1.log.failed" ]; then
-            echo "        $1 without a fault: failing tests, which do not count:" $(cat "$work/sound/$1.log.failed")
+        elif [ -n "$failing" ]; then echo "        $1 fails without a fault, uncounted:" $failing
         fi
         echo $answer >"$work/sound/$1.is"
     fi
@@ -1154,7 +1162,8 @@ look()
     for suite in $(suites "$first" | awk '!seen[$0]++'); do
         [ -f "$root/tests/${suite#double_}.c" ] || continue
         sound "$suite" || continue
-        build_and_run "$2" "$suite" "$work/$2.log"
+        seconds=$((300 + 10 * $(cat "$work/sound/$suite.seconds")))
+        build_and_run "$2" "$suite" "$work/$2.log" $seconds
         case $? in
         0)
             by=$(comm -13 "$work/sound/$suite.log.failed" "$work/$2.log.failed" | head -n 1)
@@ -1162,10 +1171,13 @@ look()
             echo "killed    $name: $suite ($by)"
             return 0 ;;
         1)
-            echo "killed    $name: $suite (it did not end)"
+            echo "killed    $name: $suite (it crashed)"
+            return 0 ;;
+        3)
+            echo "killed    $name: $suite (stopped after $seconds s)"
             return 0 ;;
         *)
-            echo "ERROR     $name: does not compile: $(grep -m 1 error "$work/$2.log" | cut -c1-150)"
+            echo "ERROR     $name: $(grep -m 1 error "$work/$2.log" | cut -c1-150)"
             return 1 ;;
         esac
     done

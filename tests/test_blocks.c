@@ -1093,6 +1093,7 @@ static void test_probabilities_errors(void **state)
     trf_attention_shape s = shape_of(self_lengths, cross_lengths, 2, TRF_FULL), one;
     job j = probabilities_job(&s, 6), heads = heads_probabilities_job(&s, 6, 1);
     trf_tensor maps;
+    int k;
     (void)state;
     refuses_bent_tensors(&j, "probabilities");
     refuses_bent_tensors(&heads, "probabilities of heads");
@@ -1107,6 +1108,11 @@ static void test_probabilities_errors(void **state)
     maps = trf_tensor_of(j.arg[0]->data, 3, 2, self_lengths[0], cross_lengths[0]);
     j.arg[0] = &maps;
     runs(&j);
+    for (k = 0; k < 3; k++) {
+        maps.shape[k]++;
+        refused(&j, TRF_E_SHAPE, "out", -1, "another extent");
+        maps.shape[k]--;
+    }
     maps.shape[0] = self_lengths[0]; maps.shape[1] = 2;
     refused(&j, TRF_E_SHAPE, "out", -1, "heads in the second extent");
 }

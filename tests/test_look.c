@@ -406,7 +406,7 @@ static void test_errors(void **state)
     trf_batch batch = some_pairs(PAIRS, 13);
     all_views a;
     trf_views views;
-    int i;
+    int i, k;
     (void)state;
     want_all(&a, &l, &batch);
     refused(&l, NULL, &a.views, TRF_E_INVALID_ARG, "batch");
@@ -418,9 +418,11 @@ static void test_errors(void **state)
         bent = *all[i];
         memset(&views, 0, sizeof views);
         memcpy((char *)&views + (size_t)i * sizeof(trf_tensor *), &all[i], sizeof *all);
-        all[i]->shape[0]++;
-        refused(&l, &batch, &views, TRF_E_SHAPE, names[i]);
-        *all[i] = bent;
+        for (k = 0; k < all[i]->rank; k++) {
+            all[i]->shape[k]++;
+            refused(&l, &batch, &views, TRF_E_SHAPE, names[i]);
+            *all[i] = bent;
+        }
         all[i]->data = NULL;
         refused(&l, &batch, &views, TRF_E_INVALID_ARG, names[i]);
         *all[i] = bent;
