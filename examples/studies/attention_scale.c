@@ -1,13 +1,13 @@
-/* attention_scale.c - why are the scores of attention divided by sqrt(d_head)?
+/* attention_scale.c - why does attention divide its scores by sqrt(d_head)?
 
-   The paper suspects (3.2.1) that dot products of long vectors become so large that the softmax
-   gives nearly all weight to one key, and that hardly any gradient comes through it. Here queries
-   and keys are normal with deviation 1. For each d_head the attention is computed with the division
-   and without it. Three figures: the entropy of a query's weights as a share of the highest
-   possible one, the largest weight, and the norm of the gradient that reaches the scores when one
+   The paper suspects (3.2.1) that dot products of long vectors grow large, so that the softmax
+   gives nearly all weight to one key and passes hardly any gradient back. Queries and keys here are
+   normal with deviation 1. For each d_head the study computes attention with the division and
+   without it, and measures three things: the entropy of a query's weights as a share of the highest
+   possible entropy, the largest weight, and the norm of the gradient at the scores when a gradient
    of norm 1 reaches the weights.
 
-   The library always divides; queries that are multiplied by sqrt(d_head) undo it. */
+   The library always divides. Queries multiplied by sqrt(d_head) undo that. */
 #include "study.h"
 
 enum { KEYS = 32, QUERIES = 256, FIGURES = 3 };
@@ -85,10 +85,7 @@ int main(int argc, char **argv)
     const int *d_heads = s.quick ? quick : full;
     int n = s.quick ? STUDY_COUNT(quick) : STUDY_COUNT(full), i, f, seed, divided;
     double mean[FIGURES][2][16], sizes[16];
-    trf_device device = trf_device_default();
-    trf_context *context = NULL;
-    device.threads = s.threads;
-    STUDY_TRY(trf_context_create(&context, &device, NULL, &err));
+    trf_context *context = study_context(&s);
     study_columns(&s, "d_head | divided | entropy, share of the highest | largest weight | "
                       "gradient through the softmax");
     for (i = 0; i < n; i++) {

@@ -1,14 +1,15 @@
-/* beams.c - how wide should beam search be, and which score should rank its answers?
+/* beams.c - how wide should a beam be, and which score should rank its answers?
 
-   A tutorial compares beams of 1, 3, 5, 10 and 20 and expects 5 to 10 to balance quality and
-   speed. Its search ranks answers by the sum of log-probabilities, which favours short answers.
+   A tutorial compares beams of 1, 3, 5, 10 and 20 and expects 5 to 10 to balance quality and speed.
+   Its search ranks answers by the sum of log-probabilities, which favours short answers.
 
-   Small models learn to translate the sentences of tools/data/grammar.h into German. They are judged
-   twice, while they make many mistakes and when they make fewer. Test sentences have combinations
-   of words that training has not. For each beam and three scores (the sum; the sum over the
-   length; the paper's, with alpha 0.6): BLEU of words as sacreBLEU counts it, exact answers, the
-   log-probability that the model gives its answers, their length, and the time for all. Beam 1 is
-   greedy search. Gains are differences of one model. */
+   Small models learn to translate the sentences of tools/data/grammar.h into German. Each model is
+   tested twice: early, when it makes many mistakes, and late, when it makes fewer. Test sentences
+   combine words that no training sentence combines. The study measures each beam with three scores:
+   the sum; the sum over the length; the paper's, with alpha 0.6. It reports the BLEU of words as
+   sacreBLEU counts it, exact answers, the model's log-probability of its answers, their length, and
+   the time for all. Beam 1 is greedy search. A gain is the difference between two searches with one
+   model. */
 #include "study.h"
 #include "tools/data/grammar.h"
 #include "../../tools/metrics/metrics.c"
@@ -215,12 +216,12 @@ static void conclude(struct study *s, int n)
                 study_mean(figures[SECONDS][1][PAPER][4], n));
     study_claim(s, "wider beams find more probable answers",
                 study_larger(gain(PROBABILITY, 0, SUM, 4, 0, n), n, none, n),
-                "log-probability of an answer above greedy's, early, by the sum: 3 %s, 20 %s nats",
+                "log-probability above greedy search, early, by the sum: beam 3 %s, 20 %s nats",
                 study_spread(gain(PROBABILITY, 0, SUM, 1, 0, n), n, 2),
                 study_spread(gain(PROBABILITY, 0, SUM, 4, 0, n), n, 2));
     study_claim(s, "ranking by the sum of log-probabilities makes answers short",
                 study_larger(none, n, gain(LENGTH, 0, SUM, 4, 0, n), n),
-                "length, early, beam 20 less greedy: sum %s, sum / length %s points",
+                "length, early, beam 20 minus greedy: sum %s, sum / length %s points",
                 study_spread(gain(LENGTH, 0, SUM, 4, 0, n), n, 1),
                 study_spread(gain(LENGTH, 0, MEAN, 4, 0, n), n, 1));
 }

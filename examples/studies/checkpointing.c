@@ -1,15 +1,15 @@
-/* checkpointing.c - what do activations cost, and what does computing them again save?
+/* checkpointing.c - what do activations cost, and what does recomputing them save?
 
-   Gradient checkpointing (trf_train_options.recompute) keeps each layer's output alone, and the
-   backward pass computes the rest again. Tutorials say that it saves memory and costs some time.
-   They also say that memory and time of attention grow with the square of the length, and that a
-   sequence of 100 tokens takes about as long as one of 10.
+   Gradient checkpointing (trf_train_options.recompute) keeps only each layer's output, and the
+   backward pass computes the rest again. Tutorials claim that it saves memory and costs some time.
+   They also claim that the memory and the time of attention grow with the square of the length, and
+   that a sequence of 100 tokens takes about as long as one of 10.
 
-   Memory is trf_trainer_memory, which is exact. Time is processor time of all threads, that of the
+   Memory is trf_trainer_memory, which is exact. Time is the processor time of all threads, for the
    fastest of several updates. */
 #include "study.h"
 
-static const char *const part_names[] = {"kept", "computed again"};
+static const char *const part_names[] = {"kept", "recomputed"};
 
 struct cost { double megabytes, milliseconds, loss; uint64_t bits; };
 
@@ -111,7 +111,7 @@ static void checkpointing(struct study *s)
                 time[1][n - 1] / time[0][n - 1]);
 }
 
-/* As many tokens in ever longer sequences. */
+/* The same number of tokens in longer and longer sequences. */
 static void lengths(struct study *s)
 {
     static const int full[] = {10, 100, 500, 1000, 2000}, quick[] = {10, 100, 500};
@@ -119,8 +119,8 @@ static void lengths(struct study *s)
     int n = s->quick ? STUDY_COUNT(quick) : STUDY_COUNT(full), tokens = length[n - 1], i;
     struct cost all[8], one[8];
     double power;
-    study_table(s, "lengths", "length | sequences of as many tokens | trainer, MB | "
-                              "CPU ms per update | of one sequence alone");
+    study_table(s, "lengths", "length | sequences | trainer, MB | "
+                              "CPU ms per update | CPU ms for one sequence");
     for (i = 0; i < n; i++) {
         all[i] = train(s, 4, length[i], tokens, 0);
         one[i] = train(s, 4, length[i], length[i], 0);
@@ -138,13 +138,13 @@ static void lengths(struct study *s)
                 log((double)length[n - 1] / length[n - 2]);
     study_claim(s, "the time of attention grows with the square of the length",
                 power > 1.7 && power < 2.3 ? STUDY_YES : STUDY_UNDECIDED,
-                "with the power %s; an update of the same tokens in sequences of %d takes %.1f "
-                "times as long as in those of %d",
+                "with the power %s; the same tokens in sequences of %d take %.1f times as long "
+                "as in sequences of %d",
                 isfinite(power) ? study_spread(&power, 1, 2) : "unknown", length[n - 1],
                 all[n - 1].milliseconds / all[0].milliseconds, length[0]);
     study_claim(s, "a sequence of 100 tokens trains as fast as one of 10",
                 one[1].milliseconds < 2 * one[0].milliseconds ? STUDY_YES : STUDY_NO,
-                "an update of one sequence: %.1f and %.1f ms on a CPU", one[1].milliseconds,
+                "an update with one sequence: %.1f and %.1f ms on a CPU", one[1].milliseconds,
                 one[0].milliseconds);
 }
 

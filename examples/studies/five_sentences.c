@@ -1,14 +1,15 @@
-/* five_sentences.c - a translation system of five sentences, from the vocabularies to an answer.
+/* five_sentences.c - does a translator learn from five sentences?
 
-   A tutorial builds one: five sentences, words as they stand, width 256, 8 heads, 3 + 3 layers with
-   post-norm, dropout 0.1, Adam at a constant 1e-4, batches of two, ten epochs, greedy decoding. It
-   says that the result is a basic translator. Its targets are its sources; ours are English and
-   German, so that words have to be chosen and moved.
+   A tutorial builds one: words as they stand, width 256, 8 heads, 3 + 3 layers with post-norm,
+   dropout 0.1, Adam at a constant 1e-4, batches of two, ten epochs, greedy decoding. It calls the
+   result a basic translator. Its targets are its sources. Here the pairs are English and German, so
+   the model has to choose words and to move them.
 
-   Measured after ten epochs: the loss and how many of the five are translated exactly. Then it
-   learns on until all five are, and translates new sentences: one of words that were learned, one
-   with a word that was not. A small preset of the header's, with its training defaults, does the
-   same. The cross-attention of the last layer for the first sentence is a picture. */
+   The study reports the loss after ten epochs, and how many of the five sentences are translated
+   exactly. Training then goes on until all five are, and the model translates two new sentences:
+   one of learned words, one with an unknown word. A small preset of the header, with its training
+   defaults, does the same. A picture shows the last layer's cross-attention for the first sentence.
+   */
 #include "study.h"
 
 enum { FIVE = 5, BATCHES = 3, EPOCHS = 10, LATEST = 200, HEADS = 8, ROWS = 8, NEW = 2, MOST = 100 };
@@ -197,7 +198,7 @@ int main(int argc, char **argv)
         study_begin(argc, argv, "five_sentences", "a translation system of five sentences");
     double loss[MOST], exact[2][MOST], epochs[2][MOST], right[2][MOST];
     int preset, i, n = s.seeds = s.quick ? 1 : s.seeds;
-    study_columns(&s, "system | weights | loss after 10 epochs | exact then, of 5 | "
+    study_columns(&s, "system | weights | loss after 10 epochs | exact, of 5 | "
                       "epochs until 5 are exact | new sentences right, of 2");
     for (preset = 1; preset >= 0; preset--) {
         int64_t weights = 0;
@@ -224,10 +225,10 @@ int main(int argc, char **argv)
     for (i = 0; i < NEW; i++)
         printf("    %s  ->  %s  (right: %s)\n", new_ones[i], answers[i], right_ones[i]);
     study_claim(&s, "ten epochs make a basic translator", study_above(exact[0], n, 4),
-                "%s of its five sentences are exact then, all of them after %s epochs",
+                "%s of its five sentences are exact; all five are after %s epochs",
                 study_spread(exact[0], n, 1), study_spread(epochs[0], n, 1));
     study_claim(&s, "five sentences teach translation", study_above(right[0], n, 1),
-                "%s of 2 new sentences are right: the answers are pieces of the five",
+                "%s of 2 new sentences are right; the answers are pieces of the five",
                 study_spread(right[0], n, 1));
     return study_end(&s);
 }

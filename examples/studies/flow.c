@@ -1,12 +1,12 @@
-/* flow.c - which shapes flow through encoder and decoder, and are the parts the whole?
+/* flow.c - which shapes flow through encoder and decoder, and do the parts make the whole?
 
    Tutorials print the shape after each layer, and give their models encode() and decode() beside
-   the whole pass. They say that every layer keeps the shape of its input, and that decoding needs
-   the encoder's output ("memory") alone, not its input.
+   the whole pass. They claim that every layer keeps the shape of its input, and that decoding needs
+   only the encoder's output ("memory"), not its input.
 
-   Two sentences of 10 and 7 tokens go through a pre-norm model of 4 + 4 layers: once as a whole
+   Two sentences of 10 and 7 tokens pass through a pre-norm model of 4 + 4 layers: once as a whole
    (trf_logits), once in parts (trf_encode, trf_decode, trf_project), and once with every state and
-   every attention map written down (trf_look_inside). */
+   every attention map recorded (trf_look_inside). */
 #include "study.h"
 
 enum { D = 64, HEADS = 4, LAYERS = 4, VOCAB = 50, SOURCE = 10 + 7, TARGET = 8 + 6, SENTENCES = 2 };
@@ -61,10 +61,10 @@ static void in_parts(struct study *s, struct net *n)
     STUDY_TRY(trf_decode(n->translator, &noise, memory_lengths, &n->batch.target, &other, &err));
     moved = study_apart(&states, &other);
     study_must(s, moved > 0.1, "the decoder reads the memory: noise moves its states by %g", moved);
-    study_claim(s, "encode() and decode() apart are the whole pass",
+    study_claim(s, "encode() and then decode() equal the whole pass",
                 apart < 1e-5 ? STUDY_YES : STUDY_NO, "logits differ by %.2g", apart);
-    study_claim(s, "the decoder depends on the source through the memory alone", STUDY_YES,
-                "trf_decode reads no source; noise in place of the memory moves its states by %.1f",
+    study_claim(s, "the decoder depends on the source only through the memory", STUDY_YES,
+                "trf_decode reads no source; with noise as memory its states change by %.1f",
                 moved);
 }
 

@@ -1,17 +1,17 @@
-/* forcing.c - a decoder learns with teacher forcing and answers freely. What does it lose?
+/* forcing.c - a decoder learns with teacher forcing but answers freely. What does that cost?
 
-   Tutorials explain teacher forcing: in training a decoder reads the right symbols. In use it reads
-   those that it has chosen itself.
+   Tutorials explain teacher forcing: in training a decoder reads the right symbols; in use it reads
+   the symbols that it has chosen itself.
 
-   Two tasks of 10 symbols out of 10. Reversal takes each symbol from the source, whatever was
-   written before. A chain needs the symbol before: each is the last one plus a symbol of the
-   source, modulo 10. A model of each is trained until 95 % of unseen symbols are right,
-   teacher-forced. Then it answers 500 unseen sources by greedy search. Measured: right symbols in
-   both modes, by position; where the first error falls; how many of the symbols after it are right.
-   Up to the first error both decoders read the same, so it must fall on the same symbol.
+   The two tasks have 10 symbols out of 10. Reversal takes each symbol from the source alone. A
+   chain needs the symbol before: each is the sum of the last one and a symbol of the source, modulo
+   10. One model for each task trains until 95 % of unseen symbols are right, teacher-forced. Then
+   it answers 500 unseen sources by greedy search. The study reports right symbols in both modes, by
+   position; the position of the first error; and how many of the symbols after it are right. Up to
+   the first error both decoders read the same, so it must fall on the same symbol.
 
-   The header shifts targets by itself: a decoder reads the symbols that it is to predict. Training
-   on a model's own symbols is measured in own_inputs.c, with an encoder. */
+   The header shifts targets itself: a decoder reads the symbols that it is to predict. So
+   own_inputs.c, which trains on a model's own symbols, uses an encoder. */
 #include "study.h"
 
 enum { SYMBOLS = 10, LENGTH = 10, ROWS = LENGTH + 1, TESTS = 500, BATCH = 64, MOST = 100 };
@@ -28,13 +28,11 @@ struct result {
 
 static trf_batch draw(struct samples *x, int32_t count, int task, uint64_t *random)
 {
-    int32_t *s = x->source, *t = x->target, i, j;
+    int32_t i;
     trf_batch b;
-    for (i = 0; i < count; i++, s += length, t += length) {
-        for (j = 0; j < length; j++) s[j] = 4 + study_below(random, SYMBOLS);
-        for (j = 0; j < length; j++)
-            t[j] = task == REVERSAL ? s[length - 1 - j]
-                                    : 4 + (s[j] - 4 + (j ? t[j - 1] - 4 : 0)) % SYMBOLS;
+    for (i = 0; i < count; i++) {
+        study_task(x->source + i * length, x->target + i * length, length, SYMBOLS, task == CHAIN,
+                   random);
         x->lengths[i] = length;
     }
     memset(&b, 0, sizeof b);
@@ -50,19 +48,13 @@ static trf_model *train(const struct study *s, int task, uint64_t seed, const tr
                         struct result *r)
 {
     static struct samples x;
-    trf_config c = trf_config_tiny();
+    trf_config c = study_config(s, TRF_ENCODER_DECODER, 4, 4 + SYMBOLS, seed);
     trf_train_options o = trf_train_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_step_report report;
     uint64_t random = seed;
     int i, most = s->quick ? 120 : 2000;
-    c.source_vocab = c.target_vocab = 4 + SYMBOLS;
-    c.d_model = 64;
-    c.d_ff = 128;
-    c.encoder_layers = c.decoder_layers = 2;
-    c.seed = seed;
-    c.device.threads = s->threads;
     STUDY_TRY(trf_model_create(&model, &c, &err));
     STUDY_TRY(trf_trainer_create(&trainer, model, &o, &err));
     for (i = 1; i <= most; i++) {
@@ -84,15 +76,12 @@ static void answer(const trf_model *model, const trf_batch *tests, int32_t *forc
     trf_tensor logits = trf_tensor_of(z, 2, TESTS * (length + 1), 4 + SYMBOLS, 1);
     trf_search search = trf_search_defaults();
     trf_translator *t = NULL;
-    int32_t i, j, k, best;
+    int32_t i, j;
     search.beam = 1;
     STUDY_TRY(trf_translator_create(&t, model, &search, &err));
     STUDY_TRY(trf_logits(t, tests, &logits, &err));
-    for (i = 0; i < TESTS * (length + 1); i++) {
-        const trf_real *row = z + i * (4 + SYMBOLS);
-        for (best = k = END; k < 4 + SYMBOLS; k++) if (row[k] > row[best]) best = k;
-        forced[i] = best;
-    }
+    for (i = 0; i < TESTS * (length + 1); i++)
+        forced[i] = study_best(z + i * (4 + SYMBOLS), END, 4 + SYMBOLS);
     STUDY_TRY(trf_translate_batch(t, &tests->source, &err));
     for (i = 0; i < TESTS; i++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);
@@ -231,16 +220,16 @@ int main(int argc, char **argv)
     picture(&s, r);
     for (k = 0; k < TASKS; k++)
         study_claim(&s,
-                    k == CHAIN ? "an error makes later ones, where a symbol needs the one before"
-                               : "an error makes later ones, where the source says all",
+                    k == CHAIN ? "an error causes others where a symbol needs the one before"
+                               : "an error causes others where the source determines all symbols",
                     study_larger(forced[k], n, freely[k], n),
                     "of the three symbols after the first error %s %% are right in a free "
-                    "answer, %s %% teacher-forced",
+                    "answer, %s %% when teacher-forced",
                     study_spread(freely[k], n, 1), study_spread(forced[k], n, 1));
     study_claim(
-        &s, "teacher forcing says how good free answers are", STUDY_YES,
-        "of whole answers: the first error falls on the same symbol in both modes for %.1f %% of "
-        "sources, so as many are exact",
+        &s, "teacher-forced accuracy shows how good free answers are", STUDY_YES,
+        "for whole answers: in %.1f %% of them the first error is the same symbol in both modes, "
+        "so as many are exact",
         (r[REVERSAL][0].same + r[CHAIN][0].same) / 2);
     return study_end(&s);
 }

@@ -1,15 +1,16 @@
-/* heads.c - how many heads does attention need, and what does each of them look at?
+/* heads.c - how many heads does attention need, and where does each of them look?
 
-   Tutorial 000 (exercise 1) expects that more heads improve performance and cost time; 004
-   (sections 6 and 7) that different heads specialise in different patterns.
+   Tutorials expect that more heads improve performance and cost time, and that different heads
+   specialise in different patterns.
 
-   Measured: reversals of 3 to 8 of 17 symbols, d_model 64, two layers; one training for each number
-   of heads and each seed. Then, of the model with four heads and seed 1, what each head does on
-   held-out pairs: the entropy of its weights in nats; |query - key| in the mean; the share of its
-   weight on the key before the query's own position, at it and behind it, and on the first key; in
-   cross-attention the share on the anti-diagonal, where a reversal has to look. Two heads are apart
-   by the total variation of their weights: 0 the same, 1 nothing in common.
-   heads-encoder.svg, heads-decoder.svg, heads-cross.svg: the weights of one sequence. */
+   Models of two layers, d_model 64, learn reversals of 3 to 8 of 17 symbols, one for each number of
+   heads and each seed. The study then looks at each head of the model with four heads and seed 1 on
+   held-out pairs. It reports the entropy of the weights in nats; the mean of |query - key|; the
+   share of the weight on the key before the query's position, at it, after it, and on the first
+   key; in cross-attention the share on the anti-diagonal, where a reversal has to look. The
+   distance between two heads is the total variation of their weights: 0 if they are equal, 1 if
+   they have nothing in common. heads-encoder.svg, heads-decoder.svg and heads-cross.svg show the
+   weights for one sequence. */
 #include "look.h"
 
 enum { KINDS = 3, SHOWN = 4, MEASURES = 7 };
@@ -112,9 +113,9 @@ static void look(struct study *s, const trf_model *model)
         snprintf(title, sizeof title, "%s of a model that reverses", titles[kind]);
         reversal_draw(s, kinds[kind], title, model, &one, (trf_attention_kind)kind);
     }
-    study_claim(s, "different heads specialise in different patterns (004, 6 and 7)",
+    study_claim(s, "different heads specialise in different patterns",
                 far == KINDS ? STUDY_YES : far ? STUDY_UNDECIDED : STUDY_NO,
-                "two heads of one layer are apart by %.2f in the encoder, %.2f in the decoder, "
+                "the distance of two heads is %.2f in the encoder, %.2f in the decoder, "
                 "%.2f in cross-attention (bound: %.1f)", distance[0], distance[1],
                 distance[2], bound);
 }
@@ -128,7 +129,7 @@ int main(int argc, char **argv)
     int32_t count = s.quick ? 2000 : 5000;
     trf_model *shown = NULL;
     struct outcome *o = (struct outcome *)study_memory(&s, (size_t)(n * seeds) * sizeof *o), *last;
-    study_columns(&s, "heads | weights | loss, held out | tokens right, % | exact, % | "
+    study_columns(&s, "heads | weights | held-out loss | tokens right, % | exact, % | "
                       "CPU seconds");
     for (i = 0; i < n; i++) {
         struct outcome *at = o + i * seeds;
@@ -147,10 +148,10 @@ int main(int argc, char **argv)
         study_must(&s, MEAN(at, seeds, loss) < 2, "%d heads learn", heads[i]);
     }
     last = o + (n - 1) * seeds;
-    study_claim(&s, "more heads improve performance (000, exercise 1)",
+    study_claim(&s, "more heads improve performance",
                 LARGER(last, o, seeds, exact), "exact: one head %s %%, %d heads %s %%",
                 SPREAD(o, seeds, exact, 1), heads[n - 1], SPREAD(last, seeds, exact, 1));
-    study_claim(&s, "more heads cost more time (000, exercise 1)", LARGER(last, o, seeds, seconds),
+    study_claim(&s, "more heads cost more time", LARGER(last, o, seeds, seconds),
                 "CPU seconds: one head %s, %d heads %s", SPREAD(o, seeds, seconds, 1),
                 heads[n - 1], SPREAD(last, seeds, seconds, 1));
     look(&s, shown);

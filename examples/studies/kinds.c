@@ -1,15 +1,15 @@
-/* kinds.c - an encoder, a decoder and an encoder-decoder learn the same two tasks. Which is fit?
+/* kinds.c - an encoder, a decoder and an encoder-decoder learn the same two tasks. Which one fits?
 
-   Tutorials say that an encoder (BERT) understands but does not generate, that a decoder (GPT)
-   generates, that an encoder-decoder (T5) is for turning one sequence into another, and that a
-   decoder layer of T5 is larger than an encoder layer, because of cross-attention.
+   Tutorials claim that an encoder (BERT) understands but does not generate, that a decoder (GPT)
+   generates, that an encoder-decoder (T5) turns one sequence into another, and that a decoder layer
+   of T5 is larger than an encoder layer because of its cross-attention.
 
-   The tasks have answers as long as their sources: reversal, and running sums modulo 12, of 3 to
-   8 symbols. The encoder labels every token (TRF_HEAD_TOKENS). The decoder reads source,
-   separator and answer as one sequence; its loss counts the source too. The encoder-decoder has
-   two layers on each side, the others have four. An answer is exact if all symbols are right,
-   freely decoded, for 400 sequences that training never draws. Where 90 % of them never become
-   exact, all updates count as the updates until then. */
+   In both tasks the answer is as long as the source: reversal, and running sums modulo 12, of 3 to
+   8 symbols. The encoder labels every token (TRF_HEAD_TOKENS). The decoder reads source, separator
+   and answer as one sequence; its loss counts the source too. The encoder-decoder has two layers on
+   each side, the others have four. An answer is exact if all its symbols are right, decoded freely,
+   for 400 sequences that training never draws. A model that never reaches 90 % counts with all its
+   updates. */
 #include "study.h"
 
 enum { SYMBOLS = 12, SEPARATOR = 4 + SYMBOLS, VOCAB, SHORTEST = 3, LONGEST = 8 };
@@ -73,22 +73,12 @@ static trf_batch batch_of(const struct samples *x, int kind, int32_t count)
     return b;
 }
 
-static trf_config config_of(int kind, uint64_t seed, int threads)
+static trf_config config_of(const struct study *s, int kind, uint64_t seed)
 {
     static const trf_kind kinds[KINDS] = {TRF_ENCODER_ONLY, TRF_DECODER_ONLY, TRF_ENCODER_DECODER};
-    static const int32_t encoder_layers[KINDS] = {4, 0, 2}, decoder_layers[KINDS] = {0, 4, 2};
-    trf_config c = trf_config_tiny();
-    c.kind = kinds[kind];
-    c.d_model = WIDTH;
-    c.d_ff = 2 * WIDTH;
-    c.encoder_layers = encoder_layers[kind];
-    c.decoder_layers = decoder_layers[kind];
-    c.source_vocab = kind == DECODER ? 0 : VOCAB;
-    c.target_vocab = kind == ENCODER ? 0 : VOCAB;
+    trf_config c = study_config(s, kinds[kind], 4, VOCAB, seed);
     c.head = kind == ENCODER ? TRF_HEAD_TOKENS : TRF_HEAD_NONE;
     c.n_labels = kind == ENCODER ? SYMBOLS : 0;
-    c.seed = seed;
-    c.device.threads = threads;
     return c;
 }
 
@@ -141,7 +131,7 @@ static struct result run(const struct study *s, int kind, int task, uint64_t see
                          double *exact, int64_t *weights)
 {
     static struct samples x;
-    trf_config c = config_of(kind, seed, s->threads);
+    trf_config c = config_of(s, kind, seed);
     trf_train_options o = trf_train_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
@@ -185,14 +175,14 @@ static void conclude(struct study *s, double exact[TASKS][KINDS][MOST],
     study_must(s, weights[DECODER] - weights[ENCODER] == (VOCAB - SYMBOLS) * (d + 1),
                "an encoder and a decoder alone differ in what projects their last rows");
     study_claim(s,
-                "a decoder layer has more weights than an encoder layer, for its cross-attention",
-                STUDY_YES, "%lld more; a layer of a decoder alone has none of them",
+                "a decoder layer has more weights than an encoder layer: its cross-attention",
+                STUDY_YES, "%lld more; a layer of a decoder-only model has none of them",
                 (long long)cross);
     if (s->quick) return;
-    study_claim(s, "an encoder does not generate", STUDY_NO, "where the answer is as long as the "
-                "source it labels it in one pass: reversal %s %% exact",
+    study_claim(s, "an encoder does not generate", STUDY_NO, "an answer as long as the source is a "
+                "label for each token: reversal %s %% exact",
                 study_spread(exact[REVERSAL][ENCODER], n, 1));
-    study_claim(s, "the encoder-decoder is the kind for turning one sequence into another", better,
+    study_claim(s, "an encoder-decoder is best at turning one sequence into another", better,
                 "updates until 90 %% of running sums are exact, at most 1200: "
                 "encoder-decoder %s, decoder %s, encoder %s",
                 study_spread(reached[SUMS][BOTH], n, 0), study_spread(reached[SUMS][DECODER], n, 0),
@@ -206,7 +196,7 @@ int main(int argc, char **argv)
     static double answering[MOST], along[TASKS][KINDS][POINTS], at[POINTS];
     static struct curve curves[TASKS][KINDS];
     static struct panel panels[TASKS];
-    struct study s = study_begin(argc, argv, "kinds", "one task, three kinds of transformer");
+    struct study s = study_begin(argc, argv, "kinds", "three kinds of model, the same tasks");
     int64_t weights[KINDS];
     int task, kind, i, updates = s.quick ? 96 : 1200, n_tasks = s.quick ? 1 : TASKS;
     if (s.quick) s.seeds = 1;

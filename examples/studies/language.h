@@ -1,15 +1,15 @@
-/* language.h - lines of a small language whose words agree, and what models can write in it.
+/* language.h - a small language with agreement of words, and tests of what models write in it.
 
    A line is two sentences. A sentence is a phrase, a verb, a phrase and a particle. A phrase is an
    article, up to two adjectives and a noun, all of one class out of three. The verb is of the class
-   of the first phrase, and each of its six stems has one particle. So of words that are missing
+   of the first phrase, and each of its six stems has one particle. So a missing word follows
 
-       an article      follows from the noun behind it
-       a particle      follows from the verb before it
-       a verb          follows from both sides: its class from the left, its stem from the particle
+       an article      from the noun after it
+       a particle      from the verb before it
+       a verb          from both sides: its class from the left, its stem from the particle
 
-   Words are ids from 4 on, and sentinels of spans behind them. One line in eight is for tests, by a
-   hash of its words. language_skill asks a model to fill gaps and to continue lines. */
+   Words are ids from 4 on, followed by the sentinels of spans. A hash of the words reserves one
+   line in eight for tests. language_skill has a model fill gaps and continue lines. */
 #ifndef LANGUAGE_H
 #define LANGUAGE_H
 
@@ -140,13 +140,11 @@ STUDY void language_unmask(trf_translator *t, int32_t *line, int32_t n, int32_t 
     trf_batch b = {{line, &n, 1}, {NULL, NULL, 0}, 0, {0, 0, 0}};
     trf_real z[(LINE + 1) * VOCAB];
     trf_tensor logits = trf_tensor_of(z, 2, n + 1, VOCAB, 1);
-    int32_t i, k, best;
+    int32_t i;
     for (i = at; i < at + removed; i++) line[i] = 0;
     for (i = at; i < at + removed; i++) {
-        const trf_real *row = z + i * VOCAB;
         STUDY_TRY(trf_logits(t, &b, &logits, &err));
-        for (best = k = ARTICLE; k < WORDS_END; k++) if (row[k] > row[best]) best = k;
-        line[i] = best;
+        line[i] = study_best(z + i * VOCAB, ARTICLE, WORDS_END);
     }
 }
 

@@ -1,13 +1,14 @@
-/* layers.c - how deep should a model be, and where does the norm stand?
+/* layers.c - how deep should a model be, and where should the norm stand?
 
-   Tutorial 000 (exercise 5) expects that a model that is too deep overfits and trains longer, and
-   that one too shallow lacks expressiveness; its summary says that residuals and layer norm keep
-   deep models trainable.
+   A tutorial expects that a model too deep overfits and trains longer, and that one too shallow
+   lacks expressiveness. Its summary claims that residuals and layer norm keep deep models
+   trainable.
 
-   Measured: reversals of 3 to 8 of 17 symbols, d_model 32, four heads, d_ff 64; 1 to 12 layers a
-   side, the norm behind each sublayer (post-norm, the paper's) or before it. All train as tutorial
-   004 does: Adam at a constant rate without a warm-up, dropout 0.1, equally many updates. Losses
-   are per target token, without dropout. layers.svg: accuracy and losses over the depth. */
+   Models with d_model 32, four heads and d_ff 64 learn reversals of 3 to 8 of 17 symbols. They have
+   1 to 12 layers a side, with the norm after each sublayer (post-norm, the paper's) or before it.
+   All train as the tutorial does: Adam at a constant rate without a warm-up, dropout 0.1, equally
+   many updates. Losses are per target token, without dropout. layers.svg shows accuracy and losses
+   against the depth. */
 #include "pairs.h"
 
 enum { MOST = 5, PLACES = 2 };
@@ -23,8 +24,6 @@ static void draw(struct study *s, const int *layers, int n, const struct outcome
     struct curve curves[2][2 * PLACES];
     struct panel panels[2];
     int place, i, k;
-    memset(curves, 0, sizeof curves);
-    memset(panels, 0, sizeof panels);
     for (place = 0; place < PLACES; place++)
         for (k = 0; k < 3; k++) {
             struct curve *curve = k ? &curves[1][2 * place + k - 1] : &curves[0][place];
@@ -35,18 +34,12 @@ static void draw(struct study *s, const int *layers, int n, const struct outcome
                                  : k == 1 ? MEAN(at, seeds, training_loss) : MEAN(at, seeds, loss);
             }
             snprintf(name[place][k], sizeof name[place][k], "%s%s", places[place], names[k]);
-            curve->name = name[place][k];
-            curve->x = x;
-            curve->y = y[place][k];
-            curve->n = n;
-            curve->points = 1;
+            *curve = study_curve(name[place][k], x, y[place][k], n);
         }
     for (k = 0; k < 2; k++) {
-        panels[k].title = k ? "loss of a target token" : "held-out tokens right";
-        panels[k].x_label = "layers of each side";
-        panels[k].y_label = k ? "nats" : "percent";
-        panels[k].curves = curves[k];
-        panels[k].n = k ? 2 * PLACES : PLACES;
+        panels[k] = study_panel(k ? "loss of a target token" : "held-out tokens right",
+                                "layers of each side", k ? "nats" : "percent", curves[k],
+                                k ? 2 * PLACES : PLACES);
         panels[k].from_zero = !k;
         panels[k].log_y = k;
     }
@@ -58,7 +51,7 @@ static void measure(struct study *s, const int *layers, int n, int seeds, struct
 {
     int32_t count = s->quick ? 1000 : 2000;
     int place, i, seed;
-    study_columns(s, "norm | layers | weights | loss, learned | loss, held out | tokens right, % | "
+    study_columns(s, "norm | layers | weights | training loss | held-out loss | tokens right, % | "
                      "exact, % | CPU seconds");
     for (place = 0; place < PLACES; place++)
         for (i = 0; i < n; i++) {
@@ -102,22 +95,22 @@ static void judge(struct study *s, const int *layers, int n, int seeds, const st
     const struct outcome *pre = post + n * seeds, *deep = pre + (n - 1) * seeds;
     int best = best_of(pre, n, seeds), most = layers[n - 1], place;
     const struct outcome *top = pre + best * seeds;
-    study_claim(s, "too shallow lacks expressiveness (000, exercise 5)",
+    study_claim(s, "too shallow lacks expressiveness",
                 LARGER(pre, top, seeds, loss),
                 "pre-norm, held-out loss: one layer %s, the best depth (%d) %s",
                 SPREAD(pre, seeds, loss, 3), layers[best], SPREAD(top, seeds, loss, 3));
-    study_claim(s, "too deep overfits (000, exercise 5)", overfits(deep, top, seeds),
-                "pre-norm, loss learned and held out: %d layers %s and %s, %d layers %s and %s",
+    study_claim(s, "too deep overfits", overfits(deep, top, seeds),
+                "pre-norm, training and held-out loss: %d layers %s and %s, %d layers %s and %s",
                 layers[best], SPREAD(top, seeds, training_loss, 3), SPREAD(top, seeds, loss, 3),
                 most, SPREAD(deep, seeds, training_loss, 3), SPREAD(deep, seeds, loss, 3));
-    study_claim(s, "deeper trains longer (000, exercise 5)", LARGER(deep, pre, seeds, seconds),
+    study_claim(s, "deeper trains longer", LARGER(deep, pre, seeds, seconds),
                 "pre-norm, CPU seconds: one layer %s, %d layers %s", SPREAD(pre, seeds, seconds, 1),
                 most, SPREAD(deep, seeds, seconds, 1));
     for (place = 0; place < PLACES; place++) {
         const struct outcome *one = post + place * n * seeds, *last = one + (n - 1) * seeds;
         char claim[128];
         snprintf(claim, sizeof claim,
-                 "residuals and layer norm keep deep models trainable (000, summary), %s",
+                 "residuals and layer norm keep deep models trainable, %s",
                  places[place]);
         study_claim(s, claim, MEAN(last, seeds, accuracy) > 0.9 * MEAN(one, seeds, accuracy)
                     ? STUDY_YES : STUDY_NO,
@@ -131,7 +124,7 @@ int main(int argc, char **argv)
 {
     static const int all[MOST] = {1, 2, 4, 6, 12}, few[] = {1, 2, 4};
     struct study s = study_begin(argc, argv, "layers",
-                                 "how deep should a model be, and where does the norm stand?");
+                                 "how deep should a model be, and where should the norm stand?");
     const int *layers = s.quick ? few : all;
     int n = s.quick ? STUDY_COUNT(few) : MOST, seeds = s.quick ? 1 : s.seeds, i;
     size_t trainings = (size_t)(PLACES * n * seeds);

@@ -1,12 +1,12 @@
 /* masks.c - what does the causal mask change?
 
-   Tutorials draw the masks of BERT (every token sees every token) and of GPT (only itself and those
-   before), and attention with the mask and without it. They say that the mask keeps a token from
-   seeing the future, and that the rows of weights sum to 1 all the same.
+   Tutorials draw the masks of BERT (every token sees every token) and of GPT (a token sees itself
+   and those before it), and attention with and without the mask. They claim that the mask keeps a
+   token from seeing the future, and that each row of weights still sums to 1.
 
-   Masks: trf_attention_probabilities of the same queries and keys, TRF_FULL and TRF_CAUSAL. Models:
-   an encoder and a decoder read a sentence, then the same with another seventh word; where the
-   states of a token differ, it has seen that word. */
+   The study compares trf_attention_probabilities with TRF_FULL and with TRF_CAUSAL, for the same
+   queries and keys. Then an encoder and a decoder read a sentence, and the same sentence with
+   another seventh word. Where the state of a token differs, that token has seen the word. */
 #include "study.h"
 
 enum { N = 8, D = 64, HEADS = 4, VOCAB = 13 };
@@ -71,14 +71,15 @@ static void probabilities(struct study *s, trf_context *context)
     study_claim(s, "BERT's tokens have all-to-all connections, GPT's half of them",
                 STUDY_YES, "%d and %d of %d", connections[0], connections[1], N * N);
     study_claim(s, "the causal mask hides later tokens, and rows still sum to 1", STUDY_YES,
-                "%.0f %% of the weight lies there without it, 0 with it; sums within %.0e",
+                "later tokens have %.0f %% of the weight without it, none with it; sums are 1 "
+                "within %.0e",
                 ahead, worst);
 }
 
 /* States of all tokens after the last layer, (N, D). */
 static trf_tensor states(struct study *s, trf_kind kind, const int32_t *ids)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = study_config(s, kind, 2, VOCAB, 1);
     trf_model *model = NULL;
     trf_translator *translator = NULL;
     trf_batch batch;
@@ -87,16 +88,8 @@ static trf_tensor states(struct study *s, trf_kind kind, const int32_t *ids)
     int encoder = kind == TRF_ENCODER_ONLY;
     memset(&batch, 0, sizeof batch);
     memset(&views, 0, sizeof views);
-    c.kind = kind;
-    c.d_model = D;
-    c.d_ff = 2 * D;
     c.n_heads = HEADS;
-    c.encoder_layers = encoder ? 2 : 0;
-    c.decoder_layers = encoder ? 0 : 2;
-    c.source_vocab = encoder ? VOCAB : 0;
-    c.target_vocab = encoder ? 0 : VOCAB;
     c.source_eos = c.target_eos = 0;
-    c.device.threads = s->threads;
     all = trf_tensor_of((trf_real *)study_memory(s, 3 * N * D * sizeof(trf_real)), 3, 3, N, D);
     STUDY_TRY(trf_model_create(&model, &c, &err));
     STUDY_TRY(trf_translator_create(&translator, model, NULL, &err));
@@ -117,7 +110,7 @@ static void models(struct study *s)
     static const int32_t one[N] = {4, 5, 6, 7, 8, 9, 10, 11}, other[N] = {4, 5, 6, 7, 8, 9, 12, 11};
     double changed[2][N];
     int kind, i, j;
-    study_table(s, "future", "token | encoder-only: change of its state | decoder-only");
+    study_table(s, "future", "token | change of its state, encoder-only | decoder-only");
     for (kind = 0; kind < 2; kind++) {
         trf_tensor a = states(s, kind ? TRF_DECODER_ONLY : TRF_ENCODER_ONLY, one);
         trf_tensor b = states(s, kind ? TRF_DECODER_ONLY : TRF_ENCODER_ONLY, other);
@@ -139,17 +132,15 @@ static void models(struct study *s)
     }
     study_claim(s, "later tokens do not change earlier states of a decoder",
                 changed[1][6] == 0 ? STUDY_YES : STUDY_NO,
-                "another 7th word: the rows before have the same bits, the next changes by %.2f; "
+                "with another 7th word the rows before keep their bits, the next changes by "
+                "%.2f; "
                 "in an encoder the first token changes by %.3f", changed[1][7], changed[0][0]);
 }
 
 int main(int argc, char **argv)
 {
     struct study s = study_begin(argc, argv, "masks", "what the causal mask changes");
-    trf_device device = trf_device_default();
-    trf_context *context = NULL;
-    device.threads = s.threads;
-    STUDY_TRY(trf_context_create(&context, &device, NULL, &err));
+    trf_context *context = study_context(&s);
     probabilities(&s, context);
     trf_context_destroy(context);
     models(&s);

@@ -1,15 +1,16 @@
 /* next_sentence.c - does the second sentence follow the first? BERT's other objective.
 
-   Tutorials name next sentence prediction beside masks, draw [CLS] in front and [SEP] behind each
-   sentence, and read the answer from the row of [CLS]. BERT adds a segment embedding, which this
-   header has not. [CLS] and [SEP] are words of the vocabulary here, as any others.
+   Tutorials name next sentence prediction beside masks, draw [CLS] before the first sentence and
+   [SEP] after each, and read the answer from the row of [CLS]. BERT adds a segment embedding, which
+   this header does not have. Here [CLS] and [SEP] are words of the vocabulary like any others.
 
-   Stories are made here. A story has a hero, a topic with its own things, and a plot: a cycle of
-   seven events, each with two verbs. Each sentence tells the next event: hero, up to two adverbs,
-   verb, adverbs, a thing of the topic. In half of the pairs the second sentence follows. The
-   others are of two kinds: a sentence of another story, as in BERT, which names give away; or one
-   of the same story at another event (Lan et al. 2020 ask for the order), which only the verbs
-   tell. Where 95 % never become right, all updates count as the updates until then. */
+   The study makes its own stories. A story has a hero, a topic with its own things, and a plot: a
+   cycle of seven events, each with two verbs. Each sentence has the next event: hero, up to two
+   adverbs, verb, adverbs, a thing of the topic. In half of the pairs the second sentence follows.
+   The other pairs are of two kinds. In one, as in BERT, the second sentence is from another story,
+   which names give away. In the other it is from the same story at another event (as in Lan et al.
+   2020), which only the verbs reveal. A model that never reaches 95 % counts with all its updates.
+   */
 #include "study.h"
 
 enum { HEROES = 8, TOPICS = 6, THINGS = 5, EVENTS = 7, ADVERBS = 6 };
@@ -29,7 +30,7 @@ static const struct setting {
     {"first word's row, no [CLS], no [SEP]", TRF_HEAD_FIRST, 1, 0, 1},
     {"mean of rows, no [CLS], no [SEP]", TRF_HEAD_MEAN, 1, 0, 1},
     {"[CLS]'s row, masks learned first", TRF_HEAD_FIRST, 0, 1, 1},
-    {"[CLS]'s row, false pairs of another story", TRF_HEAD_FIRST, 0, 0, 0},
+    {"[CLS]'s row, false pairs from another story", TRF_HEAD_FIRST, 0, 0, 0},
 };
 struct result { double right[POINTS], reached, loss; };
 
@@ -75,22 +76,14 @@ static trf_batch draw(struct pairs *x, int32_t count, const struct setting *what
 }
 
 /* A model with a head, and the weights of another where there is one. */
-static trf_model *create(trf_head head, uint64_t seed, int threads, const trf_model *from)
+static trf_model *create(const struct study *s, trf_head head, uint64_t seed,
+                         const trf_model *from)
 {
-    trf_config c = trf_config_tiny();
+    trf_config c = study_config(s, TRF_ENCODER_ONLY, 3, VOCAB, seed);
     trf_model *model = NULL;
-    c.kind = TRF_ENCODER_ONLY;
     c.head = head;
     c.n_labels = head == TRF_HEAD_MASKED ? 0 : 2;
-    c.encoder_layers = 3;
-    c.decoder_layers = 0;
-    c.source_vocab = VOCAB;
-    c.target_vocab = 0;
-    c.d_model = 64;
-    c.d_ff = 128;
     c.source_eos = 0;
-    c.seed = seed;
-    c.device.threads = threads;
     STUDY_TRY(trf_model_create(&model, &c, &err));
     if (from) STUDY_TRY(trf_model_copy_weights(model, from, NULL, &err));
     return model;
@@ -122,7 +115,7 @@ static trf_model *fill_masks(const struct study *s, const struct setting *what, 
     if (!what->after_masks) return NULL;
     hidden.vocab = VOCAB;
     STUDY_TRY(trf_noise_create(&noise, &hidden, &err));
-    model = create(TRF_HEAD_MASKED, seed, s->threads, NULL);
+    model = create(s, TRF_HEAD_MASKED, seed, NULL);
     trainer = teach(model, updates);
     for (i = 1; i <= updates; i++) {
         trf_batch b = draw(&x, BATCH, what, &random);
@@ -142,7 +135,7 @@ static struct result run(const struct study *s, const struct setting *what, uint
     uint64_t random = seed, others = 99;
     trf_batch tests = draw(&unseen, TESTS, what, &others);
     trf_model *masked = fill_masks(s, what, seed, updates);
-    trf_model *model = create(what->head, seed, s->threads, masked);
+    trf_model *model = create(s, what->head, seed, masked);
     trf_trainer *trainer = teach(model, updates);
     trf_step_report report;
     struct result r;
@@ -167,28 +160,28 @@ static struct result run(const struct study *s, const struct setting *what, uint
 static void conclude(struct study *s, double right[ROWS][MOST], double reached[ROWS][MOST])
 {
     int n = s->seeds;
-    study_claim(s, "whether a sentence follows can be learned, and without segments",
+    study_claim(s, "a model without segments can learn whether a sentence follows",
                 study_above(right[FIRST], n, 95),
-                "%s %% of unseen pairs right; half of them follow",
+                "%s %% of unseen pairs are right; in half of them the second follows",
                 study_spread(right[FIRST], n, 1));
     study_claim(
-        s, "the row of [CLS] is the one for such answers",
+        s, "the row of [CLS] suits such answers best",
         study_larger(reached[MEAN], n, reached[FIRST], n),
         "updates until 95 %% are right: [CLS] %s, mean of all rows %s; without [CLS] and [SEP] the "
         "first row gets %s %% right",
         study_spread(reached[FIRST], n, 0), study_spread(reached[MEAN], n, 0),
         study_spread(right[FIRST_BARE], n, 1));
-    study_claim(s, "[SEP] is needed to tell the sentences apart",
+    study_claim(s, "[SEP] is needed to separate the sentences",
                 study_larger(reached[MEAN_BARE], n, reached[MEAN], n),
                 "with the mean of all rows 95 %% are right after %s updates with it, %s without",
                 study_spread(reached[MEAN], n, 0), study_spread(reached[MEAN_BARE], n, 0));
     study_claim(s, "learning masks first helps",
                 study_larger(reached[FIRST], n, reached[AFTER_MASKS], n),
-                "95 %% are right after %s updates, and after %s where masks were learned first",
+                "95 %% are right after %s updates; with masks learned first, after %s",
                 study_spread(reached[FIRST], n, 0), study_spread(reached[AFTER_MASKS], n, 0));
-    study_claim(s, "a second sentence of another story makes it easy",
+    study_claim(s, "false pairs from another story make it easy",
                 study_larger(reached[FIRST], n, reached[OTHER_STORY], n),
-                "95 %% are right after %s updates, after %s if the false one is of the same story",
+                "95 %% are right after %s updates; with the same story, after %s",
                 study_spread(reached[OTHER_STORY], n, 0), study_spread(reached[FIRST], n, 0));
 }
 
@@ -223,8 +216,9 @@ int main(int argc, char **argv)
                         curves + k, ROWS - k);
     study_curves(&s, "", &panel, 1, 1);
     if (s.quick)
-        study_claim(&s, "whether a sentence follows can be learned, and without segments",
-                    STUDY_UNDECIDED, "%.1f %% of unseen pairs right, false ones of another story",
+        study_claim(&s, "a model without segments can learn whether a sentence follows",
+                    STUDY_UNDECIDED,
+                    "%.1f %% of unseen pairs are right; false ones are of another story",
                     right[OTHER_STORY][0]);
     else conclude(&s, right, reached);
     return study_end(&s);

@@ -1,11 +1,12 @@
-/* noise.c - what objectives make of a text: examples, and how much of it is predicted.
+/* noise.c - what does each objective make of a text, and how much of it does it predict?
 
-   Tutorials give the shares of BERT's masks: 15 % of the words are chosen, of which 80 % are
-   masked, 10 % become other words and 10 % stay. Next words, they say, count at every position.
+   Tutorials give the shares of BERT's masks: 15 % of the words are chosen; 80 % of these are
+   masked, 10 % become other words and 10 % stay. They claim that next words count at every
+   position.
 
-   One line of language.h as each objective makes it. Then 200 sequences of 500 random words, with
-   the defaults of trf_noise_options, which are BERT's and T5's: how many words are read and
-   predicted, the length of spans, and the shares of masks. */
+   The study shows one line of language.h as each objective makes it. Then it draws 200 sequences of
+   500 random words with the defaults of trf_noise_options, which are those of BERT and T5. It
+   counts the words that are read and predicted, the length of spans, and the shares of masks. */
 #include "language.h"
 
 enum { SEQUENCES = 200, LENGTH = 500, MANY = SEQUENCES * LENGTH, SPAN_IDS = 100 };
@@ -72,7 +73,7 @@ static void count_spans(const trf_batch *b, double *spans, double *words)
 int main(int argc, char **argv)
 {
     static int32_t ids[MANY], lengths[SEQUENCES];
-    struct study s = study_begin(argc, argv, "noise", "what objectives make of a text");
+    struct study s = study_begin(argc, argv, "noise", "how objectives change a text");
     uint64_t random = 42;
     double read, predicted[4], shares[3] = {0, 0, 0}, spans = 0, hidden = 0;
     int objective, i;
@@ -105,7 +106,7 @@ int main(int argc, char **argv)
                shares[0], shares[1]);
     study_must(&s, fabs(hidden / spans - 3) < 0.1, "spans of three words: %g", hidden / spans);
     study_claim(&s,
-                "BERT's masks: 15 % of the words; 80 % masked, 10 % other words, 10 % as they were",
+                "BERT's masks: 15 % of the words; 80 % masked, 10 % other words, 10 % unchanged",
                 STUDY_YES, "%.1f %%; %.1f, %.1f and %.1f %%", predicted[MASKS], shares[0],
                 shares[1], shares[2]);
     study_claim(

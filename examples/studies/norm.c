@@ -1,11 +1,11 @@
 /* norm.c - what does layer norm do to a row of numbers?
 
    Tutorials normalise random rows, print mean and deviation before and after, and compare a layer
-   norm of their own (epsilon 1e-6) with PyTorch's (1e-5). They say that every row has mean 0 and
-   deviation 1 afterwards, whatever came before, and that a row does not depend on its batch.
+   norm of their own (epsilon 1e-6) with PyTorch's (1e-5). They claim that every row then has mean 0
+   and deviation 1, whatever it was before, and that a row does not depend on its batch.
 
-   trf_layer_norm is measured on rows of many means and deviations, and against numbers made by
-   PyTorch. A deviation is the biased one here, as in the norm itself. */
+   The study applies trf_layer_norm to rows of many means and deviations, and compares it with
+   numbers from PyTorch. Deviations are biased (divided by n), as in the norm itself. */
 #include "study.h"
 
 /* Made by torch.nn.LayerNorm(8) of PyTorch 2.15 in float64, from the float32 numbers of
@@ -73,7 +73,7 @@ static void against_pytorch(struct study *s, trf_context *context)
     }
     study_claim(s, "a layer norm from its formula equals PyTorch's",
                 apart[0] < 2e-5 && apart[1] < 2e-5 ? STUDY_YES : STUDY_NO,
-                "output %.0e, gradient %.0e away, relative", apart[0], apart[1]);
+                "relative difference: output %.0e, gradient %.0e", apart[0], apart[1]);
 }
 
 /* The mean over rows of their deviations, and the largest mean. */
@@ -154,10 +154,10 @@ static void sweep(struct study *s, trf_context *context)
     study_curves(s, "", &panel, 1, 1);
     study_claim(s, "after layer norm every row has mean 0", STUDY_YES, "at most %.0e", largest);
     study_claim(s, "a row's result does not depend on its batch", STUDY_YES,
-                "alone it has the same bits");
+                "a row alone gives the same bits");
     study_claim(s, "after layer norm every row has deviation 1", STUDY_NO,
-                "%.5f where it was 1 before, %.3f where it was 1e-3: a variance near epsilon, "
-                "1e-5, counts", after[6][1], after[3][1]);
+                "%.5f if it was 1 before, %.3f if it was 1e-3: a variance near epsilon, 1e-5, "
+                "matters", after[6][1], after[3][1]);
 }
 
 /* The tutorials' comparison: epsilon 1e-6 beside 1e-5, on normal numbers. */
@@ -175,18 +175,15 @@ static void two_epsilons(struct study *s, trf_context *context)
     STUDY_TRY(trf_layer_norm(context, &b, &x, &gain, &bias, 1e-5, NULL, &err));
     apart = study_apart(&a, &b);
     study_must(s, apart > 0 && apart < 5e-5, "two epsilons are near on normal numbers: %g", apart);
-    study_claim(s, "epsilon 1e-6 in place of 1e-5 changes nothing that counts",
+    study_claim(s, "epsilon 1e-6 instead of 1e-5 makes no difference that matters",
                 apart < 5e-5 ? STUDY_YES : STUDY_NO,
-                "largest difference %.0e on normal rows of %d", apart, W);
+                "at most %.0e on normal rows of %d", apart, W);
 }
 
 int main(int argc, char **argv)
 {
     struct study s = study_begin(argc, argv, "norm", "mean and deviation before and after");
-    trf_device device = trf_device_default();
-    trf_context *context = NULL;
-    device.threads = s.threads;
-    STUDY_TRY(trf_context_create(&context, &device, NULL, &err));
+    trf_context *context = study_context(&s);
     against_pytorch(&s, context);
     sweep(&s, context);
     two_epsilons(&s, context);

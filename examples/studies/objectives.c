@@ -1,16 +1,16 @@
-/* objectives.c - one text, four objectives: masks, spans, prefixes, next words. What do they teach?
+/* objectives.c - masks, spans, prefixes, next words: what does each teach from one text?
 
-   Tutorials say that masks force a model to use both sides of a gap, that next words teach at every
-   position and so efficiently, that spans join both advantages, and that BERT's kind does not
-   generate. Their losses do not answer this, as each objective counts other words.
+   Tutorials claim that masks force a model to use both sides of a gap, that next words teach at
+   every position and so efficiently, that spans join both advantages, and that BERT's kind does not
+   generate. Losses cannot answer this, because each objective counts different words.
 
-   All models read the same lines of language.h, one update for 32 lines. Then they fill gaps in
-   unseen lines, and continue three words to the end of a line. What they write counts as right if
-   the line is valid with it. An article is known from the right of its gap alone, a particle from
-   the left alone, a verb from both. The model of next words also fills gaps by scoring the whole
-   line with each word. Decoding is greedy; masks are filled from the left, and are given the length
-   of what is missing. Lines are short, so 30 % of their words become spans, of two words on
-   average (T5: 15 %, three words). The last word of a line always belongs to one. */
+   All models read the same lines of language.h, 32 lines an update. Then they fill gaps in unseen
+   lines, and continue three words to the end of a line. An answer is right if the line is valid
+   with it. The right side of a gap alone determines an article, the left side alone a particle, and
+   both together a verb. The model of next words also fills gaps by scoring the whole line with each
+   word. Decoding is greedy. Masks are filled from the left, and the length of the gap is known.
+   Lines are short, so 30 % of their words become spans, of two words on average (T5: 15 %, three
+   words). The last word of a line always belongs to a span. */
 #include "language.h"
 
 enum { BATCH = 32, POINTS = 12, MOST = 100 };
@@ -21,22 +21,12 @@ struct result {
     double loss[POINTS], particle[POINTS], skills[MODES][SKILLS], counted, reached, seconds;
 };
 
-static trf_config config_of(int objective, uint64_t seed, int threads)
+static trf_config config_of(const struct study *s, int objective, uint64_t seed)
 {
     static const trf_kind kinds[] = {TRF_ENCODER_ONLY, TRF_ENCODER_DECODER, TRF_ENCODER_DECODER,
                                      TRF_DECODER_ONLY};
-    static const int32_t encoder_layers[] = {4, 2, 2, 0}, decoder_layers[] = {0, 2, 2, 4};
-    trf_config c = trf_config_tiny();
-    c.kind = kinds[objective];
-    c.encoder_layers = encoder_layers[objective];
-    c.decoder_layers = decoder_layers[objective];
-    c.source_vocab = objective == NEXT ? 0 : VOCAB;
-    c.target_vocab = objective == MASKS ? 0 : VOCAB;
+    trf_config c = study_config(s, kinds[objective], 4, VOCAB, seed);
     c.head = objective == MASKS ? TRF_HEAD_MASKED : TRF_HEAD_NONE;
-    c.d_model = 64;
-    c.d_ff = 128;
-    c.seed = seed;
-    c.device.threads = threads;
     return c;
 }
 
@@ -44,7 +34,7 @@ static trf_config config_of(int objective, uint64_t seed, int threads)
 static struct result run(const struct study *s, int objective, uint64_t seed, int updates)
 {
     static struct text x, unseen;
-    trf_config c = config_of(objective, seed, s->threads);
+    trf_config c = config_of(s, objective, seed);
     trf_train_options o = trf_train_defaults();
     trf_noise_options hidden = trf_noise_defaults();
     trf_noise *noise = NULL;
@@ -116,7 +106,7 @@ static void picture(struct study *s, struct result r[OBJECTIVES][MOST], double w
         curves[1][objective] = study_curve(names[objective], x, particle[objective], POINTS);
     }
     panels[0] = study_panel("loss of unseen lines", "thousands of words read",
-                            "nats for each word that counts", curves[0], OBJECTIVES);
+                            "nats per word in the loss", curves[0], OBJECTIVES);
     panels[1] = study_panel("particles, known from the left", "thousands of words read",
                             "filled in, %", curves[1], OBJECTIVES);
     panels[0].from_zero = panels[1].from_zero = 1;
@@ -156,13 +146,13 @@ static void conclude(struct study *s, struct result r[OBJECTIVES][MOST])
     }
     study_claim(s, "masks make a model use both sides of a gap",
                 study_larger(article[MASKS], n, article[NEXT], n),
-                "articles that only the right side tells: masks %s %%, next words %s %%; but %s %% "
-                "where the model of next words scores whole lines",
+                "articles that only the right side determines: masks %s %%, next words %s %%; "
+                "but %s %% if the model of next words scores whole lines",
                 study_spread(article[MASKS], n, 1), study_spread(article[NEXT], n, 1),
                 study_spread(article[SCORES], n, 1));
     study_claim(s, "next words teach more efficiently, as every position counts",
                 study_larger(reached[MASKS], n, reached[NEXT], n),
-                "words read until 90 %% of particles are right, or all that it read: next "
+                "words read until 90 %% of particles are right, or in all: next "
                 "words %s, prefixes %s, spans %s, masks %s",
                 study_spread(reached[NEXT], n, 0), study_spread(reached[PREFIXES], n, 0),
                 study_spread(reached[SPANS], n, 0), study_spread(reached[MASKS], n, 0));
@@ -172,7 +162,7 @@ static void conclude(struct study *s, struct result r[OBJECTIVES][MOST])
                 study_spread(continued[MASKS], n, 1), study_spread(continued[NEXT], n, 1));
     study_claim(s, "spans join both: they fill gaps and generate",
                 study_above(continued[SPANS], n, 50),
-                "articles %s %%, but continued %s %%: no span is as long as a line; prefixes %s %%",
+                "articles %s %%, but lines continued %s %%: no span is that long; prefixes %s %%",
                 study_spread(article[SPANS], n, 1), study_spread(continued[SPANS], n, 1),
                 study_spread(continued[PREFIXES], n, 1));
 }
@@ -184,7 +174,7 @@ int main(int argc, char **argv)
         study_begin(argc, argv, "objectives", "masks, spans, prefixes and next words on one text");
     int objective, i, updates = s.quick ? 96 : 600;
     if (s.quick) s.seeds = 1;
-    study_columns(&s, "objective | words and ends that count, for 100 words | "
+    study_columns(&s, "objective | tokens in the loss, for 100 words | "
                       "words read until 90 % of particles | articles, % | particles, % | "
                       "verbs, % | continued, % | seconds");
     for (objective = 0; objective < OBJECTIVES; objective++) {

@@ -1,8 +1,8 @@
 /* pairs.h - what the studies of trained models share: pairs of sequences, reversals, and one
    training loop.
 
-   A lesson is a configuration, the options of its training, the pairs to learn from and those to
-   test with, which are never learned from. An outcome is what a table shows of a lesson. */
+   A lesson is a configuration, training options, the training pairs and the held-out pairs. An
+   outcome has the figures of a lesson that tables show. */
 #ifndef STUDIES_PAIRS_H
 #define STUDIES_PAIRS_H
 
@@ -71,7 +71,7 @@ STUDY trf_batch pairs_batch(const struct pairs *p, int32_t first, int32_t count)
 }
 
 // -----------------------------------------------------------------------------------------------
-// Sequence reversal, as in tutorial 004: 17 symbols, the last one read is the first one written
+// Sequence reversal, as in a tutorial: 17 symbols; the last one read is the first one written
 // -----------------------------------------------------------------------------------------------
 
 enum {
@@ -149,15 +149,7 @@ STUDY int outcome_larger(const struct outcome *a, const struct outcome *b, int n
 #define SPREAD(o, n, field, digits) outcome_spread(o, n, offsetof(struct outcome, field), digits)
 #define LARGER(a, b, n, field) outcome_larger(a, b, n, offsetof(struct outcome, field))
 
-/* What the loops take in processor time, which other programs do not lengthen. */
-STUDY double pairs_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-/* Model and training of tutorial 004, but for the embeddings, which start as the paper's: deviation
+/* The tutorial's model and training, except that embeddings start as the paper's, with deviation
    1 / sqrt(d_model). Adam at 1e-3 from the first update on, dropout on embeddings and sublayers,
    clipping at 1. */
 STUDY struct lesson pairs_lesson(const struct study *s, int d_model, int heads, int layers,
@@ -204,7 +196,26 @@ STUDY void pairs_hurry(struct lesson *lesson, double rate, int epochs, int32_t b
     o->total_steps = (int64_t)epochs * ((pairs + batch - 1) / batch) + 1;
 }
 
-/* Percent of pairs whose answer is the target. */
+/* The logits of every target token and of EOS behind each target, teacher-forced: a row each. */
+STUDY trf_tensor pairs_logits(struct study *s, const trf_model *model, const struct pairs *p)
+{
+    trf_batch batch = pairs_batch(p, 0, p->count);
+    trf_tensor logits = study_tensor(s, trf_target_rows(model, &batch.target),
+                                     trf_model_config(model)->target_vocab);
+    trf_translator *translator = NULL;
+    STUDY_TRY(trf_translator_create(&translator, model, NULL, &err));
+    STUDY_TRY(trf_logits(translator, &batch, &logits, &err));
+    trf_translator_destroy(translator);
+    return logits;
+}
+
+/* Token j of target i, where the last one is EOS. */
+STUDY int32_t pairs_token(const trf_model *model, const struct pairs *p, int32_t i, int32_t j)
+{
+    return j < p->n_target[i] ? p->target[p->from_target[i] + j] : trf_model_config(model)->eos;
+}
+
+/* Percent of pairs that are answered with the target. */
 STUDY double pairs_exact(const trf_model *model, const struct pairs *p)
 {
     trf_search search = trf_search_defaults();
@@ -260,12 +271,12 @@ STUDY trf_model *pairs_learn(struct lesson lesson, uint64_t seed, struct outcome
     outcome->weights = (double)trf_model_parameter_total(model);
     outcome->reached = lesson.epochs + 1;
     for (i = 1; i <= lesson.epochs; i++) {
-        double begin = pairs_seconds();
+        double begin = study_cpu_seconds();
         do {
             STUDY_TRY(trf_corpus_next(corpus, &batch, &err));
             STUDY_TRY(trf_train_step(trainer, &batch, NULL, &err));
         } while (trf_corpus_epoch(corpus) < i);
-        outcome->seconds += pairs_seconds() - begin;
+        outcome->seconds += study_cpu_seconds() - begin;
         STUDY_TRY(trf_evaluate_all(trainer, &held_out, NULL, &report, &err));
         outcome->by_epoch[i - 1] = 100 * report.accuracy;
         if (report.accuracy >= lesson.reach && outcome->reached > i) outcome->reached = i;

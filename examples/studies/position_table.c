@@ -1,12 +1,12 @@
 /* position_table.c - what is in the table of sines and cosines?
 
-   Tutorials draw the table as a heat map and as curves. One says that low dimensions change slowly
-   and high ones fast, another says the opposite. They say that every position has a vector of its
-   own, that similarity peaks at a position and decays with the distance, and that the vector of
-   position p + k is a rotation of that of p.
+   Tutorials draw the table as a heat map and as curves. One claims that low dimensions change
+   slowly and high ones fast; another claims the opposite. They claim that every position has a
+   vector of its own, that similarity peaks at a position and decays with the distance, and that the
+   vector of position p + k is a rotation of that of p.
 
-   The table is the library's (trf_position_table, the paper's rule), 64 wide, 100 positions. Speed
-   is the number of changes of sign. */
+   The table is the library's (trf_position_table, the paper's rule), 64 wide, with 100 positions.
+   The speed of a dimension is its number of sign changes. */
 #include "study.h"
 
 enum { N = 100, D = 64, SHOWN = 50 };
@@ -54,7 +54,7 @@ static void identities(struct study *s, const trf_tensor *table)
     study_must(s, formula < 1e-6, "the table follows the formula: %g away", formula);
     study_must(s, rotation < 1e-6, "PE(p + k) is a rotation of PE(p): %g away", rotation);
     study_claim(s, "PE(p + k) is a rotation of PE(p)", rotation < 1e-6 ? STUDY_YES : STUDY_NO,
-                "%d positions, %d offsets: %.1e away at most", SHOWN, SHOWN, rotation);
+                "%d positions, %d offsets: at most %.1e apart", SHOWN, SHOWN, rotation);
 }
 
 /* How often the dimensions change their sign. */
@@ -71,7 +71,7 @@ static void speed(struct study *s, const trf_tensor *table)
         for (p = 1; p < N; p++)
             changes[j] += (table->data[p * D + j] > 0) != (table->data[(p - 1) * D + j] > 0);
     }
-    study_columns(s, "dimension | changes of sign in 100 positions | wavelength");
+    study_columns(s, "dimension | sign changes in 100 positions | wavelength");
     for (k = 0; k < STUDY_COUNT(shown); k++)
         study_row(s, "%d | %d | %.0f", shown[k], changes[shown[k]],
                   6.283185307 * pow(10000, shown[k] / 2 * 2 / (double)D));
@@ -88,9 +88,9 @@ static void speed(struct study *s, const trf_tensor *table)
     for (j = 2; j < D; j++)
         study_must(s, changes[j] <= changes[j - 2] + 1, "higher dimensions are not faster: %d", j);
     study_claim(s, "low dimensions are slow, high ones fast", STUDY_NO,
-                "changes of sign: dimension 0 %d, dimension 62 %d", changes[0], changes[62]);
+                "sign changes: dimension 0 %d, dimension 62 %d", changes[0], changes[62]);
     study_claim(s, "low dimensions are fast, high ones slow", STUDY_YES,
-                "changes of sign: dimension 0 %d, dimension 62 %d", changes[0], changes[62]);
+                "sign changes: dimension 0 %d, dimension 62 %d", changes[0], changes[62]);
 }
 
 static void similarity(struct study *s, const trf_tensor *table)
@@ -127,8 +127,8 @@ static void similarity(struct study *s, const trf_tensor *table)
     study_must(s, spread < 1e-6, "the cosine depends on the distance alone: %g", spread);
     study_claim(s, "every position has a vector of its own", STUDY_YES,
                 "the two most similar ones of %d have cosine %.3f", SHOWN, 1 - nearest);
-    study_claim(s, "the similarity of two positions depends on their distance alone", STUDY_YES,
-                "the cosines of one distance differ by %.0e at most", spread);
+    study_claim(s, "the similarity of two positions depends only on their distance", STUDY_YES,
+                "cosines at one distance differ by at most %.0e", spread);
     study_claim(s, "similarity decays smoothly with the distance", rises ? STUDY_NO : STUDY_YES,
                 "it falls from %.2f at 1 to %.2f at 10 and %.2f at 49, but rises at %d of %d steps",
                 (double)similar[1], (double)similar[10], (double)similar[49], rises, SHOWN - 1);

@@ -1,17 +1,16 @@
-/* positions.c - sines, learned positions or none: what do they know of longer sequences?
+/* positions.c - how do sines, learned positions and none handle longer sequences?
 
-   Tutorial 000 (exercise 2) expects that sines generalise to arbitrary lengths; 004 (section 2)
-   says that they can extrapolate, that learned positions end at the longest trained one, and that
-   attention without positions does not know the order.
+   Tutorials expect that sines generalise to arbitrary lengths, that learned positions end at the
+   longest trained length, and that attention without positions does not know the order.
 
-   Measured: reversals of 3 to 8 of 17 symbols, d_model 64, one layer; then, without more training,
-   200 reversals of each length from 6 to 12: percent of answers that are exact, and percent of
-   tokens that are right when the decoder reads the right ones before. Learned positions have rows
-   for all lengths; those behind the ninth (8 symbols and their end) keep their first, random
-   values. positions.svg: both measures over the length. */
+   Models of one layer, d_model 64, learn reversals of 3 to 8 of 17 symbols. Without more training
+   they reverse 200 sequences of each length from 6 to 12. The study reports the percentage of exact
+   answers, and that of right tokens when the decoder reads the right ones before. Learned positions
+   have rows for all lengths; those after the ninth (8 symbols and EOS) keep their random initial
+   values. positions.svg shows both measures against the length. */
 #include "pairs.h"
 
-enum { RULES = 3, END = 2 };
+enum { RULES = 3 };
 enum { FROM = 6, TO = 12, LENGTHS = TO - FROM + 1, TRAINED = REVERSAL_LONG - FROM };
 
 static const char *const names[RULES] = {"sines", "learned", "none"};
@@ -23,22 +22,13 @@ struct lengths { double exact[LENGTHS][STUDY_SEEDS], right[LENGTHS][STUDY_SEEDS]
 /* Percent of the target tokens, EOS included, that are the most likely ones. */
 static double tokens_right(struct study *s, const trf_model *model, const struct pairs *p)
 {
-    trf_batch batch = pairs_batch(p, 0, p->count);
-    int64_t rows = trf_target_rows(model, &batch.target), row = 0, right = 0;
-    trf_tensor logits = study_tensor(s, rows, REVERSAL_VOCAB);
-    trf_translator *translator = NULL;
-    int32_t i, j, k;
-    STUDY_TRY(trf_translator_create(&translator, model, NULL, &err));
-    STUDY_TRY(trf_logits(translator, &batch, &logits, &err));
-    trf_translator_destroy(translator);
+    trf_tensor logits = pairs_logits(s, model, p);
+    const trf_real *row = logits.data;
+    int32_t i, j, right = 0;
     for (i = 0; i < p->count; i++)
-        for (j = 0; j <= p->n_target[i]; j++, row++) {
-            const trf_real *z = logits.data + row * REVERSAL_VOCAB;
-            int32_t best = 0;
-            for (k = 1; k < REVERSAL_VOCAB; k++) if (z[k] > z[best]) best = k;
-            right += best == (j < p->n_target[i] ? p->target[p->from_target[i] + j] : END);
-        }
-    return 100.0 * (double)right / (double)rows;
+        for (j = 0; j <= p->n_target[i]; j++, row += REVERSAL_VOCAB)
+            right += study_best(row, 0, REVERSAL_VOCAB) == pairs_token(model, p, i, j);
+    return 100.0 * right / (double)logits.shape[0];
 }
 
 static void draw(struct study *s, const struct lengths *l, int seeds)
@@ -47,25 +37,16 @@ static void draw(struct study *s, const struct lengths *l, int seeds)
     struct curve curves[2][RULES];
     struct panel panels[2];
     int rule, i, k;
-    memset(curves, 0, sizeof curves);
-    memset(panels, 0, sizeof panels);
     for (k = 0; k < 2; k++) {
         for (rule = 0; rule < RULES; rule++) {
             for (i = 0; i < LENGTHS; i++) {
                 x[i] = FROM + i;
                 y[k][rule][i] = study_mean(k ? l[rule].right[i] : l[rule].exact[i], seeds);
             }
-            curves[k][rule].name = names[rule];
-            curves[k][rule].x = x;
-            curves[k][rule].y = y[k][rule];
-            curves[k][rule].n = LENGTHS;
-            curves[k][rule].points = 1;
+            curves[k][rule] = study_curve(names[rule], x, y[k][rule], LENGTHS);
         }
-        panels[k].title = k ? "tokens right" : "answers exact";
-        panels[k].x_label = "symbols (trained: 3 to 8)";
-        panels[k].y_label = "percent";
-        panels[k].curves = curves[k];
-        panels[k].n = RULES;
+        panels[k] = study_panel(k ? "tokens right" : "answers exact", "symbols (trained: 3 to 8)",
+                                "percent", curves[k], RULES);
         panels[k].from_zero = 1;
     }
     study_curves(s, "", panels, 2, 2);
@@ -114,20 +95,20 @@ static void judge(struct study *s, const struct lengths *l, int seeds)
     study_must(s, study_mean(at, seeds) > 30, "with sines 8 symbols are reversed");
     study_must(s, study_mean(at, seeds) > study_mean(at_none, seeds) + 20,
                "without positions less is reversed than with sines");
-    study_claim(s, "sines generalise to lengths beyond training (000, exercise 2; 004, 2)",
+    study_claim(s, "sines generalise to lengths beyond training",
                 study_mean(next, seeds) > study_mean(at, seeds) / 2 ? STUDY_YES : STUDY_NO,
                 "exact: 8 symbols %s %%, 9 symbols %s %%, 12 symbols %s %%",
                 study_spread(at, seeds, 1), study_spread(next, seeds, 1),
                 study_spread(sines->exact[LENGTHS - 1], seeds, 1));
-    study_claim(s, "learned positions end at the longest trained length (002, 2; 004, 2)",
+    study_claim(s, "learned positions end at the longest trained length",
                 study_mean(next_learned, seeds) > study_mean(at_learned, seeds) / 2 ? STUDY_NO
                 : STUDY_YES, "exact: 8 symbols %s %%, 9 symbols %s %%",
                 study_spread(at_learned, seeds, 1), study_spread(next_learned, seeds, 1));
-    study_claim(s, "sines extrapolate better than learned positions (004, 2)",
+    study_claim(s, "sines extrapolate better than learned positions",
                 study_larger(right, seeds, right_learned, seeds),
                 "tokens right, 9 symbols: sines %s %%, learned %s %%",
                 study_spread(right, seeds, 1), study_spread(right_learned, seeds, 1));
-    study_claim(s, "attention without positions does not know the order (002, 2; 004, 2)",
+    study_claim(s, "attention without positions does not know the order",
                 study_larger(at, seeds, at_none, seeds),
                 "exact, 8 symbols: sines %s %%, none %s %%", study_spread(at, seeds, 1),
                 study_spread(at_none, seeds, 1));
@@ -136,7 +117,7 @@ static void judge(struct study *s, const struct lengths *l, int seeds)
 int main(int argc, char **argv)
 {
     struct study s = study_begin(argc, argv, "positions",
-                                 "what do positions know of sequences longer than trained ones?");
+                                 "positions and sequences longer than the trained ones");
     struct lengths *l = (struct lengths *)study_memory(&s, RULES * sizeof *l);
     int seeds = s.quick ? 1 : s.seeds;
     table(&s, l, seeds);

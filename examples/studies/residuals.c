@@ -1,9 +1,9 @@
 /* residuals.c - do gradients vanish without residual connections?
 
    Tutorials stack linear layers, mostly with tanh, with and without residual connections, and look
-   at the gradient that arrives at the input. One draws its weights with deviation 0.5 and says that
-   this shows how gradients vanish; another takes nn.Linear's first weights. Both are measured here.
-   residuals_encoder.c has the same question for encoder layers.
+   at the gradient that arrives at the input. One initialises its weights with deviation 0.5 and
+   claims that this shows how gradients vanish. Another uses the initialisation of nn.Linear. The
+   study measures both. residuals_encoder.c does the same for encoder layers.
 
    The loss is the sum of the outputs. Figures are geometric means over seeds. */
 #include "study.h"
@@ -11,7 +11,7 @@
 enum { DEPTHS = 5 };
 static const int depths[DEPTHS] = {1, 5, 10, 20, 50};
 
-/* A stack h_i = [h_i-1 +] tanh(W h_i-1). deviation 0: nn.Linear's first weights. */
+/* A stack h_i = [h_i-1 +] tanh(W h_i-1). deviation 0: nn.Linear's initialisation. */
 struct stack { const char *name; int d, squash; double deviation; };
 static const struct stack stacks[] = {
     {"tanh, d 64, nn.Linear's weights", 64, 1, 0},
@@ -69,14 +69,11 @@ static double gradient(struct study *s, trf_context *context, const struct stack
 int main(int argc, char **argv)
 {
     struct study s = study_begin(argc, argv, "residuals", "the gradient at the input of a stack");
-    trf_device device = trf_device_default();
-    trf_context *context = NULL;
+    trf_context *context = study_context(&s);
     double mean[3][2][DEPTHS], x[DEPTHS];
     struct curve curves[3][2];
     struct panel panels[3];
     int k, i, residual, seed;
-    device.threads = s.threads;
-    STUDY_TRY(trf_context_create(&context, &device, NULL, &err));
     study_columns(&s, "stack | layers | gradient without residuals | with residuals");
     for (k = 0; k < 3; k++) {
         int n = s.quick && stacks[k].d > 64 ? 3 : DEPTHS;
@@ -103,13 +100,13 @@ int main(int argc, char **argv)
     study_must(&s, mean[0][1][4] > 1, "residuals keep it alive: %g", mean[0][1][4]);
     study_must(&s, mean[1][0][4] > mean[1][0][0], "large weights make it explode");
     study_must(&s, mean[2][0][2] < mean[2][1][2], "residuals keep it larger in linear stacks");
-    study_claim(&s, "gradients vanish without residuals, nn.Linear's first weights", STUDY_YES,
+    study_claim(&s, "gradients vanish without residuals, nn.Linear's initialisation", STUDY_YES,
                 "%.2g after 1 layer, %.2g after 50; with residuals %.0f and %.0f", mean[0][0][0],
                 mean[0][0][4], mean[0][1][0], mean[0][1][4]);
-    study_claim(&s, "gradients vanish without residuals, weights of deviation 0.5 (the tutorial's)",
+    study_claim(&s, "gradients vanish without residuals, deviation 0.5, the tutorial's",
                 STUDY_NO, "%.2g after 1 layer, %.2g after 50: they explode", mean[1][0][0],
                 mean[1][0][4]);
-    study_claim(&s, "with residuals gradients stay healthy in deep stacks, the tutorial's weights",
+    study_claim(&s, "with residuals gradients stay healthy, deviation 0.5, the tutorial's",
                 mean[1][1][4] < 100 * mean[1][1][0] ? STUDY_YES : STUDY_NO,
                 "%.2g after 1 layer, %.2g after 50", mean[1][1][0], mean[1][1][4]);
     study_claim(&s, "ten linear layers of 512 lose the gradient without residuals", STUDY_YES,

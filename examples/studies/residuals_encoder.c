@@ -1,12 +1,12 @@
 /* residuals_encoder.c - do encoder layers lose the gradient without residual connections?
 
-   residuals.c measures stacks of linear layers. Here are encoder layers as a new model has them:
-   post-norm, x = norm(x + block(x)), pre-norm, x = x + block(norm(x)), and without residual
-   connections, x = norm(block(x)). No model can do the third, so all three are made of the
-   library's blocks and the same weights. The loss is a random projection of the last states.
+   residuals.c measures stacks of linear layers. This study measures encoder layers of a new model:
+   post-norm, x = norm(x + block(x)); pre-norm, x = x + block(norm(x)); and without residual
+   connections, x = norm(block(x)). No model of the library does the third, so all three are made of
+   its blocks, with the same weights. The loss is a random projection of the last states.
 
-   Printed is the norm of the gradient that arrives at the first layer, the geometric mean over
-   seeds; drawn is how it changes from layer to layer on its way back. */
+   The table has the norm of the gradient that arrives at the first layer, as a geometric mean over
+   seeds. The picture shows how it changes from layer to layer on its way back. */
 #include "study.h"
 
 enum { D = 64, F = 256, HEADS = 4, TOKENS = 10, SIZE = TOKENS * D, DEEPEST = 32 };
@@ -190,12 +190,9 @@ int main(int argc, char **argv)
     const int *layers = s.quick ? quick : full;
     int n = s.quick ? STUDY_COUNT(quick) : STUDY_COUNT(full), i, k, l, seed;
     double first[WIRINGS][8], path[WIRINGS][DEEPEST], x[DEEPEST];
-    trf_device device = trf_device_default();
-    trf_context *context = NULL;
+    trf_context *context = study_context(&s);
     struct curve curves[WIRINGS];
     struct panel panel;
-    device.threads = s.threads;
-    STUDY_TRY(trf_context_create(&context, &device, NULL, &err));
     study_columns(&s, "layers | post-norm | pre-norm | no residuals");
     for (i = 0; i < n; i++) {
         for (k = 0; k < WIRINGS; k++) {

@@ -1,16 +1,16 @@
-/* reversal.c - a model learns to reverse sequences; does its attention show it?
+/* reversal.c - a model learns to reverse sequences. Does its attention show it?
 
-   Tutorial 004 (section 6) trains a model of two layers for 30 epochs on 5,000 reversals of 3 to 8
-   of 17 symbols and expects that it learns them, and that cross-attention lies on the
-   anti-diagonal: the first symbol written is the last one read. It starts as PyTorch does, with
-   embeddings of deviation 1, times sqrt(d_model), beside which positions of size 1 drown. The
-   paper's embeddings start with deviation 1 / sqrt(d_model).
+   A tutorial trains a model of two layers for 30 epochs on 5,000 reversals of 3 to 8 of 17 symbols.
+   It expects that the model learns them, and that cross-attention lies on the anti-diagonal,
+   because the first symbol written is the last one read. It initialises as PyTorch does: embeddings
+   of deviation 1, times sqrt(d_model), which drown positions of size 1. The paper's embeddings
+   start with deviation 1 / sqrt(d_model).
 
-   Measured: both embeddings, the other weights as nn.Linear's or by Glorot and Bengio; held-out
-   tokens that are right, answers that are exact; and of each layer and head the share of its
-   weight on the anti-diagonal, over 50 held-out sequences of 8 symbols.
-   reversal.svg: cross-attention of every layer and head with the paper's embeddings;
-   reversal-tutorial.svg: with the tutorial's; reversal-epochs.svg: tokens right by epoch. */
+   The study trains with both embeddings, and with the other weights initialised as nn.Linear's or
+   by Glorot and Bengio. It reports right held-out tokens, exact answers, and for each layer and
+   head the share of the weight on the anti-diagonal, over 50 held-out sequences of 8 symbols.
+   reversal.svg shows the cross-attention of every layer and head with the paper's embeddings,
+   reversal-tutorial.svg with the tutorial's. reversal-epochs.svg shows right tokens by epoch. */
 #include "look.h"
 
 enum { SETTINGS = 4, HEADS = 4, MOST = 2 * HEADS, TUTORIAL = 0, PAPER = 3 };
@@ -45,8 +45,6 @@ static void draw_epochs(struct study *s, const struct outcome *o, int seeds)
     struct curve curves[SETTINGS];
     struct panel panel;
     int epochs = s->quick ? QUICK_EPOCHS : EPOCHS, which, i, seed, n = 0;
-    memset(curves, 0, sizeof curves);
-    memset(&panel, 0, sizeof panel);
     for (which = 0; which < SETTINGS; which++) {
         if (s->quick && which != TUTORIAL && which != PAPER) continue;
         for (i = 0; i < epochs; i++) {
@@ -57,17 +55,11 @@ static void draw_epochs(struct study *s, const struct outcome *o, int seeds)
         }
         snprintf(names[n], sizeof names[n], "%s, %s", settings[which].embeddings,
                  settings[which].others);
-        curves[n].name = names[n];
-        curves[n].x = x;
-        curves[n].y = y[n];
-        curves[n].n = epochs;
-        n++;
+        curves[n] = study_curve(names[n], x, y[n], epochs);
+        curves[n++].points = 0;
     }
-    panel.title = "held-out tokens right, by embeddings and other weights";
-    panel.x_label = "epoch";
-    panel.y_label = "percent";
-    panel.curves = curves;
-    panel.n = n;
+    panel = study_panel("held-out tokens right, by embeddings and other weights", "epoch",
+                        "percent", curves, n);
     panel.from_zero = 1;
     study_curves(s, "epochs", &panel, 1, 1);
 }
@@ -141,15 +133,15 @@ static void judge(struct study *s, const char *whose, const struct outcome *o,
                   const struct shares *shares, int seeds)
 {
     char claim[128];
-    snprintf(claim, sizeof claim, "the model learns to reverse (004, 6), embeddings of the %s",
+    snprintf(claim, sizeof claim, "the model learns to reverse, embeddings of the %s",
              whose);
     study_claim(s, claim, MEAN(o, seeds, exact) > 95 ? STUDY_YES : STUDY_NO,
                 "tokens right %s %%, exact answers %s %% (bound: 95)",
                 SPREAD(o, seeds, accuracy, 1), SPREAD(o, seeds, exact, 1));
     snprintf(claim, sizeof claim,
-             "cross-attention lies on the anti-diagonal (004, 6), embeddings of the %s", whose);
+             "cross-attention lies on the anti-diagonal, embeddings of the %s", whose);
     study_claim(s, claim, study_mean(shares->last, seeds) >= 0.6 ? STUDY_YES : STUDY_NO,
-                "its share of the last layer's weight: %s (bound: 0.6)",
+                "the share of the last layer's weight there: %s (bound: 0.6)",
                 study_spread(shares->last, seeds, 2));
 }
 
@@ -163,7 +155,7 @@ int main(int argc, char **argv)
     struct outcome *paper = o + PAPER * seeds, *tutorial = o + TUTORIAL * seeds;
     trf_model *shown[2] = {NULL, NULL};
     struct shares *shares = (struct shares *)study_memory(&s, SETTINGS * sizeof *shares);
-    study_columns(&s, "deviation of embeddings | other weights | loss, held out | "
+    study_columns(&s, "deviation of embeddings | other weights | held-out loss | "
                       "tokens right, % | exact, % | weight on the anti-diagonal, last layer");
     for (i = 0; i < SETTINGS; i++) {
         struct outcome *at = o + i * seeds;

@@ -1,15 +1,15 @@
 /* scaling.c - does the loss of a language model fall as a power of its size?
 
-   Tutorial 004 (section 7) quotes Kaplan et al. (2020): L(N) = (Nc / N)^0.076, N the weights
-   without embeddings, where neither data nor training are short.
+   A tutorial quotes Kaplan et al. (2020): L(N) = (Nc / N)^0.076, where N counts the weights without
+   embeddings, and neither data nor training limit the loss.
 
-   Measured: language models of two layers that read German sentences of tools/data/grammar.h letter
-   by letter, every sentence once; widths from 8 to 96, equally many updates, the embedding tied to
-   the generator. The loss of a letter is that on sentences not read before: some with combinations
+   Language models of two layers read German sentences of tools/data/grammar.h letter by letter,
+   each sentence once. Widths go from 8 to 96, all with equally many updates and the embedding tied
+   to the output projection. The loss per letter is that of unseen sentences: some with combinations
    of words that training may have, others with new ones. The power law is a straight line in
-   logarithms, fitted by least squares. A grammar has an entropy that no model can go below, so a
-   law with a floor is fitted too, L = E + (Nc / N)^a: E is the one of a thousand that fits best.
-   scaling.svg: loss over size and the power law, both in logarithms. */
+   logarithms, fitted by least squares. A grammar has an entropy that no model can go below, so the
+   study also fits a law with a floor, L = E + (Nc / N)^a, where E is the best of a thousand values.
+   scaling.svg shows the loss against the size, and the power law, both in logarithms. */
 #include "law.h"
 #include "tools/data/grammar.h"
 
@@ -93,25 +93,14 @@ static void draw(struct study *s, const double *size, const double *loss, int n)
     struct curve curves[2];
     struct panel panel;
     char name[64];
-    memset(curves, 0, sizeof curves);
-    memset(&panel, 0, sizeof panel);
     y[0] = law_at(&law, x[0]);
     y[1] = law_at(&law, x[1]);
     snprintf(name, sizeof name, "power law, exponent %.2f", -law.b);
-    curves[0].name = "measured";
-    curves[0].x = size;
-    curves[0].y = loss;
-    curves[0].n = n;
-    curves[0].points = 1;
-    curves[1].name = name;
-    curves[1].x = x;
-    curves[1].y = y;
-    curves[1].n = 2;
-    panel.title = "loss of a letter over size";
-    panel.x_label = "weights without embeddings";
-    panel.y_label = "nats";
-    panel.curves = curves;
-    panel.n = 2;
+    curves[0] = study_curve("measured", size, loss, n);
+    curves[1] = study_curve(name, x, y, 2);
+    curves[1].points = 0;
+    panel = study_panel("loss of a letter over size", "weights without embeddings", "nats", curves,
+                        2);
     panel.log_x = panel.log_y = 1;
     study_curves(s, "", &panel, 1, 1);
 }
@@ -159,12 +148,12 @@ int main(int argc, char **argv)
         study_must(&s, mean[i] < mean[i - 1], "d_model %d is better than %d", widths[i],
                    widths[i - 1]);
     draw(&s, size, mean, n);
-    study_claim(&s, "loss falls as a power of size (004, 7)",
+    study_claim(&s, "loss falls as a power of size",
                 study_mean(explained, seeds) > 95 ? STUDY_YES : STUDY_NO,
                 "exponent %s, %s %% of the variance explained; with a floor of %s exponent %s",
                 study_spread(exponent, seeds, 3), study_spread(explained, seeds, 1),
                 study_spread(floors, seeds, 2), study_spread(with_floor, seeds, 3));
-    study_claim(&s, "the exponent is 0.076 (004, 7)",
+    study_claim(&s, "the exponent is 0.076",
                 fabs(study_mean(exponent, seeds) - 0.076) < 0.02 ? STUDY_YES : STUDY_NO,
                 "%s, with %d to %.0f weights and %d sentences", study_spread(exponent, seeds, 3),
                 (int)size[0], size[n - 1], BATCH * (s.quick ? 100 : 600));

@@ -1,13 +1,12 @@
 /* schedules.c - does warm-up matter, and what do its length and the model's width change?
 
-   Tutorials draw the paper's schedule for several warm-ups and widths. They say that a longer
-   warm-up ends at a higher rate, that wider models learn at lower rates, and that training without
+   Tutorials draw the paper's schedule for several warm-ups and widths. They claim that a longer
+   warm-up reaches a higher rate, that wider models learn at lower rates, and that training without
    a warm-up is unstable.
 
-   The first two are numbers of trf_learning_rate. For the third, post-norm and pre-norm models
-   learn to reverse sequences; the rate rises to 0.002 or 0.005 in 1, 100 or 400 updates, and is
-   constant from there. What counts is the share of held-out symbols that are right,
-   teacher-forced. */
+   trf_learning_rate gives the numbers for the first two claims. For the third, post-norm and
+   pre-norm models learn to reverse sequences. The rate rises to 0.002 or 0.005 in 1, 100 or 400
+   updates and stays there. The measure is the share of right held-out symbols, teacher-forced. */
 #include "study.h"
 
 enum { STEPS = 20000, SYMBOLS = 20, TESTS = 500, BATCH = 64 };
@@ -142,7 +141,7 @@ static void training(struct study *s)
 
 int main(int argc, char **argv)
 {
-    struct study s = study_begin(argc, argv, "schedules", "what warm-up and width do to the rate");
+    struct study s = study_begin(argc, argv, "schedules", "warm-up, width and the learning rate");
     schedules(&s);
     training(&s);
     return study_end(&s);

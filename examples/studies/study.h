@@ -1,6 +1,6 @@
-/* study.h - what the studies in this folder share: options, tables, claims, data, pictures.
+/* study.h - shared by the studies in this folder: options, tables, claims, data, models, pictures.
 
-   A study is one program. It measures what tutorials claim about transformers.
+   A study is one program. It measures claims of tutorials about transformers.
 
        int main(int argc, char **argv)
        {
@@ -165,6 +165,57 @@ STUDY trf_batch study_reversals(struct study *s, struct study_pairs *room, uint6
     batch.source.lengths = batch.target.lengths = room->lengths;
     batch.source.count = batch.target.count = count;
     return batch;
+}
+
+/* One source of n symbols, ids from 4, and its answer: the source backwards or, for a chain, each
+   symbol the sum of the source's and of the answer's one before, modulo `symbols`. */
+STUDY void study_task(int32_t *source, int32_t *answer, int32_t n, int32_t symbols, int is_chain,
+                      uint64_t *state)
+{
+    int32_t j;
+    for (j = 0; j < n; j++) source[j] = 4 + study_below(state, symbols);
+    for (j = 0; j < n; j++)
+        answer[j] = is_chain ? 4 + (source[j] - 4 + (j ? answer[j - 1] - 4 : 0)) % symbols
+                             : source[n - 1 - j];
+}
+
+// -----------------------------------------------------------------------------------------------
+// Models
+// -----------------------------------------------------------------------------------------------
+
+STUDY trf_context *study_context(const struct study *s)
+{
+    trf_device device = trf_device_default();
+    trf_context *context = NULL;
+    device.threads = s->threads;
+    STUDY_TRY(trf_context_create(&context, &device, NULL, &err));
+    return context;
+}
+
+/* Width 64, and one vocabulary size. An encoder-decoder has half of the layers on each side. */
+STUDY trf_config study_config(const struct study *s, trf_kind kind, int32_t layers, int32_t vocab,
+                              uint64_t seed)
+{
+    trf_config c = trf_config_tiny();
+    int has_source = kind != TRF_DECODER_ONLY, has_target = kind != TRF_ENCODER_ONLY;
+    c.kind = kind;
+    c.d_model = 64;
+    c.d_ff = 128;
+    c.encoder_layers = has_source ? layers / (1 + has_target) : 0;
+    c.decoder_layers = has_target ? layers / (1 + has_source) : 0;
+    c.source_vocab = has_source ? vocab : 0;
+    c.target_vocab = has_target ? vocab : 0;
+    c.seed = seed;
+    c.device.threads = s->threads;
+    return c;
+}
+
+/* The most likely id from `low` on, below `high`; of equals the lowest. */
+STUDY int32_t study_best(const trf_real *row, int32_t low, int32_t high)
+{
+    int32_t best = low, k;
+    for (k = low + 1; k < high; k++) if (row[k] > row[best]) best = k;
+    return best;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -409,10 +460,10 @@ STUDY STUDY_FORMAT(2, 3) void study_row(struct study *s, const char *format, ...
 }
 
 // -----------------------------------------------------------------------------------------------
-// Claims, and what must hold
+// Claims and conditions
 // -----------------------------------------------------------------------------------------------
 
-/* A claim, whether it holds (STUDY_YES, STUDY_NO, STUDY_UNDECIDED), and what was measured. */
+/* A claim, the verdict (STUDY_YES, STUDY_NO, STUDY_UNDECIDED), and the measurement. */
 STUDY STUDY_FORMAT(4, 5) void study_claim(struct study *s, const char *claim, int holds,
                                           const char *format, ...)
 {
@@ -427,7 +478,8 @@ STUDY STUDY_FORMAT(4, 5) void study_claim(struct study *s, const char *claim, in
     fflush(stdout);
 }
 
-/* An identity, an order or a bound. Where the condition is 0 the study fails, but goes on. */
+/* An identity, an order or a bound. If the condition is 0, the study goes on, and fails at its
+   end. */
 STUDY STUDY_FORMAT(3, 4) int study_must(struct study *s, int condition, const char *format,
                                         ...)
 {

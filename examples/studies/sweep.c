@@ -1,14 +1,14 @@
 /* sweep.c - five shapes on one task: does depth, width or the number of heads help more?
 
-   Tutorial 004 (exercise 3) has five configurations to train on its reversals. It asks whether
-   depth or width helps more, whether more heads help, what the smallest model is that solves the
-   task, and when returns diminish.
+   A tutorial's exercise trains five configurations on its reversals. It asks whether depth or width
+   helps more, whether more heads help, how small a model can be that solves the task, and when
+   returns diminish.
 
-   Measured: the five with the tutorial's first weights (embeddings of deviation 1, nn.Linear) and
-   with the paper's (1 / sqrt(d_model), Glorot and Bengio): weights, losses, held-out tokens that
-   are right, exact answers, and the first epoch with 95 % of the tokens right. Updates have 64
-   pairs, not 128, so 10 epochs have as many as 20 of the exercise's 30. With the paper's first
-   weights 5 are enough. */
+   The study trains the five with the tutorial's initialisation (embeddings of deviation 1,
+   nn.Linear) and with the paper's (1 / sqrt(d_model), Glorot and Bengio). It reports weights,
+   losses, right held-out tokens, exact answers, and the first epoch with 95 % of the tokens right.
+   Updates have 64 pairs, not 128, so 10 epochs have as many updates as 20 of the exercise's 30.
+   With the paper's initialisation 5 epochs are enough. */
 #include "pairs.h"
 
 enum { SHAPES = 5, STARTS = 2 };
@@ -77,7 +77,7 @@ static void compare(struct study *s, const char *claim, const struct start *star
 {
     const struct outcome *x = o + a * seeds, *y = o + b * seeds;
     char text[128];
-    snprintf(text, sizeof text, "%s (004, exercise 3), first weights of the %s", claim,
+    snprintf(text, sizeof text, "%s, first weights of the %s", claim,
              start->name);
     study_claim(s, text, LARGER(x, y, seeds, accuracy), "tokens right: %s %s %%, %s %s %%",
                 shapes[a].name, SPREAD(x, seeds, accuracy, 1), shapes[b].name,
@@ -86,11 +86,12 @@ static void compare(struct study *s, const char *claim, const struct start *star
 
 int main(int argc, char **argv)
 {
-    struct study s = study_begin(argc, argv, "sweep", "does depth, width or the heads help more?");
+    struct study s = study_begin(argc, argv, "sweep",
+                                 "does depth, width or the number of heads help more?");
     int seeds = s.quick ? 1 : s.seeds, i;
     size_t trainings = (size_t)(STARTS * SHAPES * seeds);
     struct outcome *o = (struct outcome *)study_memory(&s, trainings * sizeof *o);
-    study_columns(&s, "first weights | shape | weights | loss, learned | loss, held out | "
+    study_columns(&s, "initialisation | shape | weights | training loss | held-out loss | "
                       "tokens right, % | exact, % | epoch with 95 % | CPU seconds");
     for (i = 0; i < STARTS; i++) measure(&s, &starts[i], seeds, o + i * SHAPES * seeds);
     for (i = 0; i < STARTS; i++) {

@@ -1,10 +1,11 @@
 /* weights.c - how many weights and operations do the well-known shapes have?
 
-   Tutorials give numbers: base about 65 million, BERT 110, GPT-2 117, T5 220, an encoder block
-   about 4 d^2, a decoder block about 6 d^2. One counts by a formula of its own, without tying.
+   Tutorials give numbers: base about 65 million weights, BERT 110, GPT-2 117, T5 220, an encoder
+   block about 4 d^2, a decoder block about 6 d^2. One counts by a formula of its own, without
+   tying.
 
-   trf_count_weights and trf_count_flops count from a configuration and allocate nothing, so GPT-3's
-   shape can be counted too. For small shapes a model is made and its weights are counted. */
+   trf_count_weights and trf_count_flops count from a configuration and allocate nothing, so they
+   can count even GPT-3. For small shapes the study also makes the model and counts its weights. */
 #include "study.h"
 
 enum { SHAPES = 9, PARTS = 5 };
@@ -86,8 +87,8 @@ static void shapes(struct study *s, double *totals)
     static float shares[SHAPES * PARTS];
     struct heat_map map = study_map("share of the weights, %", shares, SHAPES, PARTS);
     int i, k;
-    study_columns(s, "shape | weights | embeddings | attention | feed-forward | norms | generator "
-                     "| GFLOP a pass of 100 tokens");
+    study_columns(s, "shape | weights | embeddings | attention | feed-forward | norms | "
+                     "output projection | GFLOP a pass of 100 tokens");
     for (i = 0; i < SHAPES; i++) {
         trf_config c = shape(i);
         trf_weight_counts w;
@@ -144,7 +145,7 @@ static void blocks(struct study *s)
     encoder = (double)(w.encoder_attention + w.encoder_feed_forward + w.encoder_norms) / 6 / d2;
     decoder = (double)(w.decoder_attention + w.cross_attention + w.decoder_feed_forward +
                        w.decoder_norms) / 6 / d2;
-    study_table(s, "flops", "tokens a side, base | GFLOP a pass | of them softmax(q k) v, % | "
+    study_table(s, "flops", "tokens a side, base | GFLOP a pass | softmax(q k) v, % | "
                             "per token and weight outside embeddings");
     for (i = 0; i < 4; i++) {
         trf_flop_counts f;
