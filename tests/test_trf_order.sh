@@ -2,8 +2,9 @@
 # The files of trf use only those below them: sh tests/test_trf_order.sh build/trf
 #
 # The comment at the top of tools/trf/trf.h lists all files in order. This suite reads the list and the sources, and fails
-# where a function or a variable of a file is used by a file that is listed below it, where a file is not listed or not there,
-# and where a file is longer than 660 lines.
+# where a function or a variable of a file is used by a file that is listed below it, where a file includes the header of one
+# above it (but the headers that several files share), where a file is not listed or not there, and where a file is longer
+# than 660 lines.
 
 . "$(dirname "$0")/trf.sh"
 
@@ -53,6 +54,13 @@ order()
                 }
             }
         }' listed code
+    for file in $(cat listed); do
+        # x.c and x.h may include y.h if y.c is below x.c
+        cat "$1/$file" "$1/${file%.*}.h" 2>/dev/null | sed -n 's/^#include "\([a-z_]*\)\.h".*/\1.c/p' | sort -u |
+            grep -v -x -e report.c -e plot.c -e inspect.c -e options.c |
+            awk -v file="$file" 'FNR == NR { number[$1] = FNR; next }
+                $1 in number && number[$1] < number[file] { print file " includes the header of " $1 ", which is listed above it" }' listed -
+    done
     for file in $(cat there); do
         lines=$(wc -l <"$1/$file")
         [ "$lines" -le 660 ] || echo "$file has $lines lines"
@@ -84,6 +92,9 @@ check "alone" lines_are 1 wrong
 printf 'int below(void) { return upper; }\n' >made/text.c
 order made >wrong
 check "a variable is found" grep -q -x 'text.c uses upper of middle.c, which is listed above it' wrong
+printf '#include "middle.h"\n' >made/text.c
+order made >wrong
+check "a header is found" grep -q -x 'text.c includes the header of middle.c, which is listed above it' wrong
 rm made/lost.c
 echo >made/new.c
 order made >wrong

@@ -4,7 +4,6 @@
 // given, some are held out.
 
 #include "data.h"
-#include "labelled.h"
 #include "objective.h"
 
 // -----------------------------------------------------------------------------------------------

@@ -3,10 +3,7 @@
 #ifndef TRF_DATA_H
 #define TRF_DATA_H
 
-#include "trf.h"
-
-/* Why a line is left out. */
-enum skip { SKIP_UNREADABLE, SKIP_LONG, SKIP_EMPTY, SKIP_HALF, SKIP_LABEL, N_SKIPS };
+#include "labelled.h"
 
 /* The size of the data, for the recipe. */
 struct amounts {

@@ -3,7 +3,10 @@
 #ifndef TRF_LABELLED_H
 #define TRF_LABELLED_H
 
-#include "data.h"
+#include "trf.h"
+
+/* Why a line is left out. */
+enum skip { SKIP_UNREADABLE, SKIP_LONG, SKIP_EMPTY, SKIP_HALF, SKIP_LABEL, N_SKIPS };
 
 /* Unmarks held-out lines whose label no line to train on has, together with all lines of the same
    source. Returns how many lines it unmarked. */
