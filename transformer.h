@@ -566,7 +566,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TRF_VERSION "0.2.0"
+#define TRF_VERSION "0.3.0"
 
 #if defined(__cplusplus)
 extern "C" {
@@ -1865,7 +1865,7 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule);
 
 /* How an answer ended. NOT_YET: only in a sampler's sequences (>>api-sampling). */
 typedef enum trf_ended {
-    TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2
+    TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_COUNT
 } trf_ended;
 
 typedef struct trf_hypothesis {
@@ -2197,7 +2197,7 @@ typedef struct trf_learn_options {
 /* Why trf_learn ended. */
 typedef enum trf_learn_end {
     TRF_END_UPDATES = 0, TRF_END_PATIENCE = 1, TRF_END_SECONDS = 2, TRF_END_EPOCHS = 3,
-    TRF_END_PROGRESS = 4
+    TRF_END_PROGRESS = 4, TRF_LEARN_END_COUNT
 } trf_learn_end;
 
 typedef struct trf_learn_report {
@@ -8022,13 +8022,13 @@ TRF_API const char *trf_status_name(trf_status status)
     }
 }
 
-TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t n)
+TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
 {
     size_t i = 0;
-    while (i < n) {
-        int bytes = trf__utf8_at(text + i, n - i);
-        if (bytes == 0) return (int64_t)i;
-        i += (size_t)bytes;
+    while (i < bytes) {
+        int length = trf__utf8_at(text + i, bytes - i);
+        if (length == 0) return (int64_t)i;
+        i += (size_t)length;
     }
     return -1;
 }
@@ -8115,9 +8115,9 @@ TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *nu
 // largest value, the first format of files that has it (0: none).
 // -----------------------------------------------------------------------------------------------
 
-TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions whose)
+TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions)
 {
-    int paper = whose == TRF_CONVENTIONS_PAPER;
+    int paper = conventions == TRF_CONVENTIONS_PAPER;
     config->activation = TRF_RELU;
     config->positions = TRF_POSITIONS_INTERLEAVED;
     config->position_offset = 0;
@@ -10987,9 +10987,9 @@ TRF_API trf_train_options trf_train_defaults(void)
     return o;
 }
 
-TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions whose)
+TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions)
 {
-    int paper = whose == TRF_CONVENTIONS_PAPER;
+    int paper = conventions == TRF_CONVENTIONS_PAPER;
     options->optimizer = TRF_ADAM;
     options->beta1 = 0.9;
     options->beta2 = paper ? 0.98 : 0.999;
@@ -11011,22 +11011,24 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
         options->residual_dropout = p;
 }
 
-TRF_API double trf_learning_rate(const trf_train_options *o, int32_t d_model, int64_t step)
+TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
     double s = (double)step, w, progress;
-    if (!o) return 0;
-    w = (double)o->warmup;
-    if (step < 1) return o->schedule == TRF_NOAM ? 0 : o->initial_rate;
-    if (o->schedule == TRF_NOAM) {
+    if (!options) return 0;
+    w = (double)options->warmup;
+    if (step < 1) return options->schedule == TRF_NOAM ? 0 : options->initial_rate;
+    if (options->schedule == TRF_NOAM) {
         double rising = s * pow(w, -1.5), falling = 1 / sqrt(s);
-        return o->learning_rate / sqrt((double)d_model) * (rising < falling ? rising : falling);
+        return options->learning_rate / sqrt((double)d_model) *
+            (rising < falling ? rising : falling);
     }
-    if (s < w) return o->initial_rate + s * (o->learning_rate - o->initial_rate) / w;
-    if (o->schedule == TRF_INVERSE_SQRT) return o->learning_rate * sqrt(w / s);
-    if (o->schedule == TRF_CONSTANT) return o->learning_rate;
-    progress = (s - w) / ((double)o->total_steps - w);
+    if (s < w)
+        return options->initial_rate + s * (options->learning_rate - options->initial_rate) / w;
+    if (options->schedule == TRF_INVERSE_SQRT) return options->learning_rate * sqrt(w / s);
+    if (options->schedule == TRF_CONSTANT) return options->learning_rate;
+    progress = (s - w) / ((double)options->total_steps - w);
     if (progress > 1) progress = 1;
-    return o->final_rate + (o->learning_rate - o->final_rate) * 0.5 *
+    return options->final_rate + (options->learning_rate - options->final_rate) * 0.5 *
         (1 + cos(3.141592653589793 * progress));
 }
 
@@ -11318,9 +11320,9 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
 // >>trainer-state  options, frozen parameters and views between steps
 
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer) { return trainer ? trainer->step : 0; }
-TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *t)
+TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 {
-    return t ? &t->options : NULL;
+    return trainer ? &trainer->options : NULL;
 }
 
 TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
@@ -14203,11 +14205,11 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
    min_length decides. Hugging Face counts neither S nor L of decoder_input_ids; a prefix here is
    one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is a free EOS at the limit: here
    there is none. Marian never says UNK: set ban_unk, which no rule does. */
-TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule whose)
+TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 {
-    int fairseq = whose == TRF_SEARCH_FAIRSEQ, ctranslate2 = whose == TRF_SEARCH_CTRANSLATE2;
-    int marian = whose == TRF_SEARCH_MARIAN, raw = whose == TRF_SEARCH_RAW;
-    int hugging_face = whose == TRF_SEARCH_HUGGING_FACE;
+    int fairseq = rule == TRF_SEARCH_FAIRSEQ, ctranslate2 = rule == TRF_SEARCH_CTRANSLATE2;
+    int marian = rule == TRF_SEARCH_MARIAN, raw = rule == TRF_SEARCH_RAW;
+    int hugging_face = rule == TRF_SEARCH_HUGGING_FACE;
     int paper = !fairseq && !ctranslate2 && !marian && !raw && !hugging_face;
     search->length_rule = paper ? TRF_LENGTH_GNMT : raw ? TRF_LENGTH_RAW : TRF_LENGTH_POWER;
     search->alpha = paper ? 0.6 : raw ? 0.0 : 1.0;
@@ -14454,28 +14456,37 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
 }
 
 TRF__COLD
-TRF_API void trf_translator_destroy(trf_translator *t)
+TRF_API void trf_translator_destroy(trf_translator *translator)
 {
     trf_hooks hooks;
     const trf__run *run;
-    if (!t) return;
-    hooks = t->search.hooks;
-    run = &t->pass.run;
+    if (!translator) return;
+    hooks = translator->search.hooks;
+    run = &translator->pass.run;
     if (run->backend) {
-        trf__hypotheses_free(t);
-        run->backend->release(run, t->room.memory, t->room.bytes);
+        trf__hypotheses_free(translator);
+        run->backend->release(run, translator->room.memory, translator->room.bytes);
     }
-    trf__pass_close(&t->pass);
-    trf__free(&hooks, t->numbers, trf__bytes(t->numbers_capacity, sizeof *t->numbers));
-    trf__free(&hooks, t->answers, trf__bytes(t->answers_capacity, sizeof *t->answers));
-    trf__free(&hooks, t->n_answers, trf__bytes(t->n_answers_capacity, sizeof *t->n_answers));
-    trf__free(&hooks, t->ids, trf__bytes(t->ids_capacity, sizeof *t->ids));
-    trf__free(&hooks, t->own, trf__bytes(t->own_capacity, sizeof *t->own));
-    trf__free(&hooks, t->first_id, trf__bytes(t->first_id_capacity, sizeof *t->first_id));
-    trf__free(&hooks, t->text.ids, trf__bytes(t->text.capacity, sizeof *t->text.ids));
-    trf__free(&hooks, t->pending, trf__bytes(t->pending_capacity, sizeof *t->pending));
-    trf__free(&hooks, t->order, trf__bytes(t->order_capacity, sizeof *t->order));
-    trf__free(&hooks, t, sizeof *t);
+    trf__pass_close(&translator->pass);
+    trf__free(&hooks, translator->numbers,
+              trf__bytes(translator->numbers_capacity, sizeof *translator->numbers));
+    trf__free(&hooks, translator->answers,
+              trf__bytes(translator->answers_capacity, sizeof *translator->answers));
+    trf__free(&hooks, translator->n_answers,
+              trf__bytes(translator->n_answers_capacity, sizeof *translator->n_answers));
+    trf__free(&hooks, translator->ids,
+              trf__bytes(translator->ids_capacity, sizeof *translator->ids));
+    trf__free(&hooks, translator->own,
+              trf__bytes(translator->own_capacity, sizeof *translator->own));
+    trf__free(&hooks, translator->first_id,
+              trf__bytes(translator->first_id_capacity, sizeof *translator->first_id));
+    trf__free(&hooks, translator->text.ids,
+              trf__bytes(translator->text.capacity, sizeof *translator->text.ids));
+    trf__free(&hooks, translator->pending,
+              trf__bytes(translator->pending_capacity, sizeof *translator->pending));
+    trf__free(&hooks, translator->order,
+              trf__bytes(translator->order_capacity, sizeof *translator->order));
+    trf__free(&hooks, translator, sizeof *translator);
 }
 
 /* What a new translator is made for: a few short sentences. */
@@ -15644,15 +15655,15 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     g->device_bytes = device.used;
 }
 
-TRF_API void trf_sampler_destroy(trf_sampler *g)
+TRF_API void trf_sampler_destroy(trf_sampler *sampler)
 {
     trf_hooks hooks;
-    if (!g) return;
-    hooks = g->sampling.hooks;
-    trf__sampler_free(g);
-    trf__pass_close(&g->pass);
-    trf__free(&hooks, g->text, (size_t)g->text_capacity);
-    trf__free(&hooks, g, sizeof *g);
+    if (!sampler) return;
+    hooks = sampler->sampling.hooks;
+    trf__sampler_free(sampler);
+    trf__pass_close(&sampler->pass);
+    trf__free(&hooks, sampler->text, (size_t)sampler->text_capacity);
+    trf__free(&hooks, sampler, sizeof *sampler);
 }
 
 TRF__COLD
@@ -16118,17 +16129,17 @@ TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *bat
 
 TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch,
                                     trf_attention_kind kind,
-                                    const trf_tensor *all, int32_t sequence)
+                                    const trf_tensor *attention, int32_t sequence)
 {
     trf_tensor one = trf_tensor_of(NULL, 1, 0, 1, 1);
     int32_t n = trf__attention_sequences(model, batch, kind);
-    if (!all || !all->data || sequence < 0 || sequence >= n ||
-        trf_tensor_count(all) != trf_attention_count(model, batch, kind)) return one;
+    if (!attention || !attention->data || sequence < 0 || sequence >= n ||
+        trf_tensor_count(attention) != trf_attention_count(model, batch, kind)) return one;
     one.rank = 4;
     one.shape[0] = trf__attention_layers(&model->config, kind);
     one.shape[1] = model->config.n_heads;
     trf__attention_extent(&model->config, batch, kind, sequence, &one.shape[2], &one.shape[3]);
-    one.data = all->data + trf__attention_count(&model->config, batch, kind, 0, sequence);
+    one.data = attention->data + trf__attention_count(&model->config, batch, kind, 0, sequence);
     return one;
 }
 
@@ -19238,7 +19249,7 @@ TRF__FN void trf__metadata_session(trf__text *notes, const void *of)
 }
 
 TRF__COLD
-TRF_API trf_status trf_sampler_save(const trf_sampler *g, const char *path, trf_error *err)
+TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err)
 {
     const trf__destination to = trf__to_path(path);
     const trf_hooks *hooks;
@@ -19248,12 +19259,12 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *g, const char *path, trf_
     int32_t *words, *ids;
     trf_status status;
     trf__clear(err);
-    if (!g || !path) return trf__fail_null(err, g ? "path" : "sampler");
-    TRF__TRY(trf__has_begun(g, err));
-    hooks = &g->sampling.hooks;
-    count = g->count;
-    for (n = 1 + 6 * count + g->n_source, i = 0; i < count; i++)
-        n += g->sampled[i].n + 2 * trf__scored(&g->sampled[i].answer);
+    if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
+    TRF__TRY(trf__has_begun(sampler, err));
+    hooks = &sampler->sampling.hooks;
+    count = sampler->count;
+    for (n = 1 + 6 * count + sampler->n_source, i = 0; i < count; i++)
+        n += sampler->sampled[i].n + 2 * trf__scored(&sampler->sampled[i].answer);
     words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
     if (!words)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session",
@@ -19261,10 +19272,11 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *g, const char *path, trf_
                               path, err);
     words[0] = (int32_t)count;
     ids = words + 1 + 6 * count;
-    if (g->n_source > 0) memcpy(ids, g->sources, (size_t)g->n_source * sizeof *ids);
-    for (ids += g->n_source, i = 0; i < count; ids += g->sampled[i++].n) {
-        const trf__sampled *s = &g->sampled[i];
-        words[1 + i] = g->source_lengths[i];
+    if (sampler->n_source > 0)
+        memcpy(ids, sampler->sources, (size_t)sampler->n_source * sizeof *ids);
+    for (ids += sampler->n_source, i = 0; i < count; ids += sampler->sampled[i++].n) {
+        const trf__sampled *s = &sampler->sampled[i];
+        words[1 + i] = sampler->source_lengths[i];
         words[1 + count + i] = s->n;
         words[1 + 2 * count + i] = s->n_begin;
         words[1 + 3 * count + i] = s->answer.ended == TRF_ENDED_EOS;
@@ -19272,15 +19284,16 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *g, const char *path, trf_
         memcpy(ids, s->ids, (size_t)s->n * sizeof *ids);
     }
     for (i = 0; i < count; i++) {
-        const trf_hypothesis *answer = &g->sampled[i].answer;
+        const trf_hypothesis *answer = &sampler->sampled[i].answer;
         int64_t k, scored = trf__scored(answer);
         for (k = 0; k < scored; k++, ids += 2) trf__put_double(ids, answer->log_probabilities[k]);
     }
     out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
-    session.g = g;
+    session.g = sampler;
     /* as it came */
-    session.format = count > 0 && !g->sampled[0].answer.log_probabilities ? 1 : (int)TRF__SESSION;
-    status = trf__weights_sum(g->model, &session.sum, err);
+    session.format = count > 0 && !sampler->sampled[0].answer.log_probabilities
+        ? 1 : (int)TRF__SESSION;
+    status = trf__weights_sum(sampler->model, &session.sum, err);
     if (status == TRF_OK) status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session,
                                                    &session, err);
     trf__free(hooks, words, (size_t)out.bytes);
@@ -20003,32 +20016,34 @@ TRF_API int trf_is_perfect(trf_metric metric, double score)
            fabs(score - (metric == TRF_METRIC_ERROR_RATE ? 0 : 100)) < 1e-9;
 }
 
-TRF_API int trf_early_stopping_add(trf_early_stopping *s, trf_metric metric, int64_t update,
+TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss)
 {
-    int first = s->best_update == 0;
-    int improves = first || trf__improves(metric, score, s->best);
-    int best = first || trf_is_better(metric, score, loss, s->best, s->best_loss);
+    int first = stopping->best_update == 0;
+    int improves = first || trf__improves(metric, score, stopping->best);
+    int best = first || trf_is_better(metric, score, loss, stopping->best, stopping->best_loss);
     int hopeless = metric == TRF_METRIC_ERROR_RATE ? score >= 100
                  : metric != TRF_METRIC_LOSS && score <= 0;
-    s->validated = update;
+    stopping->validated = update;
     /* where no score can be worse, only the loss can tell */
-    s->wait = improves || (best && hopeless) ? 0 : s->wait + (s->wait < INT32_MAX);
+    stopping->wait = improves || (best && hopeless)
+        ? 0 : stopping->wait + (stopping->wait < INT32_MAX);
     if (best) {
-        s->best = score;
-        s->best_loss = loss;
-        s->best_update = update;
+        stopping->best = score;
+        stopping->best_loss = loss;
+        stopping->best_update = update;
     }
     return best ? 1 + improves : 0;
 }
 
-TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *s, trf_metric metric,
+TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience)
 {
     if (patience <= 0) return INT32_MAX;
-    if (patience > 3 && s->best_update && trf_is_perfect(metric, s->best)) patience = 3;
-    if (s->wait <= 0) return patience;
-    return patience > s->wait ? patience - s->wait : 0;
+    if (patience > 3 && stopping->best_update && trf_is_perfect(metric, stopping->best))
+        patience = 3;
+    if (stopping->wait <= 0) return patience;
+    return patience > stopping->wait ? patience - stopping->wait : 0;
 }
 
 // >>validate       the loss of held-out pairs, and their error rate
@@ -21305,19 +21320,19 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
     return TRF_OK;
 }
 
-TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *d)
+TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data)
 {
-    return d && d->finished ? &d->recipe : NULL;
+    return data && data->finished ? &data->recipe : NULL;
 }
 
-TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *d)
+TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
 {
-    return d && d->finished ? d->corpus : NULL;
+    return data && data->finished ? data->corpus : NULL;
 }
 
-TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *d)
+TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
 {
-    return d && d->finished && d->held[1].count ? &d->held_out : NULL;
+    return data && data->finished && data->held[1].count ? &data->held_out : NULL;
 }
 
 TRF__COLD

@@ -1000,7 +1000,7 @@ what learns from nothing is given up @@ learn @@ trf_early_stopping_add @@
 of equal scores the first @@ learn @@ trf_is_better @@
     (a_loss < b_loss || (b_loss != b_loss && a_loss == a_loss)) @@ 0
 what is perfect goes on @@ learn @@ trf_early_stopping_left @@
-    if (patience > 3 && s->best_update && trf_is_perfect(metric, s->best)) patience = 3 @@ (void)0
+    patience = 3; @@ (void)0;
 a corpus is judged by its last batch @@ learn @@ trf__sum_report @@
     nll += r->nll * n @@ nll = r->nll * n
 every batch of held-out pairs counts the same @@ learn @@ trf__sum_report @@

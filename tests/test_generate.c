@@ -763,7 +763,7 @@ static void test_sessions(void **state)
     }
 }
 
-/* A session as transformer.h 0.2.0 wrote it, from one of ours. */
+/* A session as transformer.h 0.2.0 wrote it, made from one of this version. */
 static void write_as_format_1(const char *to, const trf_sampler *g)
 {
     size_t n, cut = 0, begin;
