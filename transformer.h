@@ -18393,6 +18393,13 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
 // Two questions: has every parameter its tensor, and every tensor its parameter? Only then are
 // numbers read.
 
+/* Numbers that a file keeps for each parameter beside its weights: the prefix of their names, and
+   whether all of them must be 0 or more. */
+typedef struct trf__companion { const char *prefix; int nonnegative; } trf__companion;
+enum { TRF__COMPANIONS = 2 };
+static const trf__companion trf__companions[TRF__COMPANIONS] = { { "optimizer.m.", 0 },
+                                                                 { "optimizer.v.", 1 } };
+
 /* Notes what PyTorch's DataParallel, DistributedDataParallel and compile have put in front of every
    name. */
 TRF__FN void trf__find_wrapper(trf_file *file)
@@ -18514,8 +18521,8 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
     if (!known) return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors",
                                  file->count);
     status = trf__match(file, model, "", known, err);
-    if (!status && checkpoint) status = trf__match(file, model, "optimizer.m.", known, err);
-    if (!status && checkpoint) status = trf__match(file, model, "optimizer.v.", known, err);
+    for (i = 0; !status && checkpoint && i < TRF__COMPANIONS; i++)
+        status = trf__match(file, model, trf__companions[i].prefix, known, err);
     for (i = 0; i < 2; i++) {
         int32_t index = trf__file_find(file, trf__vocab_names[i]);
         if (index >= 0) known[index] = 1;
@@ -18536,17 +18543,17 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
    is there. */
 TRF__COLD
 TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_model *model,
-                                   trf_real *arena,
-                                   const trf__param *p, int have, trf_error *err)
+                                   trf_real *arena, const trf__param *p, int nonnegative, int have,
+                                   trf_error *err)
 {
     trf_real numbers[TRF__CHUNK / sizeof(trf_real)], there[TRF__CHUNK / sizeof(trf_real)];
     const char *name = trf_file_at(file, index).name;
     int64_t at, n, i, size = trf__param_size(p);
-    int squares = strstr(name, "optimizer.v.") != NULL;
+    
     for (at = 0; at < size; at += n) {
         n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
         TRF__TRY(trf_file_read(file, index, at, numbers, n, err));
-        for (i = 0; squares && i < n; i++)
+        for (i = 0; nonnegative && i < n; i++)
             if (!(numbers[i] >= 0))
                 return trf__fail(err, TRF_E_STATE, at + i, name,
                                  "a second moment must not be negative, got %g",
@@ -18561,11 +18568,12 @@ TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_mode
     return TRF_OK;
 }
 
-/* Reads one arena; a matrix found under several names must be the same under all of them. */
-TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const char *prefix,
-                                   trf_real *arena,
-                                   trf_error *err)
+/* Reads one arena, the weights (of NULL) or their companions. A matrix that the file has under
+   several names must be the same under all of them. */
+TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
+                                   const trf__companion *of, trf_real *arena, trf_error *err)
 {
+    const char *prefix = of ? of->prefix : "";
     int32_t i, n;
     for (i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
@@ -18574,7 +18582,8 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model, const
         for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
             int32_t index = trf__find_tensor(file, prefix, name);
             if (index < 0) continue;
-            TRF__TRY(trf__read_param(file, index, model, arena, p, have, err));
+            TRF__TRY(trf__read_param(file, index, model, arena, p, of && of->nonnegative, have,
+                                     err));
             have = 1;
         }
     }
@@ -18588,7 +18597,7 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
     trf_error damage;
     trf_status status, checked;
     if (trf_file_metadata(file, "trf.crc32")) trf__file_sum(file);
-    status = trf__read_arena(file, model, "", model->weights, err);
+    status = trf__read_arena(file, model, NULL, model->weights, err);
     checked = trf__file_check_crc(file, status ? &damage : err);
     if (!status || checked != TRF_E_CHECKSUM) return status ? status : checked;
     *err = damage;
@@ -18770,18 +18779,18 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
     }
 }
 
-/* Writes the model, and with moments a checkpoint. The vocabularies stand last: they leave numbers
-   aligned. */
+/* Writes the model; with companions, an arena for each, a checkpoint. The vocabularies stand last:
+   they leave numbers aligned. */
 TRF__COLD
-TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, const trf_real *v,
-                                    trf__notes notes,
-                                    const void *of, const trf__destination *to, trf_weights weights,
+TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *const *companions,
+                                    trf__notes notes, const void *of,
+                                    const trf__destination *to, trf_weights weights,
                                     trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     const trf_vocab *const vocabs[2] = {model->source, model->target};
     const char *name = to->path ? to->path : "memory";
-    int32_t n = model->layout.n_params, all = m ? 3 * n : n, i;
+    int32_t n = model->layout.n_params, all = companions ? (1 + TRF__COMPANIONS) * n : n, i;
     size_t bytes = trf__bytes(all + 2, sizeof(trf__out));
     trf__out *out;
     trf_status status;
@@ -18792,10 +18801,9 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *m, c
                                         "no memory for a list of %d tensors", all),
                               name, err);
     trf__put_arena(out, model, "", model->weights, weights);
-    if (m) {
-        trf__put_arena(out + n, model, "optimizer.m.", m, TRF_WEIGHTS_FULL);
-        trf__put_arena(out + 2 * n, model, "optimizer.v.", v, TRF_WEIGHTS_FULL);
-    }
+    for (i = 0; companions && i < TRF__COMPANIONS; i++)
+        trf__put_arena(out + (i + 1) * n, model, trf__companions[i].prefix, companions[i],
+                       TRF_WEIGHTS_FULL);
     for (i = 0; i < 2; i++) {
         int64_t n_bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
         if (vocabs[i])
@@ -18858,7 +18866,7 @@ TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, t
     trf__clear(err);
     if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
     TRF__TRY(trf__check_weights(weights, err));
-    return trf__write_model(model, NULL, NULL, trf__metadata_model, model, &to, weights, err);
+    return trf__write_model(model, NULL, trf__metadata_model, model, &to, weights, err);
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
@@ -18876,7 +18884,7 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__check_weights(weights, err));
     TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
-    return trf__write_model(model, NULL, NULL, trf__metadata_model, model, &to, weights, err);
+    return trf__write_model(model, NULL, trf__metadata_model, model, &to, weights, err);
 }
 
 // >>checkpoint     a model, and everything needed to go on with the same bits
@@ -18946,6 +18954,7 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
 TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_corpus *corpus,
                                          const trf__destination *to, trf_error *err)
 {
+    const trf_real *const moments[TRF__COMPANIONS] = {trainer->m, trainer->v};
     trf__resume of;
     trf__clip_result clip_result;
     TRF__TRY(trf__no_gradients(trainer, err));
@@ -18953,9 +18962,8 @@ TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_c
     of.trainer = trainer;
     of.corpus = corpus;
     of.updates = clip_result.updates;
-    return trf__write_model(trainer->model, trainer->m, trainer->v, trf__metadata_checkpoint, &of,
-                            to, TRF_WEIGHTS_FULL,
-                            err);
+    return trf__write_model(trainer->model, moments, trf__metadata_checkpoint, &of, to,
+                            TRF_WEIGHTS_FULL, err);
 }
 
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
@@ -19105,8 +19113,8 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     t->begin = t->before = t->behind = place;
     status = trf__trainer_moved(t, step, updates, err);
     if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
-    if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.m.", t->m, err);
-    if (status == TRF_OK) status = trf__read_arena(file, model, "optimizer.v.", t->v, err);
+    if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[0], t->m, err);
+    if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[1], t->v, err);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
     *out = t;
     return TRF_OK;

@@ -554,8 +554,8 @@ resuming begins the epoch again @@ corpus store usage @@ trf__corpus_seek @@
     put_batch = batch @@ put_batch = 0
 resuming with other data @@ store @@ trf_corpus_resume @@
     trainer->begin.corpus != fingerprint @@ 0
-second moments of the first @@ store usage @@ trf__trainer_read @@
-    "optimizer.v.", t @@ "optimizer.m.", t
+second moments of the first @@ store @@ trf__trainer_read @@
+    &trf__companions[1] @@ &trf__companions[0]
 a checkpoint in the middle of a step @@ store @@ trf__no_gradients @@
     trainer->micro == 0 @@ trainer->micro < 1000
 every epoch in the same order @@ corpus @@ trf__corpus_plan @@
