@@ -4062,8 +4062,8 @@ typedef struct trf__pack {
    padded       the number of rows to which a batch of n rows is padded, so that recorded
                 lists fit
    replay       plays the recording of a list of this shape and returns 1; 0: issue the ops
-   end_list     ends a list of ops; whole 0: the list is incomplete. Returns 0 if all of it
-                must be issued or played once more
+   end_list     ends a list of ops; whole 0: the list is incomplete. Returns 0 if a
+                recording failed: then all ops must be issued once more
    element      bytes of a number of an activation
    ..._scratch  bytes of scratch of an op
    packs        how weights are kept for products: TRF__PACKS_...
@@ -4133,8 +4133,7 @@ TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, c
 typedef trf_status (*trf__issue)(void *job, trf_error *err);
 
 /* Runs a list of ops. If the device has a recording of this shape, plays it; else issues the ops
-   one by one. A device that records while they are issued has not run them and wants all of them
-   once more. */
+   one by one. If a recording fails, end_list returns 0 and all ops are issued once more. */
 TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, trf__issue issue,
                                  void *job,
                                  trf_error *err)
@@ -4899,25 +4898,25 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
 // -----------------------------------------------------------------------------------------------
 // >>cpu            the backend that every machine has: the ops in the paper's order
 //
-// Each op is a tile function (trf__NAME_tile: what one worker does with one piece) and the op
-// itself, which cuts the work into tiles. An op's struct is its tiles' argument. Activations are
-// trf_real here: trf__from and trf__to look behind the contract's pointers.
+// Each op is a tile function (trf__NAME_tile: the work of one worker on one piece) and the op
+// itself (trf__cpu_NAME), which cuts the work into tiles. An op's struct is the argument of its
+// tiles. Activations are trf_real here: trf__from and trf__to convert the contract's pointers.
 // -----------------------------------------------------------------------------------------------
 
 // >>tiles          the one place where ops meet threads (>>threads has them)
 //
-// An op is cut into numbered tiles that write disjoint outputs; where bits depend on the cut, as in
-// CBLAS, the cut depends on shapes alone. So which worker runs which tile in which order changes no
-// bit.
+// An op is cut into numbered tiles that write disjoint outputs. Where bits depend on the cut, as in
+// CBLAS, the cut depends on shapes alone. So the bits depend neither on the number of workers nor
+// on which of them runs which tile, nor on the order of tiles.
 
-/* Called for every tile with the number of the worker that runs it; tests count with it. */
+/* A hook for tests, which count with it: called for every tile with the number of its worker. */
 #if !defined(TRF__TILE_HOOK)
 #define TRF__TILE_HOOK(tiling, worker) ((void)0)
 #endif
 
 typedef void trf__tile_function(const trf__run *run, const void *job, int64_t tile, int worker);
 
-/* An op that is being computed. Worker 0 is the thread that called. */
+/* An op while it is computed. Worker 0 is the calling thread. */
 typedef struct trf__tiling {
     trf__tile_function *function;
     const trf__run *run;
@@ -4925,28 +4924,29 @@ typedef struct trf__tiling {
     int64_t n_tiles;
 } trf__tiling;
 
-/* The threads of one object. */
+/* The threads of one object: >>team defines it, only outside columns. */
 typedef struct trf__team trf__team;
 
-/* Where a library behind CBLAS bears only so many callers at a time: enter waits for `wanted`
-   places, or for all there are if that is fewer, and returns how many it took; leave gives them
-   back. */
+/* Admission to a CBLAS that supports only so many callers at a time (OpenBLAS). enter waits until
+   it can admit `wanted` callers, or the maximum if that is fewer, and returns the number admitted;
+   leave releases them. */
 typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); } trf__gate;
 
-/* The CPU's state. */
+/* A run's state on the CPU. */
 typedef struct trf__cpu {
     int threads, blas;          /* blas: 1: large products go to CBLAS, */
-    const trf__gate *gate;      /* through this; NULL: as they come */
+    const trf__gate *gate;      /* through this gate; NULL: without one */
     trf__team *team;            /* NULL: one thread */
-    trf_real *room;             /* where all threads pack a weight, or a part of it; behind it, in
-                                   the same memory, */
-    char *scratch;              /* threads * scratch_each bytes */
+    /* all threads pack a weight, or a part of it, here; behind it in the same memory: */
+    trf_real *room;
+    char *scratch;              /* threads * scratch_each bytes, a part for each worker */
     size_t scratch_each, room_bytes;
 } trf__cpu;
 
-/* What there is once in a process, outside all columns. open starts threads, and finds out whether
-   and through which gate CBLAS may be called; close ends them. share runs all tiles on at most
-   `workers` threads, or on none (0), where they do not exist. bytes: of the team. */
+/* The functions that exist once in a process, outside all columns: columns must share one set of
+   threads and one gate. open starts threads and decides whether CBLAS may be called and through
+   which gate; close ends them. share runs all tiles on at most `workers` threads and returns 1, or
+   0 if there are no threads. bytes: the size of the team. */
 typedef struct trf__process {
     trf_status (*open)(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err);
     void (*close)(trf__cpu *cpu, const trf_hooks *hooks);
@@ -4956,7 +4956,8 @@ typedef struct trf__process {
 
 TRF__INLINE trf__cpu *trf__cpu_of(const trf__run *run) { return (trf__cpu *)run->state; }
 
-/* On at most `workers` threads. */
+/* Runs all tiles on at most `workers` threads. Without a team, or in a forked child, the calling
+   thread runs them. */
 TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles,
                            trf__tile_function *function,
                            const void *job)
@@ -4978,7 +4979,8 @@ TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function
     trf__tiles_on(run, trf__cpu_of(run)->threads, n_tiles, function, job);
 }
 
-/* For tiles that call CBLAS if `blas`: with as many workers as the gate lets in. */
+/* The same for tiles that call CBLAS if `blas`: with as many workers as the gate admits. No bit
+   depends on that number. */
 TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles,
                                 trf__tile_function *function,
                                 const void *job)
@@ -4990,14 +4992,15 @@ TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles,
     if (gated) cpu->gate->leave(workers);
 }
 
+/* A worker's scratch. Only one op runs at a time, so each op may use all of it. */
 TRF__FN trf_real *trf__scratch(const trf__run *run, int worker)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
     return (trf_real *)(void *)(cpu->scratch + (size_t)worker * cpu->scratch_each);
 }
 
-/* Rows per tile: about eight tiles, or two for each thread, so that all have work, but no smaller
-   than pays. */
+/* Rows of a tile: about eight tiles, or two for each thread, so that none is idle. A tile has at
+   least 32 rows, which pays for starting it, and at most 256. */
 TRF__FN int64_t trf__rows_each(int64_t rows, int threads)
 {
     int64_t tiles = trf__max64(8, 2 * (int64_t)threads);
@@ -5013,15 +5016,19 @@ TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
 //
 //   C (m, n) = A (m, k) B (k, n) [+ b of n] [+ C]     A and B with any strides
 //
-// Every element of C is one chain of multiply-adds over k in order, wherever the matrix is cut: so
+// Every element of C is one chain of multiply-adds over k in order, wherever the matrix is cut. So
 // the built-in product gives a row the same bits whatever its neighbours, tiles and threads are. It
-// reads B in panels: sixteen columns, row by row (k, 16); a weight (out, in) is used as B = w^T, so
-// its panel is sixteen rows of w transposed. A translator packs its weights once; a trainer packs
-// them into a room that all threads read, as they are met; what has its columns side by side is
-// copied into a worker's scratch as it goes. Which product: see trf_products. Where vectors hold
-// eight numbers or more ours is the faster one, or as fast where both wait for memory
-// (tools/bench/bench.md); the large ones go to CBLAS elsewhere. CBLAS calls are single-threaded:
-// the threads are ours (>>tiles).
+// reads B in panels: sixteen columns, row by row (k, 16). A weight (out, in) serves as B = w^T, so
+// its panel is sixteen rows of w transposed.
+//
+// Packing into panels happens at three times. A translator packs its weights once. A trainer, whose
+// weights change, packs them for each product into memory that all threads read (cpu->room). An A
+// with contiguous columns is packed into a worker's scratch during the product.
+//
+// trf_products selects the product. With vectors of eight numbers or more the built-in one is
+// faster than CBLAS, or as fast if both wait for memory (tools/bench/bench.md). With narrower
+// vectors large products go to CBLAS. CBLAS calls are single-threaded: the threads are ours
+// (>>tiles).
 
 #if TRF__GNU
 #define TRF__PREFETCH(p) __builtin_prefetch(p)
@@ -5036,34 +5043,37 @@ TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
 #define TRF__UNROLL
 #endif
 #if TRF__GNU && defined(__SSE2__) && !defined(__CUDACC__)
-/* in a register; compilers read it again at each use */
+/* keeps a vector in a register; without this, compilers load it again at each use */
 #define TRF__HOLD(vector) __asm__("" : "+v"(vector))
 #else
 #define TRF__HOLD(vector) (void)(vector)
 #endif
 
 enum {
-    TRF__MM_ROWS = 6,                               /* rows of C at a time, in registers, */
-    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX        /* two panels of up to so many rows */
+    TRF__MM_ROWS = 6,                               /* rows of C at a time: their sums fit into
+                                                       registers */
+    TRF__MM_PAIRED = TRF__PARTS == 1 ? INT32_MAX        /* up to so many rows take two panels at a
+                                                           time */
                    : TRF__PARTS == 2 ? 2 : 0,
-    TRF__DEEP = 256,                                /* rows of B at a time: 16 KiB a panel, half a
-                                                       level-1 cache */
-    TRF__FAR = 64,                                  /* rows of B that are fetched ahead for a few
-                                                       rows of C; */
-    TRF__SHARES = 4,                                /* so many calls of six rows fetch the next
-                                                       panels together */
-    TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A that are packed side by side, */
-    TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time whose A has its columns
-                                                       side by side */
-    TRF__ROOM = 1 << 20,                            /* numbers of a weight that are packed at a
-                                                       time, at most */
-    TRF__PACK = 16,                                 /* rows or columns of it, in one tile */
-    TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never asked, */
-    TRF__PACKED_ROWS = 512                          /* nor up to so many where the weight is packed
+    TRF__DEEP = 256,                                /* rows of B at a time: a panel is 16 KiB, half
+                                                       a level-1 cache */
+    TRF__FAR = 64,                                  /* rows of B that are prefetched if C has few
+                                                       rows */
+    TRF__SHARES = 4,                                /* so many calls of six rows prefetch the next
+                                                       panel together */
+    TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A in a packed strip */
+    TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time if A has contiguous
+                                                       columns */
+    TRF__ROOM = 1 << 20,                            /* the most numbers of a weight that are packed
+                                                       at a time */
+    TRF__PACK = 16,                                 /* rows or columns of a weight that one tile
+                                                       packs */
+    TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never called, */
+    TRF__PACKED_ROWS = 512                          /* nor up to so many if the weight is packed
                                                        already */
 };
 
-/* Element (i, j) of a matrix stands at at[i * row + j * column]. */
+/* Element (i, j) of a matrix is at[i * row + j * column]. */
 typedef struct trf__view { const trf_real *at; int64_t row, column; } trf__view;
 
 TRF__FN trf__view trf__view_of(const trf_real *at, int64_t row, int64_t column)
@@ -5072,15 +5082,15 @@ TRF__FN trf__view trf__view_of(const trf_real *at, int64_t row, int64_t column)
     return view;
 }
 
-/* C (m, n) = A (m, k) B (k, n), or += with `add`; else each row begins with `bias`, if there is
-   one. Where B is in panels of sixteen columns its view is that of whole panels: row t, columns 16
-   p .. 16 p + 15 at at + t * row + p * column, readable to a multiple of 16. */
+/* C (m, n) = A (m, k) B (k, n), or += with `add`. Without `add` each row of C begins with `bias`,
+   if there is one. If B is in panels its view is that of whole panels: row t, columns 16 p .. 16 p
+   + 15 are at at + t * row + p * column, and 16 of them may be read. */
 typedef struct trf__product {
     trf_real *c;
     int64_t ldc, m, n, k;
     trf__view a, b;
-    int64_t strip;              /* 0, or A is packed: the distance of strips of TRF__STRIP rows
-                                   (>>gemm) */
+    int64_t strip;              /* 0, or A is packed in strips of TRF__STRIP rows, so far apart
+                                   (>>panels) */
     const trf_real *bias;
     int add;
 } trf__product;
@@ -5094,10 +5104,9 @@ TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_
 }
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last
-   panel has n_last columns. Meanwhile what is read later comes into the cache: 2 to 5 rows fetch
-   what they read themselves `ahead` steps later, and at the end the beginning of the panels at
-   `next`, which are multiplied afterwards; 1 row and 6 rows fetch those, `ahead` numbers further
-   with each step. */
+   panel has n_last columns. Meanwhile the kernel prefetches. 2 to 5 rows fetch their own B, `ahead`
+   steps in advance, and at the end the beginning of `next`, the panels that follow. 1 row and 6
+   rows fetch `next`, `ahead` numbers further with each step. */
 #define TRF__MM_KERNEL(R, P) \
 TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, \
                                const trf_real *next, \
@@ -5135,14 +5144,15 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
 TRF__MM_KERNELS(1)
 TRF__MM_KERNELS(2)
 
-/* Where row i of A begins. */
+/* The offset of row i of A. */
 TRF__INLINE int64_t trf__strip_row(const trf__product *p, int64_t i)
 {
     return p->strip ? i / TRF__STRIP * p->strip + i % TRF__STRIP : i * p->a.row;
 }
 
-/* The product with B in panels, of which a level-1 cache holds TRF__DEEP rows while all rows of A
-   meet them; if those are few, each panel is read once, from its beginning to its end. */
+/* The product with B in panels. A level-1 cache holds TRF__DEEP rows of a panel while all rows of A
+   are multiplied with them. If A has few rows, each panel is read only once, from beginning to
+   end. */
 TRF__FN void trf__mm(trf__product p)
 {
     int64_t j, i, k = p.k, done, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
@@ -5180,8 +5190,12 @@ TRF__FN void trf__mm(trf__product p)
 }
 
 // >>panels         sixteen columns side by side; strips of rows
+//
+// Packing: the kernels of >>gemm load sixteen neighbours of a row of B, and six numbers of a column
+// of A, so matrices that lie otherwise are rearranged before.
 
-/* `deep` rows of one panel of B into (deep, 16); missing columns are 0. */
+/* Packs `deep` rows of one panel of B into (deep, 16); missing columns become 0. If columns of B
+   are contiguous, blocks of four by four are transposed. */
 TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t columns)
 {
     int64_t t = 0, j;
@@ -5200,17 +5214,18 @@ TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t
     }
 }
 
-/* Numbers of scratch that a worker's product needs: for panels of B, and for strips of A, sixteen
-   numbers apart. */
+/* Numbers of scratch that a worker's product needs: for two panels of B, and for strips of A. 16
+   numbers lie between strips, since writing one may overrun its end. */
 enum { TRF__STRIPS = (TRF__TALL + TRF__STRIP - 1) / TRF__STRIP,
        TRF__GEMM_SCRATCH = TRF__DEEP * (32 + TRF__STRIPS * TRF__STRIP) + 16 * TRF__STRIPS };
 
-/* Whether neighbouring rows of A stand side by side: they are packed, TRF__TALL at most. */
+/* Whether A is the transpose of a row-major matrix: its rows are strided, and TRF__TALL of them at
+   most are packed. */
 TRF__FN int trf__transposed(const trf__product *p) { return p->a.row == 1 && p->a.column != 1; }
 
-/* Rows of A that stand side by side into strips: TRF__STRIP numbers of each of `deep` columns, one
-   after another. What is read and written beyond a strip is overwritten by its next column. last:
-   behind these columns A ends. */
+/* Packs a transposed A into strips: TRF__STRIP numbers of each of `deep` columns, one column after
+   another. Whole vectors are read and written: the numbers beyond a strip are overwritten by its
+   next column. last: A ends after these columns, so nothing beyond the last one may be read. */
 TRF__FN void trf__pack_strips(trf_real *to, const trf__product *p, trf__view a, int64_t deep,
                               int last)
 {
@@ -5224,8 +5239,8 @@ TRF__FN void trf__pack_strips(trf_real *to, const trf__product *p, trf__view a, 
     }
 }
 
-/* The built-in product where something is to be packed into scratch as it goes: A if it is turned,
-   and B, unless it is in panels already. */
+/* The built-in product with packing into scratch during the product: of A if it is transposed, and
+   of B unless it is in panels already. */
 TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_panels)
 {
     int64_t j, t, q, columns, wide = in_panels ? p->n : TRF__PARTS == 1 ? 32 : 16;
@@ -5255,13 +5270,17 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
 }
 
 // >>formats        how packed weights lie
+//
+// A format has four functions, in the table trf__formats at the end. Ops use packed weights through
+// that table only.
 
-/* float32: panels of w^T, one after another, the last one filled up with zeros. */
+/* float32: panels of w^T, one after another, the last one padded with zeros. */
 TRF__FN size_t trf__panels_bytes(int64_t out, int64_t in)
 {
     return trf__bytes(trf__times(trf__round_up(out, 16), in), sizeof(trf_real));
 }
 
+/* first is a multiple of 16, so tiles of packing write whole panels. */
 TRF__FN void trf__panels_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
                               int64_t in)
 {
@@ -5272,7 +5291,8 @@ TRF__FN void trf__panels_pack(void *packed, const trf_real *w, int64_t first, in
                         trf__min64(16, rows - j));
 }
 
-/* Row `row` of w, its columns c .. c + 15 or to its end. */
+/* Columns c .. c + 15 of row `row` of w; 0 beyond its end. For the embedding, which reads single
+   rows of a packed weight. */
 TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, int64_t in)
 {
     const trf_real *from = (const trf_real *)packed + row / 16 * 16 * in + c * 16 + row % 16;
@@ -5282,7 +5302,8 @@ TRF__FN trf__v16 trf__panels_read(const void *packed, int64_t row, int64_t c, in
     return trf__load(x);
 }
 
-/* From a row inside a panel on, sixteen rows are put together out of two panels at a time. */
+/* A product whose rows begin inside a panel: sixteen rows are collected from two panels at a
+   time. */
 TRF__FN void trf__panels_across(trf_real *scratch, const trf__product *p, const trf_real *packed,
                                 int64_t row)
 {
@@ -5315,9 +5336,9 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
     else trf__mm(p);
 }
 
-/* A format: the bytes of a packed matrix; packing of rows first .. first + rows - 1 (first: a
-   multiple of 16); sixteen numbers of a row; and a product, whose B^T is the matrix from row `row`
-   on. Nothing else knows how weights lie. */
+/* A format: the bytes of a packed matrix; packing of rows first .. first + rows - 1; sixteen
+   numbers of a row; and a product with the rows from `row` on as B^T. Nothing else knows the layout
+   of packed weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
@@ -5330,14 +5351,17 @@ static const trf__format trf__formats[TRF__FORMATS] = {
     { "float32", trf__panels_bytes, trf__panels_pack, trf__panels_read, trf__panels_product }
 };
 
-/* A weight of which only the packed numbers are read, or NULL; rows inside a panel only where there
-   are no others. */
+/* Whether a product reads the packed form of a weight. Rows that begin inside a panel are slow, so
+   they use the plain form if there is one. */
 TRF__FN int trf__reads_packed(const trf__mat *w)
 {
     return w->packed && (!w->plain || w->row % 16 == 0);
 }
 
-// >>product-tiles  one product, by whom, and cut into tiles
+// >>product-tiles  one product: CBLAS or ours, and its tiles
+//
+// trf__product_all is the product of every op of >>linear. It packs B if that pays, cuts C into
+// tiles and runs them. trf__multiply is one tile, and also the product inside other ops' tiles.
 
 #if !defined(TRF_NO_CBLAS)
 #if !defined(TRF_CBLAS_HEADER)
@@ -5351,6 +5375,7 @@ TRF__FN int trf__reads_packed(const trf__mat *w)
 #endif
 #endif
 
+/* CBLAS has no bias: it is added afterwards. */
 TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns,
                            int64_t ld)
 {
@@ -5363,9 +5388,9 @@ TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t
         }
 }
 
-/* A product in an op: by CBLAS if `blas`, where one stride of A and of B must be 1; else ours, with
-   B^T as rows of the packed weight w from `row` on or, if w is NULL, packing B into the worker's
-   scratch. */
+/* One product inside a tile: by CBLAS if `blas`, for which one stride of A and of B must be 1. Else
+   the built-in one, with B^T as rows of the packed weight w from `row` on, or, if w is NULL, with B
+   packed into the worker's scratch. */
 TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf__mat *w,
                            int64_t row, trf__product p)
 {
@@ -5387,31 +5412,32 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
     else trf__mm_packing(trf__scratch(run, worker), &p, 0);
 }
 
-/* A weight as B = w^T of a product. */
+/* The view of a weight as B = w^T. at is NULL if there are only packed numbers. */
 TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
 {
     return trf__view_of(w->plain ? w->plain + w->row * in : NULL, 1, in);
 }
 
-/* Whether CBLAS makes a product: that depends on the number of rows only, and on packed weights. w
-   NULL: nothing is packed. */
+/* Whether CBLAS computes a product. This depends only on the number of rows and on packed weights,
+   so bits do not change with threads. w NULL: nothing is packed. */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
     if (w && trf__reads_packed(w) && (rows <= TRF__PACKED_ROWS || !w->plain)) return 0;
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
 
-/* A part of an op's product that B's panels in the room suffice for, and how it is cut into tiles
-   of C. */
+/* The part of an op's product for which B's panels fit into cpu->room, and the size of its tiles of
+   C. */
 typedef struct trf__product_job {
     trf__product p;
-    const trf__mat *packed;     /* B^T, or NULL */
+    const trf__mat *packed;     /* packed B^T, or NULL */
     int64_t rows, columns;      /* of a tile */
     int blas;
 } trf__product_job;
 
-/* Tiles of CBLAS depend on the product alone, as its bits depend on them; of ours there are two for
-   each thread, and those of a turned A are no taller than can be packed. */
+/* Sets the size of tiles. Those of CBLAS depend on the product alone, as its bits depend on them.
+   Of the built-in product there are two for each thread. Those of a transposed A have at most the
+   rows that can be packed. */
 TRF__FN void trf__product_cut(trf__product_job *j, int threads)
 {
     int64_t tiles = trf__ceil_div(j->p.m, TRF__TALL);
@@ -5441,8 +5467,8 @@ TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t til
     trf__multiply(run, worker, j->blas, j->packed, column, p);
 }
 
-/* Some panels of all rows of B, or, where its columns stand side by side, all panels of some
-   rows. */
+/* Packs a part of B into cpu->room: all rows of one panel, or, if B is row-major, some rows of all
+   panels, so that memory is read in order. */
 TRF__FN void trf__room_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__product *p = &((const trf__product_job *)job)->p;
@@ -5458,8 +5484,9 @@ TRF__FN void trf__room_tile(const trf__run *run, const void *job, int64_t tile, 
                         p->n - column);
 }
 
-/* An op's whole product on all threads. packed: B^T, or NULL: if it is not for CBLAS, panels of B
-   are made in the room, for as much of it at a time as fits. */
+/* An op's whole product on all threads. packed: B^T in a format. If it is NULL and CBLAS does not
+   compute the product, all threads pack B into cpu->room, as much of it at a time as fits, and then
+   multiply. */
 TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *packed,
                               const trf__product *whole)
 {
@@ -5504,13 +5531,15 @@ TRF__INLINE const trf_real *trf__from(const trf__act *a)
 }
 TRF__INLINE trf_real *trf__to(trf__act *a) { return (trf_real *)(void *)a; }
 
-/* The last row of a tile, and one. */
+/* The row after the last one of a tile. */
 TRF__INLINE int64_t trf__tile_end(int64_t tile, int64_t tile_rows, int64_t rows)
 {
     return trf__min64(rows, (tile + 1) * tile_rows);
 }
 
 // >>verbs          memory: the device's is the host's; calls return when all is done
+//
+// Most verbs are trivial on the CPU: copies are memcpy, and there is nothing to wait for.
 
 TRF__FN void *trf__cpu_alloc(const trf__run *run, size_t bytes)
 {
@@ -5560,7 +5589,7 @@ TRF__FN trf_status trf__cpu_sync(const trf__run *run, trf_error *err)
 
 TRF__FN void *trf__cpu_stream(const trf__run *run) { (void)run; return NULL; }
 
-/* To ask costs nothing: no list is kept. */
+/* Issuing an op costs nothing here, so no list is recorded and no batch is padded. */
 TRF__FN int64_t trf__cpu_padded(const trf__run *run, int64_t n) { (void)run; return n; }
 TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape)
 {
@@ -5570,7 +5599,8 @@ TRF__FN int trf__cpu_end_list(const trf__run *run, int whole) { (void)run; (void
 
 TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
 
-/* Whether products go to our own rather than to CBLAS. */
+/* Whether the built-in product is used rather than CBLAS. AUTO: with vectors of at least eight
+   numbers (>>gemm). */
 TRF__FN int trf__cpu_prefers_own(const trf_device *device)
 {
 #if defined(TRF_NO_CBLAS)
@@ -5582,7 +5612,8 @@ TRF__FN int trf__cpu_prefers_own(const trf_device *device)
 #endif
 }
 
-/* Packing pays where a few rows meet the same weights again and again: in translating. */
+/* Packing pays if a few rows meet the same weights again and again: in translating, not in
+   training. */
 TRF__FN int trf__cpu_packs(const trf_device *device, int training)
 {
     (void)device;
@@ -5594,7 +5625,7 @@ TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in)
     return trf__formats[format].bytes(out, in);
 }
 
-enum { TRF__PACK_ROWS = 256 };
+enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format */
 
 TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
@@ -5616,20 +5647,22 @@ TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
 // Feature f of a row takes 16 of the 128 * 16 bits that sixteen Philox blocks give: blocks are
 // counted by (group of 128 features * 16 + lane, position, sentence, step) under the key (seed,
 // site); inside a group, features 16 c .. 16 c + 15 take one half of one word of the sixteen lanes.
-// So a mask depends on nothing but its place: not on the batch, the threads, or the machine.
-// (Attention weights are numbered otherwise: see there.)
+// So a mask depends only on the position of its feature: not on the batch, the threads, or the
+// machine. (Attention weights have other counters: see >>attention.)
 
+/* Whether a dropout applies: run->now is NULL outside training. */
 TRF__INLINE int trf__dropping(const trf__run *run, const trf__drop *drop)
 {
     return run->now && drop->threshold;
 }
 
-/* Makes the masks of one row, sixteen features at a time; keeps the last group of 128. */
+/* The masks of one row, sixteen features at a time. The words of one group of 128 features are
+   kept, as they serve eight calls. */
 typedef struct trf__mask {
     const trf__now *now;
     const trf__drop *drop;
     uint32_t position, sentence;
-    int64_t group;              /* of 128 features, whose words are here; -1: none */
+    int64_t group;              /* the group of 128 features of these words; -1: none */
     uint32_t words[4][TRF__WIDE];
 } trf__mask;
 
@@ -5650,7 +5683,8 @@ TRF__FN trf__mask trf__mask_of_row(const trf__run *run, const trf__drop *drop, c
     return mask;
 }
 
-/* The factors of features 16 * chunk .. + 15: scale or 0. */
+/* The factors of features 16 * chunk .. + 15: scale or 0. Chunks in ascending order compute each
+   group of words once. */
 TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 {
     uint16_t bits[TRF__WIDE];
@@ -5679,8 +5713,8 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 //   weight: (vocab, d)   table: (max_length, d) or NULL   y: (rows, d)
 //
 //   with g = drop(dy):   dweight[id[r]] += scale * g[r]     dtable[position[r]] += g[r]
-//   A tile owns 16 columns. It walks the ids in groups of equal ones, each in the order of rows, so
-//   that they add up in one order; then the rows, for the positions.
+//   A tile of the gradient has 16 columns. It takes the ids in groups of equal ones, and the rows
+//   of a group in order, so that every sum has one order. Positions follow, in the order of rows.
 
 TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
@@ -5732,7 +5766,7 @@ TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t 
     }
 }
 
-/* Columns c to c + 15 of a table of gradients become zero: before the first micro-batch of a step
+/* Columns c to c + 15 of a table of gradients become zero, before the first micro-batch of a step
    is added. */
 TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t c)
 {
@@ -5741,6 +5775,7 @@ TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t
         memset(table + row * d + c, 0, (size_t)trf__min64(16, d - c) * sizeof *table);
 }
 
+/* A tile writes only its own columns, so two rows with the same id never meet in two threads. */
 TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int64_t tile,
                                       int worker)
 {
@@ -5768,6 +5803,7 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
     }
 }
 
+/* Dropout first: dy is read once for ids and once for positions. */
 TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
 {
     if (trf__dropping(run, &j->drop))
@@ -5785,6 +5821,7 @@ TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradi
 //
 // Bias gradients add partial sums of 64 rows, in order.
 
+/* All rows of x are one matrix, since batches have no padding. */
 TRF__FN void trf__cpu_linear(const trf__run *run, const trf__linear *j)
 {
     trf__product p = trf__product_of(trf__to(j->y), j->out, j->rows, j->out, j->in,
@@ -5805,8 +5842,8 @@ TRF__FN void trf__cpu_linear_dx(const trf__run *run, const trf__linear_dx *j)
     trf__product_all(run, trf__use_blas(run, j->rows, NULL), NULL, &p);
 }
 
-/* sum[c] += (or = with `first`) the sum over rows of x[r][c]: partial sums of 64 rows, added in
-   order. */
+/* sum[c] += (or = with `first`) the sum over rows of x[r][c]. Partial sums of 64 rows are added in
+   order: their rounding errors are smaller than those of one long sum. */
 TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, int64_t columns,
                               int64_t ld, int first)
 {
@@ -5822,7 +5859,7 @@ TRF__FN void trf__column_sums(trf_real *sum, const trf_real *x, int64_t rows, in
         }
 }
 
-/* Gradients of a weight (out, in) and its bias; rows of dy stand ld apart. */
+/* Gradients of a weight (out, in) and its bias; ld: the distance between rows of dy. */
 typedef struct trf__dw_job {
     trf_real *dw, *db;
     const trf_real *dy, *x;
@@ -5841,6 +5878,8 @@ TRF__FN void trf__sums_tile(const trf__run *run, const void *job, int64_t tile, 
                      j->first);
 }
 
+/* dw = dy^T x as one product, whose A is transposed; db by columns. dw or db may be NULL
+   (frozen). */
 TRF__FN void trf__dw_all(const trf__run *run, const trf__dw_job *j)
 {
     trf__product p = trf__product_of(j->dw, j->in, j->out, j->in, j->rows,
@@ -5875,6 +5914,7 @@ TRF__INLINE trf__v16 trf__sigmoid(trf__v16 h)
     return trf__div(trf__set(1), trf__add(trf__set(1), trf__exp(trf__sub(trf__set(0), h))));
 }
 
+/* P(h) = (1 + erf(h / sqrt(2))) / 2 */
 TRF__INLINE trf__v16 trf__normal_distribution(trf__v16 h)
 {
     return trf__fma(trf__erf(trf__mul(h, trf__set((trf_real)0.70710678118654752))),
@@ -5889,6 +5929,7 @@ TRF__INLINE trf__v16 trf__act_of(int kind, trf__v16 h)
     return trf__mul(h, trf__sigmoid(h));
 }
 
+/* act'(h). It is computed from h, which the forward pass keeps. */
 TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 {
     if (kind == TRF_RELU) return trf__if_less(trf__set(0), h, trf__set(1), trf__set(0));
@@ -5961,34 +6002,35 @@ TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate
 //
 //   S = q k^T / sqrt(d_head)     P = softmax of each row of S     D = drop(P)     out = D v
 //   one head of one sequence: q: (n, d_head)   k, v: (m, d_head)   S, P: (n, m)   no keys: out = 0
-//   kept for backward: each row's maximum of q k^T and 1 / (sum of exp), from which P is made again
+//   kept for backward: each row's maximum of q k^T and 1 / (sum of exp), which give P again
 //
 //   dD = dout v^T     dP = drop(dD)     dS = P * (dP - sum over the row of P dP)
 //   the sum over a row of P dP is dout . out
 //   dv = D^T dout     dq = dS k / sqrt(d_head)     dk = dS^T q / sqrt(d_head)
 //
-// A tile is one head of one sequence. Queries are taken TRF__QUERIES at a time: of S and P no more
-// than (TRF__QUERIES, m) ever exists. Rows of S are padded to m16, a multiple of sixteen; padding
-// has weight 0.
+// A tile is one head of one sequence. It takes TRF__QUERIES queries at a time, so S and P need only
+// (TRF__QUERIES, m) numbers, not (n, m). Rows of S are padded to m16, a multiple of sixteen;
+// padding has weight 0.
 //
-// Dropout numbers rows, not matrices: a Philox block of 128 bits serves eight neighbouring keys of
-// one query. It is counted by (block, query, sentence, step), with the head's lower 12 bits above
-// the query's 20 and the others above the block's 17; key 8 b + i takes half i % 2 of word i / 2.
-// So neither padding nor tiles change a mask.
+// Dropout: one Philox block of 128 bits serves eight neighbouring keys of one query. Its counter is
+// (block, query, sentence, step); the head's lower 12 bits lie above the query's 20 bits, the
+// others above the block's 17. Key 8 b + i takes half i % 2 of word i / 2. So neither padding nor
+// tiles change a mask.
 
-enum { TRF__QUERIES = 32 };
+enum { TRF__QUERIES = 32 };         /* of a block */
 
 typedef struct trf__attention_scratch {
     trf_real *kt, *vt;      /* (d_head, m16): k and v transposed */
-    trf_real *k, *v;        /* (m, d16): k and v with padded rows, where those are no whole
-                               panels */
+    trf_real *k, *v;        /* (m, d16): k and v with padded rows, unless d_head is a multiple of
+                               16 */
     trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
     trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
-    uint16_t *bits;         /* (TRF__QUERIES, m16) what decides over dropout */
+    uint16_t *bits;         /* (TRF__QUERIES, m16) random bits of dropout */
     int64_t m16, d16;
 } trf__attention_scratch;
 
-/* Cuts a worker's scratch for attention over m keys, and returns the bytes that takes. */
+/* Cuts a worker's scratch for attention over m keys, and returns its bytes. scratch NULL: only the
+   bytes. */
 TRF__FN size_t trf__attention_cut(trf__attention_scratch *room, void *scratch, int64_t m,
                                   int64_t d_head)
 {
@@ -6007,7 +6049,7 @@ TRF__FN size_t trf__attention_cut(trf__attention_scratch *room, void *scratch, i
     return cursor.used;
 }
 
-/* Scratch of one worker: for attention, or for a product that packs as it goes. */
+/* Scratch of one worker: the larger of what attention and a packing product need. */
 TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head)
 {
     trf__attention_scratch room;
@@ -6016,7 +6058,8 @@ TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head)
                                                         : TRF__GEMM_SCRATCH * sizeof(trf_real);
 }
 
-/* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. */
+/* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. S = q k^T reads k
+   transposed as B, in panels. */
 TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const trf__head *h,
                                        int64_t m16)
 {
@@ -6034,7 +6077,7 @@ TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const tr
     return trf__view_of(to, m16, 16);
 }
 
-/* n rows of x, this head's columns, padded with zeros to d16. */
+/* Copies n rows of one head (d columns) and pads them with zeros to d16. */
 TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64_t n, int64_t d,
                               int64_t d16)
 {
@@ -6044,7 +6087,8 @@ TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64
             trf__store(to + i * d16 + c, trf__load_n(x + i * ld + c, d - c));
 }
 
-/* Rows as panels: where they are, if whole panels lie there, else in the room. */
+/* n rows of one head as B in panels: in place if d is a multiple of 16, else as a padded copy in
+   `room`. */
 TRF__FN trf__view trf__rows_as_panels(trf_real *room, const trf_real *x, int64_t ld, int64_t n,
                                       int64_t d,
                                       int64_t d16)
@@ -6054,6 +6098,7 @@ TRF__FN trf__view trf__rows_as_panels(trf_real *room, const trf_real *x, int64_t
     return trf__view_of(room, d16, 16);
 }
 
+/* The same for the rows of a span's keys, which key_rows may scatter over the cache. */
 TRF__FN trf__view trf__keys_as_panels(trf_real *room, const trf__act *x, const trf__head *h,
                                       int64_t d16)
 {
@@ -6068,6 +6113,9 @@ TRF__FN trf__view trf__keys_as_panels(trf_real *room, const trf__act *x, const t
 }
 
 // >>attention-rows one head: rows of weights and of results
+//
+// trf__attention_rows computes P for a block of queries. Forward, gradient and the op that returns
+// weights all call it, so they have the same P.
 
 TRF__FN void trf__zero_rows(trf_real *x, int64_t ld, int64_t n, int64_t d)
 {
@@ -6075,6 +6123,7 @@ TRF__FN void trf__zero_rows(trf_real *x, int64_t ld, int64_t n, int64_t d)
     for (i = 0; i < n; i++) memset(x + i * ld, 0, (size_t)d * sizeof *x);
 }
 
+/* The maximum of a row, from -FLT_MAX: -infinity - -infinity would be NaN in a softmax. */
 TRF__FN trf_real trf__max_of(const trf_real *z, int64_t n)
 {
     trf__v16 top = trf__set(-(trf_real)FLT_MAX);
@@ -6086,8 +6135,9 @@ TRF__FN trf_real trf__max_of(const trf_real *z, int64_t n)
     return most;
 }
 
-/* A row of q k^T, `seen` of its m16 numbers valid, becomes its softmax. Fills stats = {maximum, 1 /
-   sum}, or, if they are known already, follows them. */
+/* Turns a row of q k^T into its softmax. Only its first `seen` numbers count; the others get weight
+   0. stats = {maximum, 1 / sum}: known, or computed here. The maximum is subtracted before scaling,
+   so that exp cannot overflow. */
 TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real scale,
                               const trf_real *known,
                               trf_real stats[2])
@@ -6108,8 +6158,8 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
     for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
 }
 
-/* Rows i0 .. i0 + n - 1 of P into room->s; keys: turned. known, kept: the op's statistics, to
-   follow or to fill; or NULL. */
+/* Rows i0 .. i0 + n - 1 of P into room->s. keys: transposed, in panels. known: the op's statistics
+   to use; kept: where to store them; either may be NULL. */
 TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *room,
                                  trf__view keys,
                                  const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
@@ -6127,8 +6177,8 @@ TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratc
     }
 }
 
-/* The bits of queries i0 .. i0 + n - 1, for the keys of the first `blocks` groups of eight: (n, 8 *
-   blocks). */
+/* The random bits of queries i0 .. i0 + n - 1 for the keys of the first `blocks` groups of eight:
+   (n, 8 * blocks). Sixteen Philox blocks at a time, across queries. */
 TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16_t *bits,
                                  int64_t i0, int64_t n,
                                  int64_t blocks)
@@ -6156,7 +6206,7 @@ TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16
     }
 }
 
-/* One row of weights (or of their gradient) times its mask. */
+/* Multiplies one row of weights (or of their gradient) by its mask. */
 TRF__FN void trf__drop_weights(const trf__drop *drop, const uint16_t *bits, trf_real *row,
                                int64_t n)
 {
@@ -6175,7 +6225,8 @@ TRF__FN trf_real trf__dot(const trf_real *a, const trf_real *b, int64_t n)
     return trf__sum(sum);
 }
 
-/* One query against keys that lie anywhere: nothing is packed. s: room for m16 numbers. */
+/* One query of a search step: transposing keys would cost more than the product, so they are read
+   where they are. s: scratch of m16 numbers. */
 TRF__FN void trf__attention_of_one(const trf__head *h, trf_real *s, int64_t m16, trf_real *out)
 {
     const trf_real *q = trf__from(h->in->q) + h->span->query * h->in->ldq + h->first;
@@ -6192,6 +6243,9 @@ TRF__FN void trf__attention_of_one(const trf__head *h, trf_real *s, int64_t m16,
     }
 }
 
+/* No keys: out = 0. One query of a search: trf__attention_of_one. An area: append_kv has stored the
+   keys transposed. Else keys and values are packed. A causal block multiplies only the keys that
+   its last query sees. */
 TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__attention *a = (const trf__attention *)job;
@@ -6236,6 +6290,7 @@ TRF__FN void trf__cpu_attention(const trf__run *run, const trf__attention *a)
     trf__tiles(run, a->in.n_spans * a->in.heads, trf__attention_tile, a);
 }
 
+/* P of one head for the caller, without dropout. */
 TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, int64_t tile,
                                          int worker)
 {
@@ -6259,10 +6314,14 @@ TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attentio
 }
 
 // >>attention-gradient its gradients, with the weights computed again
+//
+// P is (queries, keys), too large to keep for every layer, so a tile computes it again from the
+// statistics of the forward pass. A tile owns one head of one span: it alone adds to its dk and dv.
 
 #if !defined(TRF_NO_TRAIN)
 
-/* One row of dS into ds, which comes in as dP; s is P. delta: sum of P dP. */
+/* ds holds a row of dP and becomes the row of dS = s * (dP - delta) * scale. s: the row of P.
+   delta: the sum of P dP over the row. */
 TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_t m16,
                                          trf_real delta, trf_real scale)
 {
@@ -6273,7 +6332,8 @@ TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_
                                     factor));
 }
 
-/* Queries i0 .. i0 + n - 1: room->ds becomes dS, room->s becomes D. */
+/* For queries i0 .. i0 + n - 1, room->ds becomes dS and room->s becomes D. delta is dout . out,
+   which needs no row of dP. */
 TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attention_gradient *a,
                                           const trf__head *h,
                                           const trf__attention_scratch *room, int64_t i0, int64_t n)
@@ -6296,6 +6356,8 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
     }
 }
 
+/* dk and dv add up over blocks of queries, so they begin at zero; dq is complete after one
+   block. */
 TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, int64_t tile,
                                           int worker)
 {
@@ -6353,8 +6415,10 @@ TRF__FN void trf__cpu_attention_gradient(const trf__run *run, const trf__attenti
 //   dsub = drop(ds)     dx = ds     dgain += g * n     dbias += g
 //   Without a norm (y NULL in forward, gain NULL in backward): ds = dy + dy2.
 
-enum { TRF__NORM_ROWS = 32 };
+enum { TRF__NORM_ROWS = 32 };       /* of a tile */
 
+/* The norm of one row, in three passes: mean, variance, result. One pass for sum and sum of squares
+   would lose digits if the mean is large. `nothing` with step 0 stands for a bias of zeros. */
 TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, trf_real stats[2])
 {
     static const trf_real nothing[TRF__WIDE] = {0};
@@ -6362,7 +6426,8 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     int64_t bias_step = j->bias != NULL;
     trf__v16 sum = trf__set(0), squares = trf__set(0), mean, factor;
     int64_t c, d = j->d;
-    /* from the first one, so that equal numbers have exactly themselves as mean */
+    /* sums differences from s[0], so that a row of equal numbers has exactly this number as its
+       mean */
     for (c = 0; c < d && j->rule != TRF_NORM_RMS; c += 16)
         sum = trf__fma(trf__sub(trf__load_n(s + c, d - c), trf__set(s[0])), trf__first(d - c), sum);
     stats[0] = j->rule == TRF_NORM_RMS ? 0 : s[0] + trf__sum(sum) / (trf_real)d;
@@ -6381,6 +6446,7 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     }
 }
 
+/* s may be x: each element is read before it is written. */
 TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm *j = (const trf__norm *)job;
@@ -6415,12 +6481,15 @@ TRF__FN void trf__cpu_add_norm(const trf__run *run, const trf__norm *j)
 
 #if !defined(TRF_NO_TRAIN)
 
+/* dy + dy2: y may have two uses, the next sublayer and its residual connection. */
 TRF__INLINE trf__v16 trf__norm_dy(const trf__norm_gradient *j, int64_t at, int64_t n)
 {
     trf__v16 dy = trf__load_n(trf__from(j->dy) + at, n);
     return j->dy2 ? trf__add(dy, trf__load_n(trf__from(j->dy2) + at, n)) : dy;
 }
 
+/* ds of one row, in two passes: the sums over the row, then the row. Scalars are computed in
+   double, as a row with a tiny variance has a huge r. */
 TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 {
     static const trf_real nothing[TRF__WIDE] = {0};
@@ -6433,15 +6502,15 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         sum = trf__fma(g, gain, sum);
-        dot = trf__fma(trf__mul(g, centered), gain, dot);       /* a row's end: gain is loaded as
-                                                                   0 */
+        /* beyond the end of a row the product is 0, as gain is loaded as 0 there */
+        dot = trf__fma(trf__mul(g, centered), gain, dot);
     }
     if (j->rule == TRF_NORM_ANNOTATED) {
         deviation = 1 / r - j->epsilon;
         slope = deviation > 0 && d > 1 ? r / ((double)(d - 1) * deviation) : 0;
     } else slope = r * r / (double)d;
-    /* Without ds_in zeros are added: a branch would let compilers share the product, which then is
-       not fused. */
+    /* Without ds_in zeros are added. A branch would let compilers share the product between both
+       cases, and then they do not fuse it. */
     more = j->ds_in ? trf__from(j->ds_in) + at : nothing;
     more_step = j->ds_in != NULL;
     average = trf__set(j->rule == TRF_NORM_RMS ? 0
@@ -6479,7 +6548,8 @@ TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64
     }
 }
 
-/* dgain and dbias of sixteen columns: partial sums of 64 rows, added in order. */
+/* dgain and dbias of sixteen columns: partial sums of 64 rows, added in order (see
+   trf__column_sums). */
 TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
@@ -6504,7 +6574,7 @@ TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t t
     if (j->dbias) trf__store_n(j->dbias + c, all_bias, n);
 }
 
-/* dgain and dbias first: ds may overwrite dy and dy2. */
+/* dgain and dbias come first, as ds may overwrite dy and dy2. */
 TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradient *j)
 {
     if (j->gain) trf__tiles(run, trf__ceil_div(j->d, 16), trf__norm_gain_tile, j);
@@ -6518,7 +6588,8 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 //   y[s] = sum of x[r] / n    over the first n = min(most, n_s) of its n_s rows; 0 if it has none
 //   dx[r] = dy[s] / n for these rows, 0 for the others
 //
-// most = 1: the first row (Devlin et al. 2019); beyond all lengths: the mean. A tile is a sequence.
+// most = 1: the first row (Devlin et al. 2019); most beyond all lengths: the mean. A tile is one
+// sequence.
 
 TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
@@ -6542,6 +6613,7 @@ TRF__FN void trf__cpu_pool(const trf__run *run, const trf__pool *j)
 
 #if !defined(TRF_NO_TRAIN)
 
+/* `from` and `to` change roles: dy has one row a sequence, dx all of them. */
 TRF__FN void trf__pool_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__pool *j = (const trf__pool *)job;
@@ -6571,13 +6643,15 @@ TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool *j)
 //   q: `on` at the target, `off` elsewhere, 0 at zero_column; it sums to 1      dz = softmax(z) - q
 //   dx = dz w     dw += dz^T x     db += sum of dz
 //
-// Logits exist for one group of 512 rows at a time, and turn into their own gradient in place:
-// phase one is cut by rows (project, softmax, dx), phase two by tokens (dw, db).
+// Logits exist for one group of 512 rows at a time, as all of them may be the largest array of a
+// step. Their gradient replaces them in place. Tiles of the first phase are rows (project, softmax,
+// dx), those of the second are tokens of the vocabulary (dw, db).
 
 enum { TRF__LOSS_GROUP = 512 };
 
-/* Cuts the room of a loss: the logits of one group, for every row whether its target was the most
-   likely token, and the weight in panels, for our own product. */
+/* Cuts the scratch of a loss: the logits of one group; for every row whether its target was the
+   most likely token; and, unless the weight is packed already (copied), its panels for the built-in
+   product. */
 TRF__FN size_t trf__loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab,
                              int64_t d, int copied,
                              trf_real **logits, int32_t **hit, trf_real **panels)
@@ -6599,7 +6673,7 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
     return trf__loss_cut(NULL, device, rows, vocab, d, copied, &logits, &hit, &panels);
 }
 
-/* One group: rows row0 .. row0 + rows - 1. */
+/* One group: rows row0 .. row0 + rows - 1, with ld numbers between rows of logits. */
 typedef struct trf__loss_job {
     const trf__loss *l;
     trf__mat w;
@@ -6610,7 +6684,8 @@ typedef struct trf__loss_job {
     int32_t *hit;
 } trf__loss_job;
 
-/* Loss of a row whose logits are z; z becomes dz if gradients are wanted. */
+/* The loss of a row with logits z. If gradients are wanted z becomes dz. A row without a target (<
+   0) has no loss, and its dz is 0. */
 TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t *hit)
 {
     int32_t target = l->targets[row];
@@ -6629,18 +6704,18 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
     m = trf__set(maximum);
     factor = trf__set((trf_real)TRF__SMALL);
     off = trf__set(-maximum * (trf_real)TRF__SMALL);
-    for (c = 0; c < n; c += 16) {       /* z becomes exp(z - maximum); total: the sum of z -
-                                           maximum */
+    /* z becomes exp(z - maximum); total: the sum of z - maximum, scaled */
+    for (c = 0; c < n; c += 16) {
         trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c);
-        trf__v16 e = trf__exp(trf__min(trf__sub(x, m), trf__set(0)));   /* zeros behind the end may
-                                                                           be far above m */
+        /* the minimum: the zeros beyond the end may be far above m */
+        trf__v16 e = trf__exp(trf__min(trf__sub(x, m), trf__set(0)));
         total = trf__fma(trf__fma(x, factor, off), valid, total);
         sum = trf__fma(e, valid, sum);
         trf__store_n(z + c, e, n - c);
     }
     scale = 1 / trf__sum(sum);
     log_sum = trf__ln((double)trf__sum(sum));
-    /* sum of all log-probabilities */
+    /* the sum of all log-probabilities, for label smoothing */
     all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
     trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
     *hit = at_target >= maximum;
@@ -6653,6 +6728,8 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
 }
 
+/* Phase one for some rows of the group. The products run inside the tile: its logits are still in
+   the cache when dx reads them. */
 TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__loss_job *j = (const trf__loss_job *)job;
@@ -6675,7 +6752,7 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
 #endif
 }
 
-/* The sums over all rows, in their order. */
+/* The sums over all rows, in their order, so that tiles change no bit. */
 TRF__FN void trf__loss_sums(const trf__loss *l, const trf__now *now, const int32_t *hit)
 {
     trf__sums sums;
@@ -6698,7 +6775,8 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows, l->w.plain ? NULL : &l->w);
-    /* a quarter of a group; of ours a share for each thread, as no bit depends on it */
+    /* CBLAS: a quarter of a group. Built-in product: two tiles for each thread, as no bit depends
+       on the cut */
     job.each = trf__max64(32,
                           TRF__LOSS_GROUP /
                           (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
@@ -6712,7 +6790,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
         job.w.row = 0;
         job.w.format = TRF__FLOAT32;
     }
-    /* once without rows too: `first` sets the gradients of the weight */
+    /* runs once even without rows, as `first` must set the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
         trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.each), trf__loss_rows_tile,
@@ -6737,9 +6815,10 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 //   as torch.nn.utils.clip_grad_norm_
 //   skipped: the loss or a gradient is not finite, or too large to be squared
 //
-// Tiles are pieces of single parameters; their squares are summed in double, and the tiles' sums in
-// order.
+// A tile is a piece of one parameter. Squares are summed in double, and the tiles' sums are added
+// in order.
 
+/* Eight sums side by side: the compiler may vectorize them without reordering one sum. */
 TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__clip *j = (const trf__clip *)job;
@@ -6755,7 +6834,8 @@ TRF__FN void trf__clip_tile(const trf__run *run, const void *job, int64_t tile, 
         ((sum[1] + sum[5]) + (sum[3] + sum[7]));
 }
 
-/* The first tile with a number that is not finite, or -1. */
+/* The first tile with a number that is not finite, or -1. A partial sum may be infinite although
+   all numbers are finite, so the numbers are checked. */
 TRF__FN int64_t trf__bad_tile(const trf__clip *j)
 {
     int64_t t, i;
@@ -6779,17 +6859,19 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
 //   g = scale * gradient (+ l2 p)     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
 //   p = p - shrink p - rate * m / (max(sqrt(v_scale v + epsilon_in), least_root) + epsilon_out)
 //
-// A mean begins at the side that weighs more and adds the difference, which is right for every
-// beta. No number becomes infinite: l2 p stops where its square is still a number, and a weight
-// stays as it is if the new one would be.
+// A running mean starts from the term with the larger weight and adds the difference, which is
+// exact for beta 0 and 1. No number becomes infinite: l2 p is limited so that its square is finite,
+// and a weight keeps its value if the new one would be infinite or NaN.
 
-/* beta old + (1 - beta) x */
+/* beta * old + (1 - beta) * x */
 TRF__INLINE trf__v16 trf__running_mean(trf__v16 old, trf__v16 x, double beta)
 {
     if (beta < 0.5) return trf__fma(trf__set((trf_real)beta), trf__sub(old, x), x);
     return trf__fma(trf__set((trf_real)(1 - beta)), trf__sub(x, old), old);
 }
 
+/* One pass over a tile. Adam waits for memory, so every weight and both moments are read and
+   written only once. */
 TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__adam *a = (const trf__adam *)job;
@@ -6816,18 +6898,19 @@ TRF__FN void trf__adam_tile(const trf__run *run, const void *job, int64_t tile, 
         trf__v16 pull = trf__min(trf__max(trf__mul(l2, p), least), most), root, moved;
         trf__v16 g = trf__fma(trf__mul(trf__load_n(a->g + i, left), scale1), scale2, pull);
         m = trf__running_mean(m, g, a->beta1);
-        /* trf__min: see trf__fma */
+        /* the minimum prevents fusing the product with the sum (see trf__fma) */
         v = trf__running_mean(v, trf__min(trf__mul(g, g), square), a->beta2);
         root = trf__max(trf__sqrt(trf__fma(v, v_scale, inside)), least_root);
         moved = trf__fma(rate, trf__div(m, trf__add(root, outside)), trf__fma(shrink, p, p));
-        p = trf__if_less(trf__sub(moved, moved), one, moved, p);    /* infinity - infinity is not
-                                                                       less */
+        /* moved - moved is NaN if moved is infinite or NaN, and NaN is not less than 1 */
+        p = trf__if_less(trf__sub(moved, moved), one, moved, p);
         trf__store_n(a->p + i, p, left);
         trf__store_n(a->m + i, m, left);
         trf__store_n(a->v + i, v, left);
     }
 }
 
+/* A skipped step changes neither weights nor moments. */
 TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 {
     if (!a->clip_result->skipped) trf__tiles(run, a->n_tiles, trf__adam_tile, a);
@@ -6835,25 +6918,26 @@ TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 
 #endif
 
-// >>top            what search asks of a row of logits
+// >>top            the best next tokens of a row of logits
 //
 //   z = x w^T + b; log-softmax of each row; its n best tokens, best first, equal ones by lowest id
 //
-// Logits exist for TRF__TOP_ROWS rows and a slice of the vocabulary at a time, in a cache. What a
-// slice leaves behind is its maximum, its sum of exponentials and its n best; then the slices of a
-// row are put together, in their order.
+// Logits exist for TRF__TOP_ROWS rows and a slice of TRF__TOP_COLUMNS tokens at a time, and stay in
+// a cache. The result of a slice is its maximum, its sum of exponentials and its n best tokens. A
+// second pass merges the slices of each row in order.
 
 enum { TRF__TOP_ROWS = 64, TRF__TOP_COLUMNS = 1024, TRF__TOP_FEW = 32 };
 
 typedef struct trf__top_job {
     const trf__top *t;
-    int64_t slices, rows, columns;      /* rows, columns: of the logits that exist */
+    int64_t slices, rows, columns;      /* rows, columns: of the logits that exist at a time */
     trf_real *z;                        /* (threads, rows, columns) */
-    trf_real *sums;                     /* (rows, slices, 2) */
-    trf_real *floor;                    /* (threads, rows) below it no token is among the n best, as
-                                           a worker knows */
-    trf_real *best;                     /* (rows, slices, n) logits, best first, and their ids; -1:
-                                           no more */
+    trf_real *sums;                     /* (rows, slices, 2) maximum, and sum of exp(z - maximum) */
+    /* (threads, rows) a logit that n tokens of the row reach, as far as this worker knows: no token
+       below it is among the n best */
+    trf_real *floor;
+    trf_real *best;                     /* (rows, slices, n) logits, best first, and their ids; id
+                                           -1: no more */
     int32_t *ids;
     int blas;
 } trf__top_job;
@@ -6882,8 +6966,8 @@ TRF__FN size_t trf__cpu_top_scratch(const trf_device *device, int64_t rows, int6
     return trf__top_cut(NULL, device, rows, vocab, n, &job);
 }
 
-/* Puts a token into a sorted list of n, of which `found` are there; returns how many now. Among
-   equals the earlier one stays in front. */
+/* Inserts a token into a sorted list of at most n with `found` entries, and returns the new number.
+   Among equals the earlier one stays first. */
 TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int64_t found,
                                     trf_real value,
                                     int32_t id)
@@ -6896,7 +6980,7 @@ TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int
     return found < n ? found + 1 : n;
 }
 
-/* The sum of exp(z - maximum). */
+/* The sum of exp(z - maximum) over n logits. The minimum with 0 serves the zeros beyond the end. */
 TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
 {
     trf__v16 sum = trf__set(0), m = trf__set(maximum);
@@ -6908,8 +6992,10 @@ TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
     return trf__sum(sum);
 }
 
-/* Row `row`, whose logits from id `column` on are z. What is below the floor is not even looked at,
-   TRF__TOP_FEW at a time; the floor rises to the last of n that have been found. */
+/* One slice of a row: z are the logits from id `column` on. Groups of TRF__TOP_FEW tokens with a
+   maximum below the floor are skipped. After n tokens have been found the floor rises to the last
+   of them. The floors of workers differ, but each excludes only tokens that are not among the n
+   best. */
 TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int64_t column,
                             int64_t columns,
                             trf_real *floor)
@@ -6939,7 +7025,8 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
     }
 }
 
-/* Tiles of one slice follow each other: they read the same weights. */
+/* Project some rows onto one slice. Tiles of one slice follow each other, as they read the same
+   weights. */
 TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__top_job *j = (const trf__top_job *)job;
@@ -6960,8 +7047,8 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
                        &j->floor[worker * t->rows + row + r]);
 }
 
-/* A row's slices together: the logarithm of the sum of all exponentials, and the best of the
-   best. */
+/* Merges the slices of a row: the logarithm of the sum of all exponentials, and the best of all
+   slices. */
 TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, int worker)
 {
     const trf__top_job *j = (const trf__top_job *)job;
@@ -6976,11 +7063,11 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     for (s = 1; s < j->slices; s++) if (most < sums[2 * s]) most = sums[2 * s];
     for (s = 0; s < j->slices; s++) {
         trf__store(e, trf__exp(trf__set(sums[2 * s] - most)));
-        sum += (double)e[0] * (double)sums[2 * s + 1];      /* exact in double: no fma makes another
-                                                               of it */
+        /* a product of two floats is exact in double, so an fma gives the same bits */
+        sum += (double)e[0] * (double)sums[2 * s + 1];
     }
     lse = (double)most + trf__ln(sum);
-    /* the first slice's list is the one that the others' tokens go into */
+    /* the other slices' tokens are inserted into the list of the first */
     while (found < t->n && ids[found] >= 0) found++;
     for (k = t->n; k < j->slices * t->n; k++)
         if (ids[k] >= 0) found = trf__top_insert(best, ids, t->n, found, best[k], ids[k]);
@@ -7004,7 +7091,10 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
     trf__tiles(run, t->rows, trf__top_tile, &job);
 }
 
-// >>backpointers
+// >>backpointers   the history of a row in the cache, and new keys and values
+//
+// After a search has chosen, a row's keys belong to its new parent. Only lists of slots are
+// copied, never keys and values themselves.
 
 TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers *j)
 {
@@ -7017,8 +7107,8 @@ TRF__FN void trf__cpu_backpointers(const trf__run *run, const trf__backpointers 
     }
 }
 
-/* In an area keys are turned, as attention multiplies by them, and values follow: (width / 2,
-   area), then (area, width / 2). */
+/* An area holds its keys transposed, as attention multiplies by them, and then its values: (width /
+   2, area), then (area, width / 2). */
 TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
 {
     int64_t r, c, half = j->width / 2;
@@ -7035,8 +7125,11 @@ TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
     }
 }
 
-// >>reorder
+// >>reorder        the rows of the next token
+//
+// The CPU's loop over sentences; the work for one sentence is shared with the GPU (>>next-rows).
 
+/* In place: sentence k is written at or before its old index, so nothing unread is overwritten. */
 TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
 {
     trf__progress now = trf__reorder_from(a);
@@ -7056,8 +7149,12 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
     *a->progress = now;
 }
 
-// >>state          threads, the way to CBLAS, and scratch
+// >>state          threads, access to CBLAS, and scratch
+//
+// Opening, growing and closing a run. All memory and threads that ops need are made here: ops
+// allocate nothing, so they cannot fail.
 
+/* The CPU always exists: only options that this build lacks are errors. */
 TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
 {
 #if defined(TRF_NO_CBLAS)
@@ -7071,6 +7168,7 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
                      "the CPU does not compute with 16 bits: TRF_PRECISION_BF16 is for CUDA");
 }
 
+/* Bytes of cpu->room for weights of so many numbers. */
 TRF__FN size_t trf__room_bytes(int64_t weight)
 {
     return trf__bytes(trf__round_up(trf__min64(weight, TRF__ROOM), 16), sizeof(trf_real));
@@ -7085,7 +7183,7 @@ TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_
                          trf__add_size(trf__room_bytes(weight), scratch));
 }
 
-/* Of the room and the scratch together. */
+/* Bytes of cpu->room and all scratch, which are one block. */
 TRF__FN size_t trf__cpu_bytes(const trf__cpu *cpu, size_t scratch_each, size_t room)
 {
     return trf__add_size(room, trf__bytes(cpu->threads, scratch_each));
@@ -7101,6 +7199,8 @@ TRF__FN void trf__cpu_close(trf__run *run)
     run->state = NULL;
 }
 
+/* The new block is allocated before the old one is freed: after a failure the state is as before.
+   Contents need not survive, as no op is running. */
 TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_head, int64_t weight,
                                     trf_error *err)
 {
@@ -7122,6 +7222,7 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
     return TRF_OK;
 }
 
+/* Opens without scratch: trf__cpu_reserve makes it when the sizes are known. */
 TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 {
     trf__cpu *cpu = (trf__cpu *)trf__alloc_zeroed(&run->hooks, sizeof *cpu);
@@ -7136,22 +7237,22 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     return status;
 }
 
-#endif /* of what a column for GPUs does without */
+#endif /* end of what a CUDA column leaves out */
 
 // -----------------------------------------------------------------------------------------------
 // >>column         this file's ops as a table
 //
-// All chapters above, compiled for one instruction set, end in one constant table. The
-// implementation has its own, trf__cpu_backend, for the flags it was built with; other files can
-// add wider ones, among which >>backend chooses at run time.
+// A column is the chapters above, compiled for one instruction set; its one public symbol is a
+// constant table. The implementation has its own, trf__cpu_backend, for the flags of its build.
+// Other files can add columns for wider vectors, and >>backend chooses among them at run time.
 // -----------------------------------------------------------------------------------------------
 
 #define TRF__TEXT_OF(x) #x
 #define TRF__TEXT(x) TRF__TEXT_OF(x)
 
-/* Builds that do not fit together have tables of different names, so they do not link:
-   trf_column_v8_avx2. The version is raised when the list of ops, what an op means, or a struct of
-   >>ops changes. */
+/* The name of a table contains its version and kind, so that builds that do not fit together do not
+   link: trf_column_v9_avx2. The version rises when the list of ops, the meaning of an op, or a
+   struct of >>ops changes. */
 #define TRF__COLUMN_VERSION 9
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
@@ -7165,7 +7266,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 #define TRF__COLUMN_SYMBOL(name) TRF__PASTE(TRF__PASTE(trf_column_v, TRF__COLUMN_VERSION), \
                                             TRF__PASTE(TRF__COLUMN_KIND, name))
 
-/* The fields of trf__backend in their order, but for the name. */
+/* The fields of trf__backend in their order, without the name. */
 #if defined(TRF_NO_TRAIN)
 #define TRF__AND_DW(dw)
 #else
@@ -7207,21 +7308,22 @@ static const trf__backend trf__cpu_backend = {
 // -----------------------------------------------------------------------------------------------
 // >>threads        the threads of an object that computes
 //
-// A team belongs to one object. It computes the tiles of an op together with the thread that calls,
-// which is worker 0. Workers 1 and up start when the object is created and have ended when it is
-// destroyed, so nothing of them is left in a program that then unloads this code.
+// A team belongs to one object. It computes the tiles of an op together with the calling thread,
+// which is worker 0. Workers 1 and up start when the object is created and end before it is
+// destroyed, so a program may unload this code afterwards.
 //
-//   caller   (share) publishes the work, opens `entry` for some workers, raises `round`, wakes who
-//            sleeps; takes tiles until none is left, closes `entry`, waits until nobody is inside
-//   worker   waits for another round, enters if a place is free, takes tiles until none is left,
+//   caller   (share) publishes the work, opens `entry` for some workers, raises `round`, wakes
+//            sleeping workers; takes tiles until none is left, closes `entry`, waits until no
+//            worker is inside
+//   worker   waits for another round, enters if `entry` admits it, takes tiles until none is left,
 //            leaves
 //
-// The caller never waits for a worker that has not entered: beside busy programs it computes itself
-// what its workers do not get to. Who waits looks again and again for some microseconds, because
-// the next op of a step comes soon, and then sleeps. Workers block all signals: these are for the
-// threads of the program. They take over the floating-point environment of the caller, so that
-// rounding and denormal numbers do not depend on who computes a tile. A forked child has no
-// workers: an object of its parent computes on the calling thread alone there.
+// The caller never waits for a worker that has not entered: if other programs keep the processors
+// busy, the caller computes those tiles itself. A waiting thread first spins for some microseconds,
+// because the next op of a step comes soon, and then sleeps. Workers block all signals, which are
+// for the program's own threads. They use the caller's floating-point environment, so that rounding
+// and denormal numbers do not depend on the worker of a tile. A forked child has no workers: an
+// object of its parent computes on the calling thread alone there.
 // -----------------------------------------------------------------------------------------------
 
 #if TRF__GNU && (defined(__unix__) || defined(__APPLE__) || defined(__HAIKU__))
@@ -7240,11 +7342,12 @@ static const trf__backend trf__cpu_backend = {
 
 enum { TRF__MAX_THREADS = 4096 };
 
-/* How many threads an object has that shall have n. */
+/* The number of threads of an object if the options say n. */
 TRF__FN int trf__threads(int n) { return TRF__THREADS ? n : 1; }
 
 #if !TRF__THREADS
 
+/* Without threads there is no team, and trf__tiles_on runs all tiles itself. */
 TRF__FN int trf__processors(void) { return 1; }
 TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
 
@@ -7269,11 +7372,11 @@ TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *wor
 #include <fenv.h>
 
 enum {
-    TRF__STACK = 256 << 10,     /* bytes of a worker's stack; a tile needs less than a tenth of
-                                   it */
-    TRF__SPINS = 1000,          /* 10 to 60 microseconds: processors differ in how long a pause
-                                   is */
-    TRF__PLACE = 1 << 16        /* see trf__team */
+    /* bytes of a worker's stack; a tile needs less than a tenth */
+    TRF__STACK = 256 << 10,
+    /* 10 to 60 microseconds, as the pause instruction differs between processors */
+    TRF__SPINS = 1000,
+    TRF__PLACE = 1 << 16        /* the unit of the upper half of team->entry */
 };
 
 typedef struct trf__worker trf__worker;
@@ -7281,7 +7384,8 @@ TRF__FN void trf__worker_run(trf__worker *worker);
 
 // >>os-threads     threads, locks and conditions of Windows and of POSIX
 
-/* Locks, conditions and threads of the two kinds of systems. */
+/* The same functions for both systems. Windows: SRW locks and condition variables are declared
+   here, as <windows.h> defines hundreds of macros. */
 #if defined(_WIN32)
 #include <process.h>
 #if defined(__cplusplus)
@@ -7303,8 +7407,8 @@ __declspec(dllimport) unsigned long __stdcall GetActiveProcessorCount(unsigned s
 #endif
 
 typedef uintptr_t trf__thread;
-typedef void *trf__lock;            /* SRWLOCK and CONDITION_VARIABLE: a pointer each, NULL at
-                                       first */
+/* SRWLOCK and CONDITION_VARIABLE: one pointer each, initially NULL */
+typedef void *trf__lock;
 typedef void *trf__condition;
 #define TRF__SRW(lock) ((struct _RTL_SRWLOCK *)(void *)(lock))
 #define TRF__CONDITION(condition) ((struct _RTL_CONDITION_VARIABLE *)(void *)(condition))
@@ -7344,11 +7448,12 @@ TRF__FN void trf__thread_end(trf__thread thread)
     CloseHandle((void *)thread);
 }
 
-TRF__FN long trf__process_id(void) { return 0; }        /* nothing forks */
+TRF__FN long trf__process_id(void) { return 0; }        /* Windows has no fork */
 
 TRF__FN int trf__processors(void)
 {
-    unsigned long n = GetActiveProcessorCount(0);       /* the process's group, of up to 64 */
+    /* processors of this process's group, at most 64 */
+    unsigned long n = GetActiveProcessorCount(0);
     return n < 1 ? 1 : n < TRF__MAX_THREADS ? (int)n : TRF__MAX_THREADS;
 }
 #else
@@ -7356,7 +7461,7 @@ TRF__FN int trf__processors(void)
 #include <signal.h>
 #include <unistd.h>
 
-/* Strict C hides these from who includes their headers; the layouts are those of Linux. */
+/* -std=c99 hides these declarations in their headers; the layouts are those of Linux. */
 #if defined(__cplusplus)
 extern "C" {
 #endif
@@ -7407,9 +7512,9 @@ TRF__FN void *trf__thread_main(void *worker)
     return NULL;
 }
 
-/* Signals are blocked from its first instruction on, as a thread begins with the mask of who starts
-   it. A stack of the usual size is the second choice: thread-local data of the program lie on
-   it. */
+/* Starts a worker with all signals blocked from its first instruction on: a thread inherits the
+   mask of its creator. If the small stack is too small for the program's thread-local data, a stack
+   of the default size is tried. */
 TRF__FN int trf__thread_start(trf__thread *thread, trf__worker *worker)
 {
     pthread_attr_t attributes;
@@ -7431,7 +7536,8 @@ TRF__FN void trf__thread_end(trf__thread thread) { pthread_join(thread, NULL); }
 
 TRF__FN long trf__process_id(void) { return (long)getpid(); }
 
-/* Those that this process may run on. */
+/* The number of processors that this process may run on: containers and taskset allow fewer than
+   there are. */
 TRF__FN int trf__processors(void)
 {
     long n = 0;
@@ -7441,7 +7547,8 @@ TRF__FN int trf__processors(void)
     memset(set, 0, sizeof set);
     if (sched_getaffinity(0, sizeof set, (trf__processor_set *)(void *)set) >= 0)
         for (i = 0; i < sizeof set / sizeof *set; i++)
-            for (; set[i]; set[i] &= set[i] - 1) n++;      /* each turn clears the lowest bit */
+            /* each iteration clears the lowest bit */
+            for (; set[i]; set[i] &= set[i] - 1) n++;
 #endif
     if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
     return n < 1 ? 1 : n < TRF__MAX_THREADS ? (int)n : TRF__MAX_THREADS;
@@ -7449,23 +7556,30 @@ TRF__FN int trf__processors(void)
 #endif
 
 // >>team           the workers of one object
+//
+// Order of memory: the caller writes the work before it opens `entry` (release); a worker reads it
+// after it has entered (acquire). Its results are visible to the caller after it has left.
 
 struct trf__worker { trf__team *team; int number; trf__thread thread; };
 
-/* What is written while others look at it has a line of the cache of its own. */
+/* Fields that one thread writes while others poll them have cache lines of their own. */
 struct trf__team {
-    intptr_t next;                      /* the next tile */
+    intptr_t next;                      /* the next tile to take */
     char apart1[TRF__ALIGN - sizeof(intptr_t)];
-    uint32_t entry;                     /* workers inside + TRF__PLACE * workers that may enter */
+    /* workers inside + TRF__PLACE * workers that may still enter; one word, so that both change at
+       once */
+    uint32_t entry;
     char apart2[TRF__ALIGN - sizeof(uint32_t)];
-    uint32_t round;                     /* counts works; the caller alone writes what follows */
+    /* the number of shared works; only the caller writes the fields from here on */
+    uint32_t round;
     int spins, threads, caller_sleeps, ending;
     long process;
     const trf__tiling *work;
     fenv_t environment;
-    trf__lock lock;                     /* for going to sleep, and what is written by who does: */
-    trf__condition wake, left;          /* there is another round; nobody is inside any more */
-    int sleeping;                       /* workers */
+    trf__lock lock;                     /* held while going to sleep; protects the fields below */
+    trf__condition wake, left;          /* wake: there is another round; left: no worker is
+                                           inside */
+    int sleeping;                       /* workers asleep */
     trf__worker workers[1];             /* threads - 1 */
 };
 
@@ -7475,15 +7589,17 @@ TRF__FN size_t trf__team_bytes(int threads)
     return threads < 2 ? 0 : trf__add_size(first, trf__bytes(threads - 1, sizeof(trf__worker)));
 }
 
+/* Tells the processor that this thread spins. */
 TRF__INLINE void trf__pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
 #elif defined(__aarch64__)
-    __asm__ volatile("isb");            /* "yield" takes no time on most */
+    __asm__ volatile("isb");            /* "yield" returns at once on most processors */
 #endif
 }
 
+/* Takes tiles one by one: a fast worker takes more of them. */
 TRF__FN void trf__take_tiles(trf__team *team, const trf__tiling *work, int worker)
 {
     int64_t tile;
@@ -7493,7 +7609,9 @@ TRF__FN void trf__take_tiles(trf__team *team, const trf__tiling *work, int worke
     }
 }
 
-/* The number of a round that is not `seen`. */
+/* Waits for a round other than `seen`, and returns its number. A worker counts itself as sleeping
+   before it looks once more, and the caller raises the round before it reads that count: so one of
+   the two sees the other. */
 TRF__FN uint32_t trf__await_round(trf__team *team, uint32_t seen)
 {
     uint32_t round;
@@ -7511,6 +7629,7 @@ TRF__FN uint32_t trf__await_round(trf__team *team, uint32_t seen)
     return round;
 }
 
+/* Enters the current work if it admits another worker: 1, else 0. */
 TRF__FN int trf__enter(trf__team *team)
 {
     uint32_t entry = __atomic_load_n(&team->entry, __ATOMIC_RELAXED);
@@ -7520,6 +7639,8 @@ TRF__FN int trf__enter(trf__team *team)
     return 0;
 }
 
+/* The last worker to leave wakes the caller. Taking the lock ensures that the caller is either
+   asleep or has not yet checked `entry`. */
 TRF__FN void trf__leave(trf__team *team)
 {
     if (__atomic_sub_fetch(&team->entry, 1, __ATOMIC_SEQ_CST) > 0) return;
@@ -7529,6 +7650,7 @@ TRF__FN void trf__leave(trf__team *team)
     trf__condition_wake(&team->left);
 }
 
+/* The life of a worker. A round that it misses was computed by others. */
 TRF__FN void trf__worker_run(trf__worker *worker)
 {
     trf__team *team = worker->team;
@@ -7543,20 +7665,21 @@ TRF__FN void trf__worker_run(trf__worker *worker)
     }
 }
 
-/* There is another round, for so many workers. */
+/* Begins another round and wakes `wanted` of the sleeping workers. */
 TRF__FN void trf__wake_workers(trf__team *team, int wanted)
 {
     int sleeping;
     __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
     sleeping = __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST);
     if (sleeping == 0) return;
-    trf__lock_take(&team->lock);        /* who is about to sleep either sleeps now or has seen the
-                                           round */
+    /* a worker about to sleep now either sleeps or has seen the round */
+    trf__lock_take(&team->lock);
     trf__lock_give(&team->lock);
     if (wanted >= sleeping) trf__condition_wake_all(&team->wake);
     else while (wanted-- > 0) trf__condition_wake(&team->wake);
 }
 
+/* The caller waits until no worker is inside: the work and its job are on the caller's stack. */
 TRF__FN void trf__await_workers(trf__team *team)
 {
     int i;
@@ -7572,6 +7695,8 @@ TRF__FN void trf__await_workers(trf__team *team)
     trf__lock_give(&team->lock);
 }
 
+/* Runs all tiles on the caller and at most workers - 1 others. Returns 0 in a forked child, which
+   has no workers. */
 TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
 {
     int places = (int)trf__min64(workers < team->threads ? workers : team->threads, work->n_tiles) -
@@ -7588,7 +7713,7 @@ TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *wor
     return 1;
 }
 
-/* Ends the first n workers, and the team. A forked child has none to wait for. */
+/* Ends the first n workers and frees the team. A forked child has no workers to wait for. */
 TRF__FN void trf__team_end(trf__team *team, int n, const trf_hooks *hooks)
 {
     if (team->process == trf__process_id()) {
@@ -7607,6 +7732,7 @@ TRF__FN void trf__team_close(trf__team *team, const trf_hooks *hooks)
     if (team) trf__team_end(team, team->threads - 1, hooks);
 }
 
+/* Makes the lock and both conditions, or none of them. */
 TRF__FN int trf__team_make(trf__team *team)
 {
     if (!trf__lock_make(&team->lock)) return 0;
@@ -7618,7 +7744,7 @@ TRF__FN int trf__team_make(trf__team *team)
     return 0;
 }
 
-/* Starts a team, or with one thread none. */
+/* Starts a team; one thread needs none. If a worker cannot be started, the others end again. */
 TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **to,
                                   trf_error *err)
 {
@@ -7631,8 +7757,8 @@ TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team
                                 threads);
     team->threads = threads;
     team->process = trf__process_id();
-    team->spins = threads > trf__processors() ? 0 : TRF__SPINS;     /* who looks keeps others
-                                                                       waiting */
+    /* with more threads than processors, spinning keeps others from computing */
+    team->spins = threads > trf__processors() ? 0 : TRF__SPINS;
     if (!trf__team_make(team)) {
         trf__free(hooks, team, trf__team_bytes(threads));
         return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system has no locks left");
@@ -7665,10 +7791,10 @@ TRF_API trf_device trf_device_default(void)
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; OpenBLAS
 //
-// Whoever computes (trainer, translator, sampler, context, updater) opens a trf__run and calls ops
-// through it; a model has one that only knows where memory is. For the CPU the widest column is
-// chosen that was compiled in and that this processor has. Opening decides whether CBLAS may be
-// used, and makes all that workers need: threads, OpenBLAS's buffers. After it no op allocates.
+// Objects that compute (trainer, translator, sampler, context, updater) open a trf__run and call
+// ops through it. A model's run only knows the device of its memory. For the CPU the widest column
+// is chosen that was compiled in and that this processor supports. Opening decides whether CBLAS
+// may be used, and makes threads and OpenBLAS's buffers. After it no op allocates.
 // -----------------------------------------------------------------------------------------------
 
 #if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
@@ -7690,7 +7816,7 @@ extern const trf__backend TRF__COLUMN_SYMBOL(avx512);
 #if defined(TRF_WITH_CUDA)
 extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
 #endif
-#if TRF__ASK_OPENBLAS               /* in other libraries these are NULL */
+#if TRF__ASK_OPENBLAS               /* weak symbols: NULL if CBLAS is another library */
 extern int openblas_get_parallel(void) __attribute__((weak));
 extern char *openblas_get_config(void) __attribute__((weak));
 extern int openblas_get_num_threads(void) __attribute__((weak));
@@ -7703,7 +7829,7 @@ extern int exec_blas_async(long, void *) __attribute__((weak));
 }
 #endif
 
-#if defined(TRF__TEST_BACKEND)      /* tests put a device of their own in the place of the CPU */
+#if defined(TRF__TEST_BACKEND)      /* tests replace the CPU by a device of their own */
 static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 #define TRF__BACKEND(cpu) TRF__TEST_BACKEND(cpu)
 #else
@@ -7711,10 +7837,11 @@ static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 #endif
 
 #if TRF__CUDA
-static const trf__backend *trf__cuda_backend(void);     /* the last chapter */
+static const trf__backend *trf__cuda_backend(void);     /* defined in the last chapter */
 #endif
 
-/* The backend of a kind of device, or NULL if this copy was built without it. */
+/* The backend of a kind of device, or NULL if this build has none. The processor is queried in
+   every call: the compiler's builtin reads a variable. */
 TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
 {
 #if defined(TRF_WITH_CUDA)
@@ -7739,30 +7866,30 @@ TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
 #if TRF__ASK_OPENBLAS
 enum { TRF__BLAS_CALLERS = 64, TRF__BLAS_BUFFER = 128 << 20 };
 
-// >>openblas       how many callers its buffers suffice for
+// >>openblas       a gate for as many callers as its buffers allow
 
-/* OpenBLAS has one thread number and one set of buffers for the whole process, so this, which
-   guards them, is the one state of the library that is in no object (but for the last words of a
-   CUDA device, >>launches). While an op calls CBLAS the number is 1, since the threads are ours:
-   the first caller in remembers it, the last one out gives it back, unless the program has changed
-   it meanwhile. More callers at a time than there are buffers, twice MAX_THREADS, would crash: ours
-   take half of them, and are let in in the order in which they came, so that no team starves. What
-   a program must not do: change the number while an op runs (the bits may change), cancel a thread
-   inside a call, compute in a child that was forked while an op ran, or compute with two copies of
-   the implementation at once (each has a guard of its own). Who waits has a condition of its own:
-   one for all would wake all. */
+/* OpenBLAS has one number of threads and one set of buffers for the whole process. So the guard of
+   both is the only state of the library outside objects (besides the last error of a CUDA device,
+   >>launches). The threads are ours, so OpenBLAS's number is 1 while an op calls CBLAS: the first
+   caller saves the number, and the last one restores it unless the program has changed it
+   meanwhile. More simultaneous callers than buffers (2 * MAX_THREADS) would crash. Ours use half of
+   them and are admitted in the order of arrival, so that no team starves. A program must not change
+   the number while an op runs (bits may change), cancel a thread inside a call, compute in a child
+   that was forked while an op ran, or compute with two copies of the implementation at once (each
+   has its own guard). Every waiting thread has a condition of its own: one for all would wake
+   all. */
 typedef struct trf__waiting { pthread_cond_t turn; struct trf__waiting *behind; } trf__waiting;
 
 static struct trf__openblas {
     pthread_mutex_t lock;
-    trf__waiting *first, *last; /* who waits */
-    int inside, places;         /* callers now, and at most; places 0: nobody has asked yet */
+    trf__waiting *first, *last; /* the queue of waiting callers */
+    int inside, places;         /* callers now, and the maximum; places 0: not determined yet */
     int number;                 /* OpenBLAS's thread number while no caller is inside */
-    int64_t threads;            /* of all open runs */
-    int buffers;                /* made for them */
+    int64_t threads;            /* threads of all open runs */
+    int buffers;                /* buffers made so far */
 } trf__openblas = { PTHREAD_MUTEX_INITIALIZER, NULL, NULL, 0, 0, 1, 0, 0 };
 
-/* Waits behind those who came before until `wanted` places are free. */
+/* Waits in the queue until `wanted` more callers may enter. */
 TRF__FN void trf__products_wait(struct trf__openblas *o, int wanted)
 {
     trf__waiting me;
@@ -7776,6 +7903,8 @@ TRF__FN void trf__products_wait(struct trf__openblas *o, int wanted)
     pthread_cond_destroy(&me.turn);
 }
 
+/* The gate's enter. Earlier callers come first even if this one would fit, or many small ones could
+   keep out a large one forever. */
 TRF__FN int trf__products_enter(int wanted)
 {
     struct trf__openblas *o = &trf__openblas;
@@ -7805,15 +7934,15 @@ TRF__FN void trf__products_leave(int taken)
 
 static const trf__gate trf__openblas_gate = { trf__products_enter, trf__products_leave };
 
-/* Makes OpenBLAS hold `wanted` buffers, by asking for so many at once. Where one cannot be had its
-   search never ends, so we ask for the same memory first. */
+/* Makes OpenBLAS allocate `wanted` buffers, by holding so many at once. If OpenBLAS cannot allocate
+   one it tries forever, so the same amount is requested from malloc first. */
 TRF__FN int trf__buffers_make(int wanted)
 {
     void *held[TRF__BLAS_CALLERS];
     int taken = trf__products_enter(wanted), n, made;
     for (n = 0; n < taken; n++) {
-        void *volatile probe = malloc(TRF__BLAS_BUFFER);        /* volatile: else compilers leave it
-                                                                   out */
+        /* volatile, or compilers remove malloc and free */
+        void *volatile probe = malloc(TRF__BLAS_BUFFER);
         int fits = probe != NULL;
         free(probe);
         held[n] = fits ? blas_memory_alloc(1) : NULL;
@@ -7825,7 +7954,7 @@ TRF__FN int trf__buffers_make(int wanted)
     return made;
 }
 
-/* Counts `threads` more callers, or fewer; how many buffers they need. */
+/* Adds to the callers of open runs (or subtracts), and returns the number of buffers they need. */
 TRF__FN int trf__openblas_count(int threads)
 {
     int64_t wanted;
@@ -7836,9 +7965,9 @@ TRF__FN int trf__openblas_count(int threads)
     return (int)wanted;
 }
 
-/* Only the pthread build fits: the serial one is wrong under several callers, and the OpenMP one's
-   thread number is that of the program's own OpenMP. Where OpenBLAS is linked statically only what
-   its products need is there. */
+/* Whether this OpenBLAS can be used. The serial build is wrong with several callers, and the OpenMP
+   build shares its number of threads with the program's own OpenMP: only the pthreads build fits.
+   In a static OpenBLAS unused functions are missing, so all are checked. */
 TRF__FN int trf__openblas_fits(void)
 {
     return (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async &&
@@ -7846,8 +7975,8 @@ TRF__FN int trf__openblas_fits(void)
            openblas_set_num_threads && blas_memory_alloc && blas_memory_free;
 }
 
-/* Half of the buffers there are. Asked once, as OpenBLAS writes its answer anew at every call, in
-   one place. */
+/* Half of the number of buffers. Called once, as OpenBLAS writes its description to one static
+   buffer in every call. */
 TRF__FN int trf__openblas_places(void)
 {
     const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
@@ -7856,7 +7985,7 @@ TRF__FN int trf__openblas_places(void)
     return places < TRF__BLAS_CALLERS ? places : TRF__BLAS_CALLERS;
 }
 
-/* Counts `threads` more callers and makes the buffers that are missing. */
+/* Adds to the callers and makes the buffers that are missing. */
 TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 {
     struct trf__openblas *o = &trf__openblas;
@@ -7880,7 +8009,7 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 }
 #endif
 
-/* Makes CBLAS ready if large products shall go there (blas), or says that they cannot. */
+/* If large products are for CBLAS (cpu->blas), prepares it, or decides that it cannot be used. */
 TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
     (void)hooks; (void)err;
@@ -7889,7 +8018,7 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf
     cpu->blas = 0;
 #else
 #if TRF__ASK_OPENBLAS
-    /* another library: used as it is */
+    /* another library: used without a gate */
     if (!openblas_get_parallel && !blas_memory_alloc) return TRF_OK;
     cpu->blas = trf__openblas_fits();
     if (cpu->blas) {
@@ -7902,7 +8031,7 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf
     return TRF_OK;
 }
 
-/* Gives back what trf__products_open counted; OpenBLAS keeps its buffers. */
+/* Undoes the counting of trf__products_open. OpenBLAS keeps its buffers. */
 TRF__FN void trf__products_close(trf__cpu *cpu)
 {
 #if TRF__ASK_OPENBLAS
@@ -7929,8 +8058,11 @@ static const trf__process trf__this_process = {
 };
 
 // >>runs           opening a device for an object; what was built
+//
+// All objects begin with trf__run_on, which cannot fail; the backend's `open` then makes the state.
 
-/* Knows where memory is; run.backend->open makes it compute. The device has been checked. */
+/* A run that can own memory; run.backend->open makes it compute. The device has been checked, so
+   its backend exists. */
 TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
 {
     trf__run run;
@@ -7944,7 +8076,7 @@ TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
     return run;
 }
 
-/* Room on the device that grows when more is wanted than it has; what was in it is lost. */
+/* Scratch on the device that grows on demand; growing loses its contents. */
 typedef struct trf__room { void *memory; size_t bytes; } trf__room;
 
 TRF__FN trf_status trf__room_for(const trf__run *run, trf__room *room, size_t bytes, trf_error *err)
@@ -8009,7 +8141,8 @@ TRF_API const char *trf_build_info(void)
 // -----------------------------------------------------------------------------------------------
 // >>basics         names and tensors
 //
-// The small functions of >>api-basics; only copying a tensor's numbers can fail.
+// The small functions of >>api-basics. Only copying a tensor's numbers can fail. A tensor has its
+// numbers in the caller's memory (data), or on the device of an object (home, there).
 // -----------------------------------------------------------------------------------------------
 
 TRF_API const char *trf_status_name(trf_status status)
@@ -8033,6 +8166,7 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
     return -1;
 }
 
+/* Text that reaches files and vocabularies must be UTF-8, or it could not be read again. */
 TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
 {
     int64_t fault = trf_find_invalid_utf8(text, strlen(text));
@@ -8042,6 +8176,7 @@ TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error
                      (unsigned)(unsigned char)text[fault], (long long)fault);
 }
 
+/* Unused dimensions are 1, so products over all four are valid. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2)
 {
     trf_tensor tensor;
@@ -8064,7 +8199,8 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
     return n;
 }
 
-/* Numbers of a tensor to the caller's memory, or with `write` from there. */
+/* Copies the numbers of a tensor to the caller's memory, or with `write` in the other direction.
+   Numbers on a device have arrived when the call returns. */
 TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers, int64_t count,
                                     int write,
                                     trf_error *err)
@@ -8100,6 +8236,7 @@ TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, 
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers,
                                     int64_t count, trf_error *err)
 {
+    /* The cast removes const: with write = 1 the numbers are only read. */
     return trf__tensor_move(tensor, (trf_real *)(uintptr_t)numbers, count, 1, err);
 }
 
