@@ -164,8 +164,8 @@
 //   >>vocab            words and characters as numbers
 //                     >>vocab-learn
 //   >>pieces           SentencePiece models: raw text to subwords and back
-//                     >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut >>pieces-text
-//                     >>vocab-use
+//                     >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut >>bpe
+//                     >>pieces-text >>vocab-use >>vocab-bytes
 //   >>corpus           training pairs in batches, and where we are in them
 //                     >>corpus-order >>padded >>corpus-calls
 //   >>noise            batches to learn from out of plain text: masks, spans, prefixes
@@ -12031,9 +12031,9 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // >>text           numbers as text, UTF-8, sorting, CRC-32
 //
 // Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9
-// significant digits hold a float and 17 a double, exactly. The sort is a heap sort: no recursion,
-// no memory, no input that makes it slow. CRC-32 is that of zip and PNG (IEEE 802.3, polynomial
-// 0xEDB88320 reflected).
+// significant digits hold a float and 17 a double, exactly. The sort is a heap sort: it needs no
+// recursion and no memory, and no input makes it slow. CRC-32 is the one of zip and PNG (IEEE
+// 802.3, polynomial 0xEDB88320 reflected).
 // -----------------------------------------------------------------------------------------------
 
 /* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
@@ -12055,7 +12055,8 @@ TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
     to[n] = 0;
 }
 
-/* 0|-?[1-9][0-9]*, and it must fit. 1: *x is set. 0: it is not, and *x is as it was. */
+/* Reads 0|-?[1-9][0-9]*: each number has one spelling, and must fit. Returns 1 and sets *x, or
+   returns 0 and leaves *x as it was. */
 TRF__FN int trf__parse_int(const char *text, int64_t *x)
 {
     int negative = *text == '-';
@@ -12071,9 +12072,9 @@ TRF__FN int trf__parse_int(const char *text, int64_t *x)
     return 1;
 }
 
-/* A decimal number, "inf", "-inf" or "nan"; the whole text must be one, and within the range of
-   double. 1: *x is set. 0: it is not. "-1.25e3" becomes "-125e1" for strtod: where no point is
-   written, no locale can have another one. */
+/* Reads a decimal number, "inf", "-inf" or "nan". The whole text must match, and the value must be
+   within the range of double. Returns 1 and sets *x, or returns 0. strtod gets "-1.25e3" as
+   "-125e1": without a point, the locale's decimal point does not matter. */
 TRF__FN int trf__parse_real(const char *text, double *x)
 {
     char plain[96];
@@ -12088,6 +12089,7 @@ TRF__FN int trf__parse_real(const char *text, double *x)
     if (*c == '-') plain[n++] = *c++;
     for (; (*c >= '0' && *c <= '9') || (*c == '.' && !point && digits); c++) {
         if (*c == '.') { point = 1; continue; }
+        /* `plain` holds a sign, 64 digits and the exponent */
         if (++digits > 64) return 0;
         plain[n++] = *c;
         exponent -= point;
@@ -12098,6 +12100,7 @@ TRF__FN int trf__parse_real(const char *text, double *x)
         int64_t written = 0;
         c += c[1] == '-' || c[1] == '+' ? 2 : 1;
         if (!*c) return 0;
+        /* larger exponents are out of range in any case, and must not overflow */
         for (; *c >= '0' && *c <= '9'; c++) if (written < 100000)
             written = written * 10 + (*c - '0');
         exponent += negative ? -written : written;
@@ -12110,7 +12113,8 @@ TRF__FN int trf__parse_real(const char *text, double *x)
     return 1;
 }
 
-/* Text that is counted first (to = NULL) and written the second time. */
+/* Text is written by two runs of the same calls: the first counts its bytes (to = NULL), the second
+   writes them into a block of that size. */
 typedef struct trf__text { char *to; size_t n; } trf__text;
 
 TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
@@ -12121,7 +12125,7 @@ TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
 
 TRF__FN void trf__put(trf__text *text, const char *s) { trf__put_bytes(text, s, strlen(s)); }
 
-/* Numbers and other short texts: at most 63 bytes. */
+/* Appends a number or another short text, of at most 63 bytes. */
 TRF__FN TRF__PRINTF(2, 3) void trf__putf(trf__text *text, const char *format, ...)
 {
     char s[64];
@@ -12132,7 +12136,7 @@ TRF__FN TRF__PRINTF(2, 3) void trf__putf(trf__text *text, const char *format, ..
     trf__put(text, s);
 }
 
-/* A string of JSON, in its quotes; in no other way is it shorter. */
+/* Appends a string of JSON with its quotes, in the shortest escapes. */
 TRF__FN void trf__put_string(trf__text *text, const char *s)
 {
     static const char letters[] = "btn?fr";         /* of the bytes 8 to 13; 11 has none */
@@ -12147,6 +12151,7 @@ TRF__FN void trf__put_string(trf__text *text, const char *s)
     trf__put(text, "\"");
 }
 
+/* An unsigned little-endian number, whatever the byte order of the host. */
 TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
 {
     uint64_t value = 0;
@@ -12157,7 +12162,8 @@ TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
 
 TRF__FN double trf__from_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return (double)x; }
 
-/* Sixteen bytes at a time: table[k][b] is what byte b does k bytes further on. */
+/* CRC-32, sixteen bytes at a time: table[k][b] is the effect of byte b after k more bytes. value is
+   the sum of all bytes so far, so that data may come in parts. */
 typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
 
 TRF__FN void trf__crc_begin(trf__crc *crc)
@@ -12179,6 +12185,7 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
     const unsigned char *p = (const unsigned char *)data;
     uint32_t c = ~crc->value, next;
     int k;
+    /* the 32 bits so far act on the first four of sixteen bytes */
     for (; n >= 16; n -= 16, p += 16, c = next)
         TRF__UNROLL for (next = 0, k = 0; k < 16; k++)
             next ^= crc->table[15 - k][k < 4 ? (p[k] ^ c >> 8 * k) & 255 : p[k]];
@@ -12189,29 +12196,29 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // -----------------------------------------------------------------------------------------------
 // >>vocab          words and characters as numbers
 //
-// A vocabulary learns by counting and is finished once; from then on tokens are only added behind
-// the others (trf_vocab_add). All tokens stand in one block of bytes, each with a NUL behind it; a
-// hash table (open addressing, linear probing, at most half full) finds them. While learning, the
-// table holds every token seen; finishing keeps the frequent ones, in the order of their ids: token
-// i of the array has the id i + 4. Until then the size is 4.
+// A vocabulary learns by counting and is finished once. After that, trf_vocab_add only appends
+// tokens. All tokens lie in one block of bytes, each followed by a NUL. A hash table (open
+// addressing, double hashing, at most half full) finds them. While a vocabulary learns, the table
+// holds every token seen. Finishing keeps the frequent ones in the order of their ids: token i of
+// the array has the id i + 4. Until then the size is 4.
 //
-// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Words and characters so spelled are never
-// learned: "<s>" in a text is an unknown word like any other (id 3), so no text can smuggle in a
-// special id. (A SentencePiece model may have a piece so spelled, with an id of its own.) Text is
-// strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. Blanks separate words,
-// and are tokens like all others among characters. A token has at most 1 MiB.
+// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Words with these spellings are never learned:
+// "<s>" in a text is an unknown word like any other (id 3), so no text can smuggle in a special
+// id. (A SentencePiece model may have a piece with such a spelling, which has its own id.) Text is
+// strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. Blanks separate words;
+// among characters, a blank is a token like any other. A token has at most 1 MiB.
 //
 // Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on,
-// each with a NUL behind it; of SentencePiece the model's file. No token holds a NUL, so nothing
-// needs an escape. Reading them trusts nothing; errors tell the offset.
+// each followed by a NUL. For SentencePiece they store the model's file. No token contains a NUL,
+// so nothing needs an escape. The reader trusts nothing, and errors give the offset.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
 #define TRF__MAX_TOKENS ((int64_t)INT32_MAX - TRF__SPECIALS)        /* 2^31 - 5: ids are int32_t */
 
 typedef struct trf__token {
-    int64_t begin;          /* of its bytes */
-    int64_t count;          /* how often it was seen; unused when learning has ended */
+    int64_t begin;          /* offset of its bytes */
+    int64_t count;          /* how often it was seen; unused after learning */
     uint64_t hash;
     int32_t length;         /* in bytes, without the NUL */
 } trf__token;
@@ -12226,7 +12233,7 @@ struct trf_vocab {
     int64_t n_tokens, token_capacity;
     char *bytes;
     int64_t n_bytes, byte_capacity;
-    int32_t *slots;         /* number of a token plus 1, or 0: empty */
+    int32_t *slots;         /* number of a token plus 1, or 0 for an empty slot */
     int64_t n_slots;        /* 0 or a power of two */
     trf__pieces *pieces;    /* of a SentencePiece model, or NULL */
 };
@@ -12253,6 +12260,7 @@ TRF__FN const char *trf__special_text(int32_t id)
     }
 }
 
+/* Whether a token has the spelling of a special id. */
 TRF__FN int trf__is_special(const char *token, size_t length)
 {
     int32_t id;
@@ -12264,8 +12272,8 @@ TRF__FN int trf__is_special(const char *token, size_t length)
 
 TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* Length of the next token of a text that is known to be UTF-8, 0 at its end. *at moves behind the
-   token. */
+/* Returns the length of the next token of a text that is valid UTF-8, or 0 at its end. *at moves
+   past the token. */
 TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
 {
     const char *end;
@@ -12288,11 +12296,12 @@ TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
     return h ^ h >> 29;
 }
 
-/* From a slot that is taken to the next one to try: a way of its own for every hash, so that tokens
-   that were chosen to begin in the same slots do not make one long row. */
+/* The distance from a taken slot to the next one to try. It depends on the hash, so that tokens
+   crafted for the same first slot do not make one long chain. It is odd and the table's size is a
+   power of two, so that every slot is reached. */
 TRF__FN uint64_t trf__slot_step(uint64_t hash) { return hash >> 32 | 1; }
 
-/* Number of a token, -1 if there is none. */
+/* Returns the number of a token, or -1. Half the slots are empty, so the loop ends. */
 TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t length, uint64_t hash)
 {
     uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
@@ -12306,6 +12315,7 @@ TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t le
     return -1;
 }
 
+/* Enters a token that is not in the table. */
 TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
 {
     uint64_t mask = (uint64_t)v->n_slots - 1, hash = v->tokens[number].hash, at = hash & mask;
@@ -12313,7 +12323,8 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
     v->slots[at] = (int32_t)number + 1;
 }
 
-/* Room for one more token in the table. */
+/* Doubles the table if one more token would fill more than half of it. On failure the old table
+   stays. */
 TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
 {
     int64_t wanted = v->n_slots ? v->n_slots * 2 : 64, i;
@@ -12330,7 +12341,8 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
     return TRF_OK;
 }
 
-/* Adds a token that is not there yet. On failure no token has changed. */
+/* Adds a token that is not in the table yet. On failure no token has changed. `token` may point
+   into the vocabulary's own bytes, which may move here: `own` is its offset in them. */
 TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash,
                                      int64_t count,
                                      trf_error *err)
@@ -12345,8 +12357,7 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
     TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
     TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
     TRF__TRY(trf__vocab_grow_slots(v, err));
-    if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* a part of another token,
-                                                                       which has moved */
+    if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
     t = &v->tokens[v->n_tokens];
     t->begin = v->n_bytes;
     t->count = count;
@@ -12360,6 +12371,9 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
 }
 
 // >>vocab-learn    counting tokens and keeping the most frequent
+//
+// A learning vocabulary may hold millions of tokens, most of them seen once. Finishing copies the
+// tokens that stay to a new vocabulary, which replaces the old one.
 
 TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
 {
@@ -12407,8 +12421,8 @@ TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, cons
     return TRF_OK;
 }
 
-/* Two passes, so that a line counts whole or not at all: the first makes the missing tokens, with a
-   count of 0, which is as good as not being there; the second counts and cannot fail. */
+/* Two runs, so that a line counts as a whole or not at all. The first adds the missing tokens with
+   a count of 0: finishing drops such tokens. The second counts, and cannot fail. */
 TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err)
 {
     const char *at = line, *token;
@@ -12435,7 +12449,7 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
     return TRF_OK;
 }
 
-/* Order of ids: the higher count first, equal counts by their bytes, a beginning before its
+/* Order of ids: higher counts first, equal counts by their bytes, a prefix before its
    continuation. */
 TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
 {
@@ -12469,6 +12483,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
         if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
     trf__sort(order, (size_t)n, trf__by_count, vocab);
 
+    /* the old vocabulary stays until the new one is complete */
     trf__vocab_init(&kept, vocab->kind, &vocab->hooks);
     kept.finished = 1;
     for (i = 0; !status && i < trf__min64(n, max_size - TRF__SPECIALS); i++) {
@@ -12487,59 +12502,65 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // >>pieces         SentencePiece models: raw text to subwords and back
 //
 // A reader of the files that SentencePiece trains (Kudo and Richardson 2018): unigram (Kudo 2018)
-// and BPE (Sennrich et al. 2016). It answers as libsentencepiece 0.2.3 does, so it takes the same
-// steps, roundings and limits included.
+// and BPE (Sennrich et al. 2016). Its results equal those of libsentencepiece 0.2.3, so its steps,
+// its rounding and its limits are the same.
 //
-//   text -> normalised     the longest rule of the model's map replaces what it matches; blanks
+//   text -> normalised     the longest matching rule of the model's map replaces a part; blanks
 //                          become U+2581
-//        -> pieces         unigram: the path of the best sum of scores; BPE: the best pair merged,
-//                          again and again
-//        -> ids            4 + number of the piece among those of texts; a run of unknown ones is
-//                          one unk, or bytes
+//        -> pieces         unigram: the path with the highest sum of scores; BPE: the best pair
+//                          is merged, again and again
+//        -> ids            4 + number of the piece among the pieces of text; a run of unknown
+//                          pieces is one unk, or bytes
 //
-// The file is a protocol buffer. A dozen of its fields matter, so they are read by hand
-// (trf__wire_next), not by a library larger than all of this. It may be hostile; errors tell the
-// offset. Pieces stand in the vocabulary as tokens do, and in a double array (Aoe 1989): the child
-// of node s for byte c is cell base(s) + c, if that cell's parent is s.
+// The file is a protocol buffer. Only a dozen of its fields matter, so trf__wire_next reads them: a
+// library would be larger than this chapter. The file may be hostile, and errors give the offset.
+// Pieces are tokens of the vocabulary. A double array (Aoe 1989) finds them by their first bytes:
+// the child of node s for byte c is cell base(s) + c, if the parent of that cell is s.
 // -----------------------------------------------------------------------------------------------
 
+/* types of pieces, by their numbers in the file */
 enum { TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL, TRF__PIECE_USER,
       TRF__PIECE_UNUSED,
        TRF__PIECE_BYTE };
 #define TRF__SPACE "\xE2\x96\x81"               /* U+2581 */
 #define TRF__REPLACEMENT "\xEF\xBF\xBD"         /* U+FFFD */
 
-/* TRF__PIECE_BYTE + 10: the byte 10 */
+/* type: TRF__PIECE_BYTE + b stands for byte b */
 typedef struct trf__piece { float score; int32_t type; } trf__piece;
-/* parent -1: free; token -1: none */
+/* parent -1: the cell is free; token -1: no piece ends here */
 typedef struct trf__cell { int32_t base, parent, token; } trf__cell;
 
 struct trf__pieces {
-    char *model;                    /* the file, */
+    char *model;                    /* the file; rules and replaced point into it */
     int64_t model_bytes;
-    const unsigned char *rules;     /* in it the map's double array, */
+    const unsigned char *rules;     /* double array of the map of characters */
     uint32_t n_rules;
-    const char *replaced, *unknown; /* the texts that it leads to, and the text of unk */
+    const char *replaced, *unknown; /* the replacements of the map; the text of unk */
     size_t n_replaced, n_unknown;
-    trf__piece *pieces;             /* one a token */
+    trf__piece *pieces;             /* one for each token */
     int64_t capacity;
     trf__cell *cells;
     int64_t n_cells;
-    float least;                    /* score of a normal piece */
-    int32_t bytes[256];             /* tokens of bytes; -1: none */
-    int32_t types;                  /* bit 1 << type: there are such pieces */
+    float least;                    /* lowest score of a normal piece */
+    int32_t bytes[256];             /* token of each byte, or -1 */
+    int32_t types;                  /* bit 1 << type: the model has such pieces */
+    /* options of the model; nuls: it has a piece that is a NUL */
     int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, nuls;
 };
 
 // >>pieces-file    reading the protocol buffers of a SentencePiece model
+//
+// trf__read_pieces walks over the file for trf_vocab_from_sentencepiece. Fields with unknown
+// numbers are skipped, as protocol buffers intend: later versions of SentencePiece may add some.
 
-/* One field of a message after another: its number and wire type (8 * number + type), and its value
-   or bytes. */
+/* A cursor over the fields of one message. key is 8 * number + wire type. value is the field's
+   number, or the count of its bytes at `bytes`. */
 typedef struct trf__wire {
     const unsigned char *begin, *at, *end, *bytes;
     uint64_t value, key;
 } trf__wire;
 
+/* A number in groups of 7 bits, lowest first. Returns 0 if it does not end within 64 bits. */
 TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
 {
     int shift;
@@ -12550,7 +12571,7 @@ TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
     return 0;
 }
 
-/* Of the bytes at w->bytes. */
+/* Reports a fault of the bytes at w->bytes. */
 TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const char *fault,
                                   trf_error *err)
 {
@@ -12558,6 +12579,8 @@ TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const c
     return trf__fail(err, status, at, "sentencepiece", "byte %lld: %s", at, fault);
 }
 
+/* Moves to the next field; *more = 0 at the end of the message. Wire types: 0 is a number, 1 eight
+   bytes, 2 counted bytes, 5 four bytes. */
 TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
 {
     int type, good;
@@ -12577,7 +12600,7 @@ TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
     return TRF_OK;
 }
 
-/* Number of the byte that "<0x0A>" names, or -1. */
+/* Value of the byte that "<0x0A>" names, or -1. */
 TRF__FN int trf__byte_of(const char *text, size_t length)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -12588,11 +12611,14 @@ TRF__FN int trf__byte_of(const char *text, size_t length)
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
+/* Whether a text can be a token: UTF-8 without NUL. */
 TRF__FN int trf__is_line(const char *text, size_t n)
 {
     return trf_find_invalid_utf8(text, n) < 0 && !memchr(text, 0, n);
 }
 
+/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is the caller's cursor by value,
+   so this function may move it. Unknown and control pieces have no text, hence no token. */
 TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -12609,7 +12635,7 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
         if (w.key == 8 * 2 + 5) score = (float)trf__from_float((uint32_t)w.value);
         if (w.key == 8 * 3 + 0 && w.value >= 1 && w.value <= TRF__PIECE_BYTE) type = (int)w.value;
     }
-    /* with byte fallback there may be such a piece, which is not used then */
+    /* a model with byte fallback may have the piece NUL; it is never used */
     if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) {
         type = TRF__PIECE_UNUSED; p->nuls = 1;
     }
@@ -12637,17 +12663,19 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     return TRF_OK;
 }
 
-/* The map is a double array of another kind (darts-clone): a cell is a value, if its highest bit is
-   set, or holds its label, whether a value is among its children, and the way to them: what its own
-   place is to be xored with. */
+/* The map is a double array of another kind (darts-clone). A cell with its highest bit set is a
+   value: its other bits are an offset in `replaced`. Any other cell has its label in bits 0 to 7.
+   Bit 8 tells whether one child is a value. The rest is an offset: the child for byte c is cell
+   (own index ^ offset ^ c), the value is cell (own index ^ offset). */
 TRF__FN uint64_t trf__rule_cell(const trf__pieces *p, uint64_t at)
 {
     return trf__from_little(p->rules + 4 * at, 4);
 }
+/* the offset; bit 9 scales it by 256 */
 TRF__FN uint64_t trf__rule_way(uint64_t cell) { return cell >> 10 << ((cell & 1u << 9) >> 6); }
 
-/* Whether the first cell is a root, every way leads to 256 cells that are there, and every value to
-   a text. */
+/* Whether the first cell is a root, every offset leads to 256 cells within the array, and every
+   value to a text. After this check trf__rule needs none. */
 TRF__FN int trf__rules_sound(const trf__pieces *p)
 {
     uint64_t at, cell = trf__rule_cell(p, 0), to;
@@ -12661,7 +12689,8 @@ TRF__FN int trf__rules_sound(const trf__pieces *p)
     return sound;
 }
 
-/* The map: bytes of its double array, that array, and the texts, each with a NUL behind it. */
+/* The map: the size of its double array (4 bytes), the array, and the replacements, each followed
+   by a NUL. darts-clone fills blocks of 256 cells, which are 1024 bytes. */
 TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error *err)
 {
     uint64_t bytes = w->value > 4 ? trf__from_little(w->bytes, 4) : 0;
@@ -12675,8 +12704,8 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
     return trf__wire_fail(w, TRF_E_FORMAT, "the map of characters is damaged", err);
 }
 
-/* What message number `of` of the file says: how it was trained (2), how text is made normal (3)
-   and so again (5). */
+/* Reads message number `of` of the file: 2 is how the model was trained, 3 how text is normalised,
+   5 how answers are. */
 TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
 {
     int more;
@@ -12697,7 +12726,7 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
         if (of == 2 && w.key == 8 * 44 + 2) {
             p->unknown = (const char *)w.bytes; p->n_unknown = (size_t)w.value;
         }
-        /* none, whatever came before */
+        /* an empty map replaces an earlier one */
         if (of == 3 && w.key == 8 * 2 + 2 && w.value == 0) p->n_rules = 0;
         if (of == 3 && w.key == 8 * 2 + 2 && w.value > 0) TRF__TRY(trf__read_rules(p, &w, err));
         if (of == 3 && w.key == 8 * 3 + 0) p->dummy_prefix = w.value != 0;
@@ -12706,6 +12735,7 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
     }
 }
 
+/* Walks over the whole file: field 1 is a piece, fields 2, 3 and 5 are options. */
 TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -12723,6 +12753,7 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
         if (w.key == 8 * 2 + 2 || w.key == 8 * 3 + 2 || w.key == 8 * 5 + 2)
             TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
     }
+    /* a character without a piece becomes unk or bytes, so the model needs the one or the others */
     for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
     if (p->nuls && !p->byte_fallback) return trf__wire_fail(&w, TRF_E_FORMAT,
                                                             "expected no piece that is a NUL", err);
@@ -12735,14 +12766,17 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
 }
 
 // >>pieces-index   a tree of bytes in which pieces are found
+//
+// The double array is built once for each model, breadth first over the sorted pieces.
 
+/* Child of a node for a byte, or -1. Every base has 256 cells behind it: no bound to check. */
 TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
 {
     int32_t cell = p->cells[node].base + (int32_t)(unsigned char)byte;
     return p->cells[cell].parent == node ? cell : -1;
 }
 
-/* Cells up to `needed`. */
+/* Makes the number of cells at least `needed`. New cells are free. */
 TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
 {
     trf__pieces *p = v->pieces;
@@ -12757,12 +12791,11 @@ TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
     return TRF_OK;
 }
 
-/* Tokens lo..hi-1 of the sorted list have the first `depth` bytes in common, which lead to
-   `node`. */
+/* Tokens lo..hi-1 of the sorted list share their first `depth` bytes, which lead to `node`. */
 typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
 
-/* Gives the node of a branch its cells, where all are free from `*from` on; these become
-   branches. */
+/* Chooses the base of one branch: the first where the cells of all next bytes are free, searched
+   from *from on. Each child becomes a branch. */
 TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
                               trf__branch *branches, int64_t *n,
                               int64_t *from, trf_error *err)
@@ -12771,6 +12804,7 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
     const trf__token *t = at.lo < at.hi ? (const trf__token *)sorted[at.lo] : NULL;
     int32_t letters = 0, letter[256], begin[257], i;
     int64_t cell, busy = 0;
+    /* the piece that ends here is a prefix of the others, so it sorts first */
     if (t && t->length == at.depth) { p->cells[at.node].token = (int32_t)(t - v->tokens); at.lo++; }
     for (i = at.lo; i < at.hi; i++) {
         t = (const trf__token *)sorted[i];
@@ -12787,7 +12821,7 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
         for (i = 1; i < letters && p->cells[cell - letter[0] + letter[i]].parent < 0; i++) { }
         if (i == letters) break;
     }
-    /* nearly full up to there, or too long a way to go for every node: not searched again */
+    /* nearly all cells up to here are taken, or the search was long: the next one begins here */
     if (busy * 20 >= (cell - *from + 1) * 19 || cell - *from > 4096) *from = cell;
     p->cells[at.node].base = (int32_t)(cell - letter[0]);
     for (i = 0; i < letters; i++) {
@@ -12799,7 +12833,8 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
     return TRF_OK;
 }
 
-/* The double array of all pieces but those that stand for bytes. */
+/* Builds the double array of all pieces except those of bytes. A branch stands for one prefix of a
+   token, so n_bytes + 1 branches suffice. */
 TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 {
     size_t bytes = trf__bytes(v->n_tokens, sizeof(void *)), more = trf__bytes(v->n_bytes + 1,
@@ -12837,8 +12872,13 @@ TRF__FN void trf__pieces_release(trf_vocab *v)
 }
 
 // >>pieces-normal  the model's character map, blanks, user-defined pieces
+//
+// The steps of libsentencepiece's normalizer. A user-defined piece stays as it is. Else the longest
+// matching rule replaces its text. Else one character is copied, and a byte that is not UTF-8
+// becomes U+FFFD.
 
-/* Length of the longest user-defined piece that the text begins with, of the 64 shortest, or 0. */
+/* Length of the longest user-defined piece at the beginning of the text, or 0. Only the 64 shortest
+   matches count. */
 TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
@@ -12852,8 +12892,9 @@ TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
     return longest;
 }
 
-/* The longest rule that the text begins with, of the 32 shortest, or 0; *to: what replaces it. A
-   hostile map may lead into a circle; no real one has rules of a thousand bytes. */
+/* Length of the longest rule that matches the beginning of the text, or 0. *to is its replacement.
+   Only the 32 shortest matches count. A hostile map may contain a cycle, hence the limit of a
+   thousand bytes: no real rule is longer. */
 TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
 {
     uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
@@ -12870,7 +12911,7 @@ TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const
     return longest;
 }
 
-/* What the text begins with becomes *length bytes at *to; returns how many bytes that was. */
+/* Normalises the beginning of the text to *length bytes at *to. Returns how many bytes it read. */
 TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n, const char **to,
                                   size_t *length)
 {
@@ -12884,8 +12925,10 @@ TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n
     return 1;
 }
 
+/* A text that grows. */
 typedef struct trf__growing { char *bytes; int64_t n, capacity; } trf__growing;
 
+/* Positions in a normalised text are int32_t, and BPE has three heap entries for each byte. */
 TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
 {
     if (more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more) return TRF_OK;
@@ -12893,6 +12936,7 @@ TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
                      "expected a text of at most 512 MiB, got a longer one");
 }
 
+/* Appends n bytes. A blank may become the three bytes of U+2581. */
 TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n,
                                    trf_error *err)
 {
@@ -12905,6 +12949,8 @@ TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const c
     return TRF_OK;
 }
 
+/* Appends the normalised text. remove_extra drops blanks at both ends and repeated ones.
+   dummy_prefix adds a blank in front, or behind with `suffix`, except to a text of blanks alone. */
 TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n, trf__growing *to,
                                   trf_error *err)
 {
@@ -12929,16 +12975,20 @@ TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n
     return trf__normal_limit(to->n, 0, err);
 }
 
-/* Bytes of a character as its first one says. */
+/* Bytes of a character by its first byte, at most `left`. */
 TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
 {
     static const char bytes[] = "\1\1\1\1\1\1\1\1\1\1\1\1\2\2\3\4";
     return (int32_t)trf__min64(bytes[(unsigned char)*at >> 4], left);
 }
 
-// >>pieces-cut     unigram (Viterbi) and BPE
+// >>pieces-cut     unigram (Viterbi)
+//
+// Both algorithms read a normalised text and give its pieces in order to trf__give_piece. Their
+// scratch memory is proportional to the text.
 
-/* unknown: 1 behind an unknown piece; n_unknown: how many of the n are unk. */
+/* Ids beyond the capacity are only counted. unknown: 1 after an unknown piece; n_unknown: how many
+   of the n are unk. */
 typedef struct trf__ids { int32_t *ids; int32_t capacity, unknown; int64_t n, n_unknown; } trf__ids;
 
 TRF__FN void trf__give_id(trf__ids *to, int32_t id)
@@ -12947,7 +12997,8 @@ TRF__FN void trf__give_id(trf__ids *to, int32_t id)
     to->n_unknown += id == TRF__UNK;
 }
 
-/* A piece, or, with token -1, bytes that are none. */
+/* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
+   for a whole run. */
 TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
                              int32_t n)
 {
@@ -12960,12 +13011,13 @@ TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
     to->unknown = token < 0;
 }
 
-/* Unigram (Kudo 2018, 3.2): the best way from the beginning to every byte. A character that is no
-   piece of its own can be unknown, ten below the least score; a user-defined piece is worth a tenth
-   for every byte but one. */
-/* from -1: none yet */
+/* Unigram (Kudo 2018, 3.2): the best path from the beginning to every byte. A character that is no
+   piece itself can be unknown, 10 below the lowest score. A user-defined piece scores 0.1 for every
+   byte but the first. */
+/* from -1: no path yet */
 typedef struct trf__way { float score; int32_t from, token; } trf__way;
 
+/* Keeps the better of two paths, and the first of equal ones. */
 TRF__FN void trf__way_to(trf__way *to, float score, int32_t from, int32_t token)
 {
     if (to->from < 0 || score > to->score) {
@@ -12983,8 +13035,7 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
     for (at = 0; at < n; at += step) {
         float till = ways[at].score;
         int single = 0;
-        if (till < -100000.0f || till > 100000.0f) {            /* sums begin anew, so that they
-                                                                   stay exact */
+        if (till < -100000.0f || till > 100000.0f) {            /* small sums keep their digits */
             for (end = at; end <= reached; end++) ways[end].score -= till;
             till = 0;
         }
@@ -12999,7 +13050,7 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
         if (!single) trf__way_to(&ways[at + step], unknown + till, at, -1);
         reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
     }
-    /* turned round: a way then tells where its piece ends, and which it is */
+    /* reverse the path: now from is where a piece ends, and token is that piece */
     for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
         int32_t before = ways[at].from, its = ways[at].token;
         ways[at].from = end;
@@ -13010,19 +13061,20 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
         trf__give_piece(v, to, ways[at].token, text + at, ways[at].from - at);
 }
 
-/* BPE: symbols, at first characters and user-defined pieces, in a chain; the heap has the pairs
-   that are a piece, the one of the best score first, equal ones from the left. A symbol's node is
-   where its bytes lead to, or -1. */
+// >>bpe            byte-pair encoding: the best pair of neighbours merges first
+/* Symbols form a chain; at first they are characters and user-defined pieces. The heap holds the
+   pairs of neighbours that form a piece: the best score first, equal ones from the left. A symbol's
+   node is where its bytes lead to in the tree, or -1. */
 typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
-/* score: in the order of floats */
+/* score: the bits of a float, so mapped that integers have the order of the floats */
 typedef struct trf__merge { int32_t score, left, right, length; } trf__merge;
 typedef struct trf__bpe {
     const trf_vocab *v;
     const char *text;
     trf__symbol *symbols;
     trf__merge *heap;
-    int32_t *split;         /* of each token, if any is unused: where the last pair that made an
-                               unused one met */
+    int32_t *split;         /* of each unused token: length of the left symbol of the last pair
+                               that formed it, else 0 */
     int32_t n_symbols, n_pairs;
 } trf__bpe;
 
@@ -13038,11 +13090,14 @@ TRF__FN int32_t trf__walk(const trf__pieces *p, int32_t node, const char *text, 
     return node;
 }
 
+/* The piece that ends at a node, or -1. */
 TRF__FN int32_t trf__token_at(const trf__pieces *p, int32_t node)
 {
     return node >= 0 ? p->cells[node].token : -1;
 }
 
+/* Pushes a pair if it forms a piece. Pairs whose symbols merge later stay in the heap, and
+   trf__bpe_run skips them: at most n pairs at the start and two for each merge, below 3 n. */
 TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
 {
     const trf__pieces *p = b->v->pieces;
@@ -13056,7 +13111,7 @@ TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
     if (token < 0) return;
     if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
     memcpy(&pair.score, &p->pieces[token].score, sizeof pair.score);
-    if (pair.score < 0) pair.score ^= INT32_MAX;            /* -0 is below 0 */
+    if (pair.score < 0) pair.score ^= INT32_MAX;            /* more negative is lower; -0 < 0 */
     pair.length = l->length + r->length;
     for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2);
          at = (at - 1) / 2)
@@ -13064,6 +13119,7 @@ TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
     b->heap[at] = pair;
 }
 
+/* Pops the best pair. */
 TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 {
     trf__merge best = b->heap[0], last = b->heap[--b->n_pairs];
@@ -13078,9 +13134,9 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
     return best;
 }
 
-/* A symbol; an unused piece comes apart again, its parts too, 101 times in one another at most. The
-   heap, empty now, is a stack of what is still to be given; a score there is how often that may
-   still be, less one. */
+/* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
+   parts, to a depth of 101. The heap is empty by now and serves as the stack. A score there is the
+   remaining depth less one. */
 TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
 {
     const trf__pieces *p = b->v->pieces;
@@ -13101,6 +13157,7 @@ TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32
     }
 }
 
+/* Merges the best pair until none is left, then gives the pieces from left to right. */
 TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
 {
     const trf__pieces *p = b->v->pieces;
@@ -13117,6 +13174,7 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
     while (b->n_pairs > 0) {
         trf__merge best = trf__bpe_best(b);
         trf__symbol *l = b->symbols + best.left, *r = b->symbols + best.right;
+        /* a pair is stale if one of its symbols has merged since: the lengths differ */
         if (!l->length || !r->length || l->length + r->length != best.length) continue;
         l->node = trf__walk(p, l->node, b->text + r->begin, r->length);
         l->length = best.length;
@@ -13130,7 +13188,8 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
                                                               b->symbols[i].length);
 }
 
-/* Numbers of a normalised text, in memory of this call alone. */
+/* Gives the ids of a normalised text. The scratch memory is one block: paths for unigram; symbols,
+   heap and splits for BPE. */
 TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t n, trf__ids *to,
                                    trf_error *err)
 {
@@ -13172,12 +13231,16 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
 }
 
 // >>pieces-text    bytes, blanks, unknown pieces
+//
+// The text of an id is written whole or not at all, so a buffer that is too small never ends within
+// a character.
 
-/* The text of an answer: what has a place, and how long it would be. */
+/* The text of an answer. `written` bytes are in `text`, `whole` is the length of all of it, and
+   `cut` is the index of the first id that did not fit, or -1. */
 typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
 
-/* The text of id number i, whole or not at all: behind a blank, or with `spaces` for every
-   U+2581. */
+/* Appends the text of id number i, whole or not at all: after a blank if `blank` is set, with a
+   blank for every U+2581 if `spaces` is set. */
 TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *text, size_t n,
                              int spaces)
 {
@@ -13194,7 +13257,8 @@ TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *
     }
 }
 
-/* How many of the first ids are bytes, up to four, and which. */
+/* Copies the bytes of the first byte pieces, at most the four of one character. Returns their
+   number. */
 TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
 {
     int m;
@@ -13206,8 +13270,8 @@ TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, 
     return m;
 }
 
-/* Pieces to text: blanks at the beginning that normalising has added go; bytes come together to
-   characters. */
+/* Pieces to text. Blanks at the beginning that normalising has added are dropped. Bytes join into
+   characters; a byte outside any character becomes U+FFFD. */
 TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to)
 {
     const trf__pieces *p = v->pieces;
@@ -13224,6 +13288,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
             if (k > 1) i += (int32_t)k - 1;
             continue;
         }
+        /* without remove_extra, normalising adds one blank at most: only that one is dropped */
         if (dropped || to->whole > 0) first = 0;
         dropped = 0;
         if (ids[i] == TRF__UNK) {
@@ -13261,6 +13326,7 @@ TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *m
     else {
         memcpy(p->model, model, bytes);
         p->model_bytes = (int64_t)bytes;
+        /* the defaults of fields that the file omits; unk reads U+2047 between blanks */
         p->unigram = p->dummy_prefix = p->remove_extra = p->escape = 1;
         p->unknown = " \xE2\x81\x87 ";
         p->n_unknown = 5;
@@ -13274,7 +13340,9 @@ TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *m
     return TRF_OK;
 }
 
-// >>vocab-use      tokens, ids, texts; the stored bytes
+// >>vocab-use      tokens, ids, texts
+//
+// The public functions. trf__encode_text and trf_vocab_decode serve tokens and pieces alike.
 
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
 {
@@ -13303,7 +13371,7 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     return number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS;
 }
 
-/* The ids of a text, as many as there is room for. */
+/* Gives the ids of a text: all are counted, as many as fit are stored. */
 TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to,
                                     trf_error *err)
 {
@@ -13320,7 +13388,7 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
     return TRF_OK;
 }
 
-/* *n stops at INT32_MAX, should a text have more tokens than that. */
+/* *n stops at INT32_MAX if a text has more tokens. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
                                     int32_t capacity,
                                     int32_t *n, trf_error *err)
@@ -13360,7 +13428,7 @@ TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *t
     return TRF_OK;
 }
 
-/* An array of ids that grows to what a text has. */
+/* An array of ids that grows to the length of a text. */
 typedef struct trf__text_ids { int32_t *ids; int64_t capacity; int32_t n; } trf__text_ids;
 
 TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf__text_ids *to,
@@ -13370,6 +13438,7 @@ TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf
     TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
     status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
                               &to->n, err);
+    /* too small: the call has set n to the number needed */
     if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
     TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
     return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
@@ -13389,6 +13458,7 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     if (!ids && n > 0) return trf__fail_null(err, "ids");
     if (!text && size > 0) return trf__fail_null(err, "text");
     if (!vocab->finished) return trf__fail_learning(err);
+    /* ids are checked before anything is written */
     for (i = 0; i < n; i++)
         if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
             return trf__fail(err, TRF_E_INVALID_ARG, i, "ids",
@@ -13413,7 +13483,10 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     return TRF_OK;
 }
 
-/* What is wrong with a token from a file or a caller, or NULL. */
+// >>vocab-bytes    tokens added later; the stored bytes
+//
+// Bytes from a file may be hostile. Every token passes the checks of trf_vocab_add.
+/* The reason why a token from a file or a caller cannot be added, or NULL. */
 TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
 {
     size_t i;
@@ -13445,7 +13518,7 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
                              err);
 }
 
-/* What files store of a finished vocabulary. */
+/* The bytes that files store of a finished vocabulary. */
 TRF__FN const char *trf__vocab_bytes(const trf_vocab *v)
 {
     return v->pieces ? v->pieces->model : v->bytes;
@@ -13455,8 +13528,8 @@ TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
     return v->pieces ? v->pieces->model_bytes : v->n_bytes;
 }
 
-/* Inserts the tokens that end within n bytes, which stand at byte `at` of what is stored, and may
-   be hostile. *used: their bytes. */
+/* Inserts the tokens that end within n bytes, which begin at offset `at` of the stored bytes. *used
+   counts the bytes of these tokens. The rest begins a token that the next bytes complete. */
 TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at,
                                             int64_t *used,
                                             trf_error *err)
@@ -13480,7 +13553,7 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
     return TRF_OK;
 }
 
-/* What was made becomes *v if all went well. */
+/* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
 TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
 {
     if (status) { trf_vocab_destroy(made); return status; }
