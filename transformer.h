@@ -13594,23 +13594,23 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 // -----------------------------------------------------------------------------------------------
 // >>corpus         training pairs in batches, and where we are in them
 //
-// All ids lie in one array, source and target of pair 0, of pair 1, ...; a pair is a place in it
-// and two lengths. An epoch is planned at its start, from (seed, epoch) alone: the pairs' order
-// (shuffled, then with buckets stably sorted by target length and source length, so that equals
-// stay shuffled), cut into batches wherever the next pair would break a limit, and with buckets the
-// batches' order shuffled too. Without shuffling pairs come as added, with buckets in the order of
-// their lengths. A pair that is over the budget alone has a batch of its own. Each pair comes
-// exactly once an epoch.
+// All ids lie in one array: source and target of pair 0, of pair 1, and so on. A pair is an offset
+// in it and two lengths. An epoch is planned at its start, from (seed, epoch) alone. Shuffling puts
+// the pairs in a random order. Buckets then sort them stably by target and source length, so that
+// pairs of equal lengths stay shuffled. A batch ends wherever the next pair would exceed a limit.
+// With shuffling and buckets, the batches are shuffled too. Without shuffling, pairs come in the
+// order of their addition, with buckets in the order of their lengths. A pair that alone exceeds
+// the budget has its own batch. Each pair comes exactly once an epoch.
 //
-// The position is (complete epochs, batches delivered of the next one); it moves on with every
-// delivery, so behind the last batch of epoch e it is (e + 1, 0). With a fingerprint of all that
-// decides the order it is a trf_place: each batch carries its own, so that a trainer knows how far
-// it has come (>>step), and checkpoints store that (>>checkpoint). All buffers are made by the
-// first next or seek; then nothing grows.
+// The position is (complete epochs, batches delivered of the next one). It advances with every
+// delivery, so after the last batch of epoch e it is (e + 1, 0). With a fingerprint of everything
+// that determines the order it is a trf_place. Each batch carries its place: a trainer knows by it
+// how far it has come (>>step), and checkpoints store it (>>checkpoint). The first next or seek
+// makes all buffers. After that nothing grows.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__pair {
-    int64_t begin;              /* of the source in the ids; the target follows it */
+    int64_t begin;              /* index of the source in the ids; the target follows it */
     int32_t n_source, n_target;
 } trf__pair;
 
@@ -13619,27 +13619,30 @@ struct trf_corpus {
     int32_t *ids;
     trf__pair *pairs;
     int64_t n_ids, id_capacity, n_pairs, pair_capacity;
-    trf__text_ids texts[2];     /* of the pair that was added last as text */
+    trf__text_ids texts[2];     /* ids of the pair last added as text */
     int64_t longest;            /* ids of the longest side of any pair */
-    uint64_t hash;              /* of all pairs, kept up to date by every add */
+    uint64_t hash;              /* of all pairs; every add updates it */
 
-    int64_t epoch, batch;       /* the position, */
-    int64_t put_epoch, put_batch;   /* and where it was put last: by rewinding or resuming */
-    int64_t planned;            /* the epoch that the plan is for, or -1 */
-    int64_t n_batches;          /* of the plan */
+    int64_t epoch, batch;       /* the position */
+    int64_t put_epoch, put_batch;   /* the position that the last rewind or seek set */
+    int64_t planned;            /* the epoch of the plan, or -1 */
+    int64_t n_batches;          /* in the plan */
     void *memory;               /* everything below; NULL until the first next or seek */
     size_t memory_bytes;
     int32_t *order;             /* (n_pairs) pair numbers in the order of the plan */
-    int32_t *other;             /* (n_pairs) what sorting moves into; afterwards the batches'
-                                   order */
+    int32_t *other;             /* (n_pairs) the sort's second buffer; then the order of the
+                                   batches */
     int32_t *first;             /* (n_pairs + 1) batch b has order[first[b]] to order[first[b + 1] -
                                    1] */
-    int32_t *counts;            /* (longest + 2) pairs per length, for sorting */
+    int32_t *counts;            /* (longest + 2) pairs of each length, for sorting */
     int32_t *lengths[2];        /* the delivered batch, source and target */
     int32_t *batch_ids[2];
 };
 
 // >>corpus-order   shuffling, buckets, where a batch begins
+//
+// The same seed, options and pairs give the same batches on every machine: runs can be repeated,
+// and a checkpoint needs only a position. Nothing here depends on earlier epochs.
 
 /* One step of a running 64-bit hash. */
 TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
@@ -13648,11 +13651,12 @@ TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
     return hash ^ hash >> 32;
 }
 
-/* Random numbers drawn one after another under one key: an epoch's, or a sequence's (>>noise). */
+/* Random numbers drawn in order under one key: the key of an epoch, or of a sequence (>>noise). */
 typedef struct trf__draws { uint64_t key, next; uint32_t stream; } trf__draws;
 enum { TRF__SHUFFLE_EPOCH = 0x7C000000, TRF__SHUFFLE_PAIRS, TRF__SHUFFLE_BATCHES };
 
-/* Uniform in 0..n-1: draws below 2^64 mod n are thrown away, so what is left is a multiple of n. */
+/* Uniform in 0..n-1. Draws below 2^64 mod n are repeated: the others are a multiple of n in number,
+   so that no remainder is more likely. */
 TRF__FN uint64_t trf__draw_below(trf__draws *draws, uint64_t n)
 {
     uint64_t refused = (0 - n) % n, x;
@@ -13694,8 +13698,8 @@ TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
     c->order = sorted;
 }
 
-/* Cuts the order into batches: `first` and n_batches. Each side of a pair has one token more than
-   ids. */
+/* Cuts the order into batches, which sets `first` and n_batches. Each side of a pair has one token
+   more than ids: EOS for the source, BOS or EOS for the target. */
 TRF__FN void trf__corpus_cut(trf_corpus *c)
 {
     const trf_corpus_options *o = &c->options;
@@ -13705,6 +13709,7 @@ TRF__FN void trf__corpus_cut(trf_corpus *c)
         const trf__pair *pair = &c->pairs[c->order[i]];
         int64_t s = (int64_t)pair->n_source + 1, t = (int64_t)pair->n_target + 1;
         int64_t longer = trf__max64(longest, trf__max64(s, t));
+        /* padded: all rows have the length of the longest, as in systems with (B, S) arrays */
         int over = o->padded_budget ? longer * (i - begin + 1) > o->batch_tokens
                                     : source + s > o->batch_tokens || target + t > o->batch_tokens;
         if (i == 0 || over || i - begin >= o->batch_sentences) {
@@ -13720,7 +13725,7 @@ TRF__FN void trf__corpus_cut(trf_corpus *c)
     c->first[c->n_batches] = (int32_t)c->n_pairs;
 }
 
-/* Makes the plan of an epoch, unless it is there. */
+/* Makes the plan of an epoch if it does not exist yet. */
 TRF__COLD
 TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
 {
@@ -13729,6 +13734,7 @@ TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
     if (c->planned == epoch) return;
     for (i = 0; i < c->n_pairs; i++) c->order[i] = (int32_t)i;
     if (c->options.shuffle) trf__shuffle(c->order, c->n_pairs, key, TRF__SHUFFLE_PAIRS);
+    /* two stable sorts: the second key is the source length, the first is the target length */
     if (c->options.buckets) {
         trf__corpus_sort(c, 0);
         trf__corpus_sort(c, 1);
@@ -13740,8 +13746,8 @@ TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
     c->planned = epoch;
 }
 
-/* All buffers lie in one piece; returns its size. A batch holds no more than its limits and no more
-   than there is. */
+/* All buffers lie in one block; returns its size. A batch holds no more than its limits, and no
+   more than the corpus has. */
 TRF__COLD
 TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
 {
@@ -13779,7 +13785,7 @@ TRF__FN void trf__corpus_unreserve(trf_corpus *c)
     c->planned = -1;
 }
 
-/* Copies batch number `batch` of the plan together. */
+/* Copies the pairs of batch number `batch` of the plan into the batch's arrays. */
 TRF__FN void trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out)
 {
     int32_t begin = c->first[c->other[batch]], end = c->first[c->other[batch] + 1], i;
@@ -13802,8 +13808,8 @@ TRF__FN void trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out)
     out->ordinal = 0;
 }
 
-/* Moves there, as if everything before had been delivered; TRF_E_STATE if the data have no such
-   place. Behind the last batch of an epoch the next one begins. */
+/* Moves to a position as if everything before it had been delivered. TRF_E_STATE if the data have
+   no such position. The end of an epoch is the beginning of the next one. */
 TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch, trf_error *err)
 {
     int first = !c->memory;
@@ -13829,8 +13835,8 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
     return TRF_OK;
 }
 
-/* Two corpora with the same fingerprint deliver the same batches (but for one chance in 2^64),
-   whatever has been delivered so far. */
+/* Two corpora with the same fingerprint deliver the same batches (except by a chance of 1 in 2^64).
+   It does not depend on what has been delivered so far, nor on the number of epochs. */
 TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
 {
     const trf_corpus_options *o = &c->options;
@@ -13841,7 +13847,7 @@ TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
     return trf__hash_add(hash, o->seed);
 }
 
-/* Where the next batch stands. */
+/* The place of the next batch. */
 TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
 {
     trf_place place;
@@ -13852,8 +13858,11 @@ TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
 }
 
 // >>padded         from padded arrays and to them
+//
+// Two functions for callers with (count, width) arrays, as other systems use. Padding in the middle
+// of a row is an error: to drop it would shift the ids after it without notice.
 
-/* Position of the first padding that an id follows in its row, or -1. */
+/* Index of the first padding that precedes an id in its row, or -1. */
 TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width,
                                         int32_t pad)
 {
@@ -13919,6 +13928,7 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
         n += length;
     }
     if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
+    /* an id equal to the padding could not be told from it later */
     for (k = 0; k < n; k++)
         if (sequences->ids[k] == pad)
             return trf__fail(err, TRF_E_INVALID_ARG, k, "ids",
@@ -13931,6 +13941,8 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
 }
 
 // >>corpus-calls   filling a corpus, and drawing from it
+//
+// The public functions. Pairs are added before the first batch: a plan needs all of them.
 
 TRF_API trf_corpus_options trf_corpus_defaults(void)
 {
@@ -13945,7 +13957,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     return o;
 }
 
-/* Fields of trf_corpus_options with their smallest and largest values. */
+/* Fields of trf_corpus_options with their lowest and highest values. */
 #define TRF__CORPUS_FIELDS(X) \
     X(batch_tokens,    1, INT32_MAX) \
     X(batch_sentences, 1, INT32_MAX) \
@@ -13995,8 +14007,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf__free(&hooks, corpus, sizeof *corpus);
 }
 
-/* One side of a new pair: length, pointer, and ids (or labels) from `least` on; trainers tell which
-   are right. */
+/* Checks one side of a new pair: length, pointer, and ids (or labels) from `least` on. Trainers
+   check the upper bound, because they know the vocabularies. */
 TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n,
                                           int32_t least,
                                           const char *what, const char *n_what, trf_error *err)
@@ -14031,6 +14043,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
                          "expected at most 2147483647 pairs, got more");
     TRF__TRY(trf__corpus_check_side(corpus, source, n_source, 0, "source", "n_source", err));
     TRF__TRY(trf__corpus_check_side(corpus, target, n_target, -1, "target", "n_target", err));
+    /* both arrays grow before anything changes, so a failure adds nothing */
     n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1,
               &corpus->options.hooks);
@@ -14050,6 +14063,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     return TRF_OK;
 }
 
+/* All chunks or none: ids of earlier chunks are forgotten after an error, their memory stays. */
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
                                          int32_t length,
                                          trf_error *err)
@@ -14064,6 +14078,7 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
     before = *corpus;
     for (i = 0; status == TRF_OK && i < n; i += length) {
         status = trf_corpus_add(corpus, NULL, 0, ids + i, (int32_t)trf__min64(length, n - i), err);
+        /* the index in all ids, not in this chunk */
         if (status == TRF_E_INVALID_ARG && err) err->where += i;
     }
     if (status == TRF_OK) return TRF_OK;
@@ -14074,7 +14089,8 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
     return status;
 }
 
-/* One side of a new pair from its text. Pieces take bytes that are not UTF-8 for U+FFFD. */
+/* Encodes one side of a new pair from its text. Pieces replace bytes that are not UTF-8 by U+FFFD,
+   so only other vocabularies need the check. */
 TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab,
                                       const char *text,
                                       const char *what, trf_error *err)
@@ -14124,6 +14140,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
                          (long long)corpus->options.epochs);
     TRF__TRY(trf__corpus_reserve(corpus, err));
     trf__corpus_plan(corpus, corpus->epoch);
+    /* the place is the batch's own: the position before it is delivered */
     batch->place = trf__corpus_place(corpus);
     trf__corpus_gather(corpus, corpus->batch++, batch);
     if (corpus->batch == corpus->n_batches) {
@@ -14136,11 +14153,11 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 // -----------------------------------------------------------------------------------------------
 // >>noise          batches to learn from out of plain text: masks, spans, prefixes
 //
-// The rules stand at trf_noise_kind. A sequence draws its numbers one after another with a key of
-// its own, made from seed, place and ordinal. Neither side made of it has more ids, so one block is
-// made at once for the whole batch:
+// trf_noise_kind defines the rules. A sequence draws its numbers in order under a key of its own,
+// made from seed, place and ordinal: noise does not depend on how a batch is split. Neither side
+// of the result has more ids than the sequence, so one block serves the whole batch:
 //
-//   source ids (n), target ids (n), their lengths (count each), room for the sequence at hand (n)
+//   source ids (n), target ids (n), their lengths (count each), scratch for one sequence (longest)
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__NOISE_EPOCH = 0x7D000000, TRF__NOISE_BATCH, TRF__NOISE_SEQUENCE, TRF__NOISE_ORDER,
@@ -14152,7 +14169,7 @@ struct trf_noise {
     int64_t capacity;
 };
 
-/* A sequence, what becomes of it, and its random numbers. */
+/* A sequence, its two sides with noise, and its random numbers. room is scratch. */
 typedef struct trf__noisy {
     const int32_t *ids;
     int32_t *source, *target, *room;
@@ -14160,7 +14177,7 @@ typedef struct trf__noisy {
     trf__draws draws;
 } trf__noisy;
 
-/* Whether a word begins with `id` behind `last`; -1: with nothing before it. */
+/* Whether `id` begins a word when it follows `last`; last = -1: nothing precedes it. */
 TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
 {
     const char *token = trf_vocab_token(v, id), *before = trf_vocab_token(v, last);
@@ -14172,6 +14189,8 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
 }
 
+/* Masked tokens: whole words are chosen in random order until `wanted` tokens are. A word longer
+   than the rest is skipped, except that one word at least is chosen. Targets of -1 have no loss. */
 TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
 {
     const trf_vocab *words = o->whole_words ? o->words : NULL;
@@ -14184,11 +14203,13 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
         if (trf__begins_word(words, i ? x->ids[i - 1] : -1, x->ids[i])) x->room[n_words++] = i;
     }
     trf__shuffle(x->room, n_words, x->draws.key, TRF__NOISE_ORDER);
+    /* room has the first positions of all words */
     for (w = 0; w < n_words && n < wanted; w++) {
         int32_t end = x->room[w] + 1;
         while (end < x->n && !trf__begins_word(words, x->ids[end - 1], x->ids[end])) end++;
         if (end - x->room[w] > wanted - n && (n > 0 || w + 1 < n_words)) continue;
         for (i = x->room[w]; i < end; i++, n++) {
+            /* one draw decides: below `masked` a mask, then a random token, else the id itself */
             double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) -
                 o->masked;
             x->target[i] = x->ids[i];
@@ -14200,8 +14221,9 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
     x->n_source = x->n_target = x->n;
 }
 
-/* Cuts `items` into so many pieces of one or more: each of the places that are left is one of the
-   cuts that are left with the same probability (Knuth's algorithm S). */
+/* Cuts `items` into `pieces` parts of one item or more. At each possible cut, the chance is the
+   number of cuts left over the number of possible ones left (Knuth's algorithm S): every division
+   is equally likely. */
 TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, int64_t pieces)
 {
     uint64_t cuts = (uint64_t)pieces - 1, left;
@@ -14211,6 +14233,8 @@ TRF__FN void trf__noise_cut(trf__draws *draws, int32_t *lengths, int64_t items, 
     *lengths = length;
 }
 
+/* Spans of noise and plain text alternate, plain text first. A sentinel replaces each span in the
+   source and precedes its ids in the target. As many spans as plain parts: none is empty. */
 TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
 {
     int64_t k = trf__min64(trf__max64(1, (int64_t)rint(o->density * x->n)), x->n - 1),
@@ -14227,7 +14251,7 @@ TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
     }
 }
 
-/* The first `cut` ids are the source, what follows the target. */
+/* The first `cut` ids are the source, the others the target. */
 TRF__FN void trf__noise_prefix(trf__noisy *x, int32_t cut)
 {
     for (; x->n_source < cut; x->n_source++) x->source[x->n_source] = x->ids[x->n_source];
@@ -14246,8 +14270,8 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     return o;
 }
 
-/* Fields of trf_noise_options with their smallest and largest values. masks, spans: 1 for that kind
-   of noise. */
+/* Fields of trf_noise_options with their lowest and highest values. masks and spans are 1 for that
+   kind of noise, else 0: bounds may depend on the kind. */
 #define TRF__NOISE_FIELDS(X) \
     X(kind,           0, TRF_NOISE_COUNT - 1) \
     X(density,        0, 1) \
@@ -14298,7 +14322,7 @@ TRF_API void trf_noise_destroy(trf_noise *noise)
     trf__free(&hooks, noise, sizeof *noise);
 }
 
-/* Checks the ids of sequence number i, which begins at id number `at` of the batch. */
+/* Checks the ids of sequence number i, which begins at index `at` of the batch's ids. */
 TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__noisy *x, int64_t at,
                                         int64_t i,
                                         trf_error *err)
@@ -14352,6 +14376,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
         x.draws.stream = TRF__NOISE_DRAW;
         TRF__TRY(trf__noise_check_ids(o, &x, at, i, err));
         if (o->kind == TRF_NOISE_MASKS) trf__noise_masks(o, &x);
+        /* a sequence of one id has nothing to predict: it stays whole as the source */
         else if (x.n < 2) trf__noise_prefix(&x, x.n);
         else if (o->kind == TRF_NOISE_SPANS) trf__noise_spans(o, &x);
         else trf__noise_prefix(&x, 1 + (int32_t)trf__draw_below(&x.draws, (uint64_t)x.n - 1));
@@ -14371,10 +14396,13 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 
 // -----------------------------------------------------------------------------------------------
 // >>search         the options of a search, and whose rules they are
+//
+// Systems differ in how they score, stop and cut a search. trf_search_set_rule sets those options
+// as one of them does; all others are the caller's.
 // -----------------------------------------------------------------------------------------------
 
-/* Names the first option that makes no sense. */
-/* Fields of trf_search with their smallest and largest values. */
+/* Fields of trf_search with their lowest and highest values. trf_search_check names the first field
+   outside them. */
 #define TRF__SEARCH_FIELDS(X) \
     X(beam,               1, TRF__MAX_BEAM) \
     X(n_best,             1, search->beam) \
@@ -14407,14 +14435,17 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
     return trf__hooks_check(&search->hooks, err);
 }
 
-/* Each rule is compared in the tests with a plain program of its own. tensor2tensor stops for the
-   batch as a whole; TRF_STOP_BOUND asks for each sentence by itself. fairseq forgets what finishes
-   beyond `beam`: its best answer is ours, further ranks may be better here. CTranslate2 with alpha
-   0 stops when its best continuation is an EOS: set stop = TRF_STOP_BOUND for the same answer. In
-   the step behind a forced prefix it takes an EOS only if that is the best continuation; here
-   min_length decides. Hugging Face counts neither S nor L of decoder_input_ids; a prefix here is
-   one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is a free EOS at the limit: here
-   there is none. Marian never says UNK: set ban_unk, which no rule does. */
+/* The tests compare each rule with a plain program of its own. Differences that remain:
+   - tensor2tensor stops for the batch as a whole; TRF_STOP_BOUND stops each sentence by itself.
+   - fairseq drops answers that finish beyond `beam`. Its best answer is ours; further ranks may be
+     better here.
+   - CTranslate2 with alpha 0 stops when its best continuation is an EOS: set stop = TRF_STOP_BOUND
+     for the same answer. In the step after a forced prefix it takes an EOS only if that is the best
+     continuation; here min_length decides.
+   - Hugging Face counts decoder_input_ids neither in the score nor in the length; a prefix here is
+     one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is a free EOS at the limit; here
+     there is none.
+   - Marian never produces UNK: set ban_unk, which no rule sets. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 {
     int fairseq = rule == TRF_SEARCH_FAIRSEQ, ctranslate2 = rule == TRF_SEARCH_CTRANSLATE2;
@@ -14454,70 +14485,73 @@ TRF_API trf_search trf_search_defaults(void)
 // -----------------------------------------------------------------------------------------------
 // >>translate      encode once, then one token a step for all live hypotheses
 //
-//   rows       the live hypotheses of all sentences still searched, sentence after sentence
-//   cache      per decoder layer: keys and values of every token read so far, (slot, 2d); the rows
-//              of step t stand at slots t * n_rows + row, and after `length` steps take the place
-//              of the oldest ones
-//   ancestors  per row: the slots of its own history, one per position. When search re-orders
-//              hypotheses, these lists move, the cache never does:
+//   rows          the live hypotheses of all sentences that are still searched, sentence after
+//                 sentence
+//   cache         per decoder layer: keys and values of every token read so far, (slot, 2d). The
+//                 rows of step t are at slots t * n_rows + row. After `length` steps they replace
+//                 the oldest ones
+//   backpointers  per row: the slots of its own history, one per position. When search reorders
+//                 hypotheses, these lists move and the cache stays:
 //
-//              step 0    step 1    step 2            row 0 of step 3 reads slots 0, 4, 9
-//              [0 . . .] [4 5 . .] [8 9 . .]         row 1 of step 3 reads slots 0, 4, 8
+//                 step 0    step 1    step 2            row 0 of step 3 reads slots 0, 4, 9
+//                 [0 . . .] [4 5 . .] [8 9 . .]         row 1 of step 3 reads slots 0, 4, 8
 //
-//   memory     per decoder layer: keys and values of the encoded sources, an area of (rows, 2d) for
-//              each place that a sentence may take, made once and shared by all its hypotheses
+//   memory        per decoder layer: keys and values of the encoded sources, an area of (rows, 2d)
+//                 for each sentence searched at the same time. They are computed once and shared by
+//                 all hypotheses of the sentence
 //
 // A token is the decoder's half of >>forward over the live rows, one new token each, with this
-// cache; then every sentence's beam chooses (>>beam) and the rows are lined up again (>>next-rows).
-// All of it is the device's: the host asks for tokens, and looks from time to time which sentences
-// still live. One that is done leaves: its beam comes to the host, which reads the answers out of
-// it, and its place goes to one that waits. Memory grows to what the calls bring.
+// cache. Then the beam of every sentence chooses (>>beam), and the rows are put in order again
+// (>>next-rows). All of this is on the device: the host only starts tokens, and reads from time to
+// time which sentences still live. The beam of a finished sentence comes to the host, which reads
+// its answers. A waiting sentence then takes its area of memory and its rows. Memory grows to the
+// largest call.
 // -----------------------------------------------------------------------------------------------
 
-/* What host and device tell each other about a round of searches. There is one on either, in the
-   same order: live and progress go to the host, the rest to the device. */
+/* What host and device exchange about a round of searches. Each has one, in the same layout: live
+   and progress go to the host, the rest to the device. */
 typedef struct trf__searches {
-    int32_t *live;                              /* the places of sentences still searched */
+    int32_t *live;                              /* place indices of sentences still searched */
     trf__progress *progress;
     trf__arrival *arrivals;
-    int32_t *slots;                             /* in memory, for each row of arriving sources */
+    int32_t *slots;                             /* slot in memory of each row of new sources */
     int32_t *prefixes;                          /* (places, length) */
 } trf__searches;
 
-/* A sentence of a call: its number, where its ids begin, and what counts of its length. */
+/* A sentence of a call: its number, where its ids and its prefix begin, its length for sorting. */
 typedef struct trf__pending { int64_t source, prefix; int32_t sentence, length; } trf__pending;
 
-/* What a search holds besides the activations of its pass: two arenas, laid out from three
-   sizes. */
+/* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
+   layout. */
 typedef struct trf__hypotheses {
-    int64_t n_places, length, area;             /* of this round: sentences; most tokens read; rows
-                                                   of a source */
+    int64_t n_places, length, area;             /* of this round: sentences at a time; most tokens
+                                                   read; rows of a source */
     int64_t n_rows;                             /* n_places * beam */
     char *arena, *device_arena;
     size_t bytes, device_bytes;
     /* on the device */
     trf__cache cache;                           /* (layers, length * n_rows, 2d), (layers, n_places
                                                    * area, 2d) */
-    int32_t *backpointers[2];                      /* (n_rows, length), this token's and the next
-                                                      one's */
-    trf__lists lists;                           /* (n_rows) what is read next */
+    int32_t *backpointers[2];                      /* (n_rows, length), of this token and of the
+                                                      next */
+    trf__lists lists;                           /* (n_rows) what the next token reads */
     void *top_scratch;
     char *found;                                /* log-probabilities, then ids, of the candidates of
                                                    all rows */
     trf__searches there;
-    trf__beam *beams;                           /* per place, as are their memory and sources */
+    trf__beam *beams;                           /* per place, like their memory and sources */
     char *beam_memory;                          /* beam_bytes each */
     size_t beam_bytes;
     trf__span *sources;
-    int32_t *starts;                            /* per live sentence: its first row */
+    int32_t *starts;                            /* first row of each live sentence */
     /* on the host */
     trf__searches here;
-    trf__beam *beams_read;                      /* beams and beam_memory of those that are done, out
-                                                   of reach there */
+    trf__beam *beams_read;                      /* beams and beam_memory of finished sentences,
+                                                   copied from a device */
     char *memory_read;
-    int32_t *sentence, *alive;                  /* per place: whose it is, or -1; and whether that
-                                                   one lives */
-    int32_t *ids, *lengths;                     /* of the sources that arrive */
+    int32_t *sentence, *alive;                  /* per place: its sentence or -1; whether that one
+                                                   is still searched */
+    int32_t *ids, *lengths;                     /* of new sources */
 } trf__hypotheses;
 
 struct trf_translator {
@@ -14525,26 +14559,29 @@ struct trf_translator {
     trf_search search;
     trf__pass pass;
     trf__hypotheses hypotheses;
-    double *numbers; int64_t numbers_capacity;          /* downloaded */
+    double *numbers; int64_t numbers_capacity;          /* copied from the device */
     trf__room room;                                     /* see >>look-inside */
     /* results of the last call */
-    trf_hypothesis *answers; int64_t answers_capacity;  /* n_best places for each sentence */
+    trf_hypothesis *answers; int64_t answers_capacity;  /* n_best for each sentence */
     int32_t *n_answers; int64_t n_answers_capacity;
-    int32_t *ids; int64_t ids_capacity, n_ids;          /* of each answer n and one more, */
-    double *own; int64_t own_capacity;                  /* as of their log-probabilities */
-    int64_t *first_id; int64_t first_id_capacity;       /* where a sentence's ids begin */
+    int32_t *ids; int64_t ids_capacity, n_ids;          /* n ids and one more for each answer; */
+    double *own; int64_t own_capacity;                  /* their log-probabilities likewise */
+    int64_t *first_id; int64_t first_id_capacity;       /* index of a sentence's first id */
     trf__text_ids text;                                 /* the source of trf_translate_text */
-    trf__pending *pending; int64_t pending_capacity;    /* the call's sentences, */
-    const void **order; int64_t order_capacity;         /* the longest first */
+    trf__pending *pending; int64_t pending_capacity;    /* the sentences of the call */
+    const void **order; int64_t order_capacity;         /* the same, longest first */
     int32_t n_sentences;
 };
 
 // >>hypotheses     what a translator keeps of its searches
+//
+// trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
+// round calls trf__hypotheses_reserve; memory is kept between rounds and calls.
 
-/* Tokens that a search may choose: never pad and bos. */
+/* Number of tokens that a search may choose: never pad and bos. */
 TRF__FN int64_t trf__choices(const trf_search *s, int64_t vocab) { return vocab - 2 - s->ban_unk; }
 
-/* Candidates of a row, at most. */
+/* The most candidates of a row: one more than the beam takes, for an EOS that is not allowed yet. */
 TRF__FN int64_t trf__max_candidates(const trf_search *s, int64_t vocab)
 {
     return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(s, vocab)));
@@ -14560,8 +14597,8 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
     x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
 }
 
-/* Sets bytes and device_bytes; with the arenas, cuts them. Sizes are filled up, so that places come
-   again (>>ops), as long as slots have numbers. */
+/* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
+   shapes recur (>>ops), unless slot numbers would exceed int32_t. */
 TRF__COLD
 TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s,
                                     const trf__run *run)
@@ -14625,10 +14662,10 @@ TRF__FN void trf__hypotheses_free(trf_translator *t)
     TRF__ZERO(t->hypotheses);
 }
 
-/* Lays everything out for a round: places for so many sentences, answers of `length` tokens,
-   sources of up to `area` rows. Nothing in it outlives a round, so the arenas are cut anew each
-   time, and replaced only if they are too small: the old ones go first, or both would have to fit.
-   On failure there are none, until the next call. */
+/* Lays everything out for a round: `places` sentences, answers of `length` tokens, sources of up to
+   `area` rows. Nothing in it outlives a round, so the arenas are cut anew each time. They are
+   replaced only if they are too small. The old ones go first, because both might not fit. After a
+   failure there are none until the next call. */
 TRF__COLD
 TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, int64_t length,
                                            int64_t area,
@@ -14699,7 +14736,7 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     trf__free(&hooks, translator, sizeof *translator);
 }
 
-/* What a new translator is made for: a few short sentences. */
+/* The sizes of a new translator: a few short sentences. It grows when a call needs more. */
 TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
 {
     trf__limits limits;
