@@ -14581,7 +14581,7 @@ struct trf_translator {
 /* Number of tokens that a search may choose: never pad and bos. */
 TRF__FN int64_t trf__choices(const trf_search *s, int64_t vocab) { return vocab - 2 - s->ban_unk; }
 
-/* The most candidates of a row: one more than the beam takes, for an EOS that is not allowed yet. */
+/* The most candidates of a row: one more than the beam takes, for an EOS that may not come yet. */
 TRF__FN int64_t trf__max_candidates(const trf_search *s, int64_t vocab)
 {
     return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(s, vocab)));
@@ -14773,10 +14773,11 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 
 // >>decode         one token for all live rows
 //
-// Each row is a sequence of one query, whose keys are its ancestors; all rows of a sentence ask the
-// rows of its source.
+// Each row is a sequence of one query. Its backpointers name its keys. All rows of a sentence
+// attend to the rows of its source. The host writes nothing between two tokens, so a device can run
+// the same list of ops again (trf__run_list).
 
-/* The op that lets all sentences choose, or `begin` of them begin. */
+/* The op by which all sentences choose, or `begin` of them begin. */
 TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, int32_t begin)
 {
     const trf__hypotheses *h = &t->hypotheses;
@@ -14794,11 +14795,11 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     return a;
 }
 
-/* Token number `at` of a round, of which the search wants the `wanted` best of each row. */
+/* The job of one token: its number in the round, and how many candidates each row needs. */
 typedef struct trf__next_tokens { trf_translator *t; int64_t at, wanted; } trf__next_tokens;
 
-/* Token number `at`: the best `wanted` continuations of every row, and what the searches make of
-   them. */
+/* Issues the ops of one token: the `wanted` best continuations of every row, then the choice of
+   every search. */
 TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
 {
     const trf__next_tokens *token = (const trf__next_tokens *)job;
@@ -14811,6 +14812,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     trf__reorder next = trf__reorder_of(t, wanted, 0);
     trf__backpointers a;
     trf__top top;
+    /* two buffers alternate: a row copies its parent's list, which other rows may need too */
     a.to = h->backpointers[at & 1]; a.from = h->backpointers[~at & 1];
     a.parents = h->lists.parents; a.position = h->lists.position; a.slots = h->lists.slots;
     a.rows = stack->rows; a.stride = h->length;
@@ -14832,6 +14834,8 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     return TRF_OK;
 }
 
+/* One token for all live rows. Whatever changes the ops or their pointers is in `shape`; for equal
+   shapes a device repeats a recorded list. */
 TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, trf_error *err)
 {
     const trf__hypotheses *h = &t->hypotheses;
@@ -14849,24 +14853,26 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
 
 // >>rounds         sentences searched together
 //
-// A call's sentences are taken the longest first, in rounds. A round has places for as many of its
-// longest as max_sentences and max_tokens allow, and no more than the cache has slots for: they are
-// numbered by int32_t. (One sentence cannot need them all: 1,024 rows of 2^20 tokens.) Until none
-// lives and none waits: take in those that wait, if there is room, and encode their sources; decode
-// a token for all rows (>>decode), let every sentence's beam choose (>>beam), line the rows up
-// again; store the answers of those that are done. Where those that wait are so short that there
-// could be twice as many places, the next round begins.
+// The sentences of a call are searched in rounds, longest first. A round searches as many at a time
+// as max_sentences and max_tokens allow for its longest one. The cache's slots have int32_t
+// numbers, which is another bound. (One sentence alone stays below it: 1,024 rows of 2^20 tokens.)
+// A round repeats three steps until no sentence is live and none waits:
+//   1. admit waiting sentences to free places and encode their sources;
+//   2. decode a token for all rows (>>decode), let every beam choose (>>beam), reorder the rows;
+//   3. store the answers of finished sentences.
+// The next round begins with the first sentence so short that twice as many fit.
 
-/* A round: sentences number first .. end - 1 in their order. */
+/* A round: sentences first .. end - 1 of the sorted order. */
 typedef struct trf__round {
     const trf_sequences *sources, *prefixes;        /* of the call, or NULL */
-    int32_t first, end, next;                       /* next: the first that waits */
-    int32_t n, taken;                               /* places, and how many of them are */
+    int32_t first, end, next;                       /* next: the first that still waits */
+    int32_t n, taken;                               /* number of places; number of those in use */
     int64_t longest_source, longest;    /* rows of a source; tokens of an answer, at least 1 */
 } trf__round;
 
-/* Most tokens of an answer, EOS not counted. The lengths are 0 where there is no source, or no
-   prefix. */
+/* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
+   model on the prefix, which is then part of the answer. A length is 0 if there is no such
+   sequence. */
 TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source,
                                   int32_t n_prefix)
 {
@@ -14881,7 +14887,7 @@ TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
     return x && x->count ? x->lengths[i] : 0;
 }
 
-/* What a round needs of the pass. */
+/* The sizes that the pass needs for a round. */
 TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search *s)
 {
     trf__limits need;
@@ -14892,7 +14898,7 @@ TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search 
     return need;
 }
 
-/* Makes room for the round. */
+/* Reserves memory for a round, and marks all its places as free. */
 TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, trf_error *err)
 {
     trf__progress nothing = { 0, 0, 0, 1 };
@@ -14906,8 +14912,8 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     return TRF_OK;
 }
 
-/* Sentence w arrives at a place; its source is number `k` of those that arrive with it, in rows
-   from `row` on. Returns the row behind them. */
+/* Puts a sentence in a free place: its beam, prefix, ids and slots. Its source is number k of the
+   new ones and its rows begin at `row`. Returns the row after them. */
 TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
                                    const trf__pending *w, int32_t place,
                                    int32_t k, int64_t row)
@@ -14929,11 +14935,13 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
                                                                   n_prefix),
                        h->there.prefixes + at, n_prefix, c->eos, (int32_t)trf__choices(&t->search,
                        c->target_vocab));
+    /* decoder-only: min_length does not count the prefix, which the beam counts */
     if (!trf__has_source(c))
         arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix,
                                                   INT32_MAX);
     if (n_prefix) memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix,
                          (size_t)n_prefix * sizeof(int32_t));
+    /* ids have no EOS: k sources before this one have k fewer ids than rows */
     if (n_source) memcpy(h->ids + row - k * c->source_eos, round->sources->ids + w->source,
                          (size_t)n_source * sizeof(int32_t));
     h->lengths[k] = n_source;
@@ -14942,8 +14950,7 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     return row + rows;
 }
 
-/* Encodes sources, and remembers the keys and values that every token will read in the cache's
-   slots. */
+/* Encodes sources, and stores in the cache's slots the keys and values that every token reads. */
 TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, const int32_t *slots,
                                     const int32_t *ids, const int32_t *lengths, int32_t n,
                                     trf_error *err)
@@ -14973,14 +14980,17 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 }
 
 // >>round-steps    taking sentences in, and storing answers
+//
+// On a device the host learns only from trf__round_look how searches stand. Between two looks it
+// issues several tokens, so rows and candidates must suffice for the worst case.
 
-/* As many rows as there is room for, in the lists and in the activations. */
+/* The most rows that the lists and the activations can hold. */
 TRF__FN int64_t trf__round_places(const trf_translator *t)
 {
     return trf__min64(t->hypotheses.n_rows, t->pass.plan.limits.target_rows);
 }
 
-/* Takes in as many sentences that wait as there are places, and begins their searches. */
+/* Puts waiting sentences in all free places, and begins their searches. */
 TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
@@ -14996,6 +15006,8 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
         if (h->sentence[place] < 0)
             rows = trf__round_arrival(t, round, (const trf__pending *)t->order[round->next++],
                                       place, n++, rows);
+    /* One upload from arrivals on; the first also resets progress. Prefixes are last, and left out
+       if there are none. The pointers rely on the order in trf__take_searches. */
     if (round->next - n == round->first) from = (char *)(void *)x->progress;
     if (round->prefixes) end = (char *)(void *)(x->prefixes + h->n_places * h->length);
     round->taken += n;
@@ -15016,7 +15028,7 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     return TRF_OK;
 }
 
-/* Stores the answers of the sentence at a place, which is free then. */
+/* Stores the answers of the sentence at a place, and frees the place. */
 TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_t place,
                                     trf_error *err)
 {
@@ -15025,6 +15037,7 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     trf__beam *beam = on_host ? &h->beams[place] : &h->beams_read[place];
     int32_t sentence = h->sentence[place];
     int64_t room;
+    /* the beam came from a device: its pointers must lead to the host's memory */
     if (!on_host)
         trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
     room = trf__beam_ids(beam);
@@ -15040,7 +15053,8 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
     return TRF_OK;
 }
 
-/* Stores the answers of all sentences that do not live any more. */
+/* Stores the answers of all sentences that are no longer live. All downloads are issued before the
+   one sync. */
 TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
@@ -15060,9 +15074,9 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
     return TRF_OK;
 }
 
-/* How the searches stand, which says how many rows, sentences and candidates the next tokens are
-   asked for with: as many as there are, or, where several are asked for before the next look, as
-   many as there can be. */
+/* Reads how the searches stand, stores finished answers, and sets the numbers of rows, sentences
+   and candidates of the next tokens. If several tokens are issued before the next look, these are
+   upper bounds. */
 TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t *wanted,
                                    trf_error *err)
 {
@@ -15089,12 +15103,14 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
     return TRF_OK;
 }
 
-/* Whether sentences are taken in now: few at a time cost as much to encode as many. */
+/* Whether to admit sentences now. A few cost as much to encode as many, so an eighth of the places
+   must be free. */
 TRF__FN int trf__round_admits(const trf__round *round)
 {
     return round->next < round->end && 8 * (int64_t)(round->n - round->taken) >= round->n;
 }
 
+/* Searches all sentences of a round. */
 TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
@@ -15102,6 +15118,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
     int64_t at, wanted = 1;
     for (at = 0; status == TRF_OK; at++) {
         int look = at % run->backend->lookahead == 0;
+        /* a sentence may end at once (a full prefix): then its place is free again */
         while (look && status == TRF_OK) {
             if (trf__round_admits(round)) status = trf__round_admit(t, round, err);
             if (status == TRF_OK) status = trf__round_look(t, round, &wanted, err);
@@ -15115,10 +15132,13 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
 }
 
 // >>search-calls   a call, cut into rounds
+//
+// Every public search ends in trf__search_rounds. Answers point into arrays of the translator, and
+// are valid until its next call.
 
 TRF__FN void trf__forget_answers(trf_translator *t) { t->n_sentences = 0; t->n_ids = 0; }
 
-/* A call's sentences, the longest first, among equals in their order. */
+/* Order of a call's sentences: the longest first, equal ones as they came. */
 TRF__FN int trf__by_length(const void *context, const void *a, const void *b)
 {
     const trf__pending *x = (const trf__pending *)a, *y = (const trf__pending *)b;
@@ -15127,7 +15147,7 @@ TRF__FN int trf__by_length(const void *context, const void *a, const void *b)
         ? -1 : 1;
 }
 
-/* Checks a call, makes room for its answers, and puts its sentences in order. */
+/* Checks a call, reserves memory for its answers, and sorts its sentences. */
 TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources,
                                        const trf_sequences *prefixes,
                                        trf_error *err)
@@ -15164,16 +15184,18 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     return TRF_OK;
 }
 
-/* How many sentences of so many source tokens and answers of up to `longest` tokens are searched
-   together: no more than their slots and areas have numbers for. */
+/* How many sentences of `tokens` source tokens, with answers up to `longest`, are searched
+   together: as the options allow, and within the numbers of slots and areas. */
 TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t longest)
 {
+    /* + 1: EOS; + 16: an area is rounded up */
     int64_t wanted = trf__min64(s->max_sentences, s->max_tokens / (tokens + 1));
     int64_t most = trf__min64(INT32_MAX / (s->beam * (longest + 1)), INT32_MAX / (tokens + 16));
     return (int32_t)trf__max64(1, trf__min64(wanted, most));
 }
 
-/* Which sentences from round->first on it takes, how many at a time, and their lengths. */
+/* Determines the sentences of a round from round->first on, how many are searched at a time, and
+   their greatest lengths. */
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
     const trf_config *c = &t->model->config;
@@ -15188,6 +15210,7 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source,
                 n_prefix));
         n = trf__round_fits(&t->search, tokens, longest);
+        /* so short that twice as many fit: the next round takes it */
         if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n)
             break;
         round->longest = longest;
@@ -15197,7 +15220,8 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
     round->longest_source = round->sources ? tokens + c->source_eos : 0;
 }
 
-/* All rounds. sources is NULL for a decoder-only model, prefixes may be NULL otherwise. */
+/* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
+   NULL. */
 TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources,
                                       const trf_sequences *prefixes,
                                    trf_error *err)
@@ -15255,7 +15279,7 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
                          "an encoder-only model has no decoder: use trf_encode");
     if (c->kind == TRF_ENCODER_DECODER) return trf__search_rounds(translator, sources, NULL, err);
     status = trf__search_rounds(translator, NULL, sources, err);
-    /* the answer is what follows the beginning */
+    /* an answer begins after the caller's beginning */
     for (i = 0; status == TRF_OK && i < translator->n_sentences; i++)
         for (k = 0; k < translator->n_answers[i]; k++) {
             trf_hypothesis *h = &translator->answers[(int64_t)i * translator->search.n_best + k];
@@ -15267,8 +15291,8 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     return status;
 }
 
-/* Two moments are the largest: while the pass grows, and at the end of the last round, when the ids
-   are moved a last time. */
+/* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
+   move for the last time. The estimate follows the calls above step by step. */
 TRF__COLD
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences,
@@ -15301,8 +15325,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     have = trf__translator_limits(config, search);
     need = trf__round_limits(&round, search);
     grown = trf__limits_grown(&have, &need, config->max_length);
-    if (memcmp(&have, &grown, sizeof have)) {       /* both are there for a moment; the state only
-                                                       if it grows */
+    if (memcmp(&have, &grown, sizeof have)) {       /* old and new exist for a moment; two states
+                                                       only if the state grows */
         state = run.backend->state_bytes(&run, have.longest, trf__d_head(config), 0);
         growing = trf__pass_memory(config, &have, NULL, &device);
         if (state == run.backend->state_bytes(&run, grown.longest, trf__d_head(config), 0))
@@ -15314,6 +15338,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     h.area = round.longest_source;
     trf__hypotheses_layout(&h, config, search, &run);
     answers = (int64_t)sentences * search->n_best;
+    /* while an array grows, the old one exists too: half the size of the new one */
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
                      sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
@@ -15328,6 +15353,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
 }
 
 // >>answers        hypotheses as ids and as text
+//
+// Results of the last call, by sentence and rank, and the calls that translate one text.
 
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence)
 {
@@ -15391,6 +15418,7 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
     return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
 }
 
+/* A decoder-only model has no source: its text continues the target. */
 TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *text, trf_error *err)
 {
     const trf_model *model = translator->model;
@@ -15409,7 +15437,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (!status && !text) status = trf__fail_null(err, "text");
     if (!status && !answer && size > 0) status = trf__fail_null(err, "answer");
     if (!status) status = trf__encode_source(translator, text, err);
-    if (answer && size > 0) answer[0] = 0;      /* which may be the text */
+    if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
     one.ids = translator->text.ids;
     one.lengths = &translator->text.n;
@@ -15421,25 +15449,26 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 // -----------------------------------------------------------------------------------------------
 // >>sampling       one token at a time, drawn on the host
 //
-// Row p of a sequence reads its start (p = 0) or its id p - 1; the last row's logits choose the
-// next id. Keys and values of a sequence stand in an area of its own, as `remember` stores them for
-// attention: nobody has ancestors. Beginnings are read but for their last row, many rows at a time;
-// a step reads the last row of every sequence that lives, brings its logits to the host and draws
-// there (>>draw).
+// Row p of a sequence reads its start token (p = 0) or its id p - 1. The logits of the last row
+// choose the next id. Every sequence has its own area of keys and values, which append_kv fills:
+// sampling needs no backpointers. All rows of a beginning but the last are read many at a time. A
+// step reads the last row of every live sequence, copies its logits to the host and draws there
+// (>>draw).
 //
-// On the CPU a row's bits depend on its sequence alone: so few rows never go to CBLAS, our own
-// product is one chain over k for every element, whatever its neighbours are (>>gemm), softmax and
-// norm are a row's own. So it is all one whether keys and values were made one by one or together,
-// and a file needs only ids (>>session). (Sources are encoded together: more than 512 rows may go
-// to CBLAS.)
+// On the CPU the bits of a row depend on its sequence alone. So few rows never go to CBLAS, our own
+// product sums every element in one chain over k whatever its neighbours are (>>gemm), and softmax
+// and norm work row by row. Keys and values are therefore the same, computed one by one or
+// together, and a session file needs only ids (>>session). (Sources are encoded together: more than
+// 512 rows may go to CBLAS.)
 //
-// A decoder-only model reads the last ids of a sequence, from number `first` on: none has left as
-// long as there are W or fewer; then the older half of those that are read leaves at a time, and
-// the rest is read again, since positions count from there. `first` follows from the number of ids
+// A decoder-only model reads the ids of a sequence from number `first` on. `first` is 0 while there
+// are W ids or fewer (W is the window). After that, the older half of the window leaves at once.
+// The other half is read again, because its positions have changed. `first` follows from the number
+// of ids alone, so it does not matter where the beginning ended.
 // alone, so it does not matter where a beginning ended.
 // -----------------------------------------------------------------------------------------------
 
-/* As in >>config; files keep the rules. */
+/* The columns are those of >>config. Files store the fields. */
 #define TRF__SAMPLING_FIELDS(X) \
     X(double,   temperature,        0, 1e6, 1) \
     X(int32_t,  top_k,              0, INT32_MAX, 1) \
@@ -15453,19 +15482,18 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     X(uint64_t, seed,               0, 2e19, 1) \
     X(int32_t,  threads,            0, TRF__MAX_THREADS, 0)
 
-enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits at a time */
+enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits in memory at a time */
 
-/* A sequence: beginning, then answer, `limit` ids at most. */
+/* A sequence: the beginning, then the answer; at most `limit` ids. */
 typedef struct trf__sampled {
     trf_hypothesis answer;
     int32_t *ids;
-    double *each;                               /* of the answer's ids and EOS: log-probabilities */
+    double *each;                               /* log-probabilities of the answer's ids and EOS */
     int32_t n, n_begin, limit, n_source;        /* n_source: rows */
-    int32_t first;                              /* the first id that is read */
-    int32_t read;                               /* rows whose keys and values are in the cache */
-    int32_t told;               /* so many ids of the answer have had their text told to the
-                                   callback */
-    int32_t from;               /* to tell more, decoding begins at this one (>>new-text) */
+    int32_t first;                              /* number of the first id that is read */
+    int32_t read;                               /* rows with keys and values in the cache */
+    int32_t told;               /* the callback has had the text of this many ids of the answer */
+    int32_t from;               /* decoding of new text begins at this id (>>new-text) */
 } trf__sampled;
 
 struct trf_sampler {
@@ -15476,21 +15504,20 @@ struct trf_sampler {
     int32_t count;
     int64_t ordinal;                            /* of the batch */
     int64_t n_source;                           /* ids of all sources */
-    int64_t rows;                               /* the length of the lists */
-    int64_t rows_per_step;                           /* sequences that are drawn at a time, at
-                                                        most */
+    int64_t rows;                               /* length of the lists */
+    int64_t rows_per_step;                           /* the most sequences drawn at a time */
     char *arena, *device_arena, *text;
     int64_t text_capacity;
     trf__lists there, here;
     trf__cache cache;                           /* on the device */
     trf__act *scores;                           /* (rows_per_step, vocab) */
     trf__sampled *sampled;                        /* on the host */
-    int32_t *sources, *source_lengths;          /* as they came */
-    int32_t *ids; double *each;                 /* (count, room), (count, room + 1), outside the
-                                                   arenas: they grow */
+    int32_t *sources, *source_lengths;          /* of the batch, kept for files */
+    int32_t *ids; double *each;                 /* (count, room), (count, room + 1); not in the
+                                                   arenas, because they grow */
     int64_t room;
     trf_real *logits;                           /* (rows_per_step, vocab) */
-    double *weights; int32_t *order;            /* (vocab) of one draw */
+    double *weights; int32_t *order;            /* (vocab), for one draw */
 };
 
 TRF__COLD
@@ -15515,19 +15542,19 @@ TRF_API trf_sampling trf_sampling_defaults(void)
 
 // >>draw           a token from its logits z
 //
-//   s = z; of ids that stand there already z / penalty (z > 0) or z * penalty
+//   s = z; for ids of the sequence so far z / penalty (z > 0) or z * penalty
 //   w = exp((s - max s) / temperature)
 //
-// All filters keep a prefix of the ids by falling w, equal ones by rising id: the best are taken
-// from a heap one by one until the filters have had enough. The vocabulary is never sorted; without
-// filters there is no heap.
+// All filters keep a prefix of the ids in the order of falling w; equal ids are in rising order. A
+// heap yields the best ids one by one until the filters stop. The vocabulary is never sorted.
+// Without filters there is no heap.
 
 TRF__FN int trf__likelier(const double *w, int32_t a, int32_t b)
 {
     return w[a] > w[b] || (w[a] == w[b] && a < b);
 }
 
-/* A heap of n ids, whose root is the best, of what is one but for entry i. */
+/* Makes a heap of n ids, whose root is the best, from one in which only entry i may be wrong. */
 TRF__FN void trf__sink(int32_t *heap, int64_t n, int64_t i, const double *w)
 {
     int32_t id = heap[i];
@@ -15539,7 +15566,7 @@ TRF__FN void trf__sink(int32_t *heap, int64_t n, int64_t i, const double *w)
     heap[i] = id;
 }
 
-/* The best of a heap of n goes behind the others; returns its weight. */
+/* Moves the best of a heap of n ids behind the others. Returns its weight. */
 TRF__FN double trf__pop(int32_t *heap, int64_t n, const double *w)
 {
     int32_t best = heap[0];
@@ -15549,8 +15576,8 @@ TRF__FN double trf__pop(int32_t *heap, int64_t n, const double *w)
     return w[best];
 }
 
-/* Returns how many ids the filters leave, the best at order[*m - 1], the next one before it; *mass:
-   their sum. */
+/* Returns how many ids the filters keep: the best at order[*m - 1], the next one before it, and so
+   on. *mass is the sum of their weights. */
 TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t vocab, int32_t *order,
                             int64_t *m,
                             double *mass)
@@ -15560,6 +15587,7 @@ TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t voca
     for (*m = i = 0; i < vocab; i++) if (w[i] > 0) { order[(*m)++] = (int32_t)i; total += w[i]; }
     for (i = *m / 2 - 1; i >= 0; i--) trf__sink(order, *m, i, w);
     most = *m;
+    /* ids with the weight of number top_k stay too: which of them comes first is an accident */
     if (o->top_k > 0 && o->top_k < *m) {
         for (total = 0; popped < *m && (popped < o->top_k || w[order[0]] == x); popped++)
             total += x = trf__pop(order, *m - popped, w);
@@ -15568,13 +15596,14 @@ TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t voca
     for (*mass = 0; kept < most; kept++, *mass += x) {
         if (kept == popped) { trf__pop(order, *m - popped, w); popped++; }
         x = w[order[*m - 1 - kept]];
+        /* the best weight is 1, so min_p compares with x itself; one id is always kept */
         if (kept > 0 && (x < o->min_p || (o->top_p < 1 && *mass >= o->top_p * total))) break;
     }
     return kept;
 }
 
-/* The id that is drawn and its log-probability under z alone; -1: z or what may be drawn has no
-   finite maximum. */
+/* Draws an id; *log_probability is its own under z alone, without penalty and temperature. Returns
+   -1 if z, or what may be drawn of it, has no finite maximum. */
 TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real *z,
                           double *log_probability)
 {
@@ -15591,6 +15620,7 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
     for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
     for (i = 0; o->repetition_penalty != 1 && i < s->n; i++) {
         double *x = &w[s->ids[i]];
+        /* an id that occurs twice gets its penalty once */
         if (*x == (double)z[s->ids[i]]) *x = *x < 0 ? *x * o->repetition_penalty
             : *x / o->repetition_penalty;
     }
@@ -15598,12 +15628,14 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
     if (!o->allow_unk) w[c->unk] = -HUGE_VAL;
     if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
     for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
+    /* temperature 0 takes the best id */
     if (id >= 0 && o->temperature > 0) {
         for (i = 0; i < vocab; i++) {
-            double below = w[i] - best;         /* divided by next to nothing it would overflow */
+            double below = w[i] - best;         /* a tiny temperature must not overflow */
             mass += w[i] = below < -800 * o->temperature ? 0 : exp(below / o->temperature);
         }
         if (filtered) kept = trf__filter(o, w, vocab, g->order, &m, &mass);
+    /* the first id where the running sum of weights exceeds u, uniform in 0..mass */
         u = trf__uniform(o->seed, 0x80000000u | (uint32_t)s->n, number) * mass;
         for (mass = 0, i = 0; i < kept && mass <= u; i++) {
             int32_t next = filtered ? g->order[m - 1 - i] : (int32_t)i;
@@ -15616,25 +15648,25 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
 
 // >>new-text         the text of an answer that grows
 //
-// A token's text depends on what stands before it: words are joined by a blank, subwords lose
-// theirs where an answer begins. So a few ids before what is new, from `from` on, are decoded with
-// it and without; what the longer text has more is new. `from` moves on to ids that have a text
-// even as the first.
+// A token's text depends on the tokens before it: a blank joins words, and a subword loses its own
+// at the beginning of an answer. So a few ids before the new ones, from `from` on, are decoded with
+// them and without them. The part by which the longer text exceeds the other is new. `from` then
+// advances past ids whose text is not empty even at the beginning.
 
-/* Whether m bytes, which are no character, may be the first ones of one. */
+/* Whether m bytes that are not a character can be the beginning of one. */
 TRF__FN int trf__utf8_begins(const char *bytes, int m)
 {
     char whole[4] = {0, '\x80', '\x80', '\x80'};
     if (m > 3) return 0;
     memcpy(whole, bytes, (size_t)m);
     if (trf__utf8_at(whole, 4) > m) return 1;
-    if (m == 1) whole[1] = '\xA0';      /* for those whose second byte is not below it (Unicode,
-                                           table 3-7) */
+    if (m == 1) whole[1] = '\xA0';      /* the second byte of some is at least A0 (Unicode, table
+                                           3-7) */
     return trf__utf8_at(whole, 4) > m;
 }
 
-/* How many of n ids, from `told` on, are whole characters: bytes at the end may be the first of
-   one. */
+/* How many of n ids end with a whole character, counted from `told` on. Bytes at the end may be the
+   beginning of a character that the next ids complete. */
 TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
 {
     while (v && v->pieces && told < n) {
@@ -15647,8 +15679,8 @@ TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t t
     return n;
 }
 
-/* What the text of the answer grows by; all of it, if it has ended. On failure nothing has
-   changed. */
+/* The text by which the answer has grown; when it has ended, all that is left. On failure nothing
+   has changed. */
 TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, const char **text,
                                  size_t *bytes,
                                trf_error *err)
@@ -15672,8 +15704,11 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
 }
 
 // >>window         which ids a sequence reads, and when older ones go
+//
+// Also the step itself: rows of all live sequences are collected in a list, read by one pass of the
+// decoder, and one id each is drawn and appended.
 
-/* How many ids are read at a time, at most; 0: there is no window. */
+/* The most ids that are read at a time; 0: there is no window. */
 TRF__FN int32_t trf__window(const trf_sampler *g)
 {
     const trf_config *c = &g->model->config;
@@ -15681,7 +15716,8 @@ TRF__FN int32_t trf__window(const trf_sampler *g)
     return (int32_t)trf__min64(g->sampling.window, (int64_t)c->max_length - 1);
 }
 
-/* The first of n ids that is read in a window. */
+/* Number of the first of n ids that a window reads. It moves by half a window at a time: each move
+   costs reading the other half again. */
 TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
 {
     int32_t leave = window + 1 - (window + 1) / 2;
@@ -15689,7 +15725,7 @@ TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
     return (int32_t)(trf__ceil_div((int64_t)n - window, leave) * leave);
 }
 
-/* Room for `room` ids of each sequence. On failure nothing has changed. */
+/* Makes `room` the capacity of ids for each sequence. On failure nothing has changed. */
 TRF__FN trf_status trf__sampled_room(trf_sampler *g, int64_t room, trf_error *err)
 {
     const trf_hooks *hooks = &g->sampling.hooks;
@@ -15722,8 +15758,7 @@ TRF__FN trf_status trf__sampled_room(trf_sampler *g, int64_t room, trf_error *er
     return TRF_OK;
 }
 
-/* The sequence goes on with an id, or ends; the callback is told. On failure nothing has
-   changed. */
+/* Appends an id or ends the sequence, then calls the callback. On failure nothing has changed. */
 TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id,
                                      double log_probability, trf_error *err)
 {
@@ -15749,14 +15784,14 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
     return TRF_OK;
 }
 
-/* Rows that are read together: so few that no product is CBLAS's. */
+/* The most rows that are read together: few enough for our own products, never CBLAS. */
 TRF__FN int64_t trf__rows_per_pass(const trf_config *c)
 {
     return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS;
 }
 
-/* Lines up rows that have not been read of sequences that live, from number *next on: up to `most`,
-   and with `last` the last ones too. Returns the number of sequences; a span notes which. */
+/* Lists up to `most` unread rows of live sequences, from sequence *next on; the last row of each
+   only if `last` is set. Returns the number of sequences. The spans note which they are. */
 TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
@@ -15783,7 +15818,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
         cross->n_key = s->n_source;
         stack->max_queries = trf__max64(stack->max_queries, span->n_query);
         n++;
-        if (span->n_query < todo) break;                /* the rest of it comes next */
+            if (span->n_query < todo) break;                /* its other rows come next */
     }
     stack->rows = rows;
     stack->n_self = n;
@@ -15794,6 +15829,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
     return n;
 }
 
+/* The ops of the last rows, from ids to logits. */
 TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
 {
     trf_sampler *g = (trf_sampler *)job;
@@ -15802,8 +15838,8 @@ TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
     return TRF_OK;
 }
 
-/* The logits of the last rows of sequences: one row each, so their list is the same from token to
-   token. */
+/* The logits of the last rows: one row for each sequence, so the ops are the same from token to
+   token, and a device repeats its recorded list. */
 TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
 {
     trf__shape shape = trf__shape_of(g->pass.plan.arena, &g->pass.plan.limits, g->device_arena,
@@ -15816,8 +15852,8 @@ TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
     return trf__run_list(&g->pass.run, &shape, trf__issue_logits, g, err);
 }
 
-/* Reads what sequences that live have not read yet, but for their last rows; or, with `last`,
-   those, and draws. */
+/* Reads the unread rows of live sequences except the last ones. With `last`, reads those and draws
+   an id for each. */
 TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
 {
     trf__pass *pass = &g->pass;
@@ -15850,14 +15886,17 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
                                  "drawn",
                                  (long long)(s - g->sampled), (int)s->answer.n);
             if (last) TRF__TRY(trf__append_drawn(g, s, id, log_probability, err));
-            s->read = s->first == first ? g->here.self[i].n_key : 0;    /* else all positions have
-                                                                           moved */
+            s->read = s->first == first ? g->here.self[i].n_key : 0;    /* 0: the window has moved,
+                                                                           and all positions */
         }
     }
     return TRF_OK;
 }
 
 // >>sampler        the object, and its calls
+//
+// Two arenas, one on the device and one on the host, belong to the sequences of one begin or load.
+// The next one frees them first.
 
 TRF__FN void trf__sampler_free(trf_sampler *g)
 {
@@ -15875,7 +15914,8 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
     g->count = 0;
 }
 
-/* Lays both arenas out, and sets their sizes. */
+/* Lays out both arenas, and sets their sizes. Called twice: without memory for the sizes, then with
+   it. */
 TRF__COLD
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
@@ -15885,6 +15925,7 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
     trf__take_lists(&host, &g->here, pass, g->rows, g->rows, g->rows);
+    /* sampling has no targets: their lists serve as slots */
     g->there.slots = g->there.targets;
     g->here.slots = g->here.targets;
     g->cache.self_layer = g->count * g->cache.self_area * width;
@@ -15938,7 +15979,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     return TRF_OK;
 }
 
-/* Ids of a sequence whose beginning has n, at most. */
+/* The most ids of a sequence with a beginning of n. */
 TRF__FN int32_t trf__story_limit(const trf_sampler *g, int32_t n)
 {
     int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->model->config.max_length - 1;
@@ -15946,9 +15987,13 @@ TRF__FN int32_t trf__story_limit(const trf_sampler *g, int32_t n)
 }
 
 // >>sampler-begin  sequences that a sampler continues
+//
+// trf_sampler_begin and the load of a session end in trf__sampler_start. On failure the sampler has
+// no sequences.
 
-/* Checks the targets, and what they need: rows that are read together, ids, and places for keys and
-   values. begins: how many ids of each are its beginning; NULL: all. */
+/* Checks the targets, and computes what they need: rows that are read together, capacity for ids,
+   and slots for keys and values. begins: the number of ids of each beginning, or NULL if all ids
+   are. */
 TRF__COLD
 TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target,
                                       const int32_t *begins, int32_t n,
@@ -15969,7 +16014,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
         i)));
     *room = trf__max64(trf__min64(most, window + 1), longest);
     if (!window) *room = most;
-    if (window && most > window) {                      /* what is read again */
+    if (window && most > window) {                      /* rows that are read again */
         rows = trf__max64(rows, n * ((window + 1) / 2));
         most = window + 1;
     }
@@ -15979,7 +16024,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
     return TRF_OK;
 }
 
-/* Checks a batch and makes room for it. */
+/* Checks a batch, and reserves memory for it. */
 TRF__COLD
 TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *source,
                                         const trf_sequences *target,
@@ -16022,7 +16067,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     return trf__sampled_room(g, room, err);
 }
 
-/* Writes the batch down. Returns the rows of the sources, whose slots are lined up. */
+/* Stores the batch in the sampler. Returns the rows of the sources; their slots are listed. */
 TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
                                    const trf_sequences *target,
                                    const int32_t *begins)
@@ -16053,7 +16098,7 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
     return row;
 }
 
-/* The whole of begin and load. */
+/* The common part of begin and load: check, reserve, store, encode, read the beginnings. */
 TRF__COLD
 TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, const int32_t *begins,
                                         trf_error *err)
@@ -16104,7 +16149,7 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
         for (i = n = 0; i < sampler->count; i++)
             n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
         if (budget == 0 || n == 0) break;
-        TRF__TRY(trf__read_sampled(sampler, 0, err));     /* of those whose window has moved */
+        TRF__TRY(trf__read_sampled(sampler, 0, err));     /* sequences whose window has moved */
         TRF__TRY(trf__read_sampled(sampler, 1, err));
     }
     if (live) *live = n;
@@ -16120,8 +16165,8 @@ TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t
 // -----------------------------------------------------------------------------------------------
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
 //
-// The translator's own pass computes a whole batch as in training, without dropout, and one of its
-// results is brought to the host.
+// The translator's own pass computes a whole batch as in training but without dropout. One of its
+// results is copied to the host.
 // -----------------------------------------------------------------------------------------------
 
 /* Rows of sequences to each of which `extra` tokens are added. */
