@@ -175,6 +175,7 @@ $(BUILD)/transformer.o: transformer.h $(BUILD)/flags
 	$(COMPILE) -c $(@D)/transformer.c -o $@
 
 $(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) $(wildcard tools/trf/picture*.h) $(BUILD)/transformer.o
+	@mkdir -p $(@D)
 	$(COMPILE) -DSTUDY_LINKED $< $(BUILD)/transformer.o -o $@ -pthread $(LINK)
 
 $(BUILD)/%: examples/%.c $(BUILD)/transformer.o $(HEADERS)

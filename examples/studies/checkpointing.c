@@ -40,12 +40,9 @@ static struct cost train(struct study *s, int layers, int length, int tokens, in
     trf_batch batch;
     struct cost cost = {0, 1e9, 0, 0};
     uint64_t random = 1;
-    memset(&batch, 0, sizeof batch);
     for (i = 0; i < tokens; i++) ids[i] = 4 + study_below(&random, 96);
     for (i = 0; i < tokens / length; i++) lengths[i] = length - 1;      /* and EOS or BOS */
-    batch.source.ids = batch.target.ids = ids;
-    batch.source.lengths = batch.target.lengths = lengths;
-    batch.source.count = batch.target.count = tokens / length;
+    batch = study_batch(ids, ids, lengths, tokens / length);
     c.encoder_layers = c.decoder_layers = layers;
     c.source_vocab = c.target_vocab = 100;
     c.max_length = 4096;

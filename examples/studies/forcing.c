@@ -29,18 +29,12 @@ struct result {
 static trf_batch draw(struct samples *x, int32_t count, int task, uint64_t *random)
 {
     int32_t i;
-    trf_batch b;
     for (i = 0; i < count; i++) {
         study_task(x->source + i * length, x->target + i * length, length, SYMBOLS, task == CHAIN,
                    random);
         x->lengths[i] = length;
     }
-    memset(&b, 0, sizeof b);
-    b.source.ids = x->source;
-    b.target.ids = x->target;
-    b.source.lengths = b.target.lengths = x->lengths;
-    b.source.count = b.target.count = count;
-    return b;
+    return study_batch(x->source, x->target, x->lengths, count);
 }
 
 /* Trains until 95 % of the tests' symbols are right, teacher-forced, or `most` updates are made. */

@@ -86,16 +86,13 @@ static trf_tensor states(struct study *s, trf_kind kind, const int32_t *ids)
     trf_views views;
     trf_tensor all, last = study_tensor(s, N, D);
     int encoder = kind == TRF_ENCODER_ONLY;
-    memset(&batch, 0, sizeof batch);
     memset(&views, 0, sizeof views);
     c.n_heads = HEADS;
     c.source_eos = c.target_eos = 0;
     all = trf_tensor_of((trf_real *)study_memory(s, 3 * N * D * sizeof(trf_real)), 3, 3, N, D);
     STUDY_TRY(trf_model_create(&model, &c, &err));
     STUDY_TRY(trf_translator_create(&translator, model, NULL, &err));
-    (encoder ? &batch.source : &batch.target)->ids = ids;
-    (encoder ? &batch.source : &batch.target)->lengths = &length;
-    (encoder ? &batch.source : &batch.target)->count = 1;
+    batch = study_batch(encoder ? ids : NULL, encoder ? NULL : ids, &length, 1);
     if (encoder) views.encoder_states = &all;
     else views.decoder_states = &all;
     STUDY_TRY(trf_look_inside(translator, &batch, &views, &err));

@@ -22,7 +22,6 @@ static const int widths[SIZES] = {8, 12, 16, 24, 32, 48, 64, 96};
 static trf_batch read_on(struct study *s, const trf_vocab *letters, uint64_t *number, int test,
                          int32_t *ids, int32_t *lengths, int32_t count)
 {
-    trf_batch batch;
     int32_t at = 0, i = 0;
     while (i < count) {
         grammar_sentence sentence;
@@ -33,11 +32,7 @@ static trf_batch read_on(struct study *s, const trf_vocab *letters, uint64_t *nu
         study_must(s, !grammar_check(sentence.english) == !test, "held out: %s", sentence.english);
         at += lengths[i++];
     }
-    memset(&batch, 0, sizeof batch);
-    batch.target.ids = ids;
-    batch.target.lengths = lengths;
-    batch.target.count = count;
-    return batch;
+    return study_batch(NULL, ids, lengths, count);
 }
 
 /* Trains one model. losses: of sentences with known combinations, and of those with new ones. */
@@ -46,23 +41,19 @@ static double learn(struct study *s, const trf_vocab *letters, int width, int se
     static int32_t ids[TESTS * LETTERS], lengths[TESTS];
     int updates = s->quick ? 100 : 600, i, test;
     uint64_t number = (uint64_t)(seed + 1) * 10000000;
-    trf_config c = trf_config_tiny();
+    trf_config c = study_config(s, TRF_DECODER_ONLY, LAYERS, trf_vocab_size(letters),
+                                (uint64_t)seed + 1);
     trf_train_options o = trf_train_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_step_report report;
     double size;
-    c.kind = TRF_DECODER_ONLY;
     c.d_model = width;
     c.d_ff = 4 * width;
     c.n_heads = width < 16 ? 2 : 4;
-    c.encoder_layers = c.source_vocab = 0;
-    c.decoder_layers = LAYERS;
-    c.target_vocab = trf_vocab_size(letters);
     c.max_length = LETTERS + 2;
     c.tying = TRF_TIED_DECODER;
-    c.seed = o.seed = (uint64_t)seed + 1;
-    c.device.threads = s->threads;
+    o.seed = c.seed;
     o.schedule = TRF_COSINE;
     o.learning_rate = 3e-3;
     o.warmup = 50;

@@ -137,13 +137,25 @@ STUDY void study_fill_normal(trf_tensor *x, uint64_t *state, double deviation)
     for (i = 0; i < n; i++) x->data[i] = (trf_real)(deviation * study_normal(state));
 }
 
+/* Sequences one after another, the same lengths on both sides; NULL: no such side. */
+STUDY trf_batch study_batch(const int32_t *source, const int32_t *target, const int32_t *lengths,
+                            int32_t count)
+{
+    const trf_sequences none = {NULL, NULL, 0};
+    trf_sequences from = {source, lengths, count}, to = {target, lengths, count};
+    trf_batch batch;
+    memset(&batch, 0, sizeof batch);
+    batch.source = source ? from : none;
+    batch.target = target ? to : none;
+    return batch;
+}
+
 /* Pairs of sequences: random symbols (ids from 4), and the same symbols in reverse order. */
 struct study_pairs { int32_t *source, *target, *lengths; };
 STUDY trf_batch study_reversals(struct study *s, struct study_pairs *room, uint64_t *state,
                                 int32_t count, int32_t shortest, int32_t longest, int32_t symbols)
 {
     size_t most = (size_t)count * (size_t)longest;
-    trf_batch batch;
     int32_t i, j, *source, *target;
     if (!room->source) {        /* the first call makes room; later ones ask for as much or less */
         room->source = (int32_t *)study_memory(s, most * sizeof(int32_t));
@@ -159,12 +171,7 @@ STUDY trf_batch study_reversals(struct study *s, struct study_pairs *room, uint6
         source += n;
         target += n;
     }
-    memset(&batch, 0, sizeof batch);
-    batch.source.ids = room->source;
-    batch.target.ids = room->target;
-    batch.source.lengths = batch.target.lengths = room->lengths;
-    batch.source.count = batch.target.count = count;
-    return batch;
+    return study_batch(room->source, room->target, room->lengths, count);
 }
 
 /* One source of n symbols, ids from 4, and its answer: the source backwards or, for a chain, each
