@@ -118,11 +118,11 @@ expect 0 "and of a text with a label" "left out: 1 line (1 too long)" \
     sh -c "sed 's/x\$/pos/' giant | cat - films.tsv >giant.tsv
     '$trf' train --objective classify --tsv giant.tsv $tiny --encoder-layers 1 --updates 1 --valid-size 0 --tokens words --model m"
 expect 2 "nothing is seen so often" \
-    "min-count 100000 leaves no token: none in train.tsv is seen so often" "$trf" train \
+    "min-count 100000 leaves no token: none in train.tsv occurs so often" "$trf" train \
     --tsv train.tsv $small_run --min-count 100000 --model m
 check "said before the schedule" sh -c '! grep -q schedule err'
 printf '<unk>\t<pad>\n' >specials.tsv
-expect 1 "special tokens alone" "there is no token to learn in specials.tsv" "$trf" train \
+expect 1 "special tokens alone" "specials.tsv has no token to learn" "$trf" train \
     --tsv specials.tsv $small_run --model m
 expect 2 "a vocabulary of none" \
     "vocab-size must be 5 or more, four special tokens included, got 4" "$trf" train \
@@ -264,7 +264,7 @@ expect 0 "no more strictly" "half.tsv:1" "$trf" train --tsv train.tsv --valid-ts
 # --- lines without a tab ------------------------------------------------------------------------
 cp train.digits lines
 expect 1 "pairs without tabs" \
-    "lines: no line has a tab; --tsv takes a source, a tab and a target in each line. Two files .* --source and --target; text alone is --text" \
+    "lines: no line has a tab; --tsv takes a source, a tab and a target in each line. For two files .* --source and --target; for plain text give --text" \
     \
     "$trf" train --tsv lines $small --updates 1 --model m
 silent "no tabs"

@@ -71,7 +71,7 @@ expect 0 "score a text" "^-[0-9.]*	7$" "$trf" score --model counter --target cou
 check "a score a line" lines_are 400 out
 check "with their end marks" test "$(awk '{ n += $2 } END { print n }' out)" -eq \
     $(($(wc -w <counting) + 400))
-expect 2 "a language model has no source" "give --target FILE alone" "$trf" score --model counter \
+expect 2 "a language model has no source" "give only --target FILE" "$trf" score --model counter \
     --source counting --target counting
 expect 2 "others have" "give --source FILE and --target FILE" "$trf" score --model good \
     --target train.names
@@ -113,7 +113,7 @@ check "three times" lines_are 3 out
     >sorted.tsv
 expect 0 "a file sorted by label" "^done: 1 update," "$trf" train --objective classify \
     --tsv sorted.tsv $quick --updates 1 --model m
-parameters() { sed -n 's/^\([0-9]*\) of \([0-9]*\) parameters are those.*/\1 \2/p' err; }
+parameters() { sed -n 's/^\([0-9]*\) of \([0-9]*\) parameters come from.*/\1 \2/p' err; }
 "$trf" train --objective classify --tsv counts.tsv --init-from counts --seed 5 --threads 1 \
     --updates 0 --model m 2>err
 check "the same labels keep their head" eval 'set -- $(parameters); test $1 -eq $2'
@@ -135,11 +135,11 @@ expect 0 "no end marks" "^done" "$trf" train --tsv train.tsv $quick --target-eos
     --model m
 expect 0 "are none of the score" "" "$trf" score --model m --source test.digits --target test.names
 check "either" test "$(awk '{ n += $2 } END { print n }' out)" -eq "$(wc -w <test.names)"
-expect 0 "from hidden words to labels" "parameters are those of masked" "$trf" train \
+expect 0 "from hidden words to labels" "parameters come from masked" "$trf" train \
     --objective tag --tsv parity.tsv --init-from masked \
     --extend-vocabulary --seed 5 --threads 1 --updates 20 --model m
 check "its vocabulary has grown" grep -q "source: 10 tokens are new" err
-expect 0 "going on with a translator" "parameters are those of good" "$trf" train --tsv train.tsv \
+expect 0 "going on with a translator" "parameters come from good" "$trf" train --tsv train.tsv \
     --init-from good --freeze "encoder.*" \
     --freeze "*embed*" --seed 5 --threads 1 --updates 20 --model tuned
 check "some is frozen" grep -q "frozen: [1-9]" err
@@ -147,7 +147,7 @@ expect 2 "nothing of that name" "no parameter of the model is called" "$trf" tra
     $small --freeze "nonsense*" --updates 1 --model m
 expect 1 "another architecture" "TRF_E_SHAPE" "$trf" train --tsv train.tsv --init-from good \
     --d-model 32 --updates 1 --model m
-expect 1 "another objective" "of another --objective" "$trf" train --objective tag \
+expect 1 "another objective" "has another --objective" "$trf" train --objective tag \
     --tsv parity.tsv $fast --model counts --resume
 expect 1 "no tagger" "was not trained with --objective tag" "$trf" tag --model counts --input four
 expect 1 "no classifier" "was not trained with --objective classify" "$trf" classify \
@@ -163,7 +163,7 @@ expect 2 "a text for pairs" "is for --objective causal" "$trf" train --text coun
     --model m
 expect 2 "pairs for a text" "give --text FILE" "$trf" train --objective causal --tsv train.tsv \
     --updates 1 --model m
-expect 2 "a metric for others" "--metric bleu does not go with" "$trf" train --objective causal \
+expect 2 "a metric for others" "--metric bleu does not work with" "$trf" train --objective causal \
     --text counting --metric bleu --model m
 expect 2 "chunks of nothing" "--chunk takes 2 to" "$trf" train --objective causal --text counting \
     --chunk 1 --model m
@@ -204,11 +204,11 @@ parts="--objective causal --text short.text --valid-text long.text --tokens word
     --n-heads 2 --d-ff 32 --decoder-layers 1 --threads 1
        --batch-tokens 256 --warmup 5"
 expect 0 "text in chunks" "^done" "$trf" train $parts --chunk 40 --updates 10 --model chunks
-expect 0 "judged in others" "the best begins anew" "$trf" train $parts --chunk 6 --updates 12 \
+expect 0 "judged in others" "the search for the best model starts again" "$trf" train $parts --chunk 6 --updates 12 \
     --model chunks --resume
 expect 2 "one document packs nothing" "no effect on --documents file" "$trf" train $parts \
     --documents file --pack --updates 1 --model m
-expect 2 "no room for a text" "--max-length 2 leaves no room" "$trf" train --objective causal \
+expect 2 "no room for a text" "--max-length must be 3 or more for a text, got 2" "$trf" train --objective causal \
     --text short.text --max-length 2 --updates 1 --model m
 expect 2 "a text to validate on" "--valid-text is for" "$trf" train $files $model \
     --valid-text counting --updates 1 --model m
@@ -251,7 +251,7 @@ expect 1 "two vocabularies are not one" "needs one vocabulary for both sides, bu
     --tying all --threads 1 --updates 1 --model m
 expect 2 "numbers of labels" "--n-best needs --json" "$trf" classify --model counts --input four \
     --n-best 2
-expect 1 "another pooling" "of another --objective or --pooling" "$trf" train --objective classify \
+expect 1 "another pooling" "has another --objective or --pooling" "$trf" train --objective classify \
     --tsv counts.tsv \
     $fast --model counts --pooling first --resume
 
@@ -265,7 +265,7 @@ tuning="--tsv train.tsv --init-from good --conventions pytorch --seed 5 --thread
 "$trf" train $tuning --updates 5 2>/dev/null
 expect 0 "a preset beside another model" "resumed from update 6" "$trf" train $tuning --updates 8 \
     --resume
-expect 2 "one vocabulary of two" "says how many vocabularies" "$trf" train --tsv train.tsv \
+expect 2 "one vocabulary of two" "sets the number of vocabularies" "$trf" train --tsv train.tsv \
     --init-from good --joint-vocabulary yes --updates 1 --model m
 awk -F '\t' '{ print $1 "\t" $2 " indeed" }' train.tsv >indeed.tsv
 expect 0 "one vocabulary" "done: " "$trf" train --tsv train.tsv --tying all $quick --updates 20 \
@@ -275,15 +275,15 @@ expect 0 "grows by both sides" "both sides: 1 token is new" "$trf" train --tsv i
     --extend-vocabulary --threads 1 \
     --updates 200 --model m
 expect 0 "and is used" "^[a-z ]* indeed$" "$trf" translate --model m --input four
-expect 0 "a decoder for a translator" "51 of 126 parameters are those of counter" "$trf" train \
+expect 0 "a decoder for a translator" "51 of 126 parameters come from counter" "$trf" train \
     --tsv train.tsv \
     --init-from counter --threads 1 \
     --updates 20 --model m
 expect 0 "which knows ends" "target-eos yes" "$trf" inspect m
-expect 0 "an encoder for one" "parameters are those of masked" "$trf" train --tsv train.tsv \
+expect 0 "an encoder for one" "parameters come from masked" "$trf" train --tsv train.tsv \
     --init-from masked \
     --threads 1 --updates 2 --model m
-expect 1 "nothing in common" "nothing of masked fits" "$trf" train --objective causal \
+expect 1 "nothing in common" "no parameter of masked fits" "$trf" train --objective causal \
     --text counting \
     --init-from masked --threads 1 --updates 2 --model m
 
@@ -337,7 +337,7 @@ expect 1 "which --strict ends at" "long.tsv:401" "$trf" train --objective classi
 awk \
     'BEGIN { for (i = 0; i < 3000; i++) { printf "w" i % 7 " x\tl%d", i; for (j = 0; j < 45; j++) printf " and more"; print "" } }' \
     >many.tsv
-expect 1 "labels of a megabyte" "labels have [0-9]* bytes together" "$trf" train \
+expect 1 "labels of a megabyte" "labels have [0-9]* bytes in all" "$trf" train \
     --objective classify --tsv many.tsv $tiny --valid-size 0 --model labels
 awk 'BEGIN { for (i = 0; i < 270000; i++) print "w" i % 7 "\t" i }' >own.tsv
 expect 1 "a label for every line" "more than 65536 labels" timeout 20 "$trf" train \

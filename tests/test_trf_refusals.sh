@@ -60,7 +60,7 @@ train|weight-decay|-1|must be between 0 and|
 train|clip-norm|0|must be between|
 train|epsilon|-1|must be between|
 train|initial-rate|-1|must be between 0 and|
-train|ema|1|takes the share that an update adds, from 0 to 0.5, got 1 |
+train|ema|1|takes the fraction that an update adds, from 0 to 0.5, got 1 |
 train|minutes|0|takes a time above 0, got 0$|
 train|subword-alpha|1.5|takes a number from 0 to 1, got 1.5$|--subword-samples 2
 train|valid-beam|1025|must be between 1 and 1024, got 1025$|
@@ -71,15 +71,15 @@ train|epochs|0|takes a whole number from 1|
 train|seed|-1|takes a whole number from 0 to 2^64 - 1, got '-1'|
 train|shuffle|maybe|takes no|
 train|schedule|cosin|takes noam|
-train|metric|accuracy|accuracy does not go with this --objective|
+train|metric|accuracy|accuracy does not work with this --objective|
 text|chunk|1|takes 2 to 511 tokens|--objective causal
-text|chunk|512|takes 2 to 511 tokens (--max-length less one), got 512$|--objective causal
+text|chunk|512|takes 2 to 511 tokens (--max-length minus 1), got 512$|--objective causal
 text|chunk|9|takes 2 to 8 tokens|--objective causal --max-length 9
-text|max-length|2|2 leaves no room for a text|--objective mask
+text|max-length|2|must be 3 or more for a text, got 2|--objective mask
 text|noise-density|1.5|must be between 0 and 1, got 1.5$|--objective mask
 text|noise-density|-1|must be|--objective mask
 text|masked-share|-1|must be between 0 and 1, got -1$|--objective mask
-text|masked-share|1|and --random-share are shares of the same tokens, at most 1 together|--objective mask
+text|masked-share|1|and --random-share must have a sum of at most 1|--objective mask
 text|random-share|-1|must be between 0 and 1, got -1$|--objective mask
 text|mean-span|0|must be between 1 and|--objective span
 text|mean-span|nan|takes a number|--objective span

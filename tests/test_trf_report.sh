@@ -147,7 +147,7 @@ expect 1 "no tab" "wrong.tsv:2: no tab between source and target; --data takes a
     --data wrong.tsv --output no.html
 printf '1\tone\n2\ttwo\tmore\n' >wrong.tsv
 expect 1 "too many columns" "wrong.tsv:2: more than one tab; --columns chooses two columns" "$trf" report one.json --model m --data wrong.tsv --output no.html
-expect 1 "too few columns" "wrong.tsv:1: fewer columns than --columns asks for" "$trf" report one.json --model m --data wrong.tsv --columns 1,3 --output no.html
+expect 1 "too few columns" "wrong.tsv:1: fewer columns than --columns needs" "$trf" report one.json --model m --data wrong.tsv --columns 1,3 --output no.html
 : >empty
 expect 1 "no data" "empty has no lines" "$trf" report one.json --model m --data empty --output no.html
 expect 2 "data without a model" "--data needs --model" "$trf" report one.json --data test.tsv --output no.html

@@ -38,12 +38,12 @@ rm -r apart
 wait $pid
 check "a model that cannot be written ends training" test $? -eq 1
 check "what was learned is kept" \
-    grep -q "left is complete: the same command with --resume goes on" left.err
+    grep -q "left is complete: the same command with --resume continues" left.err
 check "the log says so" grep -q '"event":"end","why":"error"' left.log
 mkdir apart
 expect 0 "and is gone on with" "resumed from update [1-9]" "$trf" train $kept --updates 410 \
     --model apart/m --checkpoint left --resume
-expect 0 "a checkpoint of another model file" "mean is written instead of the best" \
+expect 0 "a checkpoint of another model file" "mean is written instead of the best model" \
     "$trf" train $kept --updates 62 --valid-every 10 --average 3 --learning-rate 3 --ema 0 \
     --resume --model nowhere --checkpoint firm.checkpoint
 check "a model is there" test -s nowhere
@@ -59,12 +59,12 @@ expect 0 "that ends before its warm-up" "^done: 0 updates" "$trf" train $kept --
     --updates 10 --model wave --resume
 expect 0 "one with an end of its own" "^done" \
     "$trf" train $kept --schedule cosine --updates 125 --total-steps 130 --ema 0 --model fixed
-expect 0 "told when going on" "the rate ends with update 130, and training goes on" "$trf" train \
+expect 0 "told when going on" "cosine ends at update 130, but training continues" "$trf" train \
     $kept --updates 140 --model fixed --resume
 expect 0 "a rate that is over long before the training" \
-    "the rate ends with update 30, and training goes on" \
+    "cosine ends at update 30, but training continues" \
     "$trf" train $kept --schedule cosine --total-steps 30 --updates 35 --model m
-expect 0 "told again" "the rate ends with update 30, and training goes on" "$trf" train $kept \
+expect 0 "told again" "cosine ends at update 30, but training continues" "$trf" train $kept \
     --schedule cosine --total-steps 30 --updates 37 --model m --resume
 expect 0 "one that hardly falls" "the rate falls until update 90, but there are only 30" \
     "$trf" train $kept --schedule cosine --total-steps 90 --updates 30 --model m
@@ -90,7 +90,7 @@ check "ends when there is no time left" awk -F '[:,]' \
     '/progress/ { for (i = 1; i < NF; i++) { if ($i == "\"seconds\"") spent = $(i + 1)
     if ($i == "\"seconds_left\"") left = $(i + 1) } } END { exit !(spent > 0 && left < spent / 2) }' \
     pass.log
-expect 2 "nothing says where it ends" "needs --total-steps" "$trf" train $kept --schedule cosine \
+expect 2 "nothing says where it ends" "needs its end: --total-steps" "$trf" train $kept --schedule cosine \
     --patience 3 --model firm --resume
 "$trf" train $kept --epochs 10 --accumulate 100 --model gathered 2>err
 check "as many updates as were planned" \
@@ -105,7 +105,7 @@ expect 0 "freezing from now on" "^frozen: [1-9]" "$trf" train $kept --updates 65
     --resume --freeze 'encoder.*'
 expect 2 "nothing is called so" "nothing\*" "$trf" train $kept --updates 65 --model firm --resume \
     --freeze 'nothing*'
-expect 1 "no seed has begun" "no training to go on with" "$trf" train $files $model --seeds 2 \
+expect 1 "no seed has begun" "no training to continue" "$trf" train $files $model --seeds 2 \
     --updates 20 --model absent --resume
 expect 1 "no checkpoints" "needs checkpoints" "$trf" train $files $model --seeds 2 --checkpoint '' \
     --updates 20 --model absent --resume
@@ -123,15 +123,15 @@ expect 0 "what was left to the data" "resumed from update 6" "$trf" train $unsai
     --resume
 expect 1 "a model for a checkpoint" "firm is a model, not the checkpoint" "$trf" train $kept \
     --updates 1 --checkpoint firm --model m --resume
-expect 1 "no checkpoint yet" "there is no 'nowhere.checkpoint' to go on from" "$trf" train $kept \
+expect 1 "no checkpoint yet" "there is no 'nowhere.checkpoint' to continue from" "$trf" train $kept \
     --updates 1 --model nowhere --resume
 expect 0 "a model" "^done" "$trf" train $plain --updates 20 --model twin
-expect 0 "what is done already" "nothing was left to do: .* another --updates goes on" "$trf" \
+expect 0 "what is done already" "nothing to do: .* a larger --updates continues it" "$trf" \
     train $plain --updates 20 --model twin --resume
 expect 0 "another rate when going on" "^schedule: .*, peak 0.03 after" "$trf" train $plain \
     --learning-rate 0.03 --schedule constant --updates 22 --model twin --resume
 check "and the end" grep -q "^updates: about .* 22 in all" err
-expect 0 "a cosine for some minutes" "the rate ends with update 1000000, if training comes so far" \
+expect 0 "a cosine for some minutes" "cosine ends at update 1000000, if training gets that far" \
     "$trf" train $plain --schedule cosine --total-steps 1000000 --minutes 0.01 --model m
 
 # --- other metrics, averages and files that have gone -------------------------------------------
@@ -153,7 +153,7 @@ expect 0 "smoothed" "" "$trf" train $goes --ema 0.1 --updates 20 --model 'm[1]'
 expect 0 "smoothed too" "" "$trf" train $goes --ema 0.1 --updates 20 --model m1
 expect 0 "the first again" "" "$trf" train $goes --ema 0.1 --updates 20 --model 'm[1]'
 check "has left the other alone" test -e m1.checkpoint.average-20
-expect 0 "another metric" "the best begins anew" "$trf" train $goes --updates 30 --metric exact \
+expect 0 "another metric" "the search for the best model starts again" "$trf" train $goes --updates 30 --metric exact \
     --model m1 --resume
 check "does not compare with the first" grep -q "best: update 30, exact" err
 rm m1
@@ -161,11 +161,11 @@ expect 0 "the model has gone" "the last weights are written" "$trf" train $goes 
     --model m1 --resume
 check "and is there again" test -e m1
 rm m1.checkpoint.average-*
-expect 1 "the average has gone" "--ema 0 goes on without it" "$trf" train $goes --updates 40 \
+expect 1 "the average has gone" "--ema 0 continues without it" "$trf" train $goes --updates 40 \
     --model m1 --resume
 expect 0 "without it" "" "$trf" train $goes --updates 40 --ema 0 --model m1 --resume
 expect 0 "and with one again" "" "$trf" train $goes --updates 50 --ema 0.1 --model m1 --resume
-expect 2 "no end" "nothing says when training ends" "$trf" train $goes --patience 0 --model m1 \
+expect 2 "no end" "training has no end" "$trf" train $goes --patience 0 --model m1 \
     --resume
 (ulimit -f 30; "$trf" train $goes --ema 0.1 --updates 30 --checkpoint-every 10 --model tight) 2>err
 check "no average without a checkpoint" \
@@ -175,13 +175,13 @@ check "no average without a checkpoint" \
 for seed in 1 2 3 4 5 6 7 8; do        # until the mean is better than the best one
     "$trf" train $rough --learning-rate 0.3 --seed $seed --average 3 --average-of last \
         --updates 40 --model mean 2>err
-    grep -q "and stays" err || break
+    grep -q "and is kept" err || break
 done
-check "a mean that is better" test "$(grep -c "and stays" err)" -eq 0
+check "a mean that is better" test "$(grep -c "and is kept" err)" -eq 0
 for file in mean*; do cp $file again${file#mean}; done
 "$trf" train $rough --learning-rate 0.3 --seed $seed --updates 40 --model best 2>err
 check "is another model" test "$(cmp -s mean best; echo $?)" -eq 1
-expect 0 "one that is not" "^mean of 3 models.*and stays" "$trf" train $rough --learning-rate 9 \
+expect 0 "one that is not" "^mean of 3 models.*and is kept" "$trf" train $rough --learning-rate 9 \
     --seed $seed --average 3 --average-of last --updates 50 --model mean --resume
 check "leaves the best model, not the mean of before" same mean best
 check "and says that the mean is gone" grep -q "'mean' was a mean; until this training ends" err
@@ -197,12 +197,12 @@ even="${rough%--metric loss*} --metric exact ${rough#*--metric loss} --average 3
     --seed 1"
 "$trf" train $even --learning-rate 0.0001 --updates 40 --model even 2>err
 expect 0 "a mean with as good a score, 0, and a larger loss" \
-    "^mean of 3 models.* exact 0.0000; the best one had 0.0000, and stays" \
+    "^mean of 3 models.* exact 0.0000; the best model had 0.0000, and is kept" \
     "$trf" train $even --learning-rate 9 --updates 50 --model even --resume
 rough="$rough --learning-rate 0.3"
 for smoothing in 0.5 0; do
     "$trf" train $rough --label-smoothing 0.1 --updates 20 --model judged 2>err
-    expect 0 "judged by another loss" "judged otherwise: the best begins anew" \
+    expect 0 "judged by another loss" "or their scoring have changed: the search for the best model starts again" \
         "$trf" train $rough --label-smoothing $smoothing --updates 30 --model judged --resume
 done
 expect 0 "by the same" "^done" "$trf" train $rough --label-smoothing 0 --updates 40 --model judged \
@@ -225,11 +225,11 @@ check "keeps three" test "$(echo blind.update-*)" = \
 expect 0 "going on with a mean of the last" "^done" "$trf" train $rough --average 2 \
     --average-of last --seed 1 --updates 50 --model pruned --resume
 check "misses no file" test "$(grep -c 'not there any more' err)" -eq 0
-expect 0 "another metric, the last kept" "judged otherwise" \
+expect 0 "another metric, the last kept" "or their scoring have changed" \
     "$trf" train ${rough%--metric loss*} --metric exact ${rough#*--metric loss} --average 2 \
     --average-of last --seed 1 --updates 60 --model pruned --resume
 check "still has files of both" test -e pruned.update-50 -a -e pruned.update-60
-expect 2 "a beginning in another spelling" "give it or --model another name" "$trf" train $rough \
+expect 2 "a beginning in another spelling" "choose another name" "$trf" train $rough \
     --init-from ./pruned.update-60 --updates 1 --model pruned
 cut -f1 train.tsv >lines.txt
 mask="--objective mask --text lines.txt --d-model 16 --n-heads 2 --d-ff 16 --encoder-layers 1 \
@@ -265,7 +265,7 @@ expect 0 "an end that follows, said as a number" "^done" "$trf" train $wave --up
 check "has a rate until then" falls
 "$trf" train $wave --updates 50 --total-steps 50 --model wave50 2>err
 expect 0 "an end of its own, where the training ended" \
-    "the rate ends with update 50, and training goes on" \
+    "cosine ends at update 50, but training continues" \
     "$trf" train $wave --updates 80 --model wave50 --resume
 
 # --- options that the checkpoint keeps, and those that cannot change ----------------------------
@@ -286,18 +286,18 @@ check "which the next one is not told of" eval \
 expect 2 "a pattern that fits nothing" "no parameter of the model is called" "$trf" train $ice \
     --updates 50 --resume --freeze 'nothing*'
 expect 0 "a beginning, when going on" \
-    "^--init-from has no effect with --resume: the weights are those of ice.checkpoint$" \
+    "^--init-from has no effect with --resume: the weights come from ice.checkpoint$" \
     "$trf" train $ice --updates 42 --resume --init-from keep
 expect 1 "other batches" \
-    "began with: --batch-sentences was 1024, now it is 33; --shuffle was yes, now it is no$" \
+    "original training: --batch-sentences was 1024, now it is 33; --shuffle was yes, now it is no$" \
     "$trf" train $ice --updates 50 --resume --batch-sentences 33 --shuffle no --learning-rate 0.01
 check "another rate too, which does no harm" grep -q -x \
     -e '--learning-rate was [0-9.]*, now it is 0.01' err
 check "and the end" grep -q -x -e '--updates was 42, now it is 50' err
 check "what is the same is not named" eval '! grep -q -e "--warmup was" err'
-expect 1 "another seed" "began with: --seed was 5, now it is 9$" "$trf" train --tsv train.tsv \
+expect 1 "another seed" "original training: --seed was 5, now it is 9$" "$trf" train --tsv train.tsv \
     $short --threads 1 --seed 9 --valid-size 0 --model ice --updates 50 --resume
-expect 1 "other data" "so the data are others" "$trf" train --tsv test.tsv $small --valid-size 0 \
+expect 1 "other data" "so the data or --columns have changed" "$trf" train --tsv test.tsv $small --valid-size 0 \
     --model ice --updates 50 --resume
 
 finish

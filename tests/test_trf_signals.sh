@@ -116,7 +116,7 @@ for signal in HUP TERM; do
     check "SIG$signal ends it" test $? -ge 128
     check "it says what it does" \
         grep -q "finishing update [0-9]*, then saving; again: stop at once" log
-    check "and what it has done" grep -q "stopped by signal .*--resume goes on" log
+    check "and what it has done" grep -q "stopped by signal .*--resume continues" log
     expect 0 "going on after $signal" "" "$trf" train $files $small --updates 1200 \
         --valid-every 600 --model stopped --resume
     check "the same after $signal" same still stopped
@@ -127,7 +127,7 @@ pid=$!
 wait_for "^update [0-9]" log
 kill -TERM $pid $pid
 wait $pid
-check "a signal that comes twice at once is one" grep -q "stopped by signal 15 .*--resume goes on" \
+check "a signal that comes twice at once is one" grep -q "stopped by signal 15 .*--resume continues" \
     log
 : >log
 "$trf" train $rough --accumulate 100000000 --updates 1 --model twice 2>>log &

@@ -230,7 +230,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
     expect 0 "more characters than subwords were meant" "subwords learned" "$trf" train \
         --tsv syllables.tsv $model --threads 1 \
         --tokens sentencepiece --updates 1 --model m
-    expect 1 "fewer than were asked for" "less than the text has characters" "$trf" train \
+    expect 1 "fewer than were asked for" "smaller than the number of characters" "$trf" train \
         --tsv syllables.tsv $model \
         --tokens sentencepiece --vocab-size 100 --updates 1 --model m
     for kind in unigram bpe; do
@@ -244,7 +244,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         check "$kind: resumed = straight" same cut halved
         expect 0 "$kind, another seed" "" "$trf" train $cut --seeds 2 --updates 40 --model seeds
         check "$kind: the same of several" same cut seeds.seed-1
-        expect 1 "$kind, other cuts" "began with: --subword-alpha was 0.1, now it is 0.6$" "$trf" \
+        expect 1 "$kind, other cuts" "original training: --subword-alpha was 0.1, now it is 0.6$" "$trf" \
             train $cut --subword-alpha 0.6 --updates 50 --model halved --resume
     done
     expect 0 "passes over three copies" "^done" "$trf" train $cut --epochs 2 --batch-tokens 200 \
@@ -254,7 +254,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         /^done/ { if (!($2 > 0.9 * planned && $2 < 1.1 * planned)) exit 1 }' err
     expect 2 "alpha" "--subword-alpha takes" "$trf" train $cut --subword-alpha 1.5 --updates 1 \
         --model m
-    expect 2 "too many" "8 to 1048576" "$trf" train --tsv train.tsv $model --tokens sentencepiece \
+    expect 2 "too many" "between 8 and 1048576" "$trf" train --tsv train.tsv $model --tokens sentencepiece \
         --vocab-size 2147483647 --model m
 else
     check "a trf without libsentencepiece says so" grep -q "built without libsentencepiece" err
@@ -272,7 +272,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
     expect 0 "in two" "" "$trf" train $open --updates 3 --model parts
     expect 0 "is what was decided" "resumed" "$trf" train $open --updates 6 --model parts --resume
     check "and stays so in the checkpoint" same open.checkpoint parts.checkpoint
-    expect 1 "too few subwords" "less than the text has characters" "$trf" train --tsv train.tsv \
+    expect 1 "too few subwords" "smaller than the number of characters" "$trf" train --tsv train.tsv \
         $small --tokens sentencepiece --vocab-size 8 --updates 1 --model m
     check "told once" test "$(grep -c 'learning subwords' err)" -eq 0
 fi

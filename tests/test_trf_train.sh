@@ -83,19 +83,19 @@ cp train.tsv precious
 expect 1 "seeds over the data" "is the file that --tsv reads" "$trf" train --tsv precious $model \
     --seeds 2 --updates 1 --model precious
 check "which are whole" same precious train.tsv
-expect 2 "seeds of a pipe" "'-' will not do" "$trf" train --tsv - $model --seeds 2 --updates 1 \
+expect 2 "seeds of a pipe" "so '-' cannot be used" "$trf" train --tsv - $model --seeds 2 --updates 1 \
     --model m
 expect 0 "a seed more" "seed 7:" "$trf" train --tsv train.tsv $short --seed 5 --threads 1 \
     --seeds 3 --updates 20 --model many --resume
 check "is the one that it is alone" test -e many.seed-7
 expect 0 "seeds that nothing compares" "2 seeds; nothing was validated" "$trf" train \
     --tsv train.tsv $small --updates 0 --seeds 2 --model nothing
-expect 2 "a beginning that a later seed removes" "give it or --model another name" "$trf" train \
+expect 2 "a beginning that a later seed removes" "choose another name" "$trf" train \
     $rough --init-from many.seed-6.update-5 --seeds 2 --seed 5 --updates 1 --model many
 expect 1 "and the file of one" "is the file that --init-from reads" "$trf" train $rough \
     --init-from many.seed-6 --seeds 2 --seed 5 --updates 1 --model many
 check "before the first of them begins" test "$(grep -c '^seed' err)" -eq 0
-expect 2 "seeds from a pipe" "'/dev/stdin' will not do" \
+expect 2 "seeds from a pipe" "so '/dev/stdin' cannot be used" \
     sh -c "cat train.tsv | '$trf' train --tsv /dev/stdin $quick --seeds 2 --updates 2 --model m"
 "$trf" train $plain --seeds 3 --updates 20 --model told 2>err
 sed -n 's/.*best: update 20, loss \([0-9.]*\);.*/\1/p' err >losses
@@ -200,7 +200,7 @@ for metric in bleu chrf exact wer cer loss; do
         "$trf" train --tsv train.tsv $model --threads 1 --metric $metric --updates 4 --model metric
     check "$metric is told" grep -q "done: .*best: update 4, $metric [0-9.]*" err
 done
-expect 0 "patience" "nothing better in --patience validations" "$trf" train --tsv train.tsv $model \
+expect 0 "patience" "no better model in --patience validations" "$trf" train --tsv train.tsv $model \
     --threads 1 \
     --schedule constant --learning-rate 1e-30 --warmup 1 --valid-every 5 --patience 3 \
     --metric loss --ema 0 --model patient
@@ -256,7 +256,7 @@ check "scores that fall and rise" eval \
     '[ "$(sort -g -k 2 scores | head -n 3 | cut -d" " -f1 | sort -n | tr "\n" " ")" != "80 90 100 " ]'
 "$trf" average $(sort -g -k 2 scores | head -n 3 | sed 's/\([0-9]*\).*/chosen.update-\1/') \
     --output three
-if grep -q "and stays" err; then best=$(sort -g -k 2 scores | head -n 1 | cut -d' ' -f1); cp \
+if grep -q "and is kept" err; then best=$(sort -g -k 2 scores | head -n 1 | cut -d' ' -f1); cp \
     chosen.update-$best three; fi
 check "the mean is that of the best" eval '[ "$(numbers chosen)" = "$(numbers three)" ]'
 
@@ -300,7 +300,7 @@ check "has two" grep -q "14 source and 14 target tokens" err
 wild="$model $brief --threads 1 --schedule constant --learning-rate 1e5 --initial-rate 1e5 \
     --warmup 1 --clip-norm 1e300"
 expect 0 "updates that go astray" \
-    "update [0-9]* was left out: .* is not finite; more of them are counted" \
+    "update [0-9]* was left out: .* is not finite; further ones are only counted" \
     "$trf" train --tsv train.tsv $wild --updates 20 --model wild
 grep "was left out" err >told
 check "five of them are told" lines_are 5 told
@@ -331,7 +331,7 @@ losing="$model --batch-tokens 256 --threads 1 --metric loss --schedule constant 
         --optimizer adamw --weight-decay 1 --decay-all yes --ema 0"
 "$trf" train --tsv train.tsv $losing --valid-every 5 --patience 2 --model lost --checkpoint '' \
     --log lost.json --minutes 0.5 2>err
-check "no number is no gain" grep -q "nothing better in --patience validations\|--patience" err
+check "no number is no gain" grep -q "no better model in --patience validations\|--patience" err
 check "and that is an end" grep -q '"why":"patience"' lost.json
 "$trf" train $wild --tsv train.tsv --init-from lost --updates 3 --model gone --log gone.json \
     2>/dev/null
@@ -339,7 +339,7 @@ check "an error has an end too" grep -q '"event":"end","why":"error"' gone.json
 
 # --- the time that is left ----------------------------------------------------------------------
 expect 0 "too short a time for the warm-up" \
-    "rises for 5000 updates, but --minutes 0.02 is enough for about" \
+    "rises for 5000 updates, but --minutes 0.02 is enough for only about" \
     "$trf" train $files $model --batch-tokens 256 --threads 1 --warmup 5000 --log-every 5 \
     --minutes 0.02 --model m
 expect 0 "too few updates for the paper's warm-up" "rises for 4000 updates, but there are only" \

@@ -14,7 +14,7 @@ stays() { check "$2 stays" same "$1" "$1.before"; }
 expect 0 "a training" "^done" "$trf" train $plain --updates 30 --model keep --log keep.log
 for file in keep keep.checkpoint keep.log; do cp $file $file.before; done
 expect 1 "the same name again" \
-    "'keep', 'keep.checkpoint', .*: --resume goes on with that training, --overwrite begins a new one" \
+    "'keep', 'keep.checkpoint', .*: --resume continues that training, --overwrite starts a new one" \
     \
     "$trf" train $plain --updates 5 --model keep
 silent "a refusal"
@@ -35,9 +35,9 @@ expect 1 "a model that wants none" \
     "$trf" train $plain --updates 5 --model alone/keep --checkpoint ''
 check "a lone model stays" same alone/keep keep.before
 cp keep.checkpoint alone/old.checkpoint
-expect 1 "a checkpoint alone" "'alone/old.checkpoint' exists: --resume goes on" "$trf" train \
+expect 1 "a checkpoint alone" "'alone/old.checkpoint' exists: --resume continues" "$trf" train \
     $plain --updates 5 --model alone/old
-expect 1 "a named checkpoint" "'alone/old.checkpoint' exists: --resume goes on" \
+expect 1 "a named checkpoint" "'alone/old.checkpoint' exists: --resume continues" \
     "$trf" train $plain --updates 5 --model alone/fresh --checkpoint alone/old.checkpoint
 cp keep alone/other.checkpoint.average-7
 expect 1 "an average, without its checkpoint" \
@@ -77,7 +77,7 @@ expect 1 "their best exists" "'seeds' exists: --overwrite replaces it" \
 check "still none has begun" test ! -e seeds.seed-5
 expect 0 "and is replaced" "2 seeds" "$trf" train $short --tsv train.tsv --threads 1 --seed 5 \
     --seeds 2 --updates 5 --model seeds --overwrite
-expect 1 "all of them again" "--resume goes on with that training" "$trf" train $short \
+expect 1 "all of them again" "--resume continues that training" "$trf" train $short \
     --tsv train.tsv --threads 1 --seed 5 --seeds 2 --updates 5 --model seeds
 expect 0 "or one more" "3 seeds" "$trf" train $short --tsv train.tsv --threads 1 --seed 5 \
     --seeds 3 --updates 5 --model seeds --resume
@@ -133,9 +133,9 @@ expect 0 "a file to translate" "" "$trf" translate test.digits --model keep
 check "is the input" same out wanted
 expect 0 "standard input" "" sh -c "'$trf' translate - --model keep <test.digits"
 check "has a name too" same out wanted
-expect 2 "two of them" "one file of lines, got 'test.digits' and 'test.names'" "$trf" translate \
+expect 2 "two of them" "give one file of lines, got 'test.digits' and 'test.names'" "$trf" translate \
     test.digits test.names --model keep
-expect 2 "one of each kind" "one file of lines, got" "$trf" translate test.digits \
+expect 2 "one of each kind" "give one file of lines, got" "$trf" translate test.digits \
     --input test.names --model keep
 expect 1 "a sentence instead of a file" \
     "cannot read '3 1 4': No such file or directory; lines come from a file, or from standard input" \
@@ -198,9 +198,9 @@ expect 2 "help about nothing" "unknown command 'trian'; did you mean 'trf train'
 expect 2 "an option before a command" "unknown option '-v'" "$trf" -v
 
 # --- options that contradict each other or have no effect ---------------------------------------
-expect 2 "one vocabulary and two" "--joint-vocabulary no wants two" "$trf" train $files $model \
+expect 2 "one vocabulary and two" "--joint-vocabulary no makes two" "$trf" train $files $model \
     --tying all --joint-vocabulary no --updates 1 --model m
-expect 2 "pairs to validate on, and some held out" "the pairs to validate on are given" "$trf" \
+expect 2 "pairs to validate on, and some held out" "validation pairs are given" "$trf" \
     train $files $model \
     --valid-source test.digits --valid-target test.names --valid-size 9 --updates 1 --model m
 expect 0 "none is to be held out then" "^done" "$trf" train $files $model --batch-tokens 256 \
@@ -210,13 +210,13 @@ expect 2 "random cuts of one copy" "is for --subword-samples" "$trf" train $file
     --subword-alpha 0.2 --updates 1 --model m
 expect 2 "words of a file that cuts words" "is not for a SentencePiece model" "$trf" train $files \
     $model --tokens words --sentencepiece none --updates 1 --model m
-expect 2 "how many it has" "which has its size" "$trf" train $files $model --vocab-size 9 \
+expect 2 "how many it has" "which has a fixed size" "$trf" train $files $model --vocab-size 9 \
     --sentencepiece none --updates 1 --model m
 expect 2 "an end of what is no cosine" "is for --schedule cosine" "$trf" train $files $model \
     --total-steps 9 --updates 1 --model m
-expect 2 "answers to no question" "is for answers" "$trf" train $files $model --metric loss \
+expect 2 "answers to no question" "is for translations" "$trf" train $files $model --metric loss \
     --valid-beam 3 --updates 1 --model m
-expect 2 "patience with nobody" "and there are none" "$trf" train $files $model --valid-size 0 \
+expect 2 "patience with nobody" "but there are none" "$trf" train $files $model --valid-size 0 \
     --patience 3 --updates 1 --model m
 expect 2 "the last of one" "is for --average" "$trf" train $files $model --average-of last \
     --updates 1 --model m
@@ -226,7 +226,7 @@ expect 2 "a vocabulary that is there" "the vocabulary is that of the model" "$tr
 expect 2 "its size too" "without --extend-vocabulary" "$trf" train $files --init-from keep \
     --vocab-size 9 --updates 1 --model m
 cp keep keep.checkpoint.average-65
-expect 2 "a beginning that training removes" "give it or --model another name" "$trf" train $files \
+expect 2 "a beginning that training removes" "choose another name" "$trf" train $files \
     --init-from keep.checkpoint.average-65 --updates 1 --model keep
 check "is still there" test -s keep.checkpoint.average-65
 expect 2 "a field that makes no sense" "--n-heads must divide" "$trf" train --tsv train.tsv \
@@ -256,13 +256,13 @@ expect 2 "the end of no cosine" "--final-rate is for" "$trf" train $files $quick
     --updates 1 --model m
 expect 2 "the beginning of noam" "--initial-rate is not for" "$trf" train $files $quick \
     --schedule noam --initial-rate 1e-5 --updates 1 --model m
-expect 2 "nothing to judge" "--metric is for pairs to validate on" "$trf" train $files $model \
+expect 2 "nothing to judge" "--metric needs validation pairs" "$trf" train $files $model \
     --valid-size 0 --metric wer --updates 1 --model m
-expect 2 "nor when" "--valid-every is for" "$trf" train $files $model --valid-size 0 \
+expect 2 "nor when" "--valid-every needs validation pairs" "$trf" train $files $model --valid-size 0 \
     --valid-every 5 --updates 1 --model m
 expect 2 "beta1 of 1" "beta1 must be 0 or more and below 1" "$trf" train $files $quick --beta1 1 \
     --updates 1 --model m
-expect 2 "shares that are too much" "at most 1 together, got 1 and 0.1" "$trf" train \
+expect 2 "shares that are too much" "a sum of at most 1, got 1 and 0.1" "$trf" train \
     --objective mask --text train.digits --masked-share 1 --updates 1 --model m
 expect 2 "a layer too many" "--encoder-layers must be between 1 and 256, got 300" "$trf" train \
     --tsv train.tsv --encoder-layers 300 --updates 1 --model m
@@ -344,8 +344,8 @@ expect 1 "no log in a folder's place" "Is a directory" "$trf" train $plain --upd
     --log .
 expect 0 "a log of a name with words" "^done" "$trf" train $plain --updates 2 --keep 1 --model m \
     --log m.update-notes
-expect 1 "no file is called -" "'-' is no name" "$trf" train $plain --updates 2 --model m --log -
-expect 1 "nor a model" "'-' is no name" "$trf" train $plain --updates 2 --model -
+expect 1 "no file is called -" "needs the name of a file, got '-'" "$trf" train $plain --updates 2 --model m --log -
+expect 1 "nor a model" "needs the name of a file, got '-'" "$trf" train $plain --updates 2 --model -
 expect 2 "a log of a kept model's name" "--log 'm.update-2' is a name that training" "$trf" train \
     $plain --updates 2 --keep 1 --model m --log m.update-2
 expect 2 "a checkpoint of such a name" "--checkpoint .* is a name that training" "$trf" train \
@@ -361,7 +361,7 @@ for wrong in "--tsv own.update-7 --keep 1" "--tsv own.checkpoint.average-7" \
     "--tsv own.tmp-0badf00d" "--tsv own.checkpoint.average-7.tmp-0badf00d" \
     "--tsv train.tsv --log own.tmp-12345678" "--tsv train.tsv --valid-tsv own.update-9"; do
     for file in $wrong; do case $file in own.*) cp train.tsv $file ;; esac; done
-    expect 2 "$wrong" "is a name that training to --model 'own' gives to a file of its own" "$trf" \
+    expect 2 "$wrong" "is a name that training with --model 'own' uses for a file of its own" "$trf" \
         train $wrong $small --updates 7 --model own
     for file in $wrong; do case $file in own.*) check "$file stays" same train.tsv $file; rm $file \
         ;; esac; done

@@ -48,8 +48,8 @@ int check_own_names(const struct settings *s, const char *model, const char *che
         if (!path ||
             (!is_own_name(path, model, ".update-") && !is_own_name(path, checkpoint, ".average-")))
             continue;
-        say("--%s '%s' is a name that training to --model '%s' gives to a file of its own, which "
-            "it replaces or removes: give it or --model another name",
+        say("--%s '%s' is a name that training with --model '%s' uses for a file of its own, "
+            "which it replaces or removes: choose another name",
             named[i].option, path, model);
         return USAGE;
     }
@@ -68,8 +68,8 @@ static int check_saving(const char *path, const char *numbered)
         strlen(name) + strlen(unfinished) + (*numbered ? strlen(numbered) + strlen(update) : 0);
     free(folder);
     if (most < 0 || longest <= (size_t)most) return check_replaceable(path);
-    say("'%s': the names of files beside it would have up to %zu bytes, the folder takes %ld", path,
-        longest, most);
+    say("'%s': the names of files beside it would have up to %zu bytes, but the folder takes %ld",
+        path, longest, most);
     return FAILED;
 }
 
@@ -122,7 +122,7 @@ int check_replaced(const struct settings *s, const char *model, const char *chec
     if (checkpoint) for_files(averages, add_numbered, &f);
     if (is_taken(log)) add_found(&f, log);
     if (f.n && is_taken(checkpoint))
-        say("%s exist%s: --resume goes on with that training, --overwrite begins a new one and "
+        say("%s exist%s: --resume continues that training, --overwrite starts a new one and "
             "replaces %s",
             f.names, f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it");
     else if (f.n && checkpoint)
@@ -158,8 +158,8 @@ static int check_other_model(const struct settings *s, const char *checkpoint)
     trf_file_close(file);
     other = *own && strcmp(own, name_of(s->model));
     if (other)
-        say("'%s' exists, but '%s' belongs to the model '%s': --overwrite replaces '%s', --resume "
-            "with --model %s goes on with that training",
+        say("'%s' exists, but '%s' belongs to the model '%s': --overwrite replaces '%s', "
+            "--resume with --model %s continues that training",
             s->model, checkpoint, own, s->model, own);
     free(own);
     return other ? FAILED : DONE;
@@ -220,8 +220,8 @@ static int check_files(const struct settings *s, char **own)
         *own = format_text("%s%s", name, s->checkpoint ? "" : ".checkpoint");
     if (s->resume && !*own) { say("--resume needs a checkpoint"); return USAGE; }
     if (s->resume && stat(*own, &there)) {
-        say("there is no '%s' to go on from: training writes it when a validation finds a better "
-            "model, after --checkpoint-every updates, and when it ends",
+        say("there is no '%s' to continue from: training writes it when a validation finds a "
+            "better model, after --checkpoint-every updates, and at the end",
             *own);
         return FAILED;
     }
@@ -262,7 +262,7 @@ int check_rereading(const struct settings *s)
     data_files(s, files);
     for (i = 0; i < N_DATA; i++) {
         if (!files[i] || (strcmp(files[i], "-") && !is_device(files[i]))) continue;
-        say("--seeds reads the data several times: '%s' will not do", files[i]);
+        say("--seeds reads the data several times, so '%s' cannot be used", files[i]);
         return USAGE;
     }
     return DONE;
@@ -275,12 +275,12 @@ static int check_data(const struct settings *s)
         s->source || s->target || s->tsv || s->valid_source || s->valid_target || s->valid_tsv;
     if ((is_translating((enum metric)s->metric) && s->objective != OBJECTIVE_TRANSLATE) ||
         (s->metric >= METRIC_ACCURACY && !learns_labels(s))) {
-        say("--metric %s does not go with this --objective", metric_name((enum metric)s->metric));
+        say("--metric %s does not work with this --objective", metric_name((enum metric)s->metric));
         return USAGE;
     }
     if (learns_from_text(s)) {
         if (s->text && !pairs) return DONE;
-        say(s->text ? "this --objective learns from --text alone, not from pairs"
+        say(s->text ? "this --objective learns only from --text, not from pairs"
                     : "give --text FILE");
         return USAGE;
     }
@@ -392,8 +392,8 @@ int check_training(struct settings *s, char **checkpoint)
         return USAGE;
     }
     if (!(s->ema >= 0 && s->ema <= 0.5)) {
-        say("--ema takes the share that an update adds, from 0 to 0.5, got %g (a decay of 0.999 is "
-            "a share of 0.001)",
+        say("--ema takes the fraction that an update adds, from 0 to 0.5, got %g (a decay of "
+            "0.999 is a fraction of 0.001)",
             s->ema);
         return USAGE;
     }
@@ -402,8 +402,7 @@ int check_training(struct settings *s, char **checkpoint)
         return USAGE;
     }
     if (s->objective == OBJECTIVE_MASK && s->noise.masked + s->noise.randomised > 1) {
-        say("--masked-share and --random-share are shares of the same tokens, at most 1 together, "
-            "got %g and %g",
+        say("--masked-share and --random-share must have a sum of at most 1, got %g and %g",
             s->noise.masked, s->noise.randomised);
         return USAGE;
     }

@@ -75,9 +75,9 @@ static void say_tabless(const struct settings *s, const struct pair_reader *pair
     say("%s: no line has a tab; --tsv takes %s in each line%s", pairs->side[0].name,
         want[s->objective],
         s->objective == OBJECTIVE_TRANSLATE
-            ? ". Two files with a line for a line are --source and --target; text alone is --text, "
+            ? ". For two files of lines give --source and --target; for plain text give --text "
               "with --objective causal, mask or span"
-            : "; two files with a line for a line are --source and --target");
+            : "; for two files of lines give --source and --target");
 }
 
 static int read_pairs(const struct settings *s, struct examples *data, struct pairs *to,
@@ -202,7 +202,7 @@ static int hold_out(struct settings *s, struct examples *data, trf_hold_out_rule
     }
     free(held);
     s->valid_size = size;
-    inform("held out: %lld of %lld %s, to validate on (--valid-size 0 trains on all)\n",
+    inform("held out: %lld of %lld %s, for validation (--valid-size 0 trains on all)\n",
            (long long)count, (long long)n, s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines");
     return DONE;
 }
@@ -239,8 +239,8 @@ void warn_of_overlap(const struct settings *s, const struct examples *data)
     }
     free(hashes);
     if (2 * both > held)
-        say("warning: %zu of %zu validation %s%s %s among the training data: the figures show what "
-            "the model has memorised, not what it does with new data",
+        say("warning: %zu of %zu validation %s%s %s among the training data: the scores show "
+            "what the model has memorised, not what it does with new data",
             both, held, s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line",
             plural((int64_t)held), both == 1 ? "is" : "are");
 }

@@ -297,8 +297,8 @@ void warn_of_unknown(const struct settings *s, const struct examples *data,
         held = (double)count_unknown(&data->held.ids[side]) /
                fmax(1, (double)data->held.ids[side].used);
         if (learned > 0.05)
-            say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary, and will be "
-                "neither read nor written%s",
+            say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary: the model "
+                "will neither read nor write them%s",
                 100 * learned, side ? "target" : "source",
                 s->init_from && !s->extend_vocabulary &&
                         trf_vocab_kind(vocab[side]) != TRF_SENTENCEPIECE

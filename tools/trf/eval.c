@@ -367,8 +367,8 @@ int command_eval(struct settings *s, int argc, char **argv)
     if (!status) {
         const struct metrics_sums *sums = metrics_sums(e.metrics);
         if ((e.figures >> FIGURE_BLEU & 1) && sums->bleu[3].reference == 0)
-            say("warning: BLEU means nothing here, as it counts n-grams of up to four words and no "
-                "reference has four; chrf, exact and cer are meaningful");
+            say("warning: no reference has four words: BLEU counts n-grams of up to four words, "
+                "so it means nothing here; use chrf, exact or cer");
         print_results(&e);
         status = close_output(stdout, NULL);
     }

@@ -151,12 +151,13 @@ int take_weights(struct training *t)
     int32_t copied = 0;
     if (copy_weights(t, &copied)) return FAILED;
     if (copied == 0) {
-        say("nothing of %s fits: an encoder alone and a decoder alone have no parameter in common",
+        say("no parameter of %s fits: an encoder-only and a decoder-only model have none in common",
             t->s->init_from);
         return FAILED;
     }
-    tell("%d of %d parameters %s of %s", (int)copied, (int)trf_model_parameter_count(t->run.model),
-         copied == 1 ? "is that" : "are those", t->s->init_from);
+    tell("%d of %d parameters %s from %s", (int)copied,
+         (int)trf_model_parameter_count(t->run.model), copied == 1 ? "comes" : "come",
+         t->s->init_from);
     trf_model_destroy(t->from);
     t->from = NULL;
     return DONE;

@@ -116,8 +116,8 @@ int store_labels(trf_model *model, const struct labels *labels)
     }
     status = labels->n && trf_model_set_metadata(model, "labels", text, &err) ? FAILED : DONE;
     if (status && err.status == TRF_E_LIMIT)
-        say("the %d labels have %zu bytes together, a model has room for 1 MiB: is this the column "
-            "of the labels?",
+        say("the %d labels have %zu bytes in all, but a model can store 1 MiB: is this the "
+            "column of the labels?",
             (int)labels->n, used);
     else if (status) say_error("labels", &err);
     free(text);

@@ -79,7 +79,8 @@ int next_line(struct reader *r)
     length = getline(&r->line, &r->capacity, r->file);
     if (length < 0) {
         if (feof(r->file) && !ferror(r->file)) return 0;
-        say("%s:%lld: cannot read on: %s", r->name, (long long)r->number + 1, strerror(errno));
+        say("%s:%lld: cannot continue reading: %s", r->name, (long long)r->number + 1,
+            strerror(errno));
         return -1;
     }
     r->number++;
@@ -177,7 +178,7 @@ void cut_pair(struct pair_reader *p)
     else if (p->exactly_two && column == 2) p->fault = "no tab between source and target";
     else if (p->exactly_two && column > 3)
         p->fault = "more than one tab; --columns chooses two columns";
-    else if (!p->source || !p->target) p->fault = "fewer columns than --columns asks for";
+    else if (!p->source || !p->target) p->fault = "fewer columns than --columns needs";
     if (p->fault) p->source = p->target = "";
 }
 
@@ -225,7 +226,7 @@ int next_pair(struct pair_reader *p)
 int check_pairs_given(const char *prefix, const char *source, const char *target, const char *tsv)
 {
     if (tsv ? !source && !target : source && target) return DONE;
-    say("give --%ssource FILE and --%starget FILE, or --%stsv FILE alone", prefix, prefix, prefix);
+    say("give --%ssource FILE and --%starget FILE, or only --%stsv FILE", prefix, prefix, prefix);
     return USAGE;
 }
 
@@ -234,7 +235,7 @@ int take_input(struct settings *s, int argc, char **argv)
     struct stat there;
     if (argc == 0) return DONE;
     if (argc > 1 || s->input) {
-        say("one file of lines, got '%s' and '%s'", argv[0], argc > 1 ? argv[1] : s->input);
+        say("give one file of lines, got '%s' and '%s'", argv[0], argc > 1 ? argv[1] : s->input);
         return USAGE;
     }
     s->input = argv[0];

@@ -72,7 +72,7 @@ static int validate_or_save(struct run *r, const struct progress *p, int64_t upd
 {
     int status = validate_now(r, update);
     if (status && r->checkpoint && !save_checkpoint(r, seconds_of_run(p)))
-        say("%s is complete: the same command with --resume goes on", r->checkpoint);
+        say("%s is complete: the same command with --resume continues", r->checkpoint);
     return status;
 }
 
@@ -117,10 +117,10 @@ static int learnt_nothing(const struct run *r, const struct progress *p)
 
 static void say_left_out(const struct progress *p, const trf_step_report *report)
 {
-    enum { TOLD = 5 };
-    if (p->left_out > TOLD) return;
+    enum { REPORTED = 5 };
+    if (p->left_out > REPORTED) return;
     say("update %lld was left out: %s is not finite%s", (long long)report->step, report->tensor,
-        p->left_out == TOLD ? "; more of them are counted, but not shown" : "");
+        p->left_out == REPORTED ? "; further ones are only counted" : "");
 }
 
 /* A skipped update changes nothing, so the next one is likely to be skipped too. After a hundred in
@@ -129,7 +129,7 @@ static int is_lost(const struct progress *p, const trf_step_report *report)
 {
     enum { IN_A_ROW = 100 };
     if (p->in_a_row < IN_A_ROW) return 0;
-    say("the last %d updates were left out: the rate of %.3g is too high; begin again with a "
+    say("the last %d updates were left out: the rate of %.3g is too high; start again with a "
         "smaller --learning-rate",
         IN_A_ROW, report->learning_rate);
     return 1;
@@ -205,7 +205,7 @@ static int save_last(struct run *r)
 static int leave_best(struct run *r, const char *instead)
 {
     if (!access(r->s->model, F_OK) || copy_best(r)) return DONE;
-    say("warning: '%s' is not there any more: %s written instead of the best", r->s->model,
+    say("warning: '%s' no longer exists: %s written instead of the best model", r->s->model,
         instead);
     return save_last(r);
 }
@@ -217,7 +217,7 @@ static int write_mean(struct run *r, int *left)
     struct validation v;
     int count, worse;
     memset(&v, 0, sizeof v);
-    prepare_notice("leaving the validation of the mean behind update", trf_trainer_step(r->trainer),
+    prepare_notice("leaving the validation of the mean after update", trf_trainer_step(r->trainer),
                    r->checkpoint != NULL);
     if (become_mean(r, &count) || validate_interruptibly(r, &v)) return FAILED;
     if ((*left = v.cancelled)) return DONE;         /* a resumed training comes here again */
@@ -227,7 +227,8 @@ static int write_mean(struct run *r, int *left)
         inform("mean of %d model%s: loss %.4f  nll %.4f", count, plural(count), v.loss, v.nll);
         if (metric_of(r->s) != METRIC_LOSS)
             inform("  %s %.4f", metric_name(metric_of(r->s)), v.score);
-        inform("; the best one had %.4f%s\n", r->state.stopping.best, worse ? ", and stays" : "");
+        inform("; the best model had %.4f%s\n", r->state.stopping.best,
+               worse ? ", and is kept" : "");
         if (worse) return leave_best(r, "the mean is");
         r->score = v.score;
     } else inform("the model is the mean of %d\n", count);
@@ -249,8 +250,8 @@ static int end_by_signal(struct run *r)
         remove_unneeded(r, 0); /* nobody can resume from them */
     say("stopped by signal %d after update %lld; %s%s", stopped(),
         (long long)trf_trainer_step(r->trainer),
-        r->checkpoint ? r->checkpoint : "no checkpoint was wanted, ",
-        r->checkpoint                   ? " is complete: the same command with --resume goes on"
+        r->checkpoint ? r->checkpoint : "there is no checkpoint, ",
+        r->checkpoint                   ? " is complete: the same command with --resume continues"
         : r->state.stopping.best_update ? "only the best model so far is kept"
         : r->state.n_kept               ? "only models of the last validations are there"
                                         : "nothing is kept");
@@ -259,10 +260,11 @@ static int end_by_signal(struct run *r)
 
 static int end_well(struct run *r, struct progress *p, const char *why)
 {
-    static const char *const ends[][2] = {{"updates", "--updates is reached"},
-                                          {"epochs", "--epochs are over"},
-                                          {"minutes", "--minutes are over"},
-                                          {"patience", "nothing better in --patience validations"}};
+    static const char *const ends[][2] = {
+        {"updates", "--updates is reached"},
+        {"epochs", "--epochs are over"},
+        {"minutes", "--minutes are over"},
+        {"patience", "no better model in --patience validations"}};
     double seconds = seconds_of_run(p);
     size_t i;
     int kept = save_checkpoint(r, seconds), left = 0;
@@ -277,8 +279,8 @@ static int end_well(struct run *r, struct progress *p, const char *why)
     remove_unneeded(r, r->checkpoint != NULL);      /* a resumed training may need them */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
     if (!p->updates && r->s->resume)
-        say("nothing was left to do: an end that the command or the checkpoint gives is reached; "
-            "another --%s goes on",
+        say("nothing to do: training has reached the end that the command or the checkpoint "
+            "sets; a larger --%s continues it",
             why);
     inform("done: %lld update%s, %lld real token%s in %.1f s, %.0f tokens/s (%s); ",
            (long long)p->updates, plural(p->updates), (long long)p->tokens, plural(p->tokens),
@@ -298,7 +300,7 @@ static int end_well(struct run *r, struct progress *p, const char *why)
 static void restore_best(struct run *r)
 {
     if (!r->state.had_mean || access(r->s->model, F_OK) || !copy_best(r)) return;
-    say("'%s' was a mean; until this training ends it is its best single model, of update %lld",
+    say("'%s' was a mean; until this training ends it is the best single model, of update %lld",
         r->s->model, (long long)r->state.stopping.best_update);
 }
 

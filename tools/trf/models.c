@@ -117,8 +117,8 @@ trf_load_options load_options(const struct settings *s)
 int load_refused(const char *path, const trf_error *err)
 {
     if (!strstr(err->message, "no trf.format")) return refused(NULL, err);
-    say("%s: a safetensors file of another program; trf takes what trf train or transformer.h has "
-        "written",
+    say("%s: a safetensors file of another program; trf needs one written by trf train or "
+        "transformer.h",
         path);
     return FAILED;
 }
@@ -142,7 +142,7 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
     trf_error err;
     size_t i;
     if (!s->model || !*s->model) {
-        say("give --model FILE, a model that trf train has written");
+        say("give --model FILE, a model written by trf train");
         return USAGE;
     }
     if (check_output_name(s)) return FAILED;
@@ -174,8 +174,8 @@ int never_writes_unk(const trf_model *model)
 int check_decoder(const struct settings *s, const trf_model *model)
 {
     if (trf_model_config(model)->kind != TRF_ENCODER_ONLY) return DONE;
-    say("%s: an encoder-only model has no decoder, so no text comes from it: trf classify and trf "
-        "tag are for labels",
+    say("%s: an encoder-only model has no decoder and writes no text: trf classify and trf tag "
+        "give labels",
         s->model);
     return FAILED;
 }

@@ -64,8 +64,8 @@ static int is_whole(int tokens) { return tokens == TOKENS_WORDS || tokens == TOK
 int check_company(const struct settings *s)
 {
     static const char kind[] =
-        "is not for a SentencePiece model, which says itself what a token is";
-    static const char sized[] = "is not for a SentencePiece model, which has its size";
+        "is not for a SentencePiece model, which has its own tokens";
+    static const char sized[] = "is not for a SentencePiece model, which has a fixed size";
     int validated_on = s->valid_source || s->valid_tsv || s->valid_text;
     int unseen = !validated_on && is_given(s, AT(valid_size)) && s->valid_size == 0;
     int file[2] = {s->source_sentencepiece != NULL, s->target_sentencepiece != NULL};
@@ -87,15 +87,15 @@ int check_company(const struct settings *s)
         {AT(training.total_steps), "is for --schedule cosine", s->training.schedule != TRF_COSINE},
         {AT(training.final_rate), "is for --schedule cosine", s->training.schedule != TRF_COSINE},
         {AT(training.initial_rate), "is not for --schedule noam, which rises from 0", noam},
-        {AT(valid_beam), "is for answers, which --metric loss does not want",
+        {AT(valid_beam), "is for translations, which --metric loss does not need",
          s->metric == METRIC_LOSS},
-        {AT(patience), "is for pairs to validate on, and there are none",
+        {AT(patience), "needs validation pairs, but there are none",
          unseen && s->patience > 0},
-        {AT(metric), "is for pairs to validate on, and there are none",
+        {AT(metric), "needs validation pairs, but there are none",
          unseen && s->metric != METRIC_AUTO && s->metric != METRIC_LOSS},
-        {AT(valid_every), "is for pairs to validate on, or for --keep and --average",
+        {AT(valid_every), "needs validation pairs, or --keep or --average",
          unseen && !s->keep && s->average < 2},
-        {AT(valid_size), "is for pairs held out, but the pairs to validate on are given",
+        {AT(valid_size), "holds out training pairs, but validation pairs are given",
          validated_on && s->valid_size > 0}};
     return check_unfit(s, of, sizeof of / sizeof *of);
 }
@@ -106,7 +106,7 @@ int check_inherited(const struct settings *s, const trf_vocab *const vocab[2])
     static const char theirs[] = "is not for --init-from: the vocabulary is that of the model";
     static const char grown[] = "is not for --init-from without --extend-vocabulary";
     static const char shared[] =
-        "is not for --init-from: the model says how many vocabularies there are";
+        "is not for --init-from: the model sets the number of vocabularies";
     int has[2] = {!reads_side(s, 0) || vocab[0], !reads_side(s, 1) || vocab[1]},
         still = !s->extend_vocabulary;
     const struct unfit of[] = {
@@ -171,7 +171,7 @@ int check_effects(const struct settings *s)
     }
     if (s->joint_vocabulary == 0 && is_given(s, AT(joint_vocabulary)) &&
         shares_embedding(&s->config) && is_given(s, AT(config.tying))) {
-        say("--tying %s needs one vocabulary for both sides, --joint-vocabulary no wants two",
+        say("--tying %s needs one vocabulary for both sides, but --joint-vocabulary no makes two",
             s->config.tying == TRF_TIED_ALL ? "all" : "embeddings");
         return USAGE;
     }
@@ -192,10 +192,10 @@ int check_chunk(const struct settings *s)
     if (!learns_from_text(s) || (most >= 2 && !is_given(s, AT(chunk)))) return DONE;
     if (s->chunk >= 2 && s->chunk <= most) return DONE;
     if (most < 2) {
-        say("--max-length %d leaves no room for a text: 3 or more", (int)s->config.max_length);
+        say("--max-length must be 3 or more for a text, got %d", (int)s->config.max_length);
         return USAGE;
     }
-    say("--chunk takes 2 to %d tokens (--max-length less one), got %d", (int)most, (int)s->chunk);
+    say("--chunk takes 2 to %d tokens (--max-length minus 1), got %d", (int)most, (int)s->chunk);
     return USAGE;
 }
 
@@ -257,7 +257,7 @@ int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **tra
     o.seed = s->corpus.seed;
     if (o.kind == TRF_NOISE_SPANS &&
         (o.n_sentinels = find_sentinels(vocab, &o.first_sentinel)) == 0) {
-        say("the subwords have no <extra_id_0>, which stands for the first missing span: learn "
+        say("the subwords have no <extra_id_0>, which replaces the first missing span: learn "
             "them with such user-defined symbols");
         return FAILED;
     }

@@ -66,7 +66,7 @@ int check_written(const struct settings *s, const char *option, const char *path
     size_t i;
     if (!path) return DONE;
     if (!strcmp(path, "-")) {
-        say("--%s is written to a file: '-' is no name for one", option);
+        say("--%s needs the name of a file, got '-'", option);
         return FAILED;
     }
     for (i = 0; i < sizeof read / sizeof *read; i++)
@@ -196,7 +196,7 @@ int check_writable(const char *path)
     else fine = makes_file(path, name);
     if (!fine)
         say("cannot write '%s': %s", path,
-            errno == EEXIST ? "it is no regular file" : strerror(errno));
+            errno == EEXIST ? "it is not a regular file" : strerror(errno));
     free(name);
     return fine ? DONE : FAILED;
 }

@@ -219,8 +219,8 @@ static void warn_of_minutes(struct progress *p, int64_t step)
     double spent = seconds_of_run(p), left = fmax(0, s->minutes * 60 - p->earlier - spent);
     double planned = (double)step + left * (double)p->updates / fmax(spent, 1e-9);
     if (isfinite(s->minutes) && !p->warned && (double)s->training.warmup > planned / 2)
-        say("warning: the rate rises for %lld update%s, but --minutes %g is enough for about %.0f "
-            "only: the model will hardly learn; give a smaller --warmup or more minutes",
+        say("warning: the rate rises for %lld update%s, but --minutes %g is enough for only "
+            "about %.0f: the model will hardly learn; give a smaller --warmup or more minutes",
             (long long)s->training.warmup, plural(s->training.warmup), s->minutes, planned);
     p->warned = 1;
 }

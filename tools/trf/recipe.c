@@ -288,8 +288,8 @@ int check_ends(const struct settings *s, const struct plan *plan)
     if (planned_updates(s, plan) != NO_PLAN || isfinite(s->minutes) ||
         (plan->validates && s->patience))
         return DONE;
-    say("nothing says when training ends: give --updates, --epochs or --minutes, or pairs to "
-        "validate on and --patience");
+    say("training has no end: give --updates, --epochs or --minutes, or validation pairs and "
+        "--patience");
     return USAGE;
 }
 
@@ -308,14 +308,15 @@ static void warn_of_cosine(const struct settings *s, int64_t planned)
 {
     long long end = (long long)s->training.total_steps;
     if (planned == NO_PLAN)
-        say("the rate ends with update %lld, if training comes so far; --total-steps says where",
+        say("cosine ends at update %lld, if training gets that far; --total-steps sets the update",
             end);
     else if (planned > end)
-        say("warning: the rate ends with update %lld, and training goes on: give --total-steps for "
-            "more of it",
+        say("warning: cosine ends at update %lld, but training continues: give a larger "
+            "--total-steps",
             end);
     else if (planned > s->training.warmup && planned < end / 2)
-        say("warning: the rate falls until update %lld, but there are only %lld: it stays high",
+        say("warning: the rate falls until update %lld, but there are only %lld updates: it "
+            "stays high",
             end, (long long)planned);
 }
 
@@ -340,8 +341,7 @@ int settle_cosine(struct settings *s, struct plan *plan, const trf_train_options
         return DONE;
     }
     if (stored->total_steps == 0) {
-        say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then "
-            "ends");
+        say("--schedule cosine needs its end: --total-steps, --updates or --epochs");
         return USAGE;
     }
     s->training.total_steps = cosine_end(&s->training, stored->total_steps);
@@ -360,12 +360,13 @@ void say_schedule(const struct settings *s, const struct plan *plan)
         snprintf(end, sizeof end, ", for %g minute%s", s->minutes, s->minutes == 1 ? "" : "s");
     else if (plan->explained[REASON_END]) *end = 0;
     else
-        snprintf(end, sizeof end, ", until %d validation%s in a row bring%s nothing better",
+        snprintf(end, sizeof end, ", until %d validation%s in a row find%s no better model",
                  (int)s->patience, plural(s->patience), s->patience == 1 ? "s" : "");
     if (isfinite(s->minutes) && planned != NO_PLAN)
         snprintf(ends, sizeof ends, ", %g minute%s at most", s->minutes,
                  s->minutes == 1 ? "" : "s");
-    inform("updates: about %lld a pass over the data%s%s; ", (long long)plan->per_epoch, end, ends);
+    inform("updates: about %lld per pass over the data%s%s; ", (long long)plan->per_epoch, end,
+           ends);
     if (plan->validates)
         inform("validated every %lld by %s\n", (long long)s->valid_every,
                metric_name(metric_of(s)));
@@ -395,8 +396,7 @@ int decide_schedule(struct settings *s, struct plan *plan)
     if (check_ends(s, plan)) return USAGE;
     if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0) {
         if (planned == NO_PLAN) {
-            say("--schedule cosine needs --total-steps, or --updates or --epochs, at which it then "
-                "ends");
+            say("--schedule cosine needs its end: --total-steps, --updates or --epochs");
             return USAGE;
         }
         s->training.total_steps = cosine_end(&s->training, planned);

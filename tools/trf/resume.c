@@ -62,7 +62,7 @@ static int check_objective(struct training *t)
     if (asked.config.kind == c->kind && asked.config.head == c->head)
         return learns_labels(t->s) ? load_labels(t->run.model, t->run.checkpoint, &t->labels)
                                    : DONE;
-    say("%s is of another --objective%s", t->run.checkpoint,
+    say("%s has another --objective%s", t->run.checkpoint,
         is_given(t->s, AT(pooling)) ? " or --pooling" : "");
     return FAILED;
 }
@@ -128,7 +128,7 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
     content = trf_file_metadata(file, "trf.content");       /* loading reports if it is neither */
     status = content && !strcmp(content, "checkpoint") ? stored_training(s, file) : DONE;
     if (content && !strcmp(content, "model")) {
-        say("%s is a model, not the checkpoint of a training: --init-from begins with it", path);
+        say("%s is a model, not the checkpoint of a training: --init-from starts from it", path);
         status = FAILED;
     }
     if (!status) status = stored_batches(s, file);
@@ -194,10 +194,10 @@ static int find_place(struct training *t, const char *changed)
     say_error(t->run.checkpoint, &err);
     if (err.status != TRF_E_STATE) return FAILED;
     if (*changed)
-        say("going on needs the options of the data that the training began with: %s", changed);
+        say("--resume needs the data options of the original training: %s", changed);
     else
-        say("the options about the data are those that the training began with, so the data are "
-            "others, or --columns, or the passes of --epochs are over");
+        say("the data options are those of the original training, so the data or --columns have "
+            "changed, or all passes of --epochs are done");
     return FAILED;
 }
 
@@ -295,7 +295,7 @@ int resume_training(struct training *t)
     if (check_ends(s, &t->plan) || settle_cosine(s, &t->plan, &stored)) return USAGE;
     changed = say_changes(t, before);
     if (s->init_from)
-        tell("--init-from has no effect with --resume: the weights are those of %s", r->checkpoint);
+        tell("--init-from has no effect with --resume: the weights come from %s", r->checkpoint);
     say_schedule(s, &t->plan);
     set_limits(s, t->data.amounts.longest, &s->training);
     if (trf_trainer_set_options(r->trainer, &s->training, &err)) {

@@ -39,7 +39,7 @@ static int freeze(struct run *r)
             return refused("--freeze", &err);
     frozen = count_frozen(r);
     if (frozen == n)
-        say("warning: --freeze fits all %d parameters: nothing will be learned", (int)n);
+        say("warning: --freeze matches all %d parameters: nothing will be learned", (int)n);
     else inform("frozen: %d of %d parameters\n", (int)frozen, (int)n);
     return DONE;
 }

@@ -346,7 +346,7 @@ static void restore_kept(struct run *r, const char *text, int comparable)
     for (; text && sscanf(text, "%lld:%lf:%lf%n", &update, &score, &loss, &n) == 3; text += n) {
         char *path = kept_path(r, update);
         if (access(path, R_OK))
-            say("warning: '%s' is not there any more, and has no part in what follows", path);
+            say("warning: '%s' no longer exists and is left out from now on", path);
         else {
             state->kept =
                 grow(state->kept, &state->kept_capacity, state->n_kept + 1, sizeof *state->kept);
@@ -385,8 +385,8 @@ int restore_state(struct run *r)
         state->seconds = strtod(text, NULL);
     restore_kept(r, trf_model_metadata(r->model, "training.kept"), comparable);
     if (!comparable)
-        say("warning: other pairs are held out than before, or they are judged otherwise: the best "
-            "begins anew");
+        say("warning: the validation pairs or their scoring have changed: the search for the "
+            "best model starts again");
     return note_state(r, 0);
 }
 
@@ -401,11 +401,11 @@ int restore_average(struct run *r)
     if (r->s->ema > 0 && r->state.had_average) {
         if (trf_model_load(&model, path, &load, &err)) {
             say_error(NULL, &err);
-            say("it is the average of the weights, which belongs to the checkpoint; --ema 0 goes "
-                "on without it");
+            say("it is the average of the weights, which belongs to the checkpoint; --ema 0 "
+                "continues without it");
             status = FAILED;
         } else if (trf_model_parameter_total(model) != trf_model_parameter_total(r->model)) {
-            say("%s is of another model", path);
+            say("%s belongs to another model", path);
             status = FAILED;
         } else status = read_weights(model, trf_ema_weights(r->ema));
         trf_model_destroy(model);
@@ -540,8 +540,8 @@ void warn_of_kept(const struct run *r)
     for_files(prefix, count_file, &earlier);
     free(prefix);
     if (earlier)
-        say("warning: %d file%s '%s.update-...' %s of an earlier training", earlier,
-            plural(earlier), r->s->model, earlier == 1 ? "is" : "are");
+        say("warning: %d file%s '%s.update-...' %s to an earlier training", earlier,
+            plural(earlier), r->s->model, earlier == 1 ? "belongs" : "belong");
 }
 
 void end_run(struct run *r)

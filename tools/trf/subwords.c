@@ -69,7 +69,7 @@ static int32_t other_size(const char *why, int32_t size, int given)
         return most && strtol(most + 3, NULL, 10) < size ? (int32_t)strtol(most + 3, NULL, 10) : 0;
     if (sscanf(least, "required_chars. %*d vs %d", &characters) != 1) return 0;
     if (given)
-        say("--vocab-size %d is less than the text has characters, which are %d",
+        say("--vocab-size %d is smaller than the number of characters in the text, %d",
             (int)size + UNUSED, characters);
     return given ? -1 : characters + characters / 3;
 }
@@ -118,7 +118,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const struc
     size_t bytes;
     trf_error err;
     if (size < 8 || size > 1 << 20) {
-        say("--vocab-size of subwords is 8 to %d, got %d", 1 << 20, (int)size);
+        say("--vocab-size must be between 8 and %d for subwords, got %d", 1 << 20, (int)size);
         return is_given(s, AT(vocab_size)) ? USAGE : FAILED;
     }
     busy_with("learning subwords ...\n");

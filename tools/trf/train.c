@@ -154,8 +154,8 @@ static int any_checkpoint(const struct settings *s)
         free(path);
     }
     if (!found)
-        say("no training to go on with: there is no %s.seed-%llu.checkpoint, nor that of another "
-            "seed",
+        say("no training to continue: there is no %s.seed-%llu.checkpoint, nor a checkpoint of "
+            "another seed",
             s->model, (unsigned long long)s->seed);
     return found;
 }
@@ -193,7 +193,7 @@ static int train_seeds(struct settings *s)
     int status = DONE;
     if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
     if (s->checkpoint && *s->checkpoint) {
-        say("--checkpoint names one file, --seeds needs several");
+        say("--checkpoint names one file, but --seeds needs several");
         return USAGE;
     }
     if (check_rereading(s)) return USAGE;

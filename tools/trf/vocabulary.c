@@ -34,10 +34,10 @@ static int learn_tokens(const struct settings *s, const struct text text[2], int
     if (status) return refused("vocabulary", &err);
     if (trf_vocab_size(*vocab) > 4 || text[0].count == 0) return DONE;
     if (s->min_count == 1) {
-        say("there is no token to learn in %s", training_file(s, first_side));
+        say("%s has no token to learn", training_file(s, first_side));
         return FAILED;
     }
-    say("--min-count %lld leaves no token: none in %s is seen so often", (long long)s->min_count,
+    say("--min-count %lld leaves no token: none in %s occurs so often", (long long)s->min_count,
         training_file(s, first_side));
     return USAGE;
 }
@@ -124,8 +124,8 @@ static int add_sentinels(trf_vocab *vocab)
     char token[32];
     int32_t i;
     if (trf_vocab_kind(vocab) == TRF_CHARACTERS) {
-        say("--objective span needs words or subwords: <extra_id_0>, for what is missing, is no "
-            "character");
+        say("--objective span needs words or subwords: <extra_id_0>, which replaces a missing "
+            "span, is not a character");
         return USAGE;
     }
     for (i = 0; i < SENTINELS && trf_vocab_kind(vocab) != TRF_SENTENCEPIECE; i++) {
@@ -164,13 +164,13 @@ static int check_made(const struct settings *s, const struct vocabularies *v)
     int inherited = v->of[0] || v->of[1];
     if (is_given(s, AT(min_count)) && !inherited && !makes_vocabulary(s, v, 0, 0) &&
         !makes_vocabulary(s, v, 1, 0)) {
-        say("--min-count is not for subwords, which are learned by a rule of their own");
+        say("--min-count is not for subwords");
         return USAGE;
     }
     if (normalise && strcmp(normalise, "auto") && !makes_vocabulary(s, v, 0, 1) &&
         !makes_vocabulary(s, v, 1, 1)) {
-        say("--normalise is for subwords that are learned here: words and characters stay as they "
-            "are");
+        say("--normalise is for subwords that are learned here: words and characters are not "
+            "normalised");
         return USAGE;
     }
     return DONE;
