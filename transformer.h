@@ -8484,9 +8484,8 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
    BIAS is that of a matrix with d_model columns, INNER_BIAS of one with d_ff columns, ZERO that of
    a norm. */
 enum {
-    TRF__START_MATRIX, TRF__START_QKV, TRF__START_BIAS, TRF__START_INNER_BIAS, TRF__START_ZERO,
-        TRF__START_ONE,
-    TRF__START_EMBEDDING, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
+    TRF__START_MATRIX, TRF__START_QKV, TRF__START_BIAS, TRF__START_INNER_BIAS,
+    TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
 };
 
 /* field, condition, name, rows, columns, first value */
@@ -8587,9 +8586,9 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
         p->start = start;
     }
     layout->n_params++;
-    if (offset >= 0) layout->n_weights += trf__round_up(trf__round_up(rows, 16) * (columns ? columns
-            : 1), 16);
-    layout->n_tiles += trf__ceil_div(rows * (columns ? columns : 1), TRF__TILE);
+    if (columns == 0) columns = 1;
+    if (offset >= 0) layout->n_weights += trf__round_up(trf__round_up(rows, 16) * columns, 16);
+    layout->n_tiles += trf__ceil_div(rows * columns, TRF__TILE);
     return offset;
 }
 
@@ -8724,7 +8723,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
     if (target && trf__shares_embedding(c)) layout->outer.tgt_embed = layout->outer.src_embed;
-    if (target && layout->outer.generator_w < 0)
+    if (target && (c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL))
         layout->outer.generator_w = layout->outer.tgt_embed;
     if (c->head) {          /* the generator of such a model */
         layout->outer.generator_w = trf__has_labels(c) ? layout->outer.head_w
@@ -17974,7 +17973,7 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                                      int64_t count,
                                      trf_error *err)
 {
-    const trf_file_entry *entry;
+    const trf_file_entry *entry = NULL;
     const trf__dtype *dtype;
     unsigned char chunk[TRF__CHUNK];
     uint64_t at, end;
@@ -18025,7 +18024,7 @@ TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first
                                    size_t count,
                                    trf_error *err)
 {
-    const trf_file_entry *entry;
+    const trf_file_entry *entry = NULL;
     TRF__TRY(trf__file_entry(file, index, &entry, err));
     if (!bytes && count > 0) return trf__fail_null(err, "bytes");
     if (first > entry->bytes || count > entry->bytes - first)

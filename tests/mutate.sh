@@ -190,6 +190,8 @@ a packed model keeps the floats of its matrices @@ pack @@ trf__add_param @@
     layout->packed && product @@ layout->packed && 0
 a packed model keeps the generator's floats @@ pack @@ trf__add_param @@
     layout->n_params == layout->generator @@ 0
+an untied generator of a packed model is the embedding @@ pack @@ trf__lay_out @@
+    (c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL) @@ layout->outer.generator_w < 0
 vectors of a packed model are not taken over @@ pack @@ trf__pack_model @@
     if (p->offset < 0) continue @@ continue
 a packed model is trained @@ pack @@ trf__needs_floats @@

@@ -132,6 +132,44 @@ static void same_answers(void **state)
         }
 }
 
+/* More rows than packed weights are read for where CBLAS is there: floats would be read, and there are none. */
+static void many_rows(void **state)
+{
+    enum { LONG = 38, COUNT = 20 };
+    static const int32_t variants[] = {0, 1, 2, 4, 5};
+    size_t v;
+    (void)state;
+    for (v = 0; v < sizeof variants / sizeof *variants; v++) {
+        trf_config config = config_of(variants[v], 32);
+        trf_batch batch = kit_fill(&data, COUNT, LONG, LONG, VOCAB, 5);
+        trf_model *model = NULL;
+        trf_real *numbers[2];
+        int64_t rows, i;
+        int packed;
+        config.device.products = TRF_PRODUCTS_CBLAS;
+        OK(trf_model_create(&model, &config, &err));
+        if (config.kind == TRF_DECODER_ONLY) batch.source.count = 0;
+        rows = trf_target_rows(model, &batch.target);
+        assert_true(rows > 512);
+        for (packed = 0; packed < 2; packed++) {
+            trf_translator *t = NULL;
+            trf_tensor out;
+            numbers[packed] = (trf_real *)malloc((size_t)(rows * VOCAB) * sizeof(trf_real));
+            assert_non_null(numbers[packed]);
+            out = trf_tensor_of(numbers[packed], 2, rows, VOCAB, 1);
+            if (packed) OK(trf_model_pack(model, &err));
+            OK(trf_translator_create(&t, model, NULL, &err));
+            OK(trf_logits(t, &batch, &out, &err));
+            trf_translator_destroy(t);
+        }
+        for (i = 0; i < rows * VOCAB; i++)
+            assert_true(fabs((double)numbers[0][i] - (double)numbers[1][i]) < 1e-3);
+        free(numbers[0]);
+        free(numbers[1]);
+        trf_model_destroy(model);
+    }
+}
+
 /* Model and translator together, by the bytes that the hooks have given. */
 static void half_the_memory(void **state)
 {
@@ -228,7 +266,7 @@ static void memory_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_answers), cmocka_unit_test(half_the_memory), cmocka_unit_test(refusals),
+        cmocka_unit_test(same_answers), cmocka_unit_test(many_rows), cmocka_unit_test(half_the_memory), cmocka_unit_test(refusals),
         cmocka_unit_test(memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
