@@ -22747,25 +22747,27 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // -----------------------------------------------------------------------------------------------
 // >>cuda           the backend for NVIDIA's GPUs: the ops in the CPU's order
 //
-// Compiled by nvcc alone: as a column of its own (`#define TRF_COLUMN cuda`, the program then has
-// -DTRF_WITH_CUDA) or with everything in one file (-DTRF_CUDA). The mathematics stands above the
-// op's twin in >>cpu; here stands who computes what. Block b of threads takes tile b, then every
-// gridDim-th one. Sums have a fixed order and nothing is added by atomics, so the same card and
-// libraries give the same bits.
+// Only nvcc compiles it: as a column of its own (`#define TRF_COLUMN cuda`, the program then has
+// -DTRF_WITH_CUDA) or with everything in one file (-DTRF_CUDA). The formulas of an op are those of
+// its twin in >>cpu; comments here say which thread computes what. Block b of threads takes tile b,
+// then every gridDim-th one. Sums have a fixed order and nothing is added by atomics, so the same
+// card and libraries give the same bits.
 //
-// All that is asked of a device, by whichever run, goes into its default stream: it happens in the
-// order of asking. Only while a list of ops is recorded they go elsewhere; the graph made of them
-// is then asked for as one.
+// All runs of a device issue into its default stream, so everything runs in the order of issue.
+// Only during recording a list of ops goes into another stream; the graph made from it is then
+// issued as a whole into the default stream.
 // -----------------------------------------------------------------------------------------------
 #if TRF__CUDA
 #if defined(TRF_DOUBLE)
 #error "the CUDA backend computes in float: build it without TRF_DOUBLE"
 #endif
+/* bf16 products of tensor cores (mma.sync) begin with sm_80. */
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
 #error "the CUDA backend needs a GPU of sm_80 or later: nvcc -arch=sm_80"
 #endif
 
-#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU */
+#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU, with these names
+                                           defined anew */
 #include TRF__GPU_ON_CPU
 #else
 #include <cublasLt.h>
@@ -22775,25 +22777,30 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 #define TRF__DEVICE static __device__ __forceinline__
 #define TRF__KERNEL static __global__
 
-// >>launches       the device's state, its first error, and the one place that starts kernels
+// >>launches       the device's state, its first error, and the function that starts kernels
+//
+// Ops return nothing: the first error is stored in the run, further ops are not issued, and `sync`
+// returns the error. Kernels start through trf__launch only, which issues nothing after an error.
 
-/* An algorithm that cuBLASLt chose, and for which products: of this shape, whose pointers and
-   distances are all multiples of `aligned` bytes. m 0: none. */
+/* An algorithm that cuBLASLt chose, and the products it serves: those of this shape with all
+   pointers and row lengths multiples of `aligned` bytes. m 0: the plan is empty. */
 typedef struct trf__lt_key {
     int64_t m, n, k, lda, ldb, ldd, turn_a, turn_b, narrow, narrow_d, bias, aligned;
 } trf__lt_key;
 typedef struct trf__plan { trf__lt_key key; cublasLtMatmulAlgo_t algo; } trf__plan;
 
-/* Uploads wait here until the device has read them. */
+/* Pinned memory of the host that holds an upload until the device has read it. */
 typedef struct trf__staging { void *memory; size_t bytes; cudaEvent_t read; } trf__staging;
 
-/* A list of ops that has been asked for: once, or so often that it is recorded. */
+/* A list of ops that was issued once or more, and its recording. */
 typedef struct trf__recorded {
     trf__shape shape;
-    int64_t used;               /* when it was asked for last; 0: never */
+    int64_t used;               /* the number of its last use; 0: never used */
     cudaGraphExec_t graph;      /* NULL: not recorded */
 } trf__recorded;
 
+/* Recorded lists; the most rows of a padded batch; plans (a power of two); stages of uploads; bytes
+   of a product's workspace; numbers of `sums`; the most blocks of a grid. */
 enum { TRF__CUDA_LISTS = 16, TRF__CUDA_SHORT = 8192, TRF__CUDA_PLANS = 1024, TRF__CUDA_STAGES = 4,
        TRF__CUDA_WORKSPACE = 32 << 20, TRF__CUDA_SUMS = 1 << 20, TRF__CUDA_BLOCKS = 1 << 20 };
 
@@ -22803,22 +22810,25 @@ typedef struct trf__cuda {
     void *workspace;            /* of products */
     float *sums;                /* TRF__CUDA_SUMS partial sums of columns */
     trf__staging stages[TRF__CUDA_STAGES];
-    int stage;                  /* the next one */
-    cudaStream_t recorder;      /* where ops go while they are recorded */
-    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: one of the lists, or NULL */
+    int stage;                  /* the stage of the next upload */
+    cudaStream_t recorder;      /* the stream of ops while they are recorded */
+    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: the list being recorded, or
+                                                           NULL */
+    /* lists_asked: lists issued so far; cannot_record: 1 after a recording has failed */
     int64_t lists_asked;
     int cannot_record;
-    int failed;                 /* 1: nothing is asked for any more, */
-    char said[160];             /* because of this */
+    int failed;                 /* 1: nothing is issued any more, */
+    char said[160];             /* because of this error */
     trf__plan plans[TRF__CUDA_PLANS];
 } trf__cuda;
 
 TRF__INLINE trf__cuda *trf__cuda_of(const trf__run *run) { return (trf__cuda *)run->state; }
 
-/* The first error of runs without a state, which a thread asks for, and forgets, by `sync`. */
+/* The first error of runs without a state (models): a model is shared by threads, so each thread
+   has its own; `sync` returns and clears it. */
 static thread_local char trf__cuda_said[160];
 
-/* Remembers the first thing that went wrong. */
+/* Stores the first error; later ones are consequences. */
 TRF__FN void trf__cuda_fails(const trf__run *run, const char *what, const char *why)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -22827,26 +22837,28 @@ TRF__FN void trf__cuda_fails(const trf__run *run, const char *what, const char *
     if (cuda) cuda->failed = 1;
 }
 
+/* Stores the error of a call if it failed. Returns whether it succeeded. */
 TRF__FN int trf__cuda_did(const trf__run *run, const char *what, cudaError_t e)
 {
     if (e != cudaSuccess) trf__cuda_fails(run, what, cudaGetErrorString(e));
     return e == cudaSuccess;
 }
 
-/* Where things are asked for. */
+/* The stream into which ops are issued. */
 TRF__FN cudaStream_t trf__cuda_queue(const trf__run *run)
 {
     return run->state && trf__cuda_of(run)->recording ? trf__cuda_of(run)->recorder
         : cudaStreamLegacy;
 }
 
+/* Whether anything may still be issued. */
 TRF__FN int trf__cuda_works(const trf__run *run)
 {
     return !run->state || !trf__cuda_of(run)->failed;
 }
 
-/* While one of these lives the run's device is the calling thread's; then the one it had before is
-   again. */
+/* Makes a device the current one of the calling thread, for the life of the object: the program's
+   own choice is restored afterwards. */
 struct trf__on_device {
     int before, now;
     explicit trf__on_device(int index) : before(index), now(index)
@@ -22857,14 +22869,15 @@ struct trf__on_device {
     ~trf__on_device() { if (before != now) (void)cudaSetDevice(before); }
 };
 
-/* A parameter of this type says nothing about T: the kernel alone does, and arguments are converted
-   to that. */
+/* Arguments of this type do not take part in deducing T: the kernel alone determines it, and
+   arguments are converted. */
 template <class T> struct trf__exactly { typedef T type; };
 
 enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
        TRF__MMA_ROWS = 64, TRF__MMA_THREADS = 2 * TRF__MMA_ROWS };
 
-/* Starts kernel(arguments...) for so many tiles, with one block for each as far as a grid goes. */
+/* Starts kernel(arguments...) with a block for each tile, up to the largest grid. Nothing is
+   started for 0 tiles, which would be an error. */
 template <int THREADS = TRF__CUDA_THREADS, class... P>
 TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, void (*kernel)(P...),
                          typename trf__exactly<P>::type... arguments)
@@ -22876,10 +22889,11 @@ TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, v
     trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, trf__cuda_queue(run)));
 }
 
-/* How many tiles n things are, a thread each. */
+/* The number of tiles for n threads. */
 TRF__FN int64_t trf__tiles_of(int64_t n) { return trf__ceil_div(n, TRF__CUDA_THREADS); }
 
-/* Every lane gets what `both` makes of all lanes of its warp, or of 2 LAST neighbours. */
+/* Combines all lanes of a warp by `both`, or groups of 2 * LAST neighbours; every lane gets the
+   result. Pairs exchange numbers over half the distance each time, so the order is fixed. */
 template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Both both)
 {
     for (int distance = LAST; distance > 0; distance /= 2)
@@ -22887,7 +22901,8 @@ template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Bo
     return x;
 }
 
-/* The same of a block of TRF__CUDA_THREADS. room: of that many warps. */
+/* The same for a block of TRF__CUDA_THREADS threads. room: a number for each warp, in shared
+   memory. */
 template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *room, Both both)
 {
     x = trf__of_warp(x, both);
@@ -22895,7 +22910,7 @@ template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *room, Both bo
     __syncthreads();
     x = room[0];
     for (int w = 1; w < TRF__CUDA_WARPS; w++) x = both(x, room[w]);
-    __syncthreads();                    /* the room may be used again */
+    __syncthreads();                    /* all have read `room`, so it may be used again */
     return x;
 }
 
@@ -22911,14 +22926,14 @@ TRF__DEVICE float trf__warp_max(float x) { return trf__of_warp(x, trf__larger())
 template <class T> TRF__DEVICE T trf__block_max(T x, T *room) { return trf__of_block(x, room,
         trf__larger()); }
 
-/* thing(i) for i < n: a thread an i, then every one a grid further. */
+/* Calls thing(i) for all i < n: a thread takes its own i, then every one a grid further. */
 template <class Do> TRF__DEVICE void trf__each(int64_t n, Do thing)
 {
     int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     for (; i < n; i += (int64_t)gridDim.x * blockDim.x) thing(i);
 }
 
-/* The upper half of a float, rounded to nearest, ties to even. */
+/* bfloat16: the upper half of a float, rounded to nearest, ties to even. */
 typedef struct trf__bf16 { uint16_t bits; } trf__bf16;
 
 TRF__DEVICE uint32_t trf__float_bits(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
@@ -22929,10 +22944,12 @@ TRF__DEVICE void trf__narrow(float *to, float x) { *to = x; }
 TRF__DEVICE void trf__narrow(trf__bf16 *to, float x)
 {
     uint32_t u = trf__float_bits(x);
+    /* rounding could turn a NaN into infinity, so NaN is written directly */
     to->bits = (uint16_t)(x != x ? 0x7FC0 : (u + 0x7FFF + (u >> 16 & 1)) >> 16);
 }
 
-/* An activation's numbers. Kernels are templates of A, their type, which TRF__OF_ACT chooses. */
+/* Numbers of an activation. Kernels are templates of their type A, which TRF__OF_ACT chooses. Sums
+   are always floats. */
 template <class A> TRF__DEVICE float trf__get(const trf__act *a, int64_t i)
 {
     return trf__wide(((const A *)(const void *)a)[i]);
@@ -22946,11 +22963,12 @@ template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
 
 // >>products       cuBLASLt, to which our row-major (rows, columns) is (columns, rows)
 //
-// Float products are pedantic, not TF32; all sums are in float, and split ones are added in one
-// order.
+// Products of floats use full precision, not TF32. All sums are in float; partial sums of a split k
+// are added in a fixed order.
 
-/* D (m, n) = A B [+ bias of m] [+ D], where A is (m, k), or lies as (k, m) if turned, and B (k, n),
-   or as (n, k). narrow: A and B are bf16; narrow_d: D and the bias are. */
+/* D (m, n) = A B [+ bias of m] [+ D], column-major. A is (m, k), or stored as (k, m) with turn_a; B
+   is (k, n), or stored as (n, k) with turn_b. narrow: A and B are bf16; narrow_d: D and the bias
+   are. */
 typedef struct trf__lt {
     void *d;
     const void *a, *b, *bias;
@@ -22958,7 +22976,7 @@ typedef struct trf__lt {
     int turn_a, turn_b, narrow, narrow_d, add;
 } trf__lt;
 
-/* No k: only what is added. */
+/* A product with k = 0: the old D and the bias alone. */
 template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
 {
     trf__each(p.m * p.n, [&](int64_t i) {
@@ -22968,7 +22986,8 @@ template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
     });
 }
 
-/* aligned: the largest power of two up to 16 that divides all. */
+/* aligned: the largest power of two up to 16 that divides all addresses and row lengths in
+   bytes. */
 TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
 {
     uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b |
@@ -22981,8 +23000,9 @@ TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
     return key;
 }
 
-/* The plan's place: where it is, or the empty one where it belongs. With 64 taken ones in a row all
-   are emptied. */
+/* Finds the plan of a product, or an empty one for it, in a hash table with linear probing. After
+   64 occupied entries in a row the table is emptied: plans can be chosen again. (Constants:
+   FNV-1a.) */
 TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
 {
     const int64_t *numbers = &key->m;
@@ -22998,12 +23018,13 @@ TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
     return &cuda->plans[(hash ^ hash >> 32) & (TRF__CUDA_PLANS - 1)];
 }
 
-/* What cuBLASLt wants to know of a product. On the stack: making it costs nothing. */
+/* cuBLASLt's description of a product. It lives on the stack, since making it is cheap. */
 typedef struct trf__lt_words {
     cublasLtMatmulDescOpaque_t product;
     cublasLtMatrixLayoutOpaque_t a, b, d;
 } trf__lt_words;
 
+/* Fills the description. The bias is part of the product (epilogue), which saves a pass over D. */
 TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
 {
     cublasOperation_t a = p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->turn_b ? CUBLAS_OP_T
@@ -23031,7 +23052,8 @@ TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
     return s;
 }
 
-/* Fills an empty plan. */
+/* Fills an empty plan with the first algorithm of cuBLASLt's heuristic. It asks for no more
+   alignment than the key has, so the algorithm fits all products of the key. */
 TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const trf__lt_key *key,
                                       trf__lt_words *w)
 {
@@ -23053,6 +23075,8 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
     return s;
 }
 
+/* Issues a product. The heuristic takes long, so its result is kept for the shape
+   (trf__plan_of). */
 TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -23078,14 +23102,17 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
 }
 
-// >>cuda-verbs     memory
+// >>cuda-verbs     memory, and recorded lists of ops
+//
+// The verbs of >>op-table. Copies are asynchronous except where the host needs the numbers.
 
 TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
 {
     trf__on_device here(run->device.index);
     void *memory = NULL;
     if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
-    (void)cudaGetLastError();           /* not being able to is no fault of the device */
+    (void)cudaGetLastError();           /* clears the error: too little memory does not make the
+                                           device unusable */
     return NULL;
 }
 
@@ -23095,8 +23122,8 @@ TRF__FN void trf__cuda_release(const trf__run *run, void *memory, size_t bytes)
     cudaError_t e = memory ? cudaFree(memory) : cudaSuccess;
     (void)bytes;
     if (run->state) trf__cuda_did(run, "free", e);
-    else if (e != cudaSuccess) (void)cudaGetLastError();        /* of an object that is gone: nobody
-                                                                   asks for it */
+    /* an object without a state cannot report it, as it is being destroyed */
+    else if (e != cudaSuccess) (void)cudaGetLastError();
 }
 
 TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
@@ -23131,7 +23158,8 @@ template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const 
     trf__each(n, [&](int64_t i) { trf__narrow(&to[i], trf__wide(from[i])); });
 }
 
-/* 16 bits become floats in the workspace, piece by piece. */
+/* Activations in 16 bits become floats in the workspace, piece by piece, and are then
+   downloaded. */
 TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
@@ -23148,7 +23176,8 @@ TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *
     }
 }
 
-/* The next stage, with so much room and read by the device, or NULL. */
+/* The next stage, with at least so many bytes. Waits until the device has read its last upload.
+   NULL: there is no pinned memory. */
 TRF__FN trf__staging *trf__cuda_stage(const trf__run *run, size_t bytes)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -23167,8 +23196,8 @@ TRF__FN trf__staging *trf__cuda_stage(const trf__run *run, size_t bytes)
     return stage;
 }
 
-/* Through memory that the device reads by itself, so that nobody waits before the fifth; without it
-   the call does. */
+/* Copies to pinned memory, from which the device reads by itself: the host waits only if all stages
+   are in use. Without a stage the call waits for the device. */
 TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, size_t bytes)
 {
     trf__on_device here(run->device.index);
@@ -23181,6 +23210,7 @@ TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, s
     else trf__cuda_did(run, "upload", cudaStreamSynchronize(cudaStreamLegacy));
 }
 
+/* The reverse of fetch. */
 TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *from, int64_t n)
 {
     enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
@@ -23197,6 +23227,7 @@ TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *f
     }
 }
 
+/* Waits for the device and returns the first error. In a run with a state the error stays. */
 TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
 {
     trf__on_device here(run->device.index);
@@ -23210,8 +23241,8 @@ TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
 
 TRF__FN void *trf__cuda_stream(const trf__run *run) { (void)run; return (void *)cudaStreamLegacy; }
 
-/* A multiple of an eighth of the power of two above, so that few shapes are left. Long lists are
-   not worth it: their asking hides behind the work. */
+/* Rounds up to a multiple of an eighth of the next power of two, so that few shapes remain. Long
+   lists are not padded: issuing them takes less time than the work. */
 TRF__FN int64_t trf__cuda_padded(const trf__run *, int64_t n)
 {
     int64_t power = 8;
@@ -23219,7 +23250,7 @@ TRF__FN int64_t trf__cuda_padded(const trf__run *, int64_t n)
     return n > TRF__CUDA_SHORT ? n : trf__round_up(n, power / 8);
 }
 
-/* The list of this shape, or the one that has waited longest, emptied. */
+/* The list of this shape, or the least recently used one, emptied. */
 TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)
 {
     trf__recorded *list = cuda->lists;
@@ -23235,15 +23266,15 @@ TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)
     return list;
 }
 
-/* No more is tried: op by op it works too. */
+/* Recording has failed: ops are issued one by one from now on. */
 TRF__FN void trf__cuda_cannot_record(trf__cuda *cuda)
 {
     (void)cudaGetLastError();
     cuda->cannot_record = 1;
 }
 
-/* A list is asked for plainly once, which chooses algorithms and loads kernels; the second time it
-   is recorded. */
+/* A list is issued op by op the first time, which chooses algorithms and loads kernels, as neither
+   may happen during capture. The second time it is recorded, then played. */
 TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -23264,7 +23295,8 @@ TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
     return 0;
 }
 
-/* What has been recorded has not happened yet: it is played for the first time. */
+/* Ends a recording and makes a graph of it. Recorded ops have not run yet, so the graph is played
+   at once. 0: recording failed, and the ops must be issued again. */
 TRF__FN int trf__cuda_end_list(const trf__run *run, int whole)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -23292,6 +23324,8 @@ TRF__FN size_t trf__cuda_element(const trf_device *device)
     return device->precision == TRF_PRECISION_BF16 ? sizeof(trf__bf16) : sizeof(float);
 }
 
+/* In float the weights of the model serve as they are. In bf16 a second arena holds all parameters
+   in 16 bits. */
 TRF__FN int trf__cuda_packs(const trf_device *device, int)
 {
     return device->precision == TRF_PRECISION_BF16 ? TRF__PACKS_16_BITS : TRF__PACKS_NOTHING;
@@ -23308,25 +23342,26 @@ TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
 
 // >>cuda-dropout
 //
-// One Philox block is eight features of a row: lane, lane + 16 .. lane + 112 of a group of 128. So
-// everything that may drop is cut into such units, and one thread does one: neighbours do
-// neighbouring features.
+// One Philox block serves eight features of a row: lane, lane + 16 .. lane + 112 of a group of 128
+// (see >>dropout). These eight are a unit, the work of one thread in every op that may drop.
+// Neighbouring threads have neighbouring features, so they read contiguous memory.
 
 enum { TRF__UNIT = 8 };
 
 TRF__BOTH int64_t trf__units(int64_t width) { return (width + 127) / 128 * 16; }
+/* The column of feature k of a unit. */
 TRF__DEVICE int64_t trf__feature(int64_t unit, int k)
 {
     return unit / 16 * 128 + k * 16 + unit % 16;
 }
 
-/* What dropout makes of what it keeps; all is kept where `now` is NULL. */
+/* The factor of kept elements; 1 without dropout (`now` is NULL). */
 TRF__DEVICE float trf__gpu_scale(const trf__now *now, const trf__drop *drop)
 {
     return now && drop->threshold ? drop->scale : 1;
 }
 
-/* Which of the eight things of a Philox block are kept: a bit each. */
+/* Draws a Philox block for eight elements: bit k is 1 if element k is kept. */
 TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop, uint32_t c0,
                                       uint32_t c1,
                                       uint32_t c2)
@@ -23349,7 +23384,7 @@ TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, con
     for (int k = 0; k < TRF__UNIT; k++) factor[k] = kept >> k & 1 ? trf__gpu_scale(now, drop) : 0;
 }
 
-/* feature(row, column, factor) for all of (rows, width): a thread a unit. */
+/* Calls feature(row, column, factor) for all of (rows, width), a unit a thread. */
 template <class Do>
 TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, const trf__rows *at,
                                    int64_t rows,
@@ -23370,6 +23405,9 @@ TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
 }
 
 // >>cuda-embed
+//
+// The formulas are in >>embed. Gradients of the weight are summed by id, those of positions by
+// position, so that no two blocks write the same row.
 
 template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now *now)
 {
@@ -23396,7 +23434,8 @@ template <class A> TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, c
     });
 }
 
-/* A block a list of equal ids, a thread a column: its rows in order. */
+/* A block for each list of equal ids, a thread for each column: it adds the rows of the list in
+   order. */
 template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
 {
     for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
@@ -23413,7 +23452,8 @@ template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient 
     }
 }
 
-/* A block a position, a thread a column: the rows that stand there, in order. */
+/* A block for each position, a thread for each column: it adds the rows at that position in order.
+   Every block reads the positions of all rows, which are few bytes beside the rows themselves. */
 template <class A> TRF__KERNEL void trf__gpu_position_gradient(trf__embed_gradient j)
 {
     for (int64_t p = blockIdx.x; p < j.positions; p += gridDim.x)
@@ -23444,17 +23484,20 @@ TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_grad
 #endif
 
 // >>cuda-linear
+//
+// A row-major y (rows, out) is column-major (out, rows) to cuBLASLt: y = x w^T becomes D = A B with
+// D = y, A = w (turned) and B = x.
 
-/* Weights as products read them: the matrix from its row on, and what lies `further` numbers behind
-   its beginning. */
+/* The weights in the form that products read, `further` numbers after the beginning of w: floats,
+   or the arena of 16 bits, which has the same layout. */
 TRF__FN const void *trf__weights_at(const trf__run *run, const trf__mat *w, int64_t further)
 {
     if (run->element == sizeof(float)) return w->plain + further;
     return (const trf__bf16 *)w->packed + further;
 }
 
-/* y = x w^T + b, in floats where `wide`, else as activations are; a bias in 16 bits is among the
-   copies. */
+/* y = x w^T + b. The result is in floats with `wide`, else like activations; a bias for a result in
+   16 bits comes from the arena of 16 bits. */
 TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf__linear *j,
                                int wide)
 {
@@ -23485,7 +23528,8 @@ TRF__FN void trf__cuda_linear_dx(const trf__run *run, const trf__linear_dx *j)
     trf__cuda_product(run, "linear_dx", &p);
 }
 
-/* Sums of columns in two stages: slices of rows, then the slices in order. */
+/* Sums of columns in two stages: first of slices of rows, then of the slices in order. One stage
+   would leave most of the device idle, as there are few columns. */
 typedef struct trf__column_sums_job {
     float *sums[2], *partial;           /* (columns) each; (slices, outputs, columns) */
     const trf__act *x;
@@ -23500,7 +23544,8 @@ TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
     return j->slices * trf__ceil_div(j->columns, TRF__SUM_COLUMNS);
 }
 
-/* As many slices as the room has for, of 64 rows at least. */
+/* A job with as many slices as partial sums fit into cuda->sums: at most 64, of at least 64 rows
+   each. */
 TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows,
                                            int64_t columns, int first)
 {
@@ -23514,8 +23559,8 @@ TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int
     return j;
 }
 
-/* each(row, column, sums) adds to the N sums of its column. A block has 32 columns of one slice, a
-   warp every eighth row of it; what the warps have is added in their order. */
+/* First stage. each(row, column, sums) adds to N sums of its column. A block has 32 columns of one
+   slice, a warp every eighth row of it; the warps' sums are added in their order. */
 template <int N, class Each>
 TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Each each)
 {
@@ -23550,6 +23595,7 @@ template <class A> TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
             r * j.ld + c); });
 }
 
+/* Second stage: a thread for each column and output adds the slices. */
 TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
 {
     trf__each(j.columns * j.outputs, [&](int64_t i) {
@@ -23562,8 +23608,8 @@ TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
     });
 }
 
-/* sum (=, +=) the columns of x: (rows, columns). Columns that are more than the room has are done
-   in pieces. */
+/* sum (=, +=) the columns of x (rows, columns). Too many columns for cuda->sums are summed in
+   pieces. */
 TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum,
                                    const trf__act *x,
                                    int64_t rows, int64_t columns, int first)
@@ -23579,6 +23625,8 @@ TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float 
     }
 }
 
+/* dw = dy^T x is, column-major, D (in, out) = x dy^T. Its sums stay floats even if activations have
+   16 bits. */
 TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
     int i;
@@ -23597,6 +23645,8 @@ TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *prod
 #endif
 
 // >>cuda-activate
+//
+// The formulas are in >>activate. A thread has a unit of eight features, because of dropout.
 
 TRF__DEVICE float trf__gpu_sigmoid(float h) { return 1 / (1 + expf(-h)); }
 TRF__DEVICE float trf__gpu_normal(float h)
@@ -23606,7 +23656,8 @@ TRF__DEVICE float trf__gpu_normal(float h)
 
 TRF__DEVICE float trf__gpu_act(int kind, float h)
 {
-    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* NaN stays one */
+    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0, so that NaN stays
+                                                           NaN */
     return h * (kind == TRF_GELU ? trf__gpu_normal(h) : trf__gpu_sigmoid(h));
 }
 
@@ -23659,11 +23710,17 @@ TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activat
 
 // >>cuda-attention
 //
-// A tile is eight neighbouring rows of one head of one span, a warp each: queries, or in dk and dv
-// keys. The block walks the other side 32 rows at a time, a lane each, which lie in shared memory
-// 64 columns at a time; the largest thing that ever exists is (8, 32). Then a warp's lanes own
-// columns of its result, 128 of them at a time: only heads that are wider make the products again.
+// A tile is eight neighbouring rows of one head of one span, a warp for each: queries, or keys for
+// dk and dv. The block takes the other side (keys, or queries) 32 rows at a time, a lane for each.
+// They lie in shared memory, 64 columns at a time. So only (8, 32) weights exist at a time. For the
+// result each lane of a warp has columns, 128 a warp at a time; only wider heads compute the
+// products more than once.
+//
+// A row of S never exists as a whole, so the softmax is computed online: `maximum` and `sum` are
+// those of the keys so far, and a higher maximum rescales the sum and the result by
+// exp((old - new) * scale).
 
+/* The pitch is odd so that 32 lanes reading a column meet 32 banks. OWN: columns of a lane. */
 enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
 
 /* One head of one span, and the rows of a tile: begin .. end - 1 of its `n` queries or keys. */
@@ -23681,7 +23738,8 @@ TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t 
     return h;
 }
 
-/* How many keys query i sees, and how many the last one of the tile: 0 beyond the end. */
+/* The keys that query i sees, and those that the last query of the tile sees (the most of all); 0
+   beyond the end. */
 TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i)
 {
     return i < h->n ? (int)trf__keys_seen(h, i) : 0;
@@ -23691,8 +23749,8 @@ TRF__DEVICE int trf__gpu_most(const trf__gpu_head *h)
     return h->begin < h->n ? (int)trf__keys_seen(h, h->end - 1) : 0;
 }
 
-/* Rows i .. i + 31, columns c .. c + 63 of this head of x, keys or queries, for the block; 0 beyond
-   the ends. */
+/* The block loads rows i .. i + 31, columns c .. c + 63 of this head of x (keys or queries) into
+   shared memory; 0 beyond the ends. */
 template <class A>
 TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
                                int of_keys,
@@ -23708,7 +23766,7 @@ TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head
     }
 }
 
-/* sum += the dot product of a row of x, which begins at `at`, with this lane's row of the tile. */
+/* Returns sum + the dot product of the row of x at `at` with this lane's row of the tile. */
 template <class A>
 TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const float *tile,
                                int64_t columns)
@@ -23719,7 +23777,7 @@ TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const f
     return sum;
 }
 
-/* Which of eight keys, from 8 * eight on, one query keeps: a bit each. */
+/* Bit k is 1 if one query keeps key 8 * eight + k. */
 TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query,
                                    int64_t eight)
 {
@@ -23728,7 +23786,7 @@ TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, 
     return trf__gpu_kept_of(now, &h->in->drop, counter[0], counter[1], (uint32_t)h->span->sentence);
 }
 
-/* What dropout makes of the weight of one key for one query: scale or 0. */
+/* The factor of dropout for the weight of one key and one query: scale or 0. */
 TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query,
                                          int64_t key)
 {
@@ -23736,8 +23794,8 @@ TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now 
         : 0;
 }
 
-/* own[i] += the sum over the others, from `other` on, of their weights times their columns `column`
-   + 32 i. */
+/* own[i] += the sum over the others from `other` on: their weights times their columns `column` +
+   32 i. */
 template <class A>
 TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x,
                                  const trf__gpu_head *h,
@@ -23753,6 +23811,8 @@ TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, cons
     }
 }
 
+/* Warp w has query begin + w. __syncthreads is reached by all warps, even those beyond the last
+   query: loops depend on the tile, not on the warp. */
 template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now,
                                                        int64_t groups)
 {
@@ -23801,13 +23861,14 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
     }
 }
 
-/* In 16 bits tensor cores make the products, 16 rows at a time, of heads up to 64 wide (wider ones
-   leave too few registers). A tile is 64 rows of one head, 16 for each of four warps; the other
-   side's pass through shared memory, 64 or 32 at a time. Of every result (16, 8) lane 4 g + t holds
-   rows g and g + 8, columns 2 t and 2 t + 1; two of them side by side are already the left factor
-   (16, 16) of the next product. D: d_head, rounded up with zeros. */
+/* With 16 bits tensor cores compute the products, 16 rows at a time, for heads up to 64 wide (wider
+   ones leave too few registers). A tile is 64 rows of one head, 16 for each of four warps. The rows
+   of the other side pass through shared memory, 64 or 32 at a time. Of every result (16, 8) lane 4
+   g + t holds rows g and g + 8, columns 2 t and 2 t + 1. Two such results side by side already have
+   the layout of the left factor (16, 16) of the next product. D: d_head rounded up; the columns
+   beyond it are zeros. */
 
-#if !defined(TRF__GPU_ON_CPU)           /* which has its own of these three */
+#if !defined(TRF__GPU_ON_CPU)           /* the tests on the CPU define these three themselves */
 // >>cuda-mma       attention in tiles of tensor cores
 
 /* d (16, 8) += a (16, 16) b (16, 8) */
@@ -23819,7 +23880,7 @@ TRF__DEVICE void trf__mma(float d[4], const uint32_t a[4], const uint32_t b[2])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* Four matrices (8, 8) turned: lanes 8 i .. 8 i + 7 point at the rows of matrix i. */
+/* Loads four matrices (8, 8) transposed: lanes 8 i .. 8 i + 7 point at the rows of matrix i. */
 TRF__DEVICE void trf__load_transposed(uint32_t r[4], const trf__bf16 *row)
 {
     uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
@@ -23830,6 +23891,7 @@ TRF__DEVICE void trf__load_transposed(uint32_t r[4], const trf__bf16 *row)
 TRF__DEVICE float trf__quick_exp(float x) { return __expf(x); }
 #endif
 
+/* Two numbers as tensor cores read them. */
 TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
 {
     trf__bf16 l, h;
@@ -23838,8 +23900,9 @@ TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
     return (uint32_t)l.bits | (uint32_t)h.bits << 16;
 }
 
-/* Rows `first` .. of this head of x into shared memory, eight columns at a time; 0 beyond the ends.
-   The rows there are eight numbers longer, so that neighbouring ones lie in other banks. */
+/* Loads ROWS rows of this head of x from row `first` on into shared memory, eight columns at a
+   time; 0 beyond the ends. Rows there are eight numbers longer, so that neighbouring rows lie in
+   different banks. */
 template <int D, int ROWS>
 TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
                                int of_keys,
@@ -23859,7 +23922,7 @@ TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_
     }
 }
 
-/* Which weights of a tile are kept: (QUERIES, KEYS / 8), a bit a key. */
+/* Draws which weights of a tile are kept: (QUERIES, KEYS / 8), a bit for each key. */
 template <int QUERIES, int KEYS>
 TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf__now *now,
                                int query, int key)
@@ -23868,8 +23931,8 @@ TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf_
         kept[e] = (uint8_t)trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8));
 }
 
-/* The tile's own 64 rows of x, 16 a warp, as the left factor of products; they go through
-   `room`. */
+/* Loads the tile's own 64 rows of x, 16 for each warp, as left factors of products. They pass
+   through `room` in shared memory. */
 template <int D>
 TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf__act *x,
                               const trf__gpu_head *h,
@@ -23886,7 +23949,7 @@ TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf_
                                                         i / 2 * 8);
 }
 
-/* s (16, 8 N) = a (16, D) tile^T; of the tile's rows `n` matter. */
+/* s (16, 8 N) = a (16, D) tile^T. Only the first n rows of the tile matter. */
 template <int D, int N>
 TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const trf__bf16 *tile,
                                int n)
@@ -23904,7 +23967,7 @@ TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const
     }
 }
 
-/* out (16, D) += s (16, 8 N) tile */
+/* out (16, D) += s (16, 8 N) tile. s is rounded to bf16 on the way. */
 template <int D, int N>
 TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], const trf__bf16 *tile,
                                   int n)
@@ -23924,7 +23987,8 @@ TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], cons
     }
 }
 
-/* This lane's part of a result, times `factor` of each of its two rows, to the tile's rows of x. */
+/* Stores this lane's part of a result into the tile's rows of x, times a factor for each of its two
+   rows. */
 template <int D>
 TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const float factor[2],
                                 const trf__gpu_head *h,
@@ -23939,11 +24003,14 @@ TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const fl
     }
 }
 
-/* Over the four lanes that share a row. */
+/* The sum and the maximum over the four lanes that share a row. */
 TRF__DEVICE float trf__quad_sum(float x) { return trf__of_warp<2>(x, trf__plus()); }
 TRF__DEVICE float trf__quad_max(float x) { return trf__of_warp<2>(x, trf__larger()); }
 
-// >>mma-attention  the kernel
+// >>mma-attention  the forward kernel
+//
+// The same online softmax as trf__gpu_attention. A lane has two rows (i = 0, 1), and each row is
+// shared by four lanes, so its maximum and sum are combined over four lanes.
 
 template <int D>
 TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
@@ -23969,7 +24036,7 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
             trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
             trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
             __syncthreads();
-            if (h.begin + row / 16 * 16 >= h.n) continue;       /* nothing for this warp */
+            if (h.begin + row / 16 * 16 >= h.n) continue;       /* this warp has no queries */
             trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
             for (int i = 0; i < 2; i++) {
                 float higher = maximum[i], shrink;
@@ -24005,7 +24072,8 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
     }
 }
 
-/* Whether those kernels can: keys that are not scattered over a cache, heads that fit. */
+/* Whether the kernels for tensor cores apply: 16 bits, keys that are not scattered over a cache,
+   and heads up to 64 wide. */
 TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
 {
     return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64;
@@ -24013,8 +24081,8 @@ TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
 #define TRF__OF_WIDTH(j, kernel) \
     ((j)->in.d_head <= 16 ? kernel<16> : (j)->in.d_head <= 32 ? kernel<32> : kernel<64>)
 
-/* Starts one of two kernels for groups of the rows of all heads; a span has `most` of them, or
-   fewer. */
+/* Starts one of two kernels with a tile for each group of rows of each head. `most` is the largest
+   number of rows of a span; tiles beyond the end of a shorter one do nothing. */
 template <class J>
 TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int64_t most,
                                void (*mma)(J, const trf__now *, int64_t),
@@ -24034,7 +24102,7 @@ TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
                       TRF__OF_ACT(run, trf__gpu_attention));
 }
 
-/* A block a query, a thread every 256th key. */
+/* A block for each query; a thread takes every 256th key. */
 template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
 {
     TRF__SHARED(float, room, TRF__CUDA_WARPS);
@@ -24068,8 +24136,11 @@ TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attenti
 #if !defined(TRF_NO_TRAIN)
 
 // >>cuda-attention-gradient  its gradients, a block a tile
+//
+// Two kernels, so that each owns the rows it writes and no sum needs atomics: one for dq, with
+// queries as rows, and one for dk and dv, with keys as rows. Both compute the weights again.
 
-/* The weight P of a key for a query, from their q k^T and the query's statistics. */
+/* The weight P of a key for a query, from s = q k^T and the query's statistics. */
 TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t query,
                                   float s)
 {
@@ -24077,7 +24148,7 @@ TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, in
     return expf((s - known[0]) * h->scale) * known[1];
 }
 
-/* dq: queries own, keys are the others. */
+/* dq: a warp has a query, and the others are keys. */
 template <class A>
 TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now *now,
                                        int64_t groups)
@@ -24126,7 +24197,7 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
     }
 }
 
-/* dk and dv: keys own, queries are the others. */
+/* dk and dv: a warp has a key, and the others are queries. */
 template <class A>
 TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now,
                                         int64_t groups)
@@ -24177,7 +24248,9 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
     }
 }
 
-// >>cuda-mma-gradient  the same in tiles of tensor cores
+// >>cuda-mma-gradient  the same with tensor cores
+//
+// Tiles of 32 instead of 64 others: the gradient has more results to hold in registers.
 
 template <int D>
 TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
@@ -24196,7 +24269,8 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
         uint32_t q[D / 16][4], dout[D / 16][4];
         if (h.begin >= h.n) continue;
         trf__mma_own<D>(dout, tiles, a.dout, &h, ldo, 0);
-        trf__mma_own<D>(q, tiles, a.out, &h, ldo, 0);       /* for delta = dout . out */
+        /* q holds out for a moment, for delta = dout . out */
+        trf__mma_own<D>(q, tiles, a.out, &h, ldo, 0);
         for (int c = 0; c < D / 16; c++)
             for (int i = 0; i < 4; i++) {
                 uint32_t x = q[c][i], y = dout[c][i], high = 0xFFFF0000u;
@@ -24232,11 +24306,11 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
     }
 }
 
-/* What dk and dv need of a query: what its weights are made with, delta = dout . out, and how many
+/* The numbers of a query that dk and dv need: its statistics, delta = dout . out, and the number of
    keys it sees. */
 typedef struct trf__known { float maximum, factor, delta; int seen; } trf__known;
 
-/* Of 32 queries, by four threads each. */
+/* Fills these for 32 queries, with four threads for each. */
 TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient *a,
                                 const trf__gpu_head *h,
                                 int first)
@@ -24256,7 +24330,7 @@ TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient
     if (threadIdx.x % 4 == 0) known[threadIdx.x / 4] = q;
 }
 
-/* Here rows are keys and columns are queries. */
+/* dk and dv: rows of a result are keys, and its columns are queries. */
 template <int D>
 TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2)
 trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
@@ -24273,7 +24347,7 @@ trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
         float dk[D / 8][4] = {}, dv[D / 8][4] = {}, ones[2] = { 1, 1 };
         uint32_t k[D / 16][4], v[D / 16][4];
         if (h.begin >= h.n) continue;
-        /* the first that sees one of these */
+        /* the first query that sees one of these keys */
         if (a.in.causal && h.begin > h.n - n) first = h.begin - (h.n - n);
         trf__mma_own<D>(k, tiles, a.in.k, &h, a.in.ldk, 1);
         trf__mma_own<D>(v, tiles, a.in.v, &h, a.in.ldk, 1);
@@ -24321,9 +24395,12 @@ TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attent
 #endif
 
 // >>cuda-norm
+//
+// The formulas and the order of passes are in >>add_norm. A warp has a row, so its sums need no
+// shared memory.
 
-/* feature(column) for a lane's part of a row: every 32nd unit, in all passes: it reads what it
-   wrote itself. */
+/* Calls feature(column) for a lane's part of a row, every 32nd unit. It is the same part in all
+   passes, so a lane reads only what it wrote itself. */
 template <class Do> TRF__DEVICE void trf__lane_features(int64_t d, Do feature)
 {
     for (int64_t unit = threadIdx.x % 32; unit < trf__units(d); unit += 32)
@@ -24331,7 +24408,7 @@ template <class Do> TRF__DEVICE void trf__lane_features(int64_t d, Do feature)
             feature(trf__feature(unit, k));
 }
 
-/* A warp a row. */
+/* A warp for each row. */
 template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
 {
     int lane = (int)threadIdx.x % 32;
@@ -24349,7 +24426,7 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
             }
         }
         if (!j.y) continue;
-        /* see trf__norm_row */
+        /* sums differences from the first element: see trf__norm_row */
         begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);
         trf__lane_features(d, [&](int64_t c) { sum += trf__get<A>(s, row * d + c) - begin; });
         mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
@@ -24382,8 +24459,8 @@ template <class A> TRF__DEVICE float trf__gpu_norm_dy(const trf__norm_gradient *
     return trf__get<A>(j->dy, at) + (j->dy2 ? trf__get<A>(j->dy2, at) : 0);
 }
 
-/* A warp a row, as in the forward. A lane has read its own dy, dy2 and ds_in when it writes
-   there. */
+/* A warp for each row. ds may overwrite dy, dy2 or ds_in: a lane has read its own elements of them
+   before it writes. */
 template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
                                                            const trf__now *now)
 {
@@ -24428,7 +24505,7 @@ template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
     }
 }
 
-/* Of dgain and dbias. */
+/* Slices of dgain (sums[0]) and dbias (sums[1]). */
 template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j)
 {
     TRF__SHARED(float, room, TRF__CUDA_THREADS);
@@ -24440,7 +24517,8 @@ template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf
     });
 }
 
-/* Columns that are more than the room has are summed in pieces. */
+/* dgain and dbias come first, as ds may overwrite dy. Too many columns for cuda->sums are summed in
+   pieces. */
 TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
 {
     int64_t c, most = TRF__CUDA_SUMS / 2;
@@ -24464,7 +24542,9 @@ TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradie
 
 #endif
 
-// >>cuda-pool      a block a sequence, a thread a column
+// >>cuda-pool      a block for each sequence, a thread for each column
+//
+// The formulas are in >>pool.
 
 template <class A> TRF__KERNEL void trf__gpu_pool(trf__pool j)
 {
@@ -24507,10 +24587,14 @@ TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool *j)
 
 #endif
 
-// >>cuda-loss      the vocabulary, in chunks of rows whose logits fit into the room
+// >>cuda-loss      the vocabulary projection and its loss, in chunks of rows
+//
+// The formulas are in >>cross_entropy. Logits exist for one chunk of rows at a time, and their
+// gradient replaces them.
 
-/* Every chunk reads and writes the whole (vocab, d) gradient, which is less than a tenth of what
-   its logits move if it has 8 d rows; but no more than 2^28 logits, and 256 rows at least. */
+/* Rows of a chunk. Every chunk reads and writes the whole (vocab, d) gradient; with 8 d rows that
+   is less than a tenth of the memory traffic of its logits. A chunk has at most 2^28 logits, but at
+   least 256 rows. */
 TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
 {
     int64_t most = trf__times(8, d);
@@ -24537,7 +24621,7 @@ TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, in
     return trf__cuda_loss_cut(NULL, device, rows, vocab, d, &logits, &hit);
 }
 
-/* A block a row; a thread every 256th logit. */
+/* A block for each row; a thread takes every 256th logit. */
 template <class A>
 TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit, int64_t row0,
                                     int64_t rows)
@@ -24559,7 +24643,8 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
         total = trf__block_sum(total, room);
         at_target = target >= 0 ? trf__wide(z[target]) : 0;
         at_zero = target >= 0 && l.zero_column >= 0 ? trf__wide(z[l.zero_column]) : 0;
-        __syncthreads();                /* everybody has read them: z becomes dz */
+        /* all threads have read z[target] and z[zero_column]: now z may become dz */
+        __syncthreads();
         if (threadIdx.x == 0) {
             double log_sum = log((double)sum);
             double all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
@@ -24578,7 +24663,7 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
     }
 }
 
-/* One block. */
+/* One block, so that the sums have one order. */
 TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int32_t *hit)
 {
     TRF__SHARED(double, room, TRF__CUDA_WARPS);
@@ -24603,7 +24688,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
     int32_t *hit;
     z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
     trf__cuda_loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
-    /* once without rows too: `first` sets the gradients of the weight */
+    /* runs once even without rows, as `first` must set the gradients of the weight */
     for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
         z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
         z.rows = rows = trf__min64(chunk, l->rows - row0);
@@ -24634,8 +24719,11 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
 #if !defined(TRF_NO_TRAIN)
 
 // >>cuda-adam      clip and adam
+//
+// The formulas are in >>clip and >>adam. The host reads nothing between them: the decision to skip
+// a step is made and obeyed on the device.
 
-/* A block a tile: its sum of squares. */
+/* A block for each tile: its sum of squares, in double. */
 TRF__KERNEL void trf__gpu_squares(trf__clip j)
 {
     TRF__SHARED(double, room, TRF__CUDA_WARPS);
@@ -24662,7 +24750,7 @@ TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *room)
     return -1;
 }
 
-/* One block: the clip_result. */
+/* One block: it adds the tiles' sums and fills the clip_result. */
 TRF__KERNEL void trf__gpu_decide_clipping(trf__clip j)
 {
     TRF__SHARED(double, room, TRF__CUDA_WARPS);
@@ -24680,13 +24768,13 @@ TRF__FN void trf__cuda_clip(const trf__run *run, const trf__clip *j)
     trf__launch(run, "clip", 1, trf__gpu_decide_clipping, *j);
 }
 
-/* beta old + (1 - beta) x */
+/* beta * old + (1 - beta) * x */
 TRF__DEVICE float trf__gpu_mean(float old, float x, double beta)
 {
     return beta < 0.5 ? fmaf((float)beta, old - x, x) : fmaf((float)(1 - beta), x - old, old);
 }
 
-/* A block a tile. */
+/* A block for each tile. One thread computes the coefficients, which need pow in double. */
 TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
 {
     TRF__SHARED(trf__adam_job, job, 1);
@@ -24711,12 +24799,14 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
             float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
             moved = fmaxf(sqrtf(fmaf(v, v_scale, inside)), least_root) + outside;
             moved = fmaf(rate, m / moved, fmaf(shrink, p, p));
-            if (!(moved - moved < 1)) moved = p;            /* infinity - infinity is not less */
+            /* infinity - infinity is NaN, which is not less */
+            if (!(moved - moved < 1)) moved = p;
             a.p[i] = moved;
             if (a.packed) trf__narrow((trf__bf16 *)a.packed + i, moved);
             a.m[i] = m; a.v[i] = v;
         }
-        __syncthreads();                /* before the next tile's job */
+        /* all have read job, so the next tile may overwrite it */
+        __syncthreads();
     }
 }
 
@@ -24727,15 +24817,17 @@ TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
 
 #endif
 
-// >>cuda-top       what search asks of a row of logits, and which rows its rows continue
+// >>cuda-top       the best next tokens of a row of logits, histories of rows, the cache
+//
+// The formulas are in >>top. All logits of the live rows exist here: there are few rows.
 
-/* logits: a thread's, a block's */
+/* logits of a thread, and of a block */
 enum { TRF__TOP_EACH = 8, TRF__TOP_SLICE = TRF__TOP_EACH * TRF__CUDA_THREADS };
 
-/* Rows are cut into slices, so that few rows of a large vocabulary are work for many blocks. */
+/* Rows are cut into slices, so that even few rows give work to many blocks. */
 typedef struct trf__top_parts {
     int64_t slices;
-    float *sums;                /* (rows, slices, 2) maximum, and sum of exponentials above it */
+    float *sums;                /* (rows, slices, 2) maximum, and sum of exp(z - maximum) */
     uint64_t *keys;             /* (rows, slices, n) the best of a slice, best first; 0: no more */
     float *logits;              /* (rows, vocab) */
 } trf__top_parts;
@@ -24758,17 +24850,17 @@ TRF__FN size_t trf__cuda_top_scratch(const trf_device *, int64_t rows, int64_t v
     return trf__cuda_top_cut(NULL, rows, vocab, n, &parts);
 }
 
-/* A logit and its id as a number that is the larger the better it is: the logit first, of equal
-   ones the lower id. A float's bits are in order once those of negative ones are turned over; -0
-   becomes 0. */
+/* A logit and its id as one number: a better logit gives a larger number, and so does a lower id of
+   equal logits. Bits of floats are ordered like the floats after negative ones are inverted and the
+   sign of the others is set. Adding 0 makes -0 equal to 0. */
 TRF__DEVICE uint64_t trf__top_key(float z, int64_t id)
 {
     uint32_t u = trf__float_bits(z + 0.0f);
     return (uint64_t)(u >> 31 ? ~u : u | 0x80000000u) << 32 | (uint32_t)~id;
 }
 
-/* A block a slice, a thread every 256th logit of it: the best one, then, without it, the next, and
-   so on. */
+/* A block for each slice; a thread takes every 256th logit. The block finds the best one, removes
+   it, finds the next, and so on n times. */
 TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
 {
     TRF__SHARED(float, room, TRF__CUDA_WARPS);
@@ -24799,7 +24891,8 @@ TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
     }
 }
 
-/* A block a row: what its slices have found. */
+/* A block for each row: it merges the slices. Keys are unique, so the next best is the largest key
+   below the last one. */
 TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
 {
     TRF__SHARED(float, room, TRF__CUDA_WARPS);
@@ -24842,7 +24935,7 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
     trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
 }
 
-/* A block a row, a thread a token of its past. */
+/* A block for each row, a thread for each token of its history. */
 TRF__KERNEL void trf__gpu_backpointers(trf__backpointers j)
 {
     for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
@@ -24856,7 +24949,7 @@ TRF__FN void trf__cuda_backpointers(const trf__run *run, const trf__backpointers
     trf__launch<128>(run, "backpointers", j->rows, trf__gpu_backpointers, *j);
 }
 
-/* A block a row. */
+/* A block for each row. Areas are not transposed here: rows lie as attention reads them. */
 template <class A> TRF__KERNEL void trf__gpu_append_kv(trf__append_kv j)
 {
     for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
@@ -24870,10 +24963,13 @@ TRF__FN void trf__cuda_append_kv(const trf__run *run, const trf__append_kv *j)
     trf__launch<128>(run, "append_kv", j->rows, TRF__OF_ACT(run, trf__gpu_append_kv), *j);
 }
 
-// >>cuda-reorder
+// >>cuda-reorder   beam search on the device
+//
+// The host sees only tokens some steps later: sentences choose here, and the next token's rows are
+// listed without it.
 
-/* One block, a thread a sentence: each runs its search; its rows are behind those of lower
-   threads. */
+/* One block, a thread for each sentence: it runs the sentence's step of search. Its rows follow
+   those of lower threads, as on the CPU. */
 TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
 {
     TRF__SHARED(int32_t, rows, TRF__CUDA_THREADS);
@@ -24894,15 +24990,15 @@ TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
             now.n_live += rows[t] > 0;
             now.rows += rows[t];
         }
-        __syncthreads();                /* all have read their place before anybody takes
-                                           another's */
+        /* all have read their slot of `live` before one of them is overwritten */
+        __syncthreads();
         if (live > 0) trf__reorder_rows(&a, place, number, row, before, now.at);
     }
     for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS)
         trf__reorder_nobody(&a, r);
     for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS)
         a.cross[k].n_query = 0;
-    __syncthreads();                    /* all have read how far it was */
+    __syncthreads();                    /* all have read a.progress before it changes */
     if (threadIdx.x == 0) *a.progress = now;
 }
 
@@ -24912,8 +25008,11 @@ TRF__FN void trf__cuda_reorder(const trf__run *run, const trf__reorder *a)
 }
 
 // >>cuda-state
+//
+// Opening and closing a run on the device, and the table of its ops.
 
-/* Whether this program has kernels for the device, or why not. */
+/* Whether the device exists and this program has kernels for it. Loading any kernel fails if the
+   program was compiled for other cards. */
 TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
 {
     trf__on_device here(device->index);
@@ -24936,12 +25035,13 @@ TRF__FN size_t trf__cuda_state_bytes(const trf__run *, int64_t, int64_t, int64_t
     return sizeof(trf__cuda) + TRF__CUDA_WORKSPACE + TRF__CUDA_SUMS * sizeof(float);
 }
 
-/* Nothing depends on the length of sequences. */
+/* Nothing to do: no scratch depends on the length of sequences. */
 TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, int64_t, trf_error *)
 {
     return TRF_OK;
 }
 
+/* Waits for the device first: it may still read stages and the workspace. */
 TRF__FN void trf__cuda_close(trf__run *run)
 {
     trf__cuda *cuda = trf__cuda_of(run);
@@ -24964,7 +25064,8 @@ TRF__FN void trf__cuda_close(trf__run *run)
     run->state = NULL;
 }
 
-/* Events, a stream and cuBLASLt's handle, or which of them could not be had. */
+/* Makes events, a stream and cuBLASLt's handles. Returns the name of the one that failed, or NULL.
+   Algorithms that add split sums in place (in no fixed order) or in 16 bits are excluded. */
 TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
 {
     uint64_t workspace = TRF__CUDA_WORKSPACE;
@@ -24986,6 +25087,7 @@ TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
     return NULL;
 }
 
+/* After a failure trf__cuda_close frees what was made. */
 TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 {
     trf__cuda *cuda = (trf__cuda *)trf__alloc_zeroed(&run->hooks, sizeof *cuda);
@@ -25008,6 +25110,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 
 #define TRF__CUDA_VERB(result, name, arguments) , trf__cuda_##name
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
+/* memory is not the host's; 8 tokens of a search are issued before the host looks */
 #define TRF__CUDA_TABLE \
     0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
 
