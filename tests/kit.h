@@ -27,6 +27,41 @@ static KIT_UNUSED trf_train_options kit_training(void)
     return o;
 }
 
+/* The family of small models: so many layers a side, d_model, ids of each vocabulary and longest sequence; two heads,
+   d_ff = 1.5 d_model, one thread. A suite sets other fields itself. */
+static KIT_UNUSED trf_config kit_small(int32_t layers, int32_t d_model, int32_t vocab, int32_t longest)
+{
+    trf_config c = kit_config();
+    c.encoder_layers = c.decoder_layers = layers;
+    c.d_model = d_model; c.n_heads = 2; c.d_ff = d_model / 2 * 3;
+    c.source_vocab = c.target_vocab = vocab;
+    c.max_length = longest;
+    c.device.threads = 1;
+    return c;
+}
+
+/* The same model of another kind: the side that it lacks has no layers and no ids. */
+static KIT_UNUSED trf_config kit_of_kind(trf_config c, trf_kind kind)
+{
+    c.kind = kind;
+    if (kind == TRF_DECODER_ONLY) c.encoder_layers = c.source_vocab = 0;
+    if (kind == TRF_ENCODER_ONLY) c.decoder_layers = c.target_vocab = 0;
+    return c;
+}
+
+/* A training of these: batches of at most 16 sequences of 20 ids, 128 together; a rate that rises for ten updates. */
+static KIT_UNUSED trf_train_options kit_small_training(double dropout)
+{
+    trf_train_options o = kit_training();
+    trf_train_set_dropout(&o, dropout);
+    o.source_tokens = o.target_tokens = 128;
+    o.sequences = 16;
+    o.longest = 20;
+    o.warmup = 10;
+    o.threads = 1;
+    return o;
+}
+
 /* -----------------------------------------------------------------------------------------------
    Hashes: FNV-1a of 64 bits, chained. */
 

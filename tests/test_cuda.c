@@ -78,35 +78,29 @@ typedef struct side {
 
 static trf_config config_of(const kind *k, trf_device_kind device)
 {
-    trf_config c = kit_config();
-    c.kind = k->kind;
-    c.encoder_layers = k->kind == TRF_DECODER_ONLY ? 0 : 1;
-    c.decoder_layers = k->kind == TRF_ENCODER_ONLY ? 0 : 2;
+    trf_config c = kit_small(1, k->d, k->vocab, 64);
+    c.decoder_layers = 2;
+    c = kit_of_kind(c, k->kind);
     c.head = k->head;
     c.n_labels = k->head && k->head != TRF_HEAD_MASKED ? k->vocab : 0;
-    c.d_model = k->d; c.n_heads = k->heads; c.d_ff = k->f;
-    c.source_vocab = c.target_vocab = k->vocab;
-    c.max_length = 64;
+    c.n_heads = k->heads; c.d_ff = k->f;
     c.norm_place = k->place; c.norm_rule = k->rule;
     c.qkv_bias = c.out_bias = c.feed_forward_bias = k->rule != TRF_NORM_RMS;
     c.activation = k->activation;
     c.tying = k->tying; c.positions = k->positions;
     c.device.kind = device;
-    c.device.threads = 1;
     return c;
 }
 
-static trf_train_options options_of(const kind *k)
+static trf_train_options training_of(const kind *k)
 {
-    trf_train_options o = kit_training();
+    trf_train_options o = kit_small_training(k->dropout);
     o.optimizer = k->optimizer;
     o.smoothing_rule = k->smoothing;
     o.weight_decay = 0.01;
     o.warmup = 20;
     o.source_tokens = o.target_tokens = 256;
     o.longest = 32;
-    o.threads = 1;
-    trf_train_set_dropout(&o, k->dropout);
     return o;
 }
 
@@ -114,7 +108,7 @@ static trf_train_options options_of(const kind *k)
 static side side_within(const kind *k, trf_device_kind device, trf_precision precision, int32_t tokens)
 {
     trf_config c = config_of(k, device);
-    trf_train_options o = options_of(k);
+    trf_train_options o = training_of(k);
     side s = { NULL, NULL };
     o.source_tokens = o.target_tokens = tokens;
     c.device.precision = precision;
@@ -125,7 +119,7 @@ static side side_within(const kind *k, trf_device_kind device, trf_precision pre
 
 static side side_of(const kind *k, trf_device_kind device, trf_precision precision)
 {
-    return side_within(k, device, precision, options_of(k).target_tokens);
+    return side_within(k, device, precision, training_of(k).target_tokens);
 }
 
 static void side_end(side *s)
@@ -643,7 +637,7 @@ static void test_replay(void **state)
     for (i = 1; i < 4; i += 2)
         for (recorded = 0; recorded < 2; recorded++) {
             trf_config c = config_of(&kinds[i], TRF_DEVICE_CUDA);
-            trf_train_options o = options_of(&kinds[i]);
+            trf_train_options o = training_of(&kinds[i]);
             int64_t played = gpu_on_cpu.graphs;
             side s = { NULL, NULL };
             c.d_model = c.n_heads = c.d_ff = 4;
@@ -768,7 +762,7 @@ static trf_status whole_life(const trf_hooks *hooks, trf_precision precision, ui
 {
     static kit_pairs data;
     trf_config c = config_of(&kinds[1], TRF_DEVICE_CUDA);
-    trf_train_options o = options_of(&kinds[1]);
+    trf_train_options o = training_of(&kinds[1]);
     trf_search search = trf_search_defaults();
     trf_batch batch = kit_fill(&data, 2, 1, 4, kinds[1].vocab, 3);
     trf_model *model = NULL;

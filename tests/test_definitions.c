@@ -334,17 +334,6 @@ static void test_inverse_sqrt_and_others(void **state)
 // Small models
 // -----------------------------------------------------------------------------------------------
 
-static trf_config small_config(void)
-{
-    trf_config c = trf_config_tiny();
-    c.norm_place = TRF_POST_NORM;
-    c.d_model = 16; c.d_ff = 32; c.n_heads = 2; c.encoder_layers = c.decoder_layers = 1;
-    c.source_vocab = c.target_vocab = 12;
-    c.max_length = 32;
-    c.device.threads = 1;
-    return c;
-}
-
 static trf_model *new_model(const trf_config *config)
 {
     trf_model *model = NULL;
@@ -420,7 +409,7 @@ static double largest_difference(const trf_real *a, const trf_real *b, int64_t n
 /* One step with a gradient of 1e-8 everywhere, in units of the learning rate. */
 static double adam_step(trf_adam_epsilon rule, trf_optimizer optimizer)
 {
-    trf_config config = small_config();
+    trf_config config = kit_small(1, 16, 12, 32);
     trf_model *model = new_model(&config);
     trf_train_options t = kit_training();
     trf_batch batch = batch_of_four();
@@ -770,7 +759,7 @@ static void test_initial_weights(void **state)
 
 static trf_model *model_starting_with(trf_decoder_start start)
 {
-    trf_config c = small_config();
+    trf_config c = kit_small(1, 16, 12, 32);
     c.decoder_start = start;
     return new_model(&c);       /* the same seed: the same weights */
 }
@@ -804,7 +793,7 @@ static void test_decoder_start(void **state)
         for (j = 0; j < i; j++) assert_true(largest_difference(logits[i], logits[j], 12) > 1e-3);
     /* each start is what it is called: with that vector in the place of BOS nothing differs */
     for (i = 0; i < 4; i++) {
-        trf_config c = small_config();
+        trf_config c = kit_small(1, 16, 12, 32);
         trf_model *model = new_model(&c), *other;
         trf_real first[18 * 12];
         static const int32_t from[4] = { 1, 2, 0, -1 };
@@ -828,7 +817,7 @@ static void test_decoder_start(void **state)
    lets padding in. Each pair alone must give what it gives among four. */
 static void test_neighbours_do_not_matter(void **state)
 {
-    trf_config c = small_config();
+    trf_config c = kit_small(1, 16, 12, 32);
     trf_model *model;
     trf_batch batch = batch_of_four();
     trf_real together[18 * 12], alone[18 * 12];
@@ -851,7 +840,7 @@ static void test_neighbours_do_not_matter(void **state)
 /* In training too: the gradients of a batch are the sums of the gradients of its pairs. */
 static void test_training_is_not_padded(void **state)
 {
-    trf_config c = small_config();
+    trf_config c = kit_small(1, 16, 12, 32);
     trf_model *model = new_model(&c);
     trf_trainer *together = new_trainer(model, NULL), *alone = new_trainer(model, NULL);
     trf_batch batch = batch_of_four();
@@ -883,7 +872,7 @@ static void test_training_is_not_padded(void **state)
 /* Without BOS and EOS in the data a model cannot learn to stop: the library adds them, and EOS is learned. */
 static void test_targets_end_with_eos(void **state)
 {
-    trf_config c = small_config();
+    trf_config c = kit_small(1, 16, 12, 32);
     trf_train_options t = trf_train_defaults();
     trf_model *model;
     trf_trainer *trainer;
@@ -920,7 +909,7 @@ static void test_what_depends_on_what(void **state)
     static const int32_t target[] = { 8, 9, 10, 11 }, other_target[] = { 8, 9, 4, 11 };
     static const int32_t three[] = { 3 }, four[] = { 4 };
     trf_real a[5 * 12], b[5 * 12];
-    trf_config c = small_config();
+    trf_config c = kit_small(1, 16, 12, 32);
     trf_model *model;
     trf_batch batch;
     int place, row;

@@ -18,27 +18,16 @@ enum { VOCAB = 23 };
 static kit_memory memory;
 static char path[64];
 
-static trf_config small_config(void)
+static trf_config counted_config(void)
 {
-    trf_config c = kit_config();
-    c.encoder_layers = c.decoder_layers = 3;
-    c.d_model = 16; c.n_heads = 2; c.d_ff = 24;
-    c.source_vocab = c.target_vocab = VOCAB;
-    c.max_length = 40;
-    c.device.threads = 1;
+    trf_config c = kit_small(3, 16, VOCAB, 40);
     c.hooks = kit_hooks(&memory);
     return c;
 }
 
-static trf_train_options small_options(void)
+static trf_train_options counted_training(void)
 {
-    trf_train_options o = kit_training();
-    trf_train_set_dropout(&o, 0.2);
-    o.source_tokens = o.target_tokens = 128;
-    o.sequences = 16;
-    o.longest = 20;
-    o.warmup = 10;
-    o.threads = 1;
+    trf_train_options o = kit_small_training(0.2);
     o.hooks = kit_hooks(&memory);
     return o;
 }
@@ -120,8 +109,8 @@ static void recomputing_is_the_same(void **state)
     for (kind = 0; kind < 3; kind++)
         for (layers = 1; layers <= 4; layers++)
             for (norm = 0; norm < 4; norm++) {
-                trf_config c = small_config();
-                trf_train_options o = small_options();
+                trf_config c = counted_config();
+                trf_train_options o = counted_training();
                 c.kind = kinds[kind];
                 now = batch;
                 if (c.kind == TRF_ENCODER_ONLY) {           /* the label of a token is its id */
@@ -157,8 +146,8 @@ static void recomputing_takes_less(void **state)
     (void)state;
     for (deep = 0; deep < 2; deep++)
         for (again = 0; again < 2; again++) {
-            trf_config c = small_config();
-            trf_train_options o = small_options();
+            trf_config c = counted_config();
+            trf_train_options o = counted_training();
             int64_t before;
             lab l;
             c.encoder_layers = c.decoder_layers = deep ? 24 : 1;
@@ -187,8 +176,8 @@ static void recomputing_half_way(void **state)
 {
     static kit_pairs data, large;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3), larger = kit_fill(&large, 30, 5, 30, VOCAB, 4);
-    trf_config c = small_config();
-    trf_train_options o = small_options(), wrong;
+    trf_config c = counted_config();
+    trf_train_options o = counted_training(), wrong;
     trf_load_options load = trf_load_defaults();
     lab plain = lab_open(&c, &o), l = lab_open(&c, &o), loaded;
     int64_t live;
@@ -276,8 +265,8 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     static kit_pairs data;
     static uint64_t before[PARAMS], after[PARAMS];
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     double sum = 0;
     trf_step_report report;
     int32_t i, n = 0, m = 0, count = 0;
@@ -334,8 +323,8 @@ static void frozen_and_tied(void **state)
 {
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     int32_t n = -1;
     uint64_t hash;
     lab l;
@@ -366,8 +355,8 @@ static void frozen_and_skipped(void **state)
 {
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     lab l = lab_open(&c, &o);
     int32_t frozen = trf_model_parameter_index(l.model, "encoder.layers.1.linear1.weight");
     int32_t other = trf_model_parameter_index(l.model, "decoder.layers.0.linear2.weight");
@@ -398,8 +387,8 @@ static void frozen_and_thawed(void **state)
 {
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     lab plain = lab_open(&c, &o), l = lab_open(&c, &o);
     int32_t n, all = trf_model_parameter_count(l.model);
     uint64_t hash;
@@ -431,8 +420,8 @@ static void thawed_as_new(void **state)
 {
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     trf_load_options load = trf_load_defaults();
     int again, i;
     int32_t k;
@@ -481,8 +470,8 @@ static void thawed_where_it_was(void **state)
 {
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     lab plain, l;
     uint64_t want;
     int i;
@@ -509,8 +498,8 @@ static void freezing_refused(void **state)
 {
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     lab l = lab_open(&c, &o), same = lab_open(&c, &o);
     int32_t n = 5;
     (void)state;
@@ -547,8 +536,8 @@ static void frozen_on_two_ranks(void **state)
 {
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     uint64_t hash[2];
     int ranks, i;
     (void)state;
@@ -572,8 +561,8 @@ static void frozen_for_good(void **state)
 {
     static kit_pairs data, large;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3), larger = kit_fill(&large, 30, 5, 30, VOCAB, 4);
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     trf_load_options load = trf_load_defaults();
     lab l = lab_open(&c, &o), loaded;
     uint64_t before[PARAMS], after[PARAMS], hash;
@@ -621,8 +610,8 @@ static void frozen_for_good(void **state)
 /* Files that say nonsense of what is frozen. The text of one is written over in place: as long as before. */
 static void frozen_nonsense(void **state)
 {
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     trf_load_options load = trf_load_defaults();
     lab l = lab_open(&c, &o), loaded = {NULL, NULL};
     char *bytes, *at;
@@ -658,8 +647,8 @@ static void missed_nonsense(void **state)
 {
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = counted_config();
+    trf_train_options o = counted_training();
     trf_load_options load = trf_load_defaults();
     int thawed, which;
     (void)state;
@@ -731,7 +720,7 @@ static void expect_taken(const trf_model *model, const trf_model *from, const tr
 
 static void weights_of_another(void **state)
 {
-    trf_config c = small_config(), larger = c;
+    trf_config c = counted_config(), larger = c;
     trf_model *small, *large, *fresh, *small_fresh;
     int32_t n = -1;
     uint64_t hash;
@@ -777,7 +766,7 @@ static void weights_of_another(void **state)
 /* Matrices that are copied in several parts. */
 static void weights_of_a_larger_one(void **state)
 {
-    trf_config c = small_config(), deeper;
+    trf_config c = counted_config(), deeper;
     trf_model *from, *to, *fresh;
     int32_t n;
     (void)state;
@@ -799,7 +788,7 @@ static void weights_of_a_larger_one(void **state)
 /* From hidden words to labels: a word's bias is no label's, though both are head.bias; labels' go on to labels. */
 static void weights_of_another_head(void **state)
 {
-    trf_config c = small_config();
+    trf_config c = counted_config();
     trf_model *masked, *mean, *tokens;
     int32_t n, at;
     (void)state;
@@ -831,7 +820,7 @@ static void weights_of_another_head(void **state)
 /* Another width is an error before anything is copied, also where the first tensors fit: here only d_ff differs. */
 static void weights_refused(void **state)
 {
-    trf_config c = small_config(), other = c;
+    trf_config c = counted_config(), other = c;
     trf_model *a, *b;
     uint64_t hash;
     int32_t n = 7;

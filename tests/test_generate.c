@@ -19,15 +19,11 @@ static int32_t width = 32;
 
 static trf_model *make_model(trf_kind kind, int32_t vocab, const trf_hooks *hooks)
 {
-    trf_config c = kit_config();
+    trf_config c = kit_small(2, width, vocab, 64);
     trf_model *model = NULL;
-    c.kind = kind;
-    c.d_model = width; c.n_heads = width / 8; c.d_ff = 40;
-    c.encoder_layers = kind == TRF_DECODER_ONLY ? 0 : 2;
-    c.decoder_layers = kind == TRF_ENCODER_ONLY ? 0 : 2;
-    c.source_vocab = kind == TRF_DECODER_ONLY ? 0 : 19;
-    c.target_vocab = kind == TRF_ENCODER_ONLY ? 0 : vocab;
-    c.max_length = 64;
+    c.source_vocab = 19;
+    c.n_heads = width / 8;
+    c = kit_of_kind(c, kind);
     c.device.threads = 2;
     c.embedding_init = TRF_EMBEDDING_NORMAL_1;          /* logits that differ */
     if (hooks) c.hooks = *hooks;

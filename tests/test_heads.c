@@ -30,29 +30,11 @@ enum { VOCAB = 13, LABELS = 5, D = 8, MOST = 512, WEIGHTS = 1 << 14, HEADS = 4 }
 
 static trf_config config_of(trf_head head)
 {
-    trf_config c = kit_config();
-    c.kind = TRF_ENCODER_ONLY;
-    c.encoder_layers = 2; c.decoder_layers = 0;
-    c.d_model = D; c.n_heads = 2; c.d_ff = 12;
-    c.source_vocab = VOCAB; c.target_vocab = 0;
-    c.max_length = 20;
+    trf_config c = kit_of_kind(kit_small(2, D, VOCAB, 20), TRF_ENCODER_ONLY);
     c.seed = 5;
     c.head = head;
     c.n_labels = head == TRF_HEAD_NONE || head == TRF_HEAD_MASKED ? 0 : LABELS;
-    c.device.threads = 1;
     return c;
-}
-
-static trf_train_options options_of(void)
-{
-    trf_train_options o = kit_training();
-    trf_train_set_dropout(&o, 0);
-    o.source_tokens = o.target_tokens = 128;
-    o.sequences = 16;
-    o.longest = 20;
-    o.warmup = 10;
-    o.threads = 1;
-    return o;
 }
 
 static trf_model *model_of(const trf_config *c)
@@ -239,7 +221,7 @@ static void test_loss(void **state)
     (void)state;
     EVERY_HEAD for (rule = 0; rule < 3; rule++) {
         trf_config c = config_of(head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_model *model = model_of(&c);
         trf_trainer *trainer;
         trf_translator *t;
@@ -304,7 +286,7 @@ static void test_gradients(void **state)
     (void)state;
     EVERY_HEAD for (pre = 0; pre < 2; pre++) {
         trf_config c = config_of(head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_model *model;
         trf_trainer *t;
         trf_batch batch;
@@ -395,7 +377,7 @@ static void test_parts(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_model *model = model_of(&c);
         trf_trainer *t;
         trf_batch batch = fill(&d, &c, 9, 1, 9, 61), part;
@@ -442,7 +424,7 @@ static void test_ranks(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_model *models[3];
         trf_batch batch = fill(&d, &c, 8, 1, 9, 71), part;
         trf_step_report reports[2];
@@ -499,7 +481,7 @@ static KIT_UNUSED void test_same_bits(void **state)
         uint64_t alone = 0;
         for (i = 0; i <= 3; i++) {
             trf_config c = config_of(head);
-            trf_train_options o = options_of();
+            trf_train_options o = kit_small_training(0);
             trf_model *model = model_of(&c);
             trf_trainer *t;
             uint64_t got;
@@ -554,7 +536,7 @@ static void test_resume(void **state)
     snprintf(path, sizeof path, "/tmp/test_heads_%ld", (long)getpid());
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_load_options load = trf_load_defaults();
         trf_model *model = model_of(&c), *again = NULL;
         trf_corpus *corpus = corpus_of(&c), *other = corpus_of(&c);
@@ -593,7 +575,7 @@ static void test_cancel(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_model *model = model_of(&c);
         trf_batch batch = fill(&d, &c, 5, 1, 9, 91);
         trf_trainer *t;
@@ -631,7 +613,7 @@ static KIT_UNUSED void test_learning(void **state)
     EVERY_HEAD {
         static data d;
         trf_config c = config_of(head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_model *model;
         trf_trainer *t;
         trf_step_report report;
@@ -675,7 +657,7 @@ static void test_labels(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_model *model = model_of(&c);
         trf_trainer *t = trainer_of(model, &o);
         trf_batch good = fill(&d, &c, 5, 2, 6, 101), bad;
@@ -733,7 +715,7 @@ static void test_empty_sequences(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_model *model;
         trf_trainer *t;
         trf_translator *asked;
@@ -782,7 +764,7 @@ static void test_wrong_heads(void **state)
     (void)state;
     for (head = 0; head <= TRF_HEAD_MASKED; head++) {
         trf_config c = config_of((trf_head)head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_model *model = model_of(&c);
         trf_translator *t = translator_of(model);
         trf_trainer *trainer = NULL;
@@ -867,7 +849,7 @@ static void test_memory(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = options_of();
+        trf_train_options o = kit_small_training(0);
         trf_model *model;
         trf_trainer *t;
         trf_batch batch;

@@ -19,17 +19,13 @@ static trf_real maps[3][MOST], states[2][MOST], logits[MOST], other[MOST], more[
 
 static trf_config config_of(trf_kind kind, trf_norm_place place)
 {
-    trf_config c = kit_config();
-    c.kind = kind;
+    trf_config c = kit_small(ENCODER, D, VOCAB, 40);
+    c.decoder_layers = DECODER;
+    c.n_heads = HEADS;
     c.norm_place = place;
-    c.encoder_layers = kind == TRF_DECODER_ONLY ? 0 : ENCODER;
-    c.decoder_layers = kind == TRF_ENCODER_ONLY ? 0 : DECODER;
-    c.d_model = D; c.n_heads = HEADS; c.d_ff = 20;
-    c.source_vocab = c.target_vocab = VOCAB;
-    c.max_length = 40;
     c.device.threads = 2;
     c.device.products = TRF_PRODUCTS_BUILT_IN;      /* a row's bits depend on nothing but its sequence */
-    return c;
+    return kit_of_kind(c, kind);
 }
 
 /* A model whose norms and biases are not what they start as, and its translator. */

@@ -69,28 +69,16 @@ static void test_the_counter(void **state)
 
 enum { VOCAB = 40 };
 
-static trf_config small_config(void)
+static trf_train_options training_of_512(void)
 {
-    trf_config c = kit_config();
-    c.encoder_layers = c.decoder_layers = 2;
-    c.d_model = 32; c.n_heads = 2; c.d_ff = 48;
-    c.source_vocab = c.target_vocab = VOCAB;
-    c.max_length = 160;
-    c.device.threads = 1;
-    return c;
-}
-
-static trf_train_options small_options(void)
-{
-    trf_train_options o = kit_training();
+    trf_train_options o = kit_small_training(0.1);
     o.source_tokens = o.target_tokens = 512;
     o.sequences = 32;
     o.longest = 40;
-    o.threads = 1;
     return o;
 }
 
-static trf_search small_search(void)
+static trf_search search_of_128(void)
 {
     trf_search s = trf_search_defaults();
     s.threads = 1;
@@ -109,8 +97,8 @@ static void steady_training(int threads, int hooked)
 {
     static kit_pairs data[3];
     static const int32_t source[] = { 5, 6, 7 }, target[] = { 8, 9 };
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = kit_small(2, 32, VOCAB, 160);
+    trf_train_options o = training_of_512();
     trf_corpus_options corpus_options = trf_corpus_defaults();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
@@ -169,8 +157,8 @@ static void steady_translating(trf_kind kind, int threads, int hooked)
     static kit_pairs data;
     static trf_real logits[1024 * VOCAB];
     static double score[16];
-    trf_config c = small_config();
-    trf_search s = small_search();
+    trf_config c = kit_small(2, 32, VOCAB, 160);
+    trf_search s = search_of_128();
     trf_model *model = NULL;
     trf_translator *translator = NULL;
     trf_batch batch = kit_fill(&data, 10, 1, 15, VOCAB, 4);
@@ -374,12 +362,12 @@ static void test_every_failure(void **state)
     (void)state;
     memset(&w, 0, sizeof w);
     w.hooks = kit_hooks(&w.memory);
-    w.config = small_config(); w.config.hooks = w.hooks;
-    w.options = small_options(); w.options.hooks = w.hooks;
+    w.config = kit_small(2, 32, VOCAB, 160); w.config.hooks = w.hooks;
+    w.options = training_of_512(); w.options.hooks = w.hooks;
     w.options.source_tokens = w.options.target_tokens = 32; w.options.sequences = 4; w.options.longest = 8;
     w.larger = w.options;
     w.larger.seed = 77; w.larger.source_tokens = 500; w.larger.longest = 100;
-    w.search = small_search(); w.search.hooks = w.hooks;
+    w.search = search_of_128(); w.search.hooks = w.hooks;
     w.search.max_tokens = 16;
     w.corpus_options = trf_corpus_defaults(); w.corpus_options.hooks = w.hooks;
     w.load = trf_load_defaults(); w.load.hooks = w.hooks; w.load.device.threads = 1;
@@ -475,7 +463,7 @@ static void check_plan(const trf_config *given, const trf_train_options *options
 static void test_plan(void **state)
 {
     static const int32_t limits[][3] = { { 4096, 256, 128 }, { 2048, 64, 512 }, { 200, 8, 60 }, { 20, 1, 2 } };
-    trf_config c = kit_config(), small = small_config();
+    trf_config c = kit_config(), small = kit_small(2, 32, VOCAB, 160);
     trf_train_options o = kit_training();
     size_t i;
     int kind;
@@ -490,7 +478,7 @@ static void test_plan(void **state)
         o.threads = (int32_t)(i * i) + 1;
         check_plan(&c, &o, i > 1 && i < 3);
     }
-    o = small_options();
+    o = training_of_512();
     for (kind = 0; kind < 2; kind++) {
         small.norm_place = kind ? TRF_PRE_NORM : TRF_POST_NORM;
         small.tying = kind ? TRF_TIED_ALL : TRF_UNTIED;
@@ -512,7 +500,7 @@ static void test_plan(void **state)
 /* A random model and random limits; every kind, head, norm, tying and table of positions. */
 static trf_config random_config(uint64_t seed, int n, trf_train_options *o)
 {
-    trf_config c = small_config();
+    trf_config c = kit_small(2, 32, VOCAB, 160);
     uint64_t k = 0;
 #define UP_TO(most) ((int32_t)(trf__random64(seed, (uint32_t)n, k++) % (uint64_t)(most)))
     c.kind = (trf_kind)UP_TO(3);
@@ -535,7 +523,7 @@ static trf_config random_config(uint64_t seed, int n, trf_train_options *o)
     c.generator_bias = c.kind != TRF_ENCODER_ONLY && UP_TO(2);
     c.positions = UP_TO(2) ? TRF_POSITIONS_LEARNED : TRF_POSITIONS_INTERLEAVED;
     c.max_length = 2 + UP_TO(200);
-    *o = small_options();
+    *o = training_of_512();
     o->source_tokens = 1 + UP_TO(700);
     o->target_tokens = 1 + UP_TO(700);
     o->sequences = 1 + UP_TO(60);
@@ -601,8 +589,8 @@ static void hear(void *user, int level, const char *message)
 static void test_growth(void **state)
 {
     static kit_pairs data;
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = kit_small(2, 32, VOCAB, 160);
+    trf_train_options o = training_of_512();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_batch large = kit_fill(&data, 30, 5, 9, c.source_vocab < c.target_vocab ? c.source_vocab : c.target_vocab, 5);
@@ -636,7 +624,7 @@ static void test_growth(void **state)
 static void test_translator_memory(void **state)
 {
     int32_t ids[400], lengths[64], i;
-    trf_config c = small_config();
+    trf_config c = kit_small(2, 32, VOCAB, 160);
     trf_search s = trf_search_defaults();
     trf_model *model = NULL;
     trf_translator *t = NULL;
@@ -690,7 +678,7 @@ static void test_translator_plan(void **state)
     (void)state;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int32_t ids[4096], lengths[128], k;
-        trf_config c = small_config();
+        trf_config c = kit_small(2, 32, VOCAB, 160);
         trf_search s = trf_search_defaults();
         trf_model *model = NULL;
         trf_translator *t = NULL;
@@ -733,7 +721,7 @@ static void test_translator_plan(void **state)
 static void test_translator_plan_of_mixed_lengths(void **state)
 {
     int32_t ids[48 * 60], lengths[48], k;
-    trf_config c = small_config();
+    trf_config c = kit_small(2, 32, VOCAB, 160);
     trf_search s = trf_search_defaults(), plain;
     trf_model *model = NULL;
     trf_translator *t = NULL;
@@ -763,7 +751,7 @@ static void test_translator_plan_of_mixed_lengths(void **state)
 /* No such call: 0. */
 static void test_translator_plan_of_nothing(void **state)
 {
-    trf_config c = small_config();
+    trf_config c = kit_small(2, 32, VOCAB, 160);
     trf_search s = trf_search_defaults();
     size_t known;
     (void)state;

@@ -35,28 +35,12 @@ typedef struct lab {
     trf_translator *translator;
 } lab;
 
-static trf_config small_config(void)
+/* The bounds of the finite differences below hold for this seed. */
+static trf_config seeded_config(void)
 {
-    trf_config c = kit_config();
-    c.encoder_layers = c.decoder_layers = 2;
-    c.d_model = 8; c.n_heads = 2; c.d_ff = 12;
-    c.source_vocab = c.target_vocab = VOCAB;
-    c.max_length = 20;
+    trf_config c = kit_small(2, 8, VOCAB, 20);
     c.seed = 5;
-    c.device.threads = 1;
     return c;
-}
-
-static trf_train_options small_options(void)
-{
-    trf_train_options o = kit_training();
-    trf_train_set_dropout(&o, 0);
-    o.source_tokens = o.target_tokens = 128;
-    o.sequences = 16;
-    o.longest = 20;
-    o.warmup = 10;
-    o.threads = 1;
-    return o;
 }
 
 static lab lab_open(const trf_config *c, const trf_train_options *o)
@@ -196,8 +180,8 @@ static trf_products whose_products = TRF_PRODUCTS_AUTO;
 
 static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t layers)
 {
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = seeded_config();
+    trf_train_options o = kit_small_training(0);
     c.device.products = whose_products;
     c.kind = (trf_kind)v->kind;
     c.d_model = d; c.n_heads = heads; c.d_ff = f;
@@ -549,8 +533,8 @@ static void empty_sources(int source_eos, int all)
 {
     static const int32_t ids[] = { 5, 6, 7, 8, 9 }, target_lengths[] = { 2, 3, 0 };
     static const int32_t some[] = { 2, 0, 3 }, none[] = { 0, 0, 0 };
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = seeded_config();
+    trf_train_options o = kit_small_training(0);
     trf_batch batch = { { ids, all ? none : some, 3 }, { ids, target_lengths, 3 }, 0, { 0, 0, 0 } };
     trf_step_report report;
     trf_real logits[8 * VOCAB];
@@ -725,8 +709,8 @@ static void test_encode(void **state)
     int kind;
     (void)state;
     for (kind = 0; kind < 2; kind++) {
-        trf_config c = small_config();
-        trf_train_options o = small_options();
+        trf_config c = seeded_config();
+        trf_train_options o = kit_small_training(0);
         trf_batch batch = kit_fill(&data, PAIRS, 0, 8, VOCAB, 39);
         trf_tensor out;
         trf_error err;
@@ -842,7 +826,7 @@ static void test_attention_of_one_side(void **state)
     int which, kind, i, k;
     (void)state;
     for (which = 0; which < 2; which++) {
-        trf_config c = small_config();
+        trf_config c = seeded_config();
         trf_model *model;
         trf_translator *translator;
         trf_error err;
@@ -928,8 +912,8 @@ static void test_updates(void **state)
     (void)state;
     /* optimizer, place of epsilon, what decays; with and without clipping */
     for (which = 0; which < 12; which++) {
-        trf_config c = small_config();
-        trf_train_options o = small_options();
+        trf_config c = seeded_config();
+        trf_train_options o = kit_small_training(0);
         trf_batch batch = kit_fill(&data, 4, 1, 8, VOCAB, 41);
         trf_step_report report;
         double norm;
@@ -971,8 +955,8 @@ static void test_schedules(void **state)
 {
     static kit_pairs data;
     static const int64_t steps[] = { 1, 2, 99, 100, 101, 400, 1000, 5000 };
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = seeded_config();
+    trf_train_options o = kit_small_training(0);
     int schedule;
     size_t i;
     (void)state;
@@ -1066,8 +1050,8 @@ static void test_cancel(void **state)
     int which;
     (void)state;
     for (which = 0; which < 2; which++) {
-        trf_config c = small_config();
-        trf_train_options o = small_options();
+        trf_config c = seeded_config();
+        trf_train_options o = kit_small_training(0);
         trf_batch batch = kit_fill(&data, 6, 1, 8, VOCAB, 44), parts[2];
         canceller x = { 0, 0 };
         trf_error err;
@@ -1126,8 +1110,8 @@ static void test_cancel(void **state)
 static void test_cancel_translating(void **state)
 {
     static kit_pairs data;
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = seeded_config();
+    trf_train_options o = kit_small_training(0);
     trf_search search = trf_search_defaults();
     trf_batch batch = kit_fill(&data, 4, 1, 6, VOCAB, 45);
     canceller x = { 0, 0 };
@@ -1313,8 +1297,8 @@ static void *rank_main(void *argument)
 static void test_products(void **state)
 {
     static kit_pairs data;
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = seeded_config();
+    trf_train_options o = kit_small_training(0);
     trf_batch batch = kit_fill(&data, 12, 3, 8, VOCAB, 50);     /* more rows than the built-in product always takes */
     double losses[2][5];
     int by, step;
@@ -1348,8 +1332,8 @@ static void test_two_ranks(void **state)
     enum { PAIRS = 7, FIRST = 3 };
     static trf_real sum[MAX_WEIGHTS + 64];
     static kit_pairs data;
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = seeded_config();
+    trf_train_options o = kit_small_training(0);
     trf_batch batch = kit_fill(&data, PAIRS, 1, 8, VOCAB, 49);
     uint64_t hash[3];
     rank_job jobs[2];
@@ -1417,8 +1401,8 @@ static int watch(void *user, trf_real *gradients, size_t count, void *stream)
 static void test_reduce_hook(void **state)
 {
     static kit_pairs data;
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = seeded_config();
+    trf_train_options o = kit_small_training(0);
     trf_batch batch = kit_fill(&data, 4, 1, 8, VOCAB, 50);
     rank_job j;
     trf_step_report report;
@@ -1481,8 +1465,8 @@ static void test_reduce_hook(void **state)
 
 static void test_contract(void **state)
 {
-    trf_config c = small_config(), bad = c;
-    trf_train_options o = small_options(), bad_o = o;
+    trf_config c = seeded_config(), bad = c;
+    trf_train_options o = kit_small_training(0), bad_o = o;
     trf_search bad_s = trf_search_defaults();
     trf_corpus_options bad_c = trf_corpus_defaults();
     trf_device device = trf_device_default();
@@ -1543,8 +1527,8 @@ static void test_success_clears(void **state)
 {
     static kit_pairs data;
     static trf_real out[64 * VOCAB];
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = seeded_config();
+    trf_train_options o = kit_small_training(0);
     lab l = lab_open(&c, &o);
     trf_batch batch = kit_fill(&data, 2, 3, 5, VOCAB, 51);
     trf_model *model;
@@ -1600,7 +1584,7 @@ static void test_success_clears(void **state)
 
 static void test_bad_config(void **state)
 {
-    trf_config good = small_config(), bad;
+    trf_config good = seeded_config(), bad;
     trf_model *model = NULL;
     trf_error err;
     int k;
@@ -1664,7 +1648,7 @@ static void test_bad_config(void **state)
     bad.tying = TRF_TIED_ALL;   /* two vocabularies of different sizes */
     assert_int_equal(trf_model_create(&model, &bad, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "target_vocab");
-    good = small_config();
+    good = seeded_config();
     good.kind = TRF_DECODER_ONLY;
     BAD_CONFIG(encoder_layers, 1);
     good.kind = TRF_ENCODER_ONLY;
@@ -1692,8 +1676,8 @@ static void bad_kind(trf_config c, const char *field, const char *says)
 /* What a kind of model does not have is 0, and the message says of which kind. */
 static void test_fields_of_a_kind(void **state)
 {
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = seeded_config();
+    trf_train_options o = kit_small_training(0);
     trf_error err;
     (void)state;
     c.kind = TRF_DECODER_ONLY;
@@ -1711,10 +1695,10 @@ static void test_fields_of_a_kind(void **state)
     bad_kind(c, "n_labels", "n_labels must be between 2 and 16777216, got 1");
     c.head = TRF_HEAD_MASKED;
     bad_kind(c, "n_labels", "n_labels must be 0 with head 4, got 1");
-    c = small_config();
+    c = seeded_config();
     c.head = TRF_HEAD_MASKED;
     bad_kind(c, "head", "head must be 0 in an encoder-decoder model, got 4");
-    c = small_config();
+    c = seeded_config();
     c.d_model = 1;
     bad_kind(c, "n_heads", "n_heads must be 1, got 2");
     c.n_heads = 0;
@@ -1726,8 +1710,8 @@ static void test_fields_of_a_kind(void **state)
 
 static void test_bad_options(void **state)
 {
-    trf_config c = small_config();
-    trf_train_options good = small_options(), bad;
+    trf_config c = seeded_config();
+    trf_train_options good = kit_small_training(0), bad;
     trf_trainer *trainer = NULL;
     trf_error err;
     lab l = lab_open(&c, &good);
@@ -1766,7 +1750,7 @@ static void test_bad_options(void **state)
     BAD_OPTION(rank, 1); BAD_OPTION(rank, -1);
     good.n_ranks = 2;
     BAD_OPTION(all_reduce, NULL);
-    good = small_options();
+    good = kit_small_training(0);
     good.schedule = TRF_COSINE;
     BAD_OPTION(total_steps, 10);        /* as long as the warm-up */
     assert_null(trainer);
@@ -1796,7 +1780,7 @@ static void test_sizes_in_pairs(void **state)
     memory.limit = 1 << 15;
     for (a = 0; a < fields; a++) for (b = a + 1; b < fields; b++)
     for (i = 0; i < VALUES; i++) for (k = 0; k < VALUES; k++) {
-        trf_config c = small_config();
+        trf_config c = seeded_config();
         trf_model *model = NULL;
         trf_error err;
         trf_status status;
@@ -1850,7 +1834,7 @@ static void test_too_many_rows(void **state)
     static const int32_t one_id = 5;
     lab l = lab_of(&variants[1], 8, 2, 12, 1);
     trf_config c = l.c;
-    trf_train_options o = small_options();
+    trf_train_options o = kit_small_training(0);
     trf_batch batch = { { &one_id, lengths, COUNT }, { &one_id, lengths, COUNT }, 0, { 0, 0, 0 } };
     trf_error err;
     int i;
@@ -1948,8 +1932,8 @@ static void test_bad_batches(void **state)
 static void test_growth(void **state)
 {
     static kit_pairs small_data, large_data;
-    trf_config c = small_config();
-    trf_train_options o = small_options();
+    trf_config c = seeded_config();
+    trf_train_options o = kit_small_training(0);
     trf_batch few = kit_fill(&small_data, 2, 2, 5, VOCAB, 52), many = kit_fill(&large_data, 40, 12, 19, VOCAB, 53);
     kit_memory memory;
     trf_hooks hooks = kit_hooks(&memory);
@@ -2116,7 +2100,7 @@ static void test_adam_at_the_ends(void **state)
     static kit_pairs data;
     lab l = lab_of(&variants[9], 2, 1, 2, 1);
     trf_batch batch = kit_fill(&data, 2, 1, 3, VOCAB, 78);
-    trf_train_options o = small_options();
+    trf_train_options o = kit_small_training(0);
     int k, n = 10 * 8 * 3 * 3 * 3 * 3 * 3 * 2, stride = l.model->run.backend->on_host ? 7 : 77;
     (void)state;
     o.schedule = TRF_CONSTANT;
@@ -2406,7 +2390,7 @@ static void test_no_old_gradients(void **state)
 /* Weights written into models, and their mean, number by number: tied or not, beyond a chunk, in place. */
 static void test_written_and_averaged(void **state)
 {
-    trf_config c = small_config();
+    trf_config c = seeded_config();
     trf_model *models[3], *mean, *read_only;
     trf_error err;
     int tied, i;
@@ -2452,7 +2436,7 @@ static void test_written_and_averaged(void **state)
 
 static void test_average_refused(void **state)
 {
-    trf_config c = small_config(), other = c;
+    trf_config c = seeded_config(), other = c;
     trf_model *models[3];
     trf_error err;
     uint64_t before;

@@ -15,7 +15,7 @@ enum { MOST = 4096 };
 static const trf_noise_kind kinds[] = { TRF_NOISE_MASKS, TRF_NOISE_SPANS, TRF_NOISE_PREFIX };
 
 /* Options of a kind that are allowed: a vocabulary of 100 tokens, of which the last 40 are sentinels. */
-static trf_noise_options options_of(trf_noise_kind kind)
+static trf_noise_options noise_of(trf_noise_kind kind)
 {
     trf_noise_options o = trf_noise_defaults();
     o.kind = kind;
@@ -229,7 +229,7 @@ static void naive_loops(void **state)
     for (a = 0; a < sizeof densities / sizeof *densities; a++)
         for (b = 0; b < sizeof means / sizeof *means; b++)
             for (k = 0; k < 3; k++) {
-                trf_noise_options o = options_of(kinds[k]);
+                trf_noise_options o = noise_of(kinds[k]);
                 o.density = densities[a];
                 o.mean_span = means[b];
                 o.seed = a * 100 + b;
@@ -308,7 +308,7 @@ static void see_masks(const int32_t *source, int32_t n_source, const int32_t *ta
 
 static void masks_as_foretold(void **state)
 {
-    trf_noise_options o = options_of(TRF_NOISE_MASKS);
+    trf_noise_options o = noise_of(TRF_NOISE_MASKS);
     int32_t ids[20], k, j;
     double n = 3.0 * DRAWS;
     (void)state;
@@ -345,7 +345,7 @@ static void see_prefix(const int32_t *source, int32_t n_source, const int32_t *t
 
 static void spans_and_prefixes_as_foretold(void **state)
 {
-    trf_noise_options o = options_of(TRF_NOISE_SPANS);
+    trf_noise_options o = noise_of(TRF_NOISE_SPANS);
     int32_t k, j;
     (void)state;
     o.density = 0.5;
@@ -424,7 +424,7 @@ static void where_words_begin(void **state)
 static void whole_words(void **state)
 {
     static const char *const text = "a cat sat on the mat and the astonishing dogs of the neighbourhood went home";
-    trf_noise_options o = options_of(TRF_NOISE_MASKS);
+    trf_noise_options o = noise_of(TRF_NOISE_MASKS);
     int32_t ids[128], n, first[128], n_words = 0, k, round, some = 0;
     trf_noise *noise;
     trf_vocab *v;
@@ -468,7 +468,7 @@ static void same_for_any_split(void **state)
     int32_t k, i, ranks;
     (void)state;
     for (k = 0; k < 3; k++) {
-        trf_noise_options o = options_of(kinds[k]);
+        trf_noise_options o = noise_of(kinds[k]);
         trf_noise *noise, *other;
         trf_batch whole = kit_fill(&p, 60, 0, 30, 60, 9), made, part, again;
         uint64_t hash, ordinals = 0;
@@ -525,7 +525,7 @@ static void same_for_any_split(void **state)
 static void parts_of_a_step(void **state)
 {
     static kit_pairs p;
-    trf_noise_options o = options_of(TRF_NOISE_MASKS);
+    trf_noise_options o = noise_of(TRF_NOISE_MASKS);
     trf_config c = kit_config();
     trf_train_options training = kit_training();
     double loss[3], norm[3];
@@ -579,7 +579,7 @@ static void corners(void **state)
     (void)state;
     for (k = 0; k < 3; k++)
         for (d = 0; d < 3; d++) {
-            trf_noise_options o = options_of(kinds[k]);
+            trf_noise_options o = noise_of(kinds[k]);
             trf_batch plain = batch_of(ids, lengths, 3), made;
             trf_noise *noise;
             o.density = densities[d];
@@ -611,7 +611,7 @@ static void corners(void **state)
             trf_noise_destroy(noise);
         }
     {
-        trf_noise_options o = options_of(TRF_NOISE_MASKS);      /* the smallest vocabulary: random ids are 4 */
+        trf_noise_options o = noise_of(TRF_NOISE_MASKS);      /* the smallest vocabulary: random ids are 4 */
         trf_batch plain, made;
         trf_noise *noise;
         int32_t many[200], n = 200;
@@ -632,7 +632,7 @@ static void refused(const trf_noise_options *o, const char *what)
     FAILS(trf_noise_create(&noise, o, &err), TRF_E_INVALID_ARG, what, -1);
     assert_null(noise);
 }
-#define REFUSED(of, field, value) (o = options_of(of), o.field = (value), refused(&o, #field))
+#define REFUSED(of, field, value) (o = noise_of(of), o.field = (value), refused(&o, #field))
 
 static void options_refused(void **state)
 {
@@ -669,7 +669,7 @@ static void options_refused(void **state)
     REFUSED(TRF_NOISE_SPANS, n_sentinels, 0);
     REFUSED(TRF_NOISE_SPANS, n_sentinels, INT32_MAX);
     REFUSED(TRF_NOISE_PREFIX, n_sentinels, -1);
-    o = options_of(TRF_NOISE_MASKS);
+    o = noise_of(TRF_NOISE_MASKS);
     o.masked = 0.8; o.randomised = 0.201;
     refused(&o, "masked + randomised");
     for (i = 0; i <= 1000; i++) {                               /* decimals whose sum is 1 */
@@ -679,7 +679,7 @@ static void options_refused(void **state)
     }
     o.hooks.free = kit_free;
     refused(&o, "hooks");
-    o = options_of(TRF_NOISE_MASKS);
+    o = noise_of(TRF_NOISE_MASKS);
     { trf_vocab *learning;
       OK(trf_vocab_create(&learning, TRF_WORDS, NULL, &err));
       o.words = learning;
@@ -703,7 +703,7 @@ static void batches_refused(void **state)
     int32_t ids[] = { 5, 6, 7, 8, 9, 10 }, lengths[] = { 2, 0, 4 }, huge[] = { INT32_MAX, 1, INT32_MAX }, k;
     (void)state;
     for (k = 0; k < 3; k++) {
-        trf_noise_options o = options_of(kinds[k]);
+        trf_noise_options o = noise_of(kinds[k]);
         trf_noise *noise = open_noise(&o);
         trf_batch plain = batch_of(ids, lengths, 3), made;
         FAILS(trf_noise_apply(NULL, &plain, &made, &err), TRF_E_INVALID_ARG, "noise", -1);
@@ -742,7 +742,7 @@ static void out_of_memory(void **state)
     (void)state;
     for (k = 1; ; k++) {
         kit_memory h;
-        trf_noise_options o = options_of(TRF_NOISE_SPANS);
+        trf_noise_options o = noise_of(TRF_NOISE_SPANS);
         trf_noise *noise;
         int failed = 0;
         o.hooks = kit_hooks(&h);
@@ -782,7 +782,7 @@ static void learning(void **state)
         trf_config c = kit_config();
         trf_train_options to = kit_training();
         trf_corpus_options co = trf_corpus_defaults();
-        trf_noise_options o = options_of(kinds[k]);
+        trf_noise_options o = noise_of(kinds[k]);
         trf_vocab *v;
         trf_corpus *corpus;
         trf_model *model;

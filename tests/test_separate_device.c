@@ -39,17 +39,13 @@ enum { POST_TIED, PRE_LEARNED, DECODER_ONLY, UNTIED_GELU, VARIANTS };
 
 static trf_config config_of(int variant)
 {
-    trf_config c = kit_config();
-    c.d_model = D; c.n_heads = HEADS; c.d_ff = 24;
-    c.encoder_layers = c.decoder_layers = 2;
-    c.source_vocab = c.target_vocab = VOCAB;
-    c.max_length = 64;
-    c.device.threads = 1;
+    trf_config c = kit_small(2, D, VOCAB, 64);
+    c.n_heads = HEADS;
     c.seed = 5;
     if (variant == POST_TIED) c.tying = TRF_TIED_ALL;
     if (variant == PRE_LEARNED) { c.norm_place = TRF_PRE_NORM; c.positions = TRF_POSITIONS_LEARNED; }
     if (variant == DECODER_ONLY) {
-        c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.source_vocab = 0; c.tying = TRF_TIED_DECODER;
+        c = kit_of_kind(c, TRF_DECODER_ONLY); c.tying = TRF_TIED_DECODER;
     }
     if (variant == UNTIED_GELU) { c.activation = TRF_GELU; c.source_eos = 1; c.generator_bias = 0; }
     return c;
@@ -57,8 +53,7 @@ static trf_config config_of(int variant)
 
 static trf_train_options training_of(int threads)
 {
-    trf_train_options o = kit_training();
-    o.warmup = 10;
+    trf_train_options o = kit_small_training(0.1);
     o.clip_norm = 0.7;
     o.threads = threads;
     o.source_tokens = o.target_tokens = 64;

@@ -340,17 +340,11 @@ static uint64_t draft_loaded(draft *d, const trf_config *config)
     return loaded(in_folder("draft"), config);
 }
 
-static trf_config small_config(void)
+/* Sides of different sizes: no shape can be taken for another one. */
+static trf_config uneven_config(void)
 {
-    trf_config config = kit_config();
-    config.d_model = 4;
-    config.n_heads = 2;
-    config.d_ff = 6;
-    config.encoder_layers = config.decoder_layers = 1;
-    config.source_vocab = 9;
+    trf_config config = kit_small(1, 4, 9, 12);
     config.target_vocab = 7;
-    config.max_length = 12;
-    config.device.threads = 1;
     return config;
 }
 
@@ -370,7 +364,7 @@ static void save(const trf_model *model, const char *path)
 
 static void draft_of_small(draft *d)
 {
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_model *model = model_of(&config);
     save(model, in_folder("small"));
     trf_model_destroy(model);
@@ -394,7 +388,7 @@ static void every_configuration(void **state)
     (void)state;
     for (number = 0; number < 480; number++) {
         trf_error err;
-        trf_config config = small_config();
+        trf_config config = uneven_config();
         trf_load_options options = watched();
         trf_model *model, *again = NULL;
         trf_file *file = NULL;
@@ -553,7 +547,7 @@ static void wrapped_names(void **state)
     static const char *const wrappers[] = {"module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.",
                                            "_orig_mod.transformer.", "module.module.module.module.", "model.",
                                            "transformer.module.", "module._orig_mod.module._orig_mod.module."};
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_load_options options = watched();
     size_t k;
     draft d;
@@ -586,7 +580,7 @@ static void vocabularies(void **state)
     static const char *const words[] = {"ein", "B\xC3\xA4r", "\\n", "\"", "a\\b", "\xE2\x82\xAC", "\xF0\x9F\x98\x80",
         "<x>"};
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_load_options options = watched();
     trf_vocab *source = NULL, *target = NULL, *other = NULL;
     trf_model *model, *again = NULL, *copy = NULL;
@@ -658,7 +652,7 @@ static trf_vocab *long_words(int count, char letter)
 static void large_vocabularies(void **state)
 {
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_train_options training = kit_training();
     trf_vocab *vocab = long_words(17, '"');
     trf_model *model, *again = NULL;
@@ -688,7 +682,7 @@ static void large_vocabularies(void **state)
 static void no_vocabularies(void **state)
 {
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_model *model;
     (void)state;
     config.pad = 3; config.unk = 0;
@@ -701,7 +695,7 @@ static void no_vocabularies(void **state)
 static void limits_of_a_checkpoint(void **state)
 {
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_train_options training = kit_training();
     trf_model *model = model_of(&config);
     trf_trainer *trainer = NULL;
@@ -734,7 +728,7 @@ static const trf__destination *at_path(const char *path)
 static void stray_tensor_in_a_deep_model(void **state)
 {
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_hooks none;
     trf_model *model, *again = NULL;
     trf__out *out;
@@ -924,7 +918,7 @@ static void config_against_tensors(void **state)
 static void tied_matrices(void **state)
 {
     static const char *const names[3] = {"src_embed.weight", "tgt_embed.weight", "generator.weight"};
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_model *model;
     draft d;
     uint64_t hash;
@@ -1019,7 +1013,7 @@ static void formats(void **state)
 /* A state_dict of somebody else: tensors alone, the configuration from the caller, who may be wrong. */
 static void without_metadata(void **state)
 {
-    trf_config config = small_config(), other;
+    trf_config config = uneven_config(), other;
     trf_load_options options = trf_load_defaults();
     draft d;
     uint64_t hash;
@@ -1282,7 +1276,7 @@ static void weights_of_16_bits(void **state)
     int which;
     (void)state;
     for (which = 1; which < 3; which++) {
-        trf_config config = small_config();
+        trf_config config = uneven_config();
         trf_model *model = model_of(&config), *narrow = NULL;
         trf_weights weights = (trf_weights)which;
         trf_error err;
@@ -1427,7 +1421,7 @@ typedef struct run { trf_model *model; trf_trainer *trainer; trf_corpus *corpus;
 static run train_some(int steps, const char *path)
 {
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_train_options training = training_options();
     trf_batch batch;
     trf_step_report report;
@@ -1679,7 +1673,7 @@ static int reduce_or_fail(void *user, trf_real *gradients, size_t count, void *s
 static run begin_run(stop *x)
 {
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_train_options training = training_options();
     run r;
     training.schedule = TRF_CONSTANT;
@@ -1964,7 +1958,7 @@ static void options_half_way(void **state)
     (void)state;
     for (pre = 0; pre < 2; pre++) for (all = 0; all < 2; all++) {
         trf_error err;
-        trf_config config = small_config();
+        trf_config config = uneven_config();
         trf_train_options o = kit_training();
         trf_load_options options = watched();
         trf_model *model, *loaded = NULL;
@@ -2029,7 +2023,7 @@ static void options_that_stay(void **state)
 {
     static kit_pairs data;
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_train_options o = kit_training(), before, wanted;
     trf_model *model = model_of(&config);
     trf_trainer *trainer = NULL;
@@ -2109,7 +2103,7 @@ static void slow_builds_say_so(void **state)
     const int slow = 1;
 #endif
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_load_options options = trf_load_defaults();
     trf_train_options training = kit_training();
     trf_batch batch = kit_fill(&data, 3, 1, 5, 7, 1);
@@ -2405,7 +2399,7 @@ static void one_for_the_other(void **state)
 /* As small as a model can be: two kilobytes of header, some hundred bytes of weights. */
 static void save_smallest(const char *path)
 {
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_model *model;
     config.kind = TRF_DECODER_ONLY;
     config.encoder_layers = 0;
@@ -2557,7 +2551,7 @@ static void giants(void **state)
 static void no_memory(void **state)
 {
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     run r = train_some(2, in_folder("run"));
     trf_corpus *corpus = corpus_of(0);
     int64_t at;
@@ -2606,7 +2600,7 @@ static void no_memory(void **state)
 static void saving_over_what_is_loaded(void **state)
 {
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_model *first = model_of(&config), *second, *model = NULL;
     trf_file *open_file = NULL;
     trf_load_options options = trf_load_defaults();
@@ -2634,7 +2628,7 @@ static void places_that_cannot_be_written(void **state)
     static const char *const places[] = {"/proc/model.safetensors", "/nowhere/at/all/model.safetensors", "/",
         "/dev/null", "/dev/full", ""};
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_model *model = model_of(&config);
     run r = train_some(1, NULL);
     struct rlimit unlimited, little;
@@ -2702,7 +2696,7 @@ static void set_text(trf_model *model, const char *key, const char *value)
 
 static void own_metadata(void **state)
 {
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_model *model, *copy = NULL;
     trf_error err;
     const char *key = "x", *value = "y";
@@ -2742,7 +2736,7 @@ static void own_metadata(void **state)
 /* In whatever order they were set: the same file. And while there is a trainer: into its checkpoint. */
 static void metadata_travels(void **state)
 {
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_train_options training = kit_training();
     trf_load_options options = watched();
     trf_model *model = model_of(&config), *again = NULL;
@@ -2790,7 +2784,7 @@ static void metadata_travels(void **state)
 static void others_metadata(void **state)
 {
     static char value[2 << 20];
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_load_options options = watched();
     trf_model *model = NULL;
     trf_error err;
@@ -2839,7 +2833,7 @@ static void text_refused(trf_model *model, const char *key, const char *value, t
 static void metadata_refused(void **state)
 {
     static char key[257], value[(1 << 20) + 1];
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_model *model = model_of(&config);
     trf_error err;
     (void)state;
@@ -2892,7 +2886,7 @@ static void many_refused(const char *path, const trf_load_options *options, cons
 static void more_metadata_than_readers_take(void **state)
 {
     static char value[9 << 20];
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_load_options options = watched();
     trf_model *model = model_of(&config), *again = NULL;
     trf_trainer *trainer = NULL;
@@ -2950,7 +2944,7 @@ static void more_metadata_than_readers_take(void **state)
 static void most_metadata_of_a_checkpoint(void **state)
 {
     enum { TEXTS = TRF__META_MOST };
-    trf_config config = small_config();
+    trf_config config = uneven_config();
     trf_load_options options = watched();
     trf_train_options training = kit_training();
     trf_model *model, *again = NULL;

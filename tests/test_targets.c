@@ -16,28 +16,18 @@ enum { VOCAB = 19, LONGEST = 12, PAIRS = 6 };
 
 static trf_config config_of(trf_kind kind, int32_t target_eos)
 {
-    trf_config c = kit_config();
-    c.kind = kind;
-    c.d_model = 16; c.n_heads = 2; c.d_ff = 24;
-    c.encoder_layers = kind == TRF_DECODER_ONLY ? 0 : 2;
-    c.decoder_layers = 2;
-    c.source_vocab = kind == TRF_DECODER_ONLY ? 0 : VOCAB;
-    c.target_vocab = VOCAB;
-    c.max_length = LONGEST;
+    trf_config c = kit_of_kind(kit_small(2, 16, VOCAB, LONGEST), kind);
     c.target_eos = target_eos;
     c.device.threads = 2;
-    c.device.kind = trf_device_default().kind;
     return c;
 }
 
-static trf_train_options options_of(double dropout)
+static trf_train_options training_of(double dropout)
 {
-    trf_train_options o = kit_training();
-    trf_train_set_dropout(&o, dropout);
+    trf_train_options o = kit_small_training(dropout);
     o.source_tokens = o.target_tokens = 200;
     o.sequences = 20;
     o.longest = LONGEST;
-    o.warmup = 10;
     o.threads = 2;
     return o;
 }
@@ -95,7 +85,7 @@ static void the_same_bits(void **state)
     for (variant = 0; variant < 8; variant++) {
         trf_kind kind = variant & 1 ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER;
         trf_config c1 = config_of(kind, 1), c0;
-        trf_train_options o = options_of(variant & 2 ? 0.3 : 0);
+        trf_train_options o = training_of(variant & 2 ? 0.3 : 0);
         trf_batch plain, written;
         trf_step_report a, b;
         trf_real x[PAIRS * LONGEST * VOCAB], y[PAIRS * LONGEST * VOCAB];
@@ -145,7 +135,7 @@ static void rows_without_an_end(void **state)
     (void)state;
     for (kind = 0; kind < 2; kind++) {
         trf_config c1 = config_of(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, 1), c0 = c1;
-        trf_train_options o = options_of(0);
+        trf_train_options o = training_of(0);
         trf_batch batch = kit_fill(&p, PAIRS, 0, LONGEST - 1, VOCAB, 5), one;
         trf_real x[PAIRS * LONGEST * VOCAB], y[PAIRS * LONGEST * VOCAB], *at = x, *bt = y;
         trf_real wide[LONGEST * LONGEST], narrow[LONGEST * LONGEST];
@@ -198,7 +188,7 @@ static void special_ids(void **state)
     batch.target.ids = target; batch.target.lengths = &n_target; batch.target.count = 1;
     for (eos = 0; eos < 2; eos++) {
         trf_config c = config_of(TRF_ENCODER_DECODER, eos);
-        trf_train_options o = options_of(0);
+        trf_train_options o = training_of(0);
         lab l = open_lab(&c, &o, NULL);
         int32_t full[LONGEST + 1];
         for (i = 0; i <= LONGEST; i++) full[i] = 5;
@@ -239,7 +229,7 @@ static void empty_targets(void **state)
     for (kind = 0; kind < 2; kind++)
         for (source_eos = 0; source_eos < 2; source_eos++) {
             trf_config c = config_of(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, 0);
-            trf_train_options o = options_of(0.1);
+            trf_train_options o = training_of(0.1);
             trf_batch batch, empty, nothing;
             trf_step_report report;
             trf_real logits[3 * VOCAB];
@@ -314,7 +304,7 @@ static void searches(void **state)
         for (rule = 0; rule < 6; rule++)
             for (beam = 1; beam <= 4; beam += 3) {
                 trf_config c = config_of(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, 0);
-                trf_train_options o = options_of(0);
+                trf_train_options o = training_of(0);
                 trf_search s = trf_search_defaults();
                 lab l;
                 trf_search_set_rule(&s, (trf_search_rule)rule);
@@ -377,7 +367,7 @@ static void long_beginnings(void **state)
     for (i = 0; i < LONGEST; i++) ids[i] = 5;
     for (eos = 0; eos < 2; eos++) {
         trf_config c = config_of(TRF_DECODER_ONLY, eos);
-        trf_train_options o = options_of(0);
+        trf_train_options o = training_of(0);
         lab l = open_lab(&c, &o, NULL);
         OK(trf_translate(l.translator, ids, n, answer, LONGEST, &m, &err));
         assert_int_equal(m, 0);
@@ -396,7 +386,7 @@ static void chunks_are_learned(void **state)
 {
     enum { TEXT = 600, CHUNK = LONGEST, TOKENS = 100 };
     trf_config c = config_of(TRF_DECODER_ONLY, 0);
-    trf_train_options o = options_of(0.1);
+    trf_train_options o = training_of(0.1);
     trf_corpus_options co = trf_corpus_defaults();
     trf_corpus *corpus, *again;
     trf_model *model;

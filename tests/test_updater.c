@@ -18,27 +18,18 @@ enum { VOCAB = 23, MOST = 80 };
 static kit_memory memory;
 static char path[64];
 
-static trf_config small_config(void)
+static trf_config counted_config(void)
 {
-    trf_config c = kit_config();
-    c.encoder_layers = c.decoder_layers = 1;
-    c.d_model = 16; c.n_heads = 2; c.d_ff = 24;
-    c.source_vocab = VOCAB;
+    trf_config c = kit_small(1, 16, VOCAB, 40);
     c.target_vocab = 1100;      /* more than a tile */
-    c.max_length = 40;
-    c.device.threads = 1;
     c.hooks = kit_hooks(&memory);
     return c;
 }
 
-static trf_train_options small_options(void)
+static trf_train_options counted_training(void)
 {
-    trf_train_options o = kit_training();
-    o.source_tokens = o.target_tokens = 128;
-    o.sequences = 16;
-    o.longest = 20;
+    trf_train_options o = kit_small_training(0.1);
     o.warmup = 3;
-    o.threads = 1;
     o.hooks = kit_hooks(&memory);
     return o;
 }
@@ -84,7 +75,7 @@ static void same_as_the_trainer(trf_train_options o)
 {
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
-    trf_config c = small_config();
+    trf_config c = counted_config();
     trf_model *model;
     trf_trainer *trainer;
     trf_updater *u;
@@ -134,7 +125,7 @@ static void same_as_the_trainer(trf_train_options o)
 
 static void the_trainers_bits(void **state)
 {
-    trf_train_options o = small_options();
+    trf_train_options o = counted_training();
     (void)state;
     same_as_the_trainer(o);
     o.threads = 3;
@@ -165,7 +156,7 @@ static void what_decays(void **state)
     for (all = 0; all < 2; all++) {
         trf_real w[24], g[24] = {0};
         trf_tensor weights[3], gradients[3];
-        trf_train_options o = small_options();
+        trf_train_options o = counted_training();
         trf_updater *u;
         int i;
         for (i = 0; i < 24; i++) w[i] = 1;
@@ -191,7 +182,7 @@ static void own_checkpoint(void **state)
 {
     trf_real w[8], g[8], first[8], again[8];
     trf_tensor weights[2], gradients[2], others[2], stored[6];
-    trf_train_options o = small_options();
+    trf_train_options o = counted_training();
     trf_load_options load = trf_load_defaults();
     trf_updater *u, *resumed;
     trf_file *file;
@@ -282,7 +273,7 @@ static void over_ranks(void **state)
 {
     trf_real w[8] = {1, 2, 3, 4, 5, 6, 7, 8}, g[8] = {1, -1, 2, -2, 3, -3, 4, -4}, alone[8], kept[8];
     trf_tensor weights[2], gradients[2], others[2];
-    trf_train_options o = small_options();
+    trf_train_options o = counted_training();
     trf_step_report report;
     trf_updater *u;
     size_t count = 0;
@@ -320,7 +311,7 @@ static void updaters_refused(void **state)
 {
     trf_real w[8] = {0}, g[8] = {0};
     trf_tensor weights[2], gradients[2], bad[2], none;
-    trf_train_options o = small_options(), wrong = o;
+    trf_train_options o = counted_training(), wrong = o;
     trf_step_report report;
     trf_device device = trf_device_default();
     trf_updater *u = NULL;
@@ -391,7 +382,7 @@ static void no_memory(void **state)
 {
     trf_real w[8] = {0};
     trf_tensor weights[2];
-    trf_train_options o = small_options();
+    trf_train_options o = counted_training();
     trf_updater *u = NULL;
     const char *texts[3] = { "k", "v", NULL };
     int64_t k;
@@ -432,7 +423,7 @@ static void no_memory(void **state)
 static void files_of_tensors(void **state)
 {
     static trf_real numbers[24];
-    trf_config c = small_config();
+    trf_config c = counted_config();
     trf_model *model;
     trf_tensor list[6];
     trf_load_options load = trf_load_defaults();

@@ -52,34 +52,28 @@ static const char *in_folder(const char *name)
 
 enum { SYMBOLS = 8, FIRST = 4, VOCAB = FIRST + SYMBOLS, SHORT = 1, LONG = 7, PAIRS = 24 };
 
-static trf_config small_config(void)
+/* Wide enough to learn the tasks below in seconds. */
+static trf_config task_config(void)
 {
-    trf_config config = kit_config();
-    config.d_model = 32;
+    trf_config config = kit_small(2, 32, VOCAB, 48);
     config.n_heads = 4;
     config.d_ff = 64;
-    config.encoder_layers = config.decoder_layers = 2;
-    config.source_vocab = config.target_vocab = VOCAB;
-    config.max_length = 48;
-    config.device.threads = 1;
     return config;
 }
 
-static trf_train_options small_training(void)
+static trf_train_options task_training(void)
 {
-    trf_train_options o = kit_training();
+    trf_train_options o = kit_small_training(0);
     o.schedule = TRF_INVERSE_SQRT;
     o.learning_rate = 3e-3;
     o.warmup = 60;
     o.source_tokens = o.target_tokens = 512;
     o.sequences = 64;
     o.longest = 48;
-    o.threads = 1;
-    trf_train_set_dropout(&o, 0);
     return o;
 }
 
-static trf_search small_search(int32_t beam, int32_t n_best)
+static trf_search search_of(int32_t beam, int32_t n_best)
 {
     trf_search search = trf_search_defaults();
     search.beam = beam;
@@ -92,7 +86,7 @@ static trf_translator *translator_of(const trf_model *model, const trf_search *s
 {
     trf_error err;
     trf_translator *t = NULL;
-    trf_search greedy = small_search(1, 1);
+    trf_search greedy = search_of(1, 1);
     OK(trf_translator_create(&t, model, search ? search : &greedy, &err));
     assert_non_null(t);
     return t;
@@ -126,8 +120,8 @@ static trf_model *learnt;
 static int learn(void **state)
 {
     trf_error err;
-    trf_config config = small_config();
-    trf_train_options training = small_training();
+    trf_config config = task_config();
+    trf_train_options training = task_training();
     trf_trainer *trainer = NULL;
     trf_step_report report;
     pairs p;
@@ -288,9 +282,9 @@ static void make_vocabs(trf_vocab **source, trf_vocab **target)
 static void strings(void **state)
 {
     trf_error err;
-    trf_config config = small_config();
-    trf_train_options training = small_training();
-    trf_search search = small_search(5, 3);
+    trf_config config = task_config();
+    trf_train_options training = task_training();
+    trf_search search = search_of(5, 3);
     trf_vocab *source = NULL, *target = NULL;
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
@@ -429,7 +423,7 @@ static void many_sentences(void **state)
     trf_error err;
     pairs p;
     const trf_sequences *sources = &backwards(&p)->source;
-    trf_search search = small_search(4, 4);
+    trf_search search = search_of(4, 4);
     trf_translator *translator;
     int32_t i, right = 0, at = 0;
     (void)state;
@@ -536,7 +530,7 @@ static void cancelled_looks(void **state)
     static trf_real numbers[MANY];
     trf_error err;
     game g;
-    trf_search search = small_search(1, 1);
+    trf_search search = search_of(1, 1);
     trf_translator *t = NULL;
     int32_t ids[6] = {5, 6, 7, 8, 9, 10}, n[2] = {4, 6};
     trf_batch batch = {{ids, n, 1}, {ids, n + 1, 1}, 0, {0, 0, 0}};
@@ -575,8 +569,8 @@ static void rounds_that_fit(void **state)
 {
     enum { MILLION = 1000000 };
     trf_error err;
-    trf_config config = small_config();
-    trf_search search = small_search(4, 1);
+    trf_config config = task_config();
+    trf_search search = search_of(4, 1);
     trf_model *model = NULL;
     trf_translator *t = NULL;
     int32_t *lengths = (int32_t *)malloc(MILLION * sizeof *lengths), *ids = (int32_t *)malloc((MILLION + 4000) * sizeof *ids);
@@ -651,9 +645,9 @@ static void own_memory_and_cancel(void **state)
 {
     trf_error err;
     game g;
-    trf_config config = small_config();
-    trf_train_options training = small_training();
-    trf_search search = small_search(4, 1);
+    trf_config config = task_config();
+    trf_train_options training = task_training();
+    trf_search search = search_of(4, 1);
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_translator *translator = NULL;
@@ -725,7 +719,7 @@ static void *work(void *argument)
 {
     worker *w = (worker *)argument;
     trf_translator *t = NULL;
-    trf_search search = small_search(4, 4);
+    trf_search search = search_of(4, 4);
     int repeat;
     w->status = trf_translator_create(&t, w->model, &search, NULL);
     for (repeat = 0; w->status == TRF_OK && repeat < 4; repeat++) {
@@ -788,8 +782,8 @@ static trf_corpus *filled_corpus(void)
 static void corpus_and_checkpoint(void **state)
 {
     trf_error err;
-    trf_config config = small_config();
-    trf_train_options training = small_training();
+    trf_config config = task_config();
+    trf_train_options training = task_training();
     trf_corpus *corpus = filled_corpus();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
@@ -836,7 +830,7 @@ static void own_loop(void **state)
     trf_error err;
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
-    trf_train_options training = small_training();
+    trf_train_options training = task_training();
     trf_step_report report, after;
     pairs p;
     const trf_batch *batch = backwards(&p);
@@ -903,7 +897,7 @@ static void changed_gradients(void **state)
     trf_error err;
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
-    trf_train_options training = small_training();
+    trf_train_options training = task_training();
     trf_step_report report;
     pairs p;
     uint64_t before, all;
@@ -1090,7 +1084,7 @@ static int sum_over_ranks(void *user, trf_real *gradients, size_t count, void *s
 static void *train_rank(void *argument)
 {
     rank_of_two *r = (rank_of_two *)argument;
-    trf_train_options training = small_training();
+    trf_train_options training = task_training();
     trf_trainer *trainer = NULL;
     trf_batch part = kit_slice(r->batch, r->rank ? 10 : 0, r->rank ? PAIRS - 10 : 10);
     int step;
@@ -1115,7 +1109,7 @@ static void two_machines(void **state)
     network c;
     rank_of_two ranks[2];
     pthread_t threads[2];
-    trf_train_options training = small_training();
+    trf_train_options training = task_training();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_step_report report;
@@ -1175,7 +1169,7 @@ static int broken_cable(void *user, trf_real *gradients, size_t count, void *str
 static void broken_network(void **state)
 {
     trf_error err;
-    trf_train_options training = small_training();
+    trf_train_options training = task_training();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_step_report report;
@@ -1238,9 +1232,9 @@ static void decoder_only(void **state)
 {
     enum { CYCLE = 6, N = 16, LENGTH = 12 };
     trf_error err;
-    trf_config config = small_config();
-    trf_train_options training = small_training();
-    trf_search search = small_search(1, 1);
+    trf_config config = task_config();
+    trf_train_options training = task_training();
+    trf_search search = search_of(1, 1);
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_translator *translator = NULL;
@@ -1323,7 +1317,7 @@ static void decoder_only(void **state)
 static void encoder_only(void **state)
 {
     trf_error err;
-    trf_config config = small_config();
+    trf_config config = task_config();
     trf_model *model = NULL, *whole = NULL;
     trf_translator *translator = NULL, *other = NULL;
     trf_trainer *trainer = NULL;
@@ -1381,7 +1375,7 @@ static const int32_t question[5] = {4, 9, 6, 11, 5};
 static void forced_prefix(void **state)
 {
     trf_error err;
-    trf_search search = small_search(3, 3);
+    trf_search search = search_of(3, 3);
     trf_translator *translator = translator_of(learnt, &search), *look = translator_of(learnt, NULL);
     int32_t sources[10], lengths[2] = {5, 5}, prefix[3] = {8, 8, 10}, prefix_lengths[2] = {3, 0}, k, j;
     trf_sequences x = sequences_of(sources, lengths, 2), forced = sequences_of(prefix, prefix_lengths, 2);
@@ -1447,7 +1441,7 @@ static void length_limits(void **state)
     (void)state;
     for (least = 0; least <= 9; least += 3)
         for (most = 1; most <= 13; most += 4) {
-            trf_search search = small_search(4, 4);
+            trf_search search = search_of(4, 4);
             trf_translator *translator;
             int32_t five = 5, k;
             trf_sequences x = sequences_of(question, &five, 1);
@@ -1470,7 +1464,7 @@ static void length_limits(void **state)
             trf_translator_destroy(translator);
         }
     {   /* a * source + b, and never more than max_length - 1 */
-        trf_search search = small_search(1, 1);
+        trf_search search = search_of(1, 1);
         trf_translator *translator;
         search.max_length_a = 1.5;
         search.max_length_b = 1;
@@ -1491,7 +1485,7 @@ static void length_limits(void **state)
 static void small_capacity(void **state)
 {
     trf_error err;
-    trf_search search = small_search(1, 1);
+    trf_search search = search_of(1, 1);
     trf_translator *translator = translator_of(learnt, &search);
     int32_t whole[16], part[16], n = 0, m = 0, capacity;
     (void)state;
@@ -1516,7 +1510,7 @@ static void small_capacity(void **state)
 static void greedy_is_a_loop_over_logits(void **state)
 {
     trf_error err;
-    trf_search search = small_search(1, 1);
+    trf_search search = search_of(1, 1);
     trf_translator *translator = translator_of(learnt, &search), *look = translator_of(learnt, NULL);
     pairs p;
     const trf_sequences *x = &backwards(&p)->source;
@@ -1552,8 +1546,8 @@ static void cache_is_recomputation(void **state)
     (void)state;
     for (number = 0; number < 60; number++) {
         trf_error err;
-        trf_config config = small_config();
-        trf_search search = small_search(3, 3);
+        trf_config config = task_config();
+        trf_search search = search_of(3, 3);
         trf_model *model = NULL;
         trf_translator *t;
         pairs p;
@@ -1644,8 +1638,8 @@ static void wide_beam_is_exhaustive(void **state)
 {
     enum { TINY = 7, LIMIT = 3, WIDE = 300, BEST = 10 };
     trf_error err;
-    trf_config config = small_config();
-    trf_train_options training = small_training();
+    trf_config config = task_config();
+    trf_train_options training = task_training();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
     trf_translator *translator, *look;
@@ -1680,7 +1674,7 @@ static void wide_beam_is_exhaustive(void **state)
     trf_trainer_destroy(trainer);
     look = translator_of(model, NULL);
     for (rule = 0; rule < 6; rule++) {
-        trf_search search = small_search(WIDE, BEST);
+        trf_search search = search_of(WIDE, BEST);
         int32_t count;
         search.length_rule = (trf_length_rule)(rule % 3);
         search.alpha = 0.8;
@@ -1716,7 +1710,7 @@ static void wide_beam_is_exhaustive(void **state)
 static void beam_wider_than_vocabulary(void **state)
 {
     trf_error err;
-    trf_search search = small_search(3 * VOCAB, 3 * VOCAB);
+    trf_search search = search_of(3 * VOCAB, 3 * VOCAB);
     trf_translator *translator;
     int32_t five = 5, one = 1;
     trf_sequences x = sequences_of(question, &five, 1);
@@ -1741,7 +1735,7 @@ static void beam_wider_than_vocabulary(void **state)
 static void alone_as_in_a_batch(void **state)
 {
     trf_error err;
-    trf_search search = small_search(4, 4);
+    trf_search search = search_of(4, 4);
     trf_translator *many = translator_of(learnt, &search), *single = translator_of(learnt, &search);
     pairs p;
     const trf_sequences *x = &backwards(&p)->source;
@@ -1771,7 +1765,7 @@ static void alone_as_in_a_batch(void **state)
 static void rounds_do_not_matter(void **state)
 {
     trf_error err;
-    trf_search search = small_search(3, 3);
+    trf_search search = search_of(3, 3);
     trf_translator *t = translator_of(learnt, &search);
     pairs p;
     const trf_sequences *x = &backwards(&p)->source;
@@ -1811,7 +1805,7 @@ static void spy_top(const trf__run *run, const trf__top *t)
 static void finished_sentences_leave(void **state)
 {
     trf_error err;
-    trf_search search = small_search(1, 1);
+    trf_search search = search_of(1, 1);
     trf_translator *translator = translator_of(learnt, &search);
     trf__backend spy;
     int32_t ids[10] = {7, 4, 5, 6, 7, 8, 9, 10, 11, 4}, lengths[2] = {1, 9}, i, k, steps[2];
@@ -1843,7 +1837,7 @@ static void edges(void **state)
 {
     static const int32_t bad[] = {-1, VOCAB, INT32_MIN, INT32_MAX, 0, 1, 2};
     trf_error err;
-    trf_search search = small_search(2, 1);
+    trf_search search = search_of(2, 1);
     trf_translator *translator = translator_of(learnt, &search), *none = NULL;
     int32_t ids[64], answer[64], n, i, lengths[2] = {1, -1};
     trf_sequences x = sequences_of(ids, lengths, 2);
@@ -1882,8 +1876,8 @@ static void free_nothing(void *user, void *memory, size_t bytes) { (void)user; (
 static void nothing_given(void **state)
 {
     trf_error err;
-    trf_search search = small_search(1, 1);
-    trf_train_options training = small_training();
+    trf_search search = search_of(1, 1);
+    trf_train_options training = task_training();
     trf_model *model = NULL, *copy = NULL;
     trf_trainer *trainer = NULL;
     trf_translator *t = NULL;
