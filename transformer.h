@@ -152,7 +152,7 @@
 //   >>basics           names and tensors
 //   >>config           presets and checks
 //   >>params           which weights a model has: names, shapes, first values, places
-//                     >>layout
+//                     >>layout >>first-values
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
@@ -8252,6 +8252,7 @@ TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *nu
 // largest value, the first format of files that has it (0: none).
 // -----------------------------------------------------------------------------------------------
 
+/* Only the fields in which systems differ: sizes, kind and dropout stay as they are. */
 TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions)
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
@@ -8271,6 +8272,8 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
     config->decoder_start = TRF_START_BOS;
 }
 
+/* PyTorch's conventions but for two: pre-norm trains without a long warm-up, and small first
+   embeddings leave the positions visible. */
 TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, int32_t n_heads)
 {
     trf_config config;
@@ -8338,6 +8341,7 @@ TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, 
                      tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
 }
 
+/* Ranges first, then the device itself: probe asks the driver, which may be slow or missing. */
 TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 {
     const trf__backend *backend = trf__backend_of(device->kind);
@@ -8362,6 +8366,8 @@ TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
 }
 
+/* The four special ids lie in the vocabulary and differ: else a token and an end of sentence would
+   look alike. */
 TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field,
                                       trf_error *err)
 {
@@ -8433,6 +8439,8 @@ TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, doub
                          value);
 }
 
+/* Checks every field by its row of the table, then what fields must agree on. Later chapters rely
+   on it and check nothing again. */
 TRF__COLD
 TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
 {
@@ -8485,7 +8493,8 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
    a norm. */
 enum {
     TRF__START_MATRIX, TRF__START_QKV, TRF__START_BIAS, TRF__START_INNER_BIAS,
-    TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
+    TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_GENERATOR,
+    TRF__START_GENERATOR_BIAS
 };
 
 /* field, condition, name, rows, columns, first value */
@@ -8567,6 +8576,8 @@ typedef struct trf__layout {
 
 enum { TRF__TILE = 16384 };
 
+/* Appends a parameter and returns where it begins in the arena. Rows are padded to sixteen, so
+   that a panel of the last rows can be read whole. */
 TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number,
                                const char *name,
                                int64_t rows, int64_t columns, int start)
@@ -8705,6 +8716,8 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
     }
 }
 
+/* The whole layout, in the order of files. Running it again with the same configuration gives the
+   same offsets, so counting and filling agree. */
 TRF__COLD
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
@@ -8744,6 +8757,8 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
 }
+
+// >>first-values   what parameters begin with
 
 /* A uniform number in (0, 1), 53 bits. */
 TRF__FN double trf__uniform(uint64_t seed, uint32_t stream, uint64_t index)
@@ -8824,6 +8839,7 @@ struct trf_model {
     int32_t n_metadata;
 };
 
+/* The layout goes last: it says how large the arenas are. */
 TRF__COLD
 TRF_API void trf_model_destroy(trf_model *model)
 {
@@ -8860,6 +8876,7 @@ TRF__FN int64_t trf__affine_size(const trf__affine *a)
     return a->out * a->in + (a->biased ? a->out : 0);
 }
 
+/* Counts by the layout, not by a second formula: what it says is what a model has. */
 TRF__COLD
 TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
                                      trf_error *err)
@@ -8927,6 +8944,8 @@ TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, do
     *attention += 2 * 2 * width * pairs;
 }
 
+/* A product (m, k) (k, n) is 2 m k n operations. Norms, softmax and activations are left out: they
+   are below a percent. */
 TRF__COLD
 TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows,
                                    int64_t target_rows,
@@ -9040,6 +9059,8 @@ TRF__FN void trf__warn_if_slow(const trf_model *model)
                  "faster");
 }
 
+/* Weights are drawn on the host, a chunk at a time, so that every device starts from the same
+   bits. */
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
 {
     trf_real chunk[1024];
@@ -9158,6 +9179,7 @@ TRF__FN trf_status trf__vocab_ids(const trf_config *c, trf_error *err)
                      c->pad, c->bos, c->eos, c->unk);
 }
 
+/* Copies are made before the old ones go: on failure the model keeps what it had. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source,
                                         const trf_vocab *target,
                                         trf_error *err)
@@ -9217,6 +9239,7 @@ TRF__FN int trf__our_key(const char *key)
     return !strncmp(key, "trf.", 4) || !strcmp(key, "format");
 }
 
+/* What a safetensors header can hold, and nothing under our own prefix. */
 TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_error *err)
 {
     if (!key) return trf__fail_null(err, "key");
@@ -9231,6 +9254,8 @@ TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_e
     return value ? trf__check_utf8(value, "value", err) : TRF_OK;
 }
 
+/* The texts are one block in the order of their keys; a change makes a new block, so a failure
+   changes nothing. */
 TRF__COLD
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value,
                                           trf_error *err)
@@ -9294,6 +9319,8 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
                      "the model is packed: only translators and samplers can be made of it");
 }
 
+/* Everything but weights is made anew from the configuration; the weights are one copy on the
+   device. */
 TRF__COLD
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
@@ -9326,6 +9353,8 @@ TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, in
     return TRF_OK;
 }
 
+/* Chunk by chunk in double, so that the order of models decides nothing but the last bit, and no
+   second arena is needed. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
                                      trf_error *err)
 {
@@ -9361,6 +9390,8 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     return model->run.backend->sync(&model->run, err);
 }
 
+/* Two rounds: the first compares all shapes, the second writes, so that a mismatch changes
+   nothing. */
 TRF__COLD
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
                                           trf_error *err)
@@ -9485,6 +9516,8 @@ TRF__FN void trf__project_memory(const trf__run *run, const trf__operands *sub, 
                  2 * sub->d, sub->d);
 }
 
+/* Where queries, keys and values lie: side by side in one projection (self-attention), or keys and
+   values in a memory of their own. */
 TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__operands *sub)
 {
     trf__attention_in a = sub->attention;
@@ -9528,6 +9561,7 @@ TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *su
     if (sub->memory) trf__project_memory(run, sub, m);
 }
 
+/* Projections, attention of all heads, output projection: the formula at the mark. */
 TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *sub, trf__act *y,
                                     const trf__act *x,
                                     const trf__act *m)
@@ -9613,6 +9647,8 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *s
                         add_memory);
 }
 
+/* The mirror of forward: the output matrix first. Gradients of both matrices go to the device
+   together. */
 TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands *sub, trf__act *dx,
                                         const trf__act *dy,
                                         const trf__act *x)
@@ -9941,6 +9977,7 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
 
 // >>pass-open      a pass over one model: its stacks and what they share
 
+/* A pass that was never opened has no backend: it is left as it is. */
 TRF__FN void trf__pass_close(trf__pass *pass)
 {
     const trf__run *run = &pass->run;
@@ -10237,6 +10274,8 @@ TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
     return with;
 }
 
+/* What lasts as long as the pass: state of the device, sublayers, packed weights. Room for a batch
+   comes with trf__pass_resize, which may grow later. */
 TRF__COLD
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
                                   const trf__limits *limits,
@@ -10299,6 +10338,7 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     return run->backend->sync(run, err);
 }
 
+/* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
 TRF__COLD
 TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err)
 {
@@ -10765,6 +10805,7 @@ TRF__FN trf_real trf__embedding_scale(const trf_config *c)
     return c->scale_embeddings ? (trf_real)sqrt((double)c->d_model) : 1;
 }
 
+/* Tokens and positions to the stack's first activations (paper 3.4, 3.5). */
 TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
 {
     trf__embed e;
@@ -10905,6 +10946,8 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
 // same random numbers, which are counted (>>dropout): the same bits (Chen et al. 2016, "Training
 // deep nets with sublinear memory cost").
 
+/* Gradients of one sublayer: into din for its input, into dencoded for the memory, into the arena
+   for its parameters. */
 TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *stack,
                                     const trf__sublayer *layer,
                                     const trf__act *in, int add_memory)
@@ -11075,6 +11118,8 @@ TRF__FN trf_status trf__issue_training(void *job, trf_error *err)
     return trf__pass_backward(t->pass, t->options, t->pass->back.first, err);
 }
 
+/* The shape names everything that decides which ops follow: a device plays its recording again
+   only for the same numbers. */
 TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, trf_error *err)
 {
     const trf__stack *from = &pass->encoder;
@@ -11103,6 +11148,7 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
 // gradients, so that one all-reduce carries everything and every rank takes the same decision.
 // -----------------------------------------------------------------------------------------------
 
+/* What small data sets bear: a short warm-up, no dropout, no smoothing. */
 TRF_API trf_train_options trf_train_defaults(void)
 {
     trf_train_options o;
@@ -11123,6 +11169,7 @@ TRF_API trf_train_options trf_train_defaults(void)
     return o;
 }
 
+/* Only the fields in which systems differ, as the table at the declaration has them. */
 TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions)
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
@@ -11147,6 +11194,8 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
         options->residual_dropout = p;
 }
 
+/* The formulas stand at trf_schedule. Computed in double from the step alone, so resuming needs no
+   state. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
     double s = (double)step, w, progress;
@@ -11203,6 +11252,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0)
 
+/* Ranges by the table of fields, then what must agree: ranks with their hook, a loss with a head.
+   */
 TRF__COLD
 TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
@@ -11285,6 +11336,7 @@ TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
     }
 }
 
+/* The plan for batches, padded to what the device records lists for. */
 TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
                                       const trf_train_options *o)
 {
@@ -11321,6 +11373,7 @@ TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const tr
     return cursor.used;
 }
 
+/* The same layouts that creating uses, run without memory: the sum is exact. */
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options)
 {
     trf_train_options defaults = trf_train_defaults();
@@ -11423,6 +11476,7 @@ TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
     trf__log(&o->hooks, TRF_LOG_WARNING, text);
 }
 
+/* Fails whole: whatever has been opened is closed again, and the model is unchanged. */
 TRF__COLD
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
                                       const trf_train_options *options,
@@ -11488,6 +11542,7 @@ TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_op
                      "the trainer keeps its allocator, got another one");
 }
 
+/* A larger plan is made first; only then do options change, so a failure changes nothing. */
 TRF__COLD
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err)
@@ -11538,6 +11593,8 @@ TRF__FN int trf__fits(const char *pattern, const char *name)
     return !*pattern;
 }
 
+/* A frozen parameter has empty tiles, so clipping and Adam pass it by. `missed` counts the updates
+   that its moments do not get: t of the bias correction goes on from there when it learns again. */
 TRF__COLD
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched,
@@ -11635,6 +11692,8 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer)
     trainer->step++;
 }
 
+/* One forward and backward pass that adds to the gradients. Sequences of later micro-batches are
+   numbered on, so that a split batch has the dropout masks of the whole. */
 TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch, trf_error *err)
 {
     trf__pass *pass = &trainer->pass;
@@ -11678,6 +11737,7 @@ TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_sta
     if (status != TRF_E_CANCELLED && place.batch < INT64_MAX) t->behind.batch++;
 }
 
+/* A batch that is refused counts as used: training goes on with the next one. */
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
                                         trf_step_report *report,
                                         trf_error *err)
@@ -11751,6 +11811,8 @@ TRF__FN void trf__update(const trf_trainer *t)
     run.backend->adam(&run, &adam);
 }
 
+/* Sums over ranks, then clipping and Adam in one go on the device; the host reads the result only
+   for a report. */
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report, trf_error *err)
 {
     double tokens;
@@ -11782,6 +11844,7 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
     return layout->params[i].name;
 }
 
+/* The last result stays on the device until somebody asks; this call waits for it. */
 TRF__COLD
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err)
@@ -11815,6 +11878,7 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
     return trf_optimizer_step(trainer, report, err);
 }
 
+/* Forward only, without dropout, as run.now stays NULL. Gradients are not touched. */
 TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
                                 trf_step_report *report, trf_error *err)
 {
@@ -11859,6 +11923,8 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
 
 struct trf_updater { trf_model model; trf_trainer trainer; };
 
+/* Not by trf_trainer_destroy: the trainer and its model are parts of the updater. Only their layout,
+   weights and arena exist. */
 TRF_API void trf_updater_destroy(trf_updater *updater)
 {
     trf_model *m;
@@ -11891,6 +11957,7 @@ TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char
                      (long long)count, (long long)n);
 }
 
+/* Gives the trainer a layout of the caller's tensors instead of a model's. */
 TRF__COLD
 TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, int32_t n,
                                      trf_error *err)
@@ -11920,6 +11987,7 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
     return trf__trainer_arena(t, err);
 }
 
+/* Checks everything, then opens: a failure frees the shell whole. */
 TRF__COLD
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
                                       int32_t d_model,
@@ -11957,6 +12025,8 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     return TRF_OK;
 }
 
+/* Uploads weights and gradients, makes the step of a trainer, downloads the weights. A skipped
+   step changes none. */
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
                                     const trf_tensor *gradients,
                                     double divisor, trf_step_report *report, trf_error *err)
@@ -12004,6 +12074,7 @@ TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32
     return trf__param_view(t->model, &t->pass.run, second ? t->v : t->m, index);
 }
 
+/* Every step counts in *step; in *updates only those that were not skipped. */
 TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
                                      trf_error *err)
 {
