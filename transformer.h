@@ -16239,7 +16239,7 @@ TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t
 // results is copied to the host.
 // -----------------------------------------------------------------------------------------------
 
-/* Rows of sequences to each of which `extra` tokens are added. */
+/* Number of rows of sequences, each with `extra` tokens more than ids. */
 TRF__FN int64_t trf__rows_of(const trf_sequences *x, int extra)
 {
     int64_t rows = 0;
@@ -16281,6 +16281,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows,
               &pass->run.hooks);
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+    /* no label smoothing: the loss of a row is its negative log-probability */
     loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
     on->cross_entropy(&pass->run, &loss);
     on->download(&pass->run, translator->numbers, pass->loss.row_nll, trf__bytes(pass->decoder.rows,
@@ -16295,6 +16296,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     return TRF_OK;
 }
 
+/* Hidden states of the encoder. `out` is checked before the pass runs. */
 TRF__COLD
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out,
@@ -16321,7 +16323,7 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* The logits of the pass's rows, in the translator's room. */
+/* Computes the logits of the pass's rows in the translator's scratch memory. */
 TRF__FN trf_status trf__logits_in_room(trf_translator *translator, trf_error *err)
 {
     trf__pass *pass = &translator->pass;
@@ -16333,8 +16335,8 @@ TRF__FN trf_status trf__logits_in_room(trf_translator *translator, trf_error *er
     return TRF_OK;
 }
 
-/* The logits of a batch, in the translator's room, for `out` of the caller, which with `ids` has no
-   rows of EOS. */
+/* Computes the logits of a batch in the translator's scratch memory. `out` is the caller's tensor
+   for them. With `ids` it has no rows for EOS. */
 TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batch,
                                const trf_tensor *out,
                                const char *name, int ids, trf_error *err)
@@ -16365,7 +16367,7 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* z becomes exp(z - m) / sum of these, m the largest. */
+/* z becomes exp(z - m) / (sum of these), where m is the largest. */
 TRF__FN void trf__softmax(trf_real *z, int64_t n)
 {
     double most = -HUGE_VAL, sum = 0;
@@ -16375,7 +16377,7 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
     for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
-/* The probabilities of a head, of sequences or of ids. */
+/* The probabilities of a head: a row for each sequence, or with `ids` for each id. */
 TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
                                       trf_tensor *out, int ids,
                                       trf_error *err)
@@ -16384,7 +16386,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     const trf_config *c;
     trf__act *z;
     trf_batch batch;
-    int64_t i, n, at = 0, row = 0;      /* in the caller's tensor, and among the logits */
+    int64_t i, n, at = 0, row = 0;      /* rows in the caller's tensor and in the logits */
     TRF__TRY(trf__begin(t, "translator", err));
     pass = &t->pass;
     c = pass->config;
@@ -16397,7 +16399,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     batch.source = *sources;
     TRF__TRY(trf__logits(t, &batch, out, "probabilities", ids, err));
     z = (trf__act *)t->room.memory;
-    /* EOS's rows stand between */
+    /* rows of EOS lie between those of ids, so each sequence is copied by itself */
     for (i = 0; i < (ids && c->source_eos ? pass->n_sentences : 1); i++) {
         n = ids && c->source_eos ? sources->lengths[i] : out->shape[0];
         if (n > 0)
@@ -16428,10 +16430,10 @@ TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sour
 
 // >>views          attention maps and states of every layer; the decoder and the projection alone
 //
-// The same pass: while it runs, each sublayer's maps and each layer's state go to the host
-// (>>forward).
+// The same pass. While it runs, it copies the maps of each sublayer and the state of each layer to
+// the host (>>forward): on the device there is memory for one map at a time.
 
-/* Layers of the stack that has attention of this kind; 0: the model has none. */
+/* Number of layers with attention of this kind; 0: the model has none. */
 TRF__FN int32_t trf__attention_layers(const trf_config *c, trf_attention_kind kind)
 {
     if (kind == TRF_ENCODER_SELF) return c->encoder_layers;
@@ -16439,7 +16441,7 @@ TRF__FN int32_t trf__attention_layers(const trf_config *c, trf_attention_kind ki
     return kind == TRF_DECODER_SELF ? c->decoder_layers : 0;
 }
 
-/* Queries and keys of one sequence. */
+/* Numbers of queries and keys of one sequence. */
 TRF__FN void trf__attention_extent(const trf_config *c, const trf_batch *batch,
                                    trf_attention_kind kind, int32_t i,
                                    int64_t *queries, int64_t *keys)
@@ -16451,8 +16453,8 @@ TRF__FN void trf__attention_extent(const trf_config *c, const trf_batch *batch,
     *keys = kind == TRF_DECODER_SELF ? target : source;
 }
 
-/* Sequences of a batch whose lengths make sense on the sides that a kind of attention reads; else
-   0. */
+/* Number of sequences of a batch, or 0 if the sides that this kind of attention reads have no valid
+   lengths. */
 TRF__FN int32_t trf__attention_sequences(const trf_model *model, const trf_batch *batch,
                                          trf_attention_kind kind)
 {
@@ -16469,7 +16471,7 @@ TRF__FN int32_t trf__attention_sequences(const trf_model *model, const trf_batch
     return n;
 }
 
-/* How many numbers the attention of sequences first to end - 1 has. */
+/* Number of attention weights of sequences first to end - 1. */
 TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch,
                                      trf_attention_kind kind,
                                      int32_t first, int32_t end)
@@ -16505,7 +16507,7 @@ TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *bat
     return one;
 }
 
-/* The forward pass of these sides, with its views. */
+/* Runs the forward pass of these sides with views. The scratch memory holds the largest map. */
 TRF__COLD
 TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides,
                                      trf_error *err)
@@ -16559,6 +16561,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     trf__attention_extent(c, batch, kind, 0, &queries, &keys);
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
+    /* one map of one layer and head stays on the device, and is copied at the end */
     TRF__ZERO(views);
     views.attention[kind] = out->data;
     views.layer = layer; views.head = head;
@@ -16570,9 +16573,12 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 }
 
 // >>view-calls     attention, states and logits of every layer at once
+//
+// trf_look_inside checks all tensors before it runs the pass once. trf_decode and trf_project run a
+// part of the model on the caller's states.
 
-/* A view of attention must have room for all of its kind, in a row, or as (layers, heads, queries,
-   keys). */
+/* Checks a tensor for attention: one row of all weights of its kind, or for one sequence (layers,
+   heads, queries, keys). */
 TRF__COLD
 TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_batch *batch,
                                              trf_attention_kind kind,
@@ -16600,7 +16606,7 @@ TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_b
                      (long long)view->shape[0]);
 }
 
-/* A view of states must be (layers + 1, rows, d_model). */
+/* Checks a tensor for states: (layers + 1, rows, d_model). The first state is the embedding. */
 TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stack *stack,
                                           const trf_tensor *view,
                                           const char *name, trf_error *err)
@@ -16621,7 +16627,7 @@ TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stac
                      (long long)view->shape[2]);
 }
 
-/* Checks all views of a batch whose rows are known, and notes where they lie. */
+/* Checks all tensors of a batch with known rows, and notes their data. */
 TRF__COLD
 TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_batch *batch,
                                  const trf_views *wanted,
@@ -16668,6 +16674,7 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     trf__forget_answers(translator);
     if (!batch || !views) return trf__fail_null(err, batch ? "views" : "batch");
     if (views->logits && !c->head) TRF__TRY(trf__needs_target(c, err));
+    /* the decoder runs only if a view needs it */
     sides = pass->sides & TRF__SOURCE;
     if (views->logits || views->decoder_self || views->cross || views->decoder_states ||
         !trf__has_source(c))
@@ -16687,8 +16694,8 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* Sources of unknown tokens, each as long as its memory: a pass takes the lengths of memory from
-   sources. */
+/* Makes sources of unknown tokens with the lengths of the memories: the pass takes the extents of a
+   memory from sources. */
 TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t *rows,
                                        int32_t count, int64_t total,
                                        trf_sequences *sources, trf_error *err)
@@ -16739,6 +16746,7 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     batch.target = *targets;
     TRF__TRY(trf__pass_sides(pass, &batch, pass->sides, 0, err));
     TRF__TRY(trf__shape_check(out, "out", pass->decoder.rows, c->d_model, err));
+    /* the encoder does not run: the caller's memory takes the buffer of its embedding */
     pass->encoder.out = pass->encoder.embedded;
     pass->run.backend->feed(&pass->run, pass->encoder.out, memory->data, rows * c->d_model);
     TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
@@ -16772,7 +16780,7 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     vocab = trf__n_logits(c);
     TRF__TRY(trf__shape_check(logits, "logits", rows, vocab, err));
     if (rows == 0) return TRF_OK;
-    /* logits stand behind */
+    /* scratch memory: the states, then the logits */
     bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));
     TRF__TRY(trf__room_for(run, &translator->room,
                            trf__add_size(bytes, trf__bytes(rows, trf__bytes(vocab, run->element))),
@@ -16788,16 +16796,16 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
 // -----------------------------------------------------------------------------------------------
 // >>system         the operating system: files
 //
-// Everything the library asks about files is one of the functions trf_os_... here, called as
-// TRF_OS(name)(...). A system that is neither POSIX nor Windows brings all of them, and
-// TRF_OS_SLASH and _FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define
-// TRF_OS_HOLDS 1); whoever defines TRF_OS before the include comes between, as tests do that make
-// calls fail. A descriptor is an int, failure is a negative result with errno set. Strict C99 hides
-// much of POSIX; what is used here stays visible.
+// The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...). A
+// system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
+// TRF_OS_FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS
+// 1). A program that defines TRF_OS before the include intercepts the calls: tests make them fail
+// like this. A descriptor is an int; failure is a negative result with errno set. Strict C99 hides
+// much of POSIX; the functions used here stay visible.
 //
-// The functions below them add what the calls leave open: interrupted calls are repeated, short
-// ones go on, and only regular files are read or replaced, so no pipe, device or folder can hang or
-// confuse a reader. The small ones return 0 or an errno.
+// The functions below complete these calls: they repeat interrupted calls, continue short ones, and
+// read or replace only regular files. So no pipe, device or folder can hang or confuse a reader.
+// The small ones return 0 or an errno.
 // -----------------------------------------------------------------------------------------------
 
 /* mode: nine permission bits */
@@ -16827,9 +16835,9 @@ __declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long,
 #endif
 
 #define TRF_OS_SLASH '\\'
-#define TRF_OS_FOLDERS 0                /* folders cannot be flushed; MoveFileExW writes through */
+#define TRF_OS_FOLDERS 0                /* folders cannot be flushed, but MoveFileExW flushes */
 
-/* Paths are UTF-8 on every system. */
+/* Paths are UTF-8 on every system; Windows takes them as UTF-16. */
 enum { TRF__WIDE_PATH = 1024 };
 TRF__FN int trf__widen(wchar_t *wide, const char *path)
 {
@@ -16898,23 +16906,23 @@ TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
 #define TRF_OS_SLASH '/'
 #define TRF_OS_FOLDERS 1
 
-/* Opens a file or a folder for reading, or makes a file that was not there. */
+/* Opens a file or a folder for reading, or creates a new file. */
 TRF__FN int trf_os_open(const char *path, int create, int mode)
 {
-    int flags = create ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY;        /* O_EXCL: never through a
+    int flags = create ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY;        /* O_EXCL: not through a
                                                                            link */
 #if defined(O_CLOEXEC)
     flags |= O_CLOEXEC;
 #endif
 #if defined(O_NONBLOCK)
-    flags |= O_NONBLOCK;        /* a pipe may have taken the file's place between stat and open */
+    flags |= O_NONBLOCK;        /* a pipe may have replaced the file between stat and open */
 #endif
     return open(path, flags, (mode_t)mode);
 }
 TRF__FN int trf_os_rename(const char *from, const char *to) { return rename(from, to); }
 TRF__FN int trf_os_unlink(const char *path) { return unlink(path); }
 TRF__FN int trf_os_chmod(const char *path, int mode) { return chmod(path, (mode_t)mode); }
-/* Of what is at path, or, if that is NULL, of an open file. */
+/* Facts about the file at a path, or, if path is NULL, about an open one. */
 TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
 {
     struct stat found;
@@ -16924,8 +16932,7 @@ TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
     facts->size = (uint64_t)found.st_size;
     return 0;
 }
-/* On macOS fsync leaves the data in the drive's cache; F_FULLFSYNC does not, but not every disk
-   knows it. */
+/* On macOS fsync leaves data in the drive's cache. F_FULLFSYNC does not, but some disks lack it. */
 TRF__FN int trf_os_sync(int fd)
 {
 #if defined(F_FULLFSYNC)
@@ -16946,9 +16953,9 @@ TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
 TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)getpid(); }
 #if defined(LOCK_EX)
 #define TRF_OS_HOLDS 1
-/* Holds a file, open as fd or, where that is -1, not yet: nobody else can until the descriptor that
-   this returns is closed or the process ends. -1: errno EAGAIN if somebody does, or if the path is
-   that of another file by now. */
+/* Locks a file exclusively, until the returned descriptor is closed or the process ends. fd is the
+   open file, or -1 to open `path`. Returns -1 on failure: errno is EAGAIN if another process has
+   the lock, or if the path is the name of another file by now. */
 TRF__FN int trf_os_hold(const char *path, int fd)
 {
     struct stat mine, there;
@@ -16960,11 +16967,12 @@ TRF__FN int trf_os_hold(const char *path, int fd)
     flags |= O_NONBLOCK;                /* a pipe of that name does not hang */
 #endif
     held = fd >= 0 ? dup(fd) : open(path, flags);
-    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* as a file that nobody may
-                                                                           write */
+    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* a file without write
+                                                                           permission */
     if (held < 0) return -1;
     (void)fcntl(held, F_SETFD, FD_CLOEXEC);
     error = flock(held, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
+    /* the name may have passed to another file before the lock was taken */
     if (!error && (fstat(held, &mine) || stat(path, &there) || !S_ISREG(mine.st_mode) ||
                    mine.st_dev != there.st_dev || mine.st_ino != there.st_ino)) error = EAGAIN;
     if (!error) return held;
@@ -16980,10 +16988,12 @@ TRF__FN int trf_os_hold(const char *path, int fd) { (void)path; (void)fd; return
 #endif
 
 // >>regular-files  whole reads and writes
+//
+// Callers see either all bytes or an error. EINTR is repeated everywhere but in close.
 
 enum { TRF__MAX_IO = 1 << 30 };        /* bytes in one call: some systems refuse 2^31 */
 
-/* errno of a call that failed; a call that forgot to set it still counts as failed. */
+/* errno of a failed call. A call that did not set it still counts as failed. */
 TRF__FN int trf__errno(void) { return errno ? errno : EIO; }
 
 TRF__FN int trf__open(const char *path, int create, int mode, int *fd)
@@ -16995,7 +17005,7 @@ TRF__FN int trf__open(const char *path, int create, int mode, int *fd)
     return *fd < 0 ? trf__errno() : 0;
 }
 
-/* Reads until `bytes` are there or the file ends; *got tells how many. */
+/* Reads `bytes` bytes, or as many as the file has; *got is their number. */
 TRF__FN int trf__read_all(int fd, void *to, size_t bytes, size_t *got)
 {
     *got = 0;
@@ -17012,6 +17022,7 @@ TRF__FN int trf__read_all(int fd, void *to, size_t bytes, size_t *got)
     return 0;
 }
 
+/* Writes all bytes. A write of 0 bytes counts as a failure: repeating it might never end. */
 TRF__FN int trf__write_all(int fd, const void *from, size_t bytes)
 {
     size_t done = 0;
@@ -17027,6 +17038,7 @@ TRF__FN int trf__write_all(int fd, const void *from, size_t bytes)
     return 0;
 }
 
+/* Flushes a file to the disk. */
 TRF__FN int trf__sync(int fd)
 {
     int result;
@@ -17037,15 +17049,16 @@ TRF__FN int trf__sync(int fd)
     return result < 0 ? trf__errno() : 0;
 }
 
-/* An interrupted close has closed: a second one could close somebody else's file. */
+/* An interrupted close has closed the file: a second one might close a descriptor of another
+   thread. */
 TRF__FN int trf__close(int fd)
 {
     errno = 0;
     return TRF_OS(close)(fd) < 0 && errno != EINTR ? trf__errno() : 0;
 }
 
-/* Opens a regular file for reading. Asks before opening, since opening a device can already do
-   something, and again afterwards, since the name may have got another owner in between. */
+/* Opens a regular file for reading. It looks before opening, because opening a device can already
+   have an effect, and again afterwards, because the name may belong to another file by then. */
 TRF__COLD
 TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *facts, trf_error *err)
 {
@@ -17067,7 +17080,7 @@ TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *fa
                      "expected a regular file, got a folder, a pipe or a device");
 }
 
-/* All bytes of a regular file and a NUL. */
+/* Reads all bytes of a regular file, and appends a NUL. */
 TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, const trf_hooks *hooks,
                                   trf_error *err)
 {
@@ -17117,33 +17130,37 @@ TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *p
     return trf__name_file(status, path, err);
 }
 
-/* A file that appears whole or not at all: written under another name beside it, flushed, then
-   renamed. Until the rename the old file is untouched; a link at `path` is replaced, not followed.
-   The first names are for those who hold their file while it has one of them: what nobody holds was
-   left behind by a process that is no more, and goes. A file is opened and then held, and its name
-   may have gone to another one in between, so holding looks at the name again; after that only the
-   holder renames or removes it. Where nobody can hold, names are made of the process's number, and
-   stay. */
 // >>safe-saving    a temporary file, then one rename
+//
+// A file appears as a whole or not at all. It is written under a temporary name in the same folder,
+// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced,
+// not followed.
+//
+// A process locks its temporary file as long as that has one of the first four names. A file
+// without a lock was left by a process that has ended, so the next save removes it. A file is
+// opened first and locked second; in between its name may pass to another file. So trf_os_hold
+// checks the name again. After that only the owner of the lock renames or removes the file. Without
+// locks, names contain the process number, and leftover files stay.
 
 typedef struct trf__saving {
     const char *path;
     char *temporary;
     size_t bytes;           /* of temporary */
-    int fd, held, made;     /* held: by this descriptor, or -1; made: the temporary file exists and
-                               is ours */
+    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: the temporary file
+                               exists and is ours */
 } trf__saving;
 
 enum { TRF__HELD_NAMES = 4 };
 
-/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-00000000"; a very long name is cut to stay
-   a legal one, between two characters. */
+/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-00000000". A very long name is cut between
+   two characters, so that it stays a legal one. */
 TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32_t attempt)
 {
     const char *name = path + strlen(path);
     size_t length;
     while (name > path && name[-1] != '/' && name[-1] != TRF_OS_SLASH) name--;
     length = strlen(name);
+    /* most systems allow 255 bytes; the suffix needs 13 */
     if (length > 200) for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80;
                            ) length--;
     if (attempt >= TRF__HELD_NAMES) attempt += TRF_OS(pid)() * 1024u;
@@ -17151,7 +17168,7 @@ TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32
              (unsigned long)attempt);
 }
 
-/* Removes what processes that are no more have left behind. */
+/* Removes files that processes left behind when they ended. */
 TRF__FN void trf__save_sweep(trf__saving *saving)
 {
     uint32_t i;
@@ -17165,7 +17182,7 @@ TRF__FN void trf__save_sweep(trf__saving *saving)
     }
 }
 
-/* Makes the temporary file, under a name that nobody has. */
+/* Creates the temporary file under a free name, and locks it. */
 TRF__FN int trf__save_open(trf__saving *saving, int mode)
 {
     uint32_t attempt = TRF_OS_HOLDS ? 0 : TRF__HELD_NAMES;
@@ -17178,17 +17195,19 @@ TRF__FN int trf__save_open(trf__saving *saving, int mode)
         errno = 0;
         saving->held = TRF_OS(hold)(saving->temporary, saving->fd);
         if (saving->held >= 0) return 0;
-        if (errno != EAGAIN) {              /* nobody can hold a file here */
+        if (errno != EAGAIN) {              /* this file system has no locks */
             (void)TRF_OS(unlink)(saving->temporary);
             attempt = TRF__HELD_NAMES - 1;
         }
-        trf__close(saving->fd);             /* else it was swept away, or will be */
+        trf__close(saving->fd);             /* EAGAIN: another process has removed it or will */
         saving->fd = -1;
         error = EEXIST;
     }
     return saving->fd < 0 ? error : 0;
 }
 
+/* Checks the target, and opens a temporary file with its permissions. After a failure the caller
+   still calls trf__save_end. */
 TRF__COLD
 TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path,
                                    trf_error *err)
@@ -17217,7 +17236,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
                                    "create a temporary file beside it");
     saving->made = 1;
     if (!exists) return TRF_OK;
-    errno = 0;          /* the umask may have taken permissions that the old file has */
+    errno = 0;          /* the umask may have removed permissions of the old file */
     if (TRF_OS(stat)(NULL, saving->fd, &now) < 0 ||
         (now.mode != old.mode && TRF_OS(chmod)(saving->temporary, old.mode) < 0))
         return trf__fail_io(err, trf__errno(), saving->temporary,
@@ -17225,9 +17244,9 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     return TRF_OK;
 }
 
-/* The folder's own data hold the name: without this a power failure can bring the old file back.
-   Opened before the rename, so that a folder which cannot be opened is noticed while nothing has
-   changed. */
+/* Opens the folder of the file. The folder's own data hold the name: unless they are flushed, a
+   power failure can bring the old file back. It is opened before the rename, because a failure then
+   leaves everything unchanged. */
 TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
 {
     char *slash = strrchr(saving->temporary, '/');
@@ -17243,6 +17262,8 @@ TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
     return error;
 }
 
+/* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power
+   failure. */
 TRF__COLD
 TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
@@ -17262,14 +17283,14 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
     if (folder < 0) return TRF_OK;
     error = trf__sync(folder);
     trf__close(folder);
-    if (error == EINVAL) error = 0;         /* some file systems have nothing to flush in a
-                                               folder */
+    if (error == EINVAL) error = 0;         /* some file systems cannot flush folders */
     return error ? trf__fail_io(err, error, saving->path,
                                 "flush the folder of the new, complete file") : TRF_OK;
 }
 
-/* Ends what trf__save_begin began, whatever it returned: commits if `status` is TRF_OK, else leaves
-   nothing behind. Only a folder that cannot be flushed is an error with the new file in place. */
+/* Ends what trf__save_begin began, whatever that returned. If `status` is TRF_OK it commits; else
+   it leaves nothing behind. The new file is in place after one error only: a folder that cannot be
+   flushed. */
 TRF__COLD
 TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status,
                                  trf_error *err)
@@ -17287,18 +17308,19 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 // -----------------------------------------------------------------------------------------------
 // >>json           reading JSON in place
 //
-// One pass without recursion over text that nobody trusts. Strings are unescaped where they stand.
-// What is read is what headers of safetensors files have: objects, strings, whole numbers, and
-// arrays of these.
+// One pass without recursion over text from an unknown source. Strings are unescaped in place. The
+// reader knows what headers of safetensors files contain: objects, strings, whole numbers, and
+// arrays of these. Positions in messages are those of the file: the header begins at byte 8.
 // -----------------------------------------------------------------------------------------------
 
+/* 2^48 - 1 leaves sums of sizes far from overflow */
 enum { TRF__JSON_DEPTH = 64 };
-#define TRF__FILE_INTEGER 281474976710655u      /* 2^48 - 1 */
+#define TRF__FILE_INTEGER 281474976710655u
 
 typedef struct trf__json {
     char *text;
     int64_t n, at;
-    const char *name;           /* whose value is being read: for messages */
+    const char *name;           /* the name whose value is being read, for messages */
     trf_error *err;
 } trf__json;
 
@@ -17312,7 +17334,7 @@ TRF__FN void trf__json_blanks(trf__json *s)
     while (s->at < s->n && s->text[s->at] && strchr(" \t\r\n", s->text[s->at])) s->at++;
 }
 
-/* "expected X, got Y". If Y nests deeper than anybody means, that is what is said. */
+/* Fails with "expected X, got Y". If Y is nested too deeply, the message reports that instead. */
 TRF__FN trf_status trf__json_refuse(const trf__json *s, const char *expected)
 {
     int64_t i;
@@ -17343,7 +17365,7 @@ TRF__FN trf_status trf__json_refuse(const trf__json *s, const char *expected)
                      expected, c, (long long)(8 + s->at));
 }
 
-/* One step through an object or array: *more, or its end has been read. */
+/* Steps to the next element of an object or array. *more is 0 once its end has been read. */
 TRF__FN trf_status trf__json_next(trf__json *s, int first, char close, int *more)
 {
     trf__json_blanks(s);
@@ -17365,7 +17387,7 @@ TRF__FN trf_status trf__json_open(trf__json *s, char open, const char *expected)
     return TRF_OK;
 }
 
-/* Four hexadecimal digits, or -1. */
+/* Reads four hexadecimal digits, or returns -1. */
 TRF__FN int32_t trf__json_hex(trf__json *s)
 {
     int32_t value = 0;
@@ -17381,7 +17403,8 @@ TRF__FN int32_t trf__json_hex(trf__json *s)
     return value;
 }
 
-/* What follows a backslash. An escape is never shorter than what it stands for. */
+/* Reads the rest of an escape after its backslash. An escape is at least as long as its character,
+   so the text can be written in place. */
 TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
@@ -17398,6 +17421,7 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
     s->at++;
     u = trf__json_hex(s);
     if (u < 0) return trf__json_refuse(s, "four hexadecimal digits");
+    /* a character beyond U+FFFF is a pair of escapes, its surrogates */
     if (u >= 0xD800 && u < 0xDC00 && s->at + 1 < s->n && s->text[s->at] == '\\' &&
         s->text[s->at + 1] == 'u') {
         s->at += 2;
@@ -17409,6 +17433,7 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
                          "header: %s in a string at byte %lld",
                          u ? "half a surrogate pair" : "a NUL", (long long)(8 + begin));
     extra = u < 0x80 ? 0 : u < 0x800 ? 1 : u < 0x10000 ? 2 : 3;
+    /* UTF-8: the first byte has extra + 1 leading ones, each other byte holds six bits */
     *(*to)++ = (char)(unsigned char)(extra ? (0xF00 >> (extra + 1) & 0xFF) | u >> 6 * extra : u);
     for (i = extra - 1; i >= 0; i--) *(*to)++ = (char)(unsigned char)(0x80 | (u >> 6 * i & 63));
     return TRF_OK;
@@ -17431,7 +17456,7 @@ TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *
         if (c != '\\') { *to++ = (char)(unsigned char)c; continue; }
         TRF__TRY(trf__json_escape(s, &to));
     }
-    *to = 0;            /* at most where the closing quote was */
+    *to = 0;            /* at the closing quote or before it */
     return TRF_OK;
 }
 
@@ -17441,8 +17466,8 @@ TRF__FN trf_status trf__json_key(trf__json *s, const char **key)
     return trf__json_open(s, ':', "':'");
 }
 
-/* 0 or [1-9][0-9]*. What does not fit 64 bits is no number to us; what does, but is beyond 2^48-1,
-   is too large. */
+/* Reads 0 or [1-9][0-9]*. A number beyond 64 bits is not a number here (TRF_E_FORMAT). One beyond
+   2^48 - 1 is too large (TRF_E_LIMIT). */
 TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
 {
     uint64_t value = 0;
