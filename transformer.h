@@ -17504,26 +17504,27 @@ TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
 //     the rest        the data, little-endian; offsets count from 8+N and cover all of it exactly
 //                     once
 //
-// Nothing in a file is trusted. Order: regular file, its size, N, the limits, one allocation,
-// UTF-8, one pass over the JSON without recursion into tables of fixed size, names unique, data
-// covered. Strings are unescaped in place: names and metadata are pointers into the header. Only
-// then may anybody ask for memory for tensors. What tensors mean is not known here. Metadata of
-// ours: "trf.crc32", the CRC-32 of all data, eight lower-case hexadecimal digits.
+// Nothing in a file is trusted. The order of checks is: regular file, its size, N, the limits, one
+// allocation, UTF-8, one pass over the JSON without recursion into tables of fixed size, unique
+// names, data covered. Strings are unescaped in place, so names and metadata are pointers into the
+// header. Only after all of this may a caller allocate memory for tensors. The container does not
+// know what tensors mean. It uses one key of the metadata: "trf.crc32", the CRC-32 of all data in
+// eight lower-case hexadecimal digits.
 // -----------------------------------------------------------------------------------------------
 
 enum {
-    TRF__FILE_HEADER = 16 << 20,        /* limits of a header: bytes, */
+    TRF__FILE_HEADER = 16 << 20,        /* limits of a header: its bytes, and the numbers below */
     TRF__FILE_TENSORS = 65536,
-    TRF__FILE_TEXTS = 131072,           /* others' 120,000 and ours: one for each frozen parameter,
-                                           too */
+    TRF__FILE_TEXTS = 131072,           /* 120,000 of the program and ours, one for each frozen
+                                           parameter among them */
     TRF__FILE_RANK = 8,
     TRF__FILE_NAME = 255,               /* bytes */
-    TRF__CHUNK = 16384                  /* bytes read, converted or written at a time; on the
-                                           stack */
+    TRF__CHUNK = 16384                  /* bytes read, converted or written at a time; this much
+                                           is on the stack */
 };
 
-/* What safetensors knows; 0 bytes: known, but not read here (complex numbers, parts of bytes).
-   code: those whose numbers can be weights. */
+/* The dtypes of safetensors. 0 bytes: known, but not read here (complex numbers, parts of bytes).
+   code: set for dtypes that can be weights. */
 typedef struct trf__dtype { char name[12], code; int32_t bytes; } trf__dtype;
 TRF__FN const trf__dtype *trf__dtype_of(const char *name)
 {
@@ -17541,8 +17542,7 @@ TRF__FN const trf__dtype *trf__dtype_of(const char *name)
     return NULL;
 }
 
-/* Where the bytes of a file are: in the caller's memory, or, where that is NULL, in an open
-   file. */
+/* The source of a file's bytes: the caller's memory, or an open file if memory is NULL. */
 typedef struct trf__origin {
     const unsigned char *memory;
     int fd;
@@ -17555,15 +17555,14 @@ struct trf_file {
     size_t allocated;           /* bytes of this block: struct, tables, header */
     trf__origin from;
     int allow_nonfinite;
-    char path[104];             /* its end, for messages */
-    char wrapper[40];           /* what stands in front of all names, as >>store-match knows it */
+    char path[104];             /* the end of the path, for messages */
+    char wrapper[40];           /* the common prefix of all names (>>store-match) */
     uint64_t data_begin;
-    uint64_t summed;            /* the checksum is that of the data up to here; 0: nobody wants
-                                   one */
+    uint64_t summed;            /* crc covers the data up to this byte; 0: it is not computed */
     trf__crc crc;
     int32_t count, capacity;
     int32_t n_meta, meta_capacity;
-    trf_file_entry *entries;    /* as in the header */
+    trf_file_entry *entries;    /* in the header's order */
     trf__meta *meta;
     const void **by_name, **by_begin, **by_key;     /* the same, sorted */
     char *header;
@@ -17571,8 +17570,11 @@ struct trf_file {
 };
 
 // >>file-header    names, shapes, extents and texts
+//
+// trf__file_parse reads the whole header into the tables of trf__file_alloc. Messages give the
+// position in the file, hence 8 + position in the header.
 
-/* "[4, 2]" */
+/* Reads a shape such as "[4, 2]". */
 TRF__FN trf_status trf__file_shape(trf__json *s, trf_file_entry *entry)
 {
     int more;
@@ -17590,7 +17592,7 @@ TRF__FN trf_status trf__file_shape(trf__json *s, trf_file_entry *entry)
     }
 }
 
-/* "[begin, end]", begin <= end; counted from the start of the data. */
+/* Reads "[begin, end]" with begin <= end. Both count from the start of the data. */
 TRF__FN trf_status trf__file_offsets(trf__json *s, trf_file_entry *entry)
 {
     uint64_t offset[2];
@@ -17611,6 +17613,7 @@ TRF__FN trf_status trf__file_offsets(trf__json *s, trf_file_entry *entry)
     return TRF_OK;
 }
 
+/* Reads a dtype. One that safetensors defines and this library does not is TRF_E_UNSUPPORTED. */
 TRF__FN trf_status trf__file_type(trf__json *s, trf_file_entry *entry)
 {
     int64_t begin = s->at;
@@ -17624,8 +17627,8 @@ TRF__FN trf_status trf__file_type(trf__json *s, trf_file_entry *entry)
                      s->name, dtype ? "this version does not read" : "unknown", text);
 }
 
-/* Bytes that shape and dtype ask for. Each dimension counts as at least 1, so that a zero cannot
-   hide numbers which would overflow somewhere else. */
+/* Checks that the offsets match shape and dtype. Each dimension counts as at least 1 for the limit,
+   so that a zero cannot hide numbers that would overflow elsewhere. */
 TRF__FN trf_status trf__file_extent(const trf__json *s, const trf_file_entry *entry, int64_t where)
 {
     uint64_t most = (uint64_t)trf__dtype_of(entry->dtype)->bytes, wanted = most;
@@ -17647,13 +17650,13 @@ TRF__FN trf_status trf__file_extent(const trf__json *s, const trf_file_entry *en
                      (unsigned long long)entry->bytes);
 }
 
-/* Where a string of the header stands in the file. */
+/* Position in the file of a string in the header. */
 TRF__FN int64_t trf__file_where(const trf_file *file, const char *text)
 {
     return 8 + (int64_t)(text - file->header);
 }
 
-/* A name of a tensor, which `place` (byte, or tensor) number `where` has. */
+/* Checks the name of a tensor. Messages name its position: `place` is "byte" or "tensor". */
 TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t where,
                                   trf_error *err)
 {
@@ -17666,6 +17669,7 @@ TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t w
         return trf__fail(err, TRF_E_LIMIT, where, name,
                          "a tensor's name of %llu bytes at %s %lld, the limit is %d",
                          (unsigned long long)length, place, (long long)where, (int)TRF__FILE_NAME);
+    /* control characters of ASCII and of Latin-1 (U+0080 to U+009F) could disturb a terminal */
     for (i = 0; i < length; i++)
         if ((unsigned char)name[i] < 32 || name[i] == 127 ||
             ((unsigned char)name[i] == 0xC2 && (unsigned char)name[i + 1] < 0xA0))
@@ -17675,7 +17679,7 @@ TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t w
     return TRF_OK;
 }
 
-/* {"dtype": ..., "shape": ..., "data_offsets": ...}, in any order, each once. */
+/* Reads {"dtype": ..., "shape": ..., "data_offsets": ...}: in any order, each field once. */
 TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *name)
 {
     static const char fields[3][16] = { "dtype", "shape", "data_offsets" };
@@ -17710,11 +17714,13 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
             return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, name,
                              "tensor \"%.100s\" has no \"%s\"", name,
                              fields[i]);
+    /* last, because it needs all three fields, which may come in any order */
     TRF__TRY(trf__file_extent(s, entry, trf__file_where(file, name)));
     file->count++;
     return TRF_OK;
 }
 
+/* Reads the metadata: texts by their keys. */
 TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
 {
     int more, first = 1;
@@ -17732,6 +17738,7 @@ TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
     }
 }
 
+/* Reads the header. No other text may follow its object, only blanks. */
 TRF__COLD
 TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
 {
@@ -17762,8 +17769,11 @@ TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
 }
 
 // >>file-extents   names that differ, data that cover the file
+//
+// Checks that need the whole header. They sort pointers, not the entries, whose order is the
+// file's. Two tensors must not share bytes: a change of one would change the other.
 
-/* Tensors and texts alike begin with a pointer to their name. */
+/* Tensors and texts both begin with a pointer to their name, so one function sorts either. */
 TRF__FN const char *trf__name_of(const void *item) { return *(const char *const *)item; }
 TRF__FN int trf__by_name(const void *context, const void *a, const void *b)
 {
@@ -17775,11 +17785,11 @@ TRF__FN int trf__by_begin(const void *context, const void *a, const void *b)
     const trf_file_entry *x = (const trf_file_entry *)a, *y = (const trf_file_entry *)b;
     (void)context;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;     /* an empty tensor before the one
-                                                                  that begins there */
+    return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;     /* an empty tensor comes before one
+                                                                  with the same begin */
 }
 
-/* The item of that name in a sorted list, or NULL. */
+/* Finds a name in a sorted list; NULL if it is not there. */
 TRF__FN const void *trf__find_name(const void *const *items, int32_t n, const char *name)
 {
     int32_t low = 0, high = n;
@@ -17793,8 +17803,9 @@ TRF__FN const void *trf__find_name(const void *const *items, int32_t n, const ch
     return NULL;
 }
 
-/* Sorts a list by name; no two may be the same. The place of the second one: its byte in the file,
-   or, where there is none yet, its number in the caller's array of items of `bytes`. */
+/* Sorts a list by name, and fails if two names are equal. The position in the error is the second
+   name's byte in the file. Before there is a file (file = NULL) it is the item's index in `array`,
+   an array of items of `bytes` each. */
 TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, int32_t n,
                                     const char *what,
                                     const void *array, size_t bytes, trf_error *err)
@@ -17814,8 +17825,8 @@ TRF__FN trf_status trf__file_unique(const trf_file *file, const void **items, in
     return TRF_OK;
 }
 
-/* The data are covered exactly once: no hole, no overlap, nothing behind. Afterwards entries'
-   begins count from the start of the file. */
+/* Checks that tensors cover the data exactly once: no hole, no overlap, nothing after the last.
+   After this, begins of entries count from the start of the file. */
 TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
 {
     uint64_t end = 0, needs, data = file->from.size - file->data_begin;
@@ -17849,8 +17860,11 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
 }
 
 // >>file-open      from a path or from memory
+//
+// Opening reads the header only; trf_file_read fetches data when a caller needs them.
+// trf__file_start calls these functions in the order of the checks above.
 
-/* Reads exactly `bytes` at `offset`; less is an error, since the size is known to hold them. */
+/* Reads exactly `bytes` bytes at `offset`. The size of the file is known, so fewer are an error. */
 TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, void *to, size_t bytes,
                                    trf_error *err)
 {
@@ -17875,7 +17889,7 @@ TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, voi
     return status;
 }
 
-/* What people mistake for safetensors. Asked only once the length makes no sense. */
+/* Guesses the kind of a file that is not safetensors. Called only if the length is impossible. */
 TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
 {
     static const struct { char bytes[8]; int32_t n; char what[44]; } known[] = {
@@ -17892,8 +17906,8 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
     size_t i;
     for (i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!memcmp(begin, known[i].bytes, (size_t)known[i].n) &&
-            (begin[0] != 0x80 || n > TRF__FILE_HEADER))         /* else a header's length that looks
-                                                                   like a pickle */
+            (begin[0] != 0x80 || n > TRF__FILE_HEADER))         /* a short header may begin like a
+                                                                   pickle */
             return known[i].what;
     for (i = 0; i < 8; i++) if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i])))
         return NULL;
@@ -17901,7 +17915,7 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
     return fault < 0 || fault > 4 ? "text" : NULL;      /* the last character may be cut */
 }
 
-/* The first eight bytes, held against the size of the file and the limits. */
+/* Reads the length of the header, and checks it against the file's size and the limits. */
 TRF__COLD
 TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, trf_error *err)
 {
@@ -17934,9 +17948,9 @@ TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, t
                      (unsigned long long)size, (unsigned long long)(n + 8));
 }
 
-/* One block: the struct, the tables, the header and a NUL. The shortest tensor takes 50 bytes of
-   header, the shortest text 5, so tables are never larger than the header by more than a small
-   factor. */
+/* Allocates one block for the struct, the tables, the header and a NUL. The shortest tensor takes
+   50 bytes of header and the shortest text 5, so the tables exceed the header only by a small
+   factor: a hostile file cannot demand more memory than that. */
 TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
 {
     int32_t tensors = (int32_t)trf__min64(header / 50 + 1, TRF__FILE_TENSORS);
@@ -17962,6 +17976,7 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     return file;
 }
 
+/* Reads and checks the header of a file whose length is known. */
 TRF__COLD
 TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
 {
@@ -17982,6 +17997,9 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
 }
 
 // >>file-read      numbers of any dtype as ours
+//
+// Data are read in chunks on the stack, so no tensor needs memory besides its destination. A model
+// loads its tensors in the order of the file; then the checksum needs no second reading.
 
 /* Index of a tensor, or -1. */
 TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
@@ -17990,13 +18008,14 @@ TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
     return found ? (int32_t)((const trf_file_entry *)found - file->entries) : -1;
 }
 
+/* Writes an unsigned number in little-endian order, whatever the order of the host. */
 TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
 {
     int i;
     for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
 }
 
-/* IEEE 754 binary16: 1 sign, 5 exponent, 10 fraction bits. */
+/* IEEE 754 binary16: 1 bit of sign, 5 of exponent, 10 of fraction. Exponent 0: subnormal. */
 TRF__FN double trf__from_half(uint32_t bits)
 {
     int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
@@ -18008,7 +18027,7 @@ TRF__FN double trf__from_half(uint32_t bits)
 
 TRF__FN double trf__from_double(uint64_t bits) { double x; memcpy(&x, &bits, 8); return x; }
 
-/* One number of a dtype with that code. */
+/* Reads one number of the dtype with this code. BF16 is the upper half of an F32. */
 TRF__FN double trf__from_file(const unsigned char *p, char code)
 {
     switch (code) {
@@ -18019,8 +18038,9 @@ TRF__FN double trf__from_file(const unsigned char *p, char code)
     }
 }
 
-/* Numbers as a little-endian machine has them too, sixteen at a time, up to one that is not finite;
-   returns how many bytes of them. */
+/* Copies numbers that have the host's own format, sixteen at a time, up to the first that is not
+   finite. x - x is 0 for finite x and NaN for others, so one sum checks sixteen. Returns the number
+   of bytes copied. The caller's loop reads the rest, and names the bad element. */
 TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t bytes)
 {
     const uint32_t one = 1;
@@ -18037,13 +18057,14 @@ TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t
     return i;
 }
 
+/* Starts the checksum. From now on it follows reads in the order of the file. */
 TRF__FN void trf__file_sum(trf_file *file)
 {
     trf__crc_begin(&file->crc);
     file->summed = file->data_begin;
 }
 
-/* Some of the data. What is read in the order of the file goes into the checksum on the way. */
+/* Reads a part of the data. The checksum includes what is read in the order of the file. */
 TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t bytes,
                                   trf_error *err)
 {
@@ -18054,6 +18075,7 @@ TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t 
     return TRF_OK;
 }
 
+/* The entry with an index, or an error. */
 TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index,
                                    const trf_file_entry **entry, trf_error *err)
 {
@@ -18065,6 +18087,7 @@ TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index,
     return TRF_OK;
 }
 
+/* Reads `count` numbers of a tensor from number `first` on, and converts them. */
 TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t first, trf_real *values,
                                      int64_t count,
                                      trf_error *err)
@@ -18092,6 +18115,7 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
     for (; at < end; at += n) {
         n = end - at < sizeof chunk ? (size_t)(end - at) : sizeof chunk;
         TRF__TRY(trf__file_data(file, at, chunk, n, err));
+        /* the fast path stops before a number that is not finite; the loop continues there */
         i = dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D') ? trf__take_finite(values, chunk, n)
             : 0;
         for (values += i / sizeof *values; i < n; i += (size_t)dtype->bytes, values++) {
@@ -18148,8 +18172,8 @@ TRF_API int32_t trf_file_find(const trf_file *file, const char *name)
     return -1;
 }
 
-/* Compares the data with metadata "trf.crc32", reading what is left of them; a file without it
-   passes. */
+/* Compares the data with "trf.crc32" of the metadata, and reads the part that no one has read yet.
+   A file without that key passes. */
 TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
 {
     unsigned char chunk[TRF__CHUNK];
@@ -18171,29 +18195,31 @@ TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
 }
 
 // >>file-write     a header, then the data
+//
+// Data are converted twice: once for the checksum, which the header contains, and once for the
+// file. The second pass costs time and saves a copy of all tensors.
 
-/* A tensor in the making. */
+/* A tensor to be written. */
 typedef struct trf__out {
     char name[TRF__FILE_NAME + 1];
     int32_t rank;
     int64_t shape[4];
     const char *dtype;          /* "F32", "F64", "BF16", "F16", "I32", "I64" or "U8" */
     uint64_t bytes;             /* in the file */
-    const void *data;           /* numbers in the machine's order, */
-    const trf__run *home;       /* on this device; NULL: in the host's memory */
+    const void *data;           /* numbers in the byte order of the machine: */
+    const trf__run *home;       /* on this device, or NULL if in the host's memory */
 } trf__out;
 
-/* Where a file is written to: a path, or, where that is NULL, memory; *bytes is how much it
-   takes. */
+/* The destination of a file: a path, or memory if path is NULL. *bytes receives its size. */
 typedef struct trf__destination {
     const char *path;
     void *memory;
     size_t size, *bytes;
 } trf__destination;
 
-#define TRF__DTYPE (sizeof(trf_real) == 8 ? "F64" : "F32")      /* of all our numbers */
+#define TRF__DTYPE (sizeof(trf_real) == 8 ? "F64" : "F32")      /* dtype of trf_real */
 
-/* The name is prefix + name. */
+/* Describes a tensor with the name prefix + name. */
 TRF__FN trf__out trf__out_of(const char *prefix, const char *name, const char *dtype, int32_t rank,
                              const int64_t *shape, const void *data, const trf__run *home)
 {
@@ -18210,9 +18236,11 @@ TRF__FN trf__out trf__out_of(const char *prefix, const char *name, const char *d
     return out;
 }
 
-/* Writes notes, each with trf__add_metadata, the same ones at each call. */
+/* A function that writes notes with trf__add_metadata. It is called several times, and must write
+   the same notes each time. */
 typedef void (*trf__notes)(trf__text *text, const void *of);
 
+/* Appends a pair of the metadata. The checksum comes first, so a comma precedes every other one. */
 TRF__FN void trf__add_metadata(trf__text *text, const char *key, const char *value)
 {
     trf__put(text, ",");
@@ -18221,6 +18249,7 @@ TRF__FN void trf__add_metadata(trf__text *text, const char *key, const char *val
     trf__put_string(text, value);
 }
 
+/* Appends the header. The checksum has a fixed width: with 0 in its stead, the size is the same. */
 TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, trf__notes notes,
                              const void *of,
                              uint32_t crc)
@@ -18243,15 +18272,15 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
     while (text->n % 8) trf__put(text, " ");        /* the data begin at a multiple of 8 */
 }
 
-/* The nearest number of 16 bits, with so many of them a fraction's and as many others an
-   exponent's, of two as near the even one. Infinite where there is none: all bits of the
-   exponent. */
+/* The nearest number of 16 bits with `fraction` bits of fraction: 7 for BF16, 10 for F16. Ties go
+   to the even number. A number that is too large becomes infinite: all bits of the exponent. */
 TRF__FN uint32_t trf__narrow(double x, int fraction)
 {
     const int lowest = fraction == 7 ? -126 : -14;      /* exponent of the least normal number */
     const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
     uint64_t bits, whole, rest, middle, kept;
     uint32_t sign;
+    /* bits 0 to 51 of a double are its fraction; bit 52 is the hidden leading one */
     int exponent, shift;
     memcpy(&bits, &x, sizeof bits);
     sign = (uint32_t)(bits >> 63) << 15;
@@ -18260,17 +18289,18 @@ TRF__FN uint32_t trf__narrow(double x, int fraction)
     if (exponent == 1024)
         return sign | infinite | (uint32_t)((bits & 0xFFFFFFFFFFFFFu ? 1u : 0u) << (fraction - 1));
     shift = 52 - fraction + (exponent < lowest ? lowest - exponent : 0);
-    if (shift > 53) return sign;                        /* below half of the least one; 0 too */
+    if (shift > 53) return sign;                        /* less than half of the smallest; also 0 */
     kept = whole >> shift;
     rest = whole & (((uint64_t)1 << shift) - 1);
     middle = (uint64_t)1 << (shift - 1);
+    /* a carry out of the fraction raises the exponent, as it should */
     kept += rest > middle || (rest == middle && (kept & 1));
     if (exponent >= lowest) kept += ((uint64_t)(exponent - lowest + 1) << fraction)
         - ((uint64_t)1 << fraction);
     return sign | (kept > infinite ? infinite : (uint32_t)kept);
 }
 
-/* n numbers with 16 bits each; their number `at` is the tensor's. */
+/* Writes n numbers in 16 bits each. `at` is the index of the first in its tensor, for messages. */
 TRF__FN trf_status trf__narrow_chunk(const trf__out *out, const trf_real *from, size_t n,
                                      uint64_t at,
                                      unsigned char *chunk, trf_error *err)
@@ -18290,7 +18320,7 @@ TRF__FN trf_status trf__narrow_chunk(const trf__out *out, const trf_real *from, 
     return TRF_OK;
 }
 
-/* Up to TRF__CHUNK bytes of a tensor, as they stand in the file, and how many. */
+/* Converts up to TRF__CHUNK bytes of a tensor to their form in the file. *bytes is their number. */
 TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk,
                                   size_t *bytes,
                                   trf_error *err)
@@ -18323,6 +18353,7 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     return TRF_OK;
 }
 
+/* The checksum of all tensors in the order of the file. */
 TRF__FN trf_status trf__out_crc(const trf__out *tensors, int32_t n, uint32_t *sum, trf_error *err)
 {
     unsigned char chunk[TRF__CHUNK];
@@ -18341,8 +18372,10 @@ TRF__FN trf_status trf__out_crc(const trf__out *tensors, int32_t n, uint32_t *su
 }
 
 // >>file-save      tensors of any device into a file or into memory
+//
+// trf__file_write is the only writer: models, checkpoints, sessions and trf_file_save use it.
 
-/* Some bytes more: into a file that is being saved, or, where that is NULL, into memory. */
+/* Appends bytes to a file that is being saved, or to memory if `to` is NULL. */
 TRF__FN int trf__out_put(const trf__saving *to, unsigned char **memory, const void *bytes, size_t n)
 {
     if (to) return trf__write_all(to->fd, bytes, n);
@@ -18351,6 +18384,7 @@ TRF__FN int trf__out_put(const trf__saving *to, unsigned char **memory, const vo
     return 0;
 }
 
+/* Writes the length, the header and the data. */
 TRF__FN trf_status trf__out_write(const trf__saving *to, void *memory, const char *header,
                                   size_t header_bytes,
                                   const trf__out *tensors, int32_t n, trf_error *err)
@@ -18371,7 +18405,7 @@ TRF__FN trf_status trf__out_write(const trf__saving *to, void *memory, const cha
     return error ? trf__fail_io(err, error, to->temporary, "write it") : TRF_OK;
 }
 
-/* Whether all of it has room in the memory that it goes to. */
+/* Checks that the file fits into the caller's memory, and reports its size. */
 TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, const trf__out *tensors,
                                  int32_t n,
                                  trf_error *err)
@@ -18390,8 +18424,8 @@ TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, cons
                      (unsigned long long)bytes, (unsigned long long)to->size);
 }
 
-/* Writes a whole file, or changes nothing. Names and keys differ, and are UTF-8: callers have no
-   others. */
+/* Writes a whole file, or changes nothing. Callers guarantee that names and keys are UTF-8 and
+   unique. */
 TRF__COLD
 TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destination *to,
                                    const trf__out *tensors,
@@ -18416,6 +18450,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     if (!header.to)
         return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
                          (unsigned long long)bytes);
+    /* the sizes are known and the memory suffices: only now the data are read */
     status = trf__out_crc(tensors, n, &sum, err);
     if (!status) {
         header.n = 0;
@@ -18436,13 +18471,14 @@ TRF__FN trf__destination trf__to_path(const char *path)
     return to;
 }
 
-/* Texts of the caller's: `of` is the list key, value, ..., NULL. */
+/* Writes the caller's texts. `of` is the list key, value, ..., NULL. */
 TRF__FN void trf__metadata_texts(trf__text *notes, const void *of)
 {
     const char *const *texts = (const char *const *)of;
     for (; texts && *texts; texts += 2) trf__add_metadata(notes, texts[0], texts[1]);
 }
 
+/* Checks the caller's texts, and counts them. Keys that begin with "trf." belong to the library. */
 TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_error *err)
 {
     for (*n = 0; texts && *texts; texts += 2, ++*n) {
@@ -18459,11 +18495,11 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
     return TRF_OK;
 }
 
-/* Tensor number i of trf_file_save. */
+/* Checks tensor number i of trf_file_save, and describes it. */
 TRF__COLD
 TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i, trf_error *err)
 {
-    int64_t most = sizeof(trf_real);        /* bytes, if no dimension were 0: readers ask for
+    int64_t most = sizeof(trf_real);        /* bytes with each dimension at least 1: readers check
                                                that */
     int32_t k;
     if (!t->name) return trf__fail(err, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name",
@@ -18482,13 +18518,18 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
             return trf__fail(err, TRF_E_SHAPE, i, t->name, "the shape of tensor %d makes no sense",
                              (int)i);
     }
+    /* a tensor without data in the host's memory is on its device */
     *out = trf__out_of("", t->name, TRF__DTYPE, t->rank, t->shape, t->data ? t->data : t->there,
                        t->data ? NULL : (const trf__run *)t->home);
     return TRF_OK;
 }
 
 // >>file-calls     the container's public functions
+//
+// A message begins with the path of its file (trf__name_file), which these functions know.
 
+/* Checks everything before the file is touched. `items` serves both sorts, so it has the larger
+   size. */
 TRF__COLD
 TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors, int32_t n,
                                      const char *const *metadata, const trf_hooks *hooks,
@@ -18580,7 +18621,7 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
     return found ? ((const trf__meta *)found)->value : NULL;
 }
 
-/* Opens what is in memory, or at a path, or leaves nothing open. */
+/* Opens a file in memory or at a path. On failure nothing stays open. */
 TRF__COLD
 TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
                                    const trf_load_options *options, trf_error *err)
@@ -18611,6 +18652,7 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
                                (unsigned long long)length);
     }
     if (status) { if (from.fd >= 0) trf__close(from.fd); return status; }
+    /* from here on closing the file closes fd */
     trf__copy_text((*file)->path, sizeof (*file)->path, trf__path_end(from.path));
     from.path = (*file)->path;
     (*file)->from = from;
@@ -18645,35 +18687,39 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 // -----------------------------------------------------------------------------------------------
 // >>store          models and checkpoints as safetensors
 //
-//   tensors            the parameters, with the names and shapes of trf_model_parameter; a tied
-//                      matrix once, under src_embed.weight (all tied) or tgt_embed.weight. A
-//                      checkpoint adds Adam's moments: optimizer.m.NAME and optimizer.v.NAME. Last,
-//                      of type U8, trf.source_vocab and trf.target_vocab: the tokens from id 4 on,
-//                      each with a NUL behind it; or a SentencePiece model.
-//   __metadata__       trf.format = 4; trf.version, of the library that wrote it; trf.content =
-//                      model | checkpoint; trf.config.FIELD, each field as decimal text
-//                      (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
+//   tensors            the parameters, with the names and shapes of trf_model_parameter. A tied
+//                      matrix is stored once: under src_embed.weight (all tied), or under
+//                      tgt_embed.weight. A checkpoint adds Adam's moments: optimizer.m.NAME and
+//                      optimizer.v.NAME. The last, of type U8, are trf.source_vocab and
+//                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
+//                      SentencePiece model.
+//   __metadata__       trf.format = 4; trf.version, that of the library that wrote the file;
+//                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
+//                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
 //                      trf.target_vocab = words | characters | sentencepiece; trf.crc32 of the
-//                      data. A checkpoint adds trf.train.FIELD, trf.step, trf.updates, with a
-//                      corpus trf.corpus.epoch, .batch and .fingerprint, and, where parameters are
-//                      frozen, trf.frozen: 1 or 0 for each, in the order of trf_model_parameter;
-//                      trf.missed.NAME of one that is or was: updates meanwhile, less all that
-//                      there were when it froze. "format": "pt" is for PyTorch's users. All other
-//                      keys are the program's own (trf_model_set_metadata), or of those who wrote
-//                      the file before.
+//                      data. A checkpoint adds trf.train.FIELD, trf.step and trf.updates; with a
+//                      corpus, trf.corpus.epoch, .batch and .fingerprint; with frozen parameters,
+//                      trf.frozen: 1 or 0 for each, in the order of trf_model_parameter. For a
+//                      parameter that is frozen or was, trf.missed.NAME: the number of updates that
+//                      it missed; if it is frozen now, less the number of all updates when it
+//                      froze.
+//                      "format": "pt" is for users of PyTorch. All other keys belong to the program
+//                      (trf_model_set_metadata), or come from the file that the model was loaded
+//                      from.
 //
-// Vocabularies are tensors, not texts of the header: bytes need no escapes there and may be any, a
-// header has 16 MiB, and the checksum covers them. load_state_dict(strict=False) passes over them.
+// Vocabularies are tensors, not texts of the header. As tensors they need no escapes and may
+// contain any bytes, a header's limit of 16 MiB does not apply, and the checksum covers them.
+// load_state_dict(strict=False) ignores them.
 //
-// Loading finds a tied matrix under any of its names (several must hold the same bits), accepts the
-// prefix `transformer.` that a wrapping nn.Module adds, behind `module.` and `_orig_mod.`
-// (DistributedDataParallel, compile) where all names begin so, and refuses every tensor that it has
-// no use for. Nothing is allocated for weights before the whole header has been proven to fit the
+// Loading finds a tied matrix under any of its names; if there are several, their bits must be
+// equal. It accepts the prefix `transformer.` that a wrapping nn.Module adds, after `module.` and
+// `_orig_mod.` (DistributedDataParallel, compile), if all names have it. It refuses every tensor
+// that it cannot use. No memory is allocated for weights until the whole header matches the
 // configuration.
 // -----------------------------------------------------------------------------------------------
 
-/* The format moves with every change that a reader of another one would not understand. What format
-   2 lacks (3 in the tables' last column) has its default there. */
+/* The format number rises with every change that an older reader would misunderstand. Fields that
+   format 2 lacks (3 in the last column of the tables) get their defaults. */
 enum { TRF__FORMAT = 4, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 static const char *const trf__kind_names[3] = {"words", "characters", "sentencepiece"};
@@ -18692,8 +18738,8 @@ TRF__FN void trf__metadata_real(trf__text *notes, const char *key, double value)
     trf__add_metadata(notes, key, text);
 }
 
-/* Number `key` of the metadata, real or whole and of so many bytes: missing or malformed is an
-   error. */
+/* Reads the number with a key of the metadata: a real one, or a whole one of `bytes` bytes. A
+   missing or malformed number is an error. */
 TRF__COLD
 TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, double *real,
                                     int64_t *whole, size_t bytes,
@@ -18715,8 +18761,8 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
     return trf__read_number(file, key, NULL, value, sizeof *value, err);
 }
 
-/* A field of a table as a note, and back into its own type. Half of one is 0 in every type but
-   double. */
+/* Writes a field of a table as a note, and reads it back into its own type. Converted to any type
+   but double, one half is 0: that tells the types apart. */
 #define TRF__IS_REAL(type) ((type)0.5 != 0)
 #define TRF__NOTE_FIELD(prefix, object, type, field, stored) \
     if ((stored) && TRF__IS_REAL(type)) trf__metadata_real(notes, prefix #field, \
@@ -18732,8 +18778,8 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
         (object)->field = TRF__IS_REAL(type) ? (type)real : (type)whole; \
     }
 
-/* What a configuration from a file does wrong is the file's fault, not an argument's. err is not
-   NULL. */
+/* Turns an error of a configuration into one of the file: the argument was right, the file is
+   wrong. err is not NULL. */
 TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 {
     static const char *const special[4] = {"pad", "bos", "eos", "unk"};
@@ -18745,6 +18791,8 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
     return TRF_E_FORMAT;
 }
 
+/* Reads the configuration of a file: from its metadata, or from the options if another program
+   wrote the file. */
 TRF__COLD
 TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options,
                                     trf_config *c,
@@ -18753,6 +18801,7 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     const char *version = trf_file_metadata(file, "trf.version");
     int ours = trf_file_metadata(file, "trf.format") != NULL;
     int64_t format;
+    /* fields that an older format lacks keep their defaults */
     *c = trf_config_tiny();
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
