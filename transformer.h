@@ -18702,10 +18702,9 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      trf.frozen: 1 or 0 for each, in the order of trf_model_parameter. For a
 //                      parameter that is frozen or was, trf.missed.NAME: the number of updates that
 //                      it missed; if it is frozen now, less the number of all updates when it
-//                      froze.
-//                      "format": "pt" is for users of PyTorch. All other keys belong to the program
-//                      (trf_model_set_metadata), or come from the file that the model was loaded
-//                      from.
+//                      froze. "format": "pt" is for users of PyTorch. All other keys belong to the
+//                      program (trf_model_set_metadata), or come from the file that the model was
+//                      loaded from.
 //
 // Vocabularies are tensors, not texts of the header. As tensors they need no escapes and may
 // contain any bytes, a header's limit of 16 MiB does not apply, and the checksum covers them.
@@ -18826,8 +18825,8 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
 
 // >>store-match    tensors of a file against the parameters of a configuration
 //
-// Two questions: has every parameter its tensor, and every tensor its parameter? Only then are
-// numbers read.
+// Every parameter must have its tensor, and every tensor its parameter. Numbers are read only after
+// this check, so that a wrong configuration never loads half a model.
 
 /* Numbers that a file keeps for each parameter beside its weights: the prefix of their names, and
    whether all of them must be 0 or more. */
@@ -18836,8 +18835,8 @@ enum { TRF__COMPANIONS = 2 };
 static const trf__companion trf__companions[TRF__COMPANIONS] = { { "optimizer.m.", 0 },
                                                                  { "optimizer.v.", 1 } };
 
-/* Notes what PyTorch's DataParallel, DistributedDataParallel and compile have put in front of every
-   name. */
+/* Notes the common prefix of all names that PyTorch's DataParallel, DistributedDataParallel and
+   compile add. They may be nested, in any order. */
 TRF__FN void trf__find_wrapper(trf_file *file)
 {
     static const char *const known[2] = {"module.", "_orig_mod."};
@@ -18855,7 +18854,7 @@ TRF__FN void trf__find_wrapper(trf_file *file)
     file->wrapper[at] = 0;
 }
 
-/* The tensor called prefix + name, with or without `transformer.` in front; -1 if there is none. */
+/* Index of the tensor prefix + name, with or without `transformer.` in front, or -1. */
 TRF__FN int32_t trf__find_tensor(const trf_file *file, const char *prefix, const char *name)
 {
     char whole[192];
@@ -18867,7 +18866,7 @@ TRF__FN int32_t trf__find_tensor(const trf_file *file, const char *prefix, const
     return trf__file_find(file, whole);
 }
 
-/* A tensor of the file with something else in front of the name, or NULL. */
+/* A tensor of the file with another prefix before the name, or NULL. Only for messages. */
 TRF__FN const char *trf__find_prefixed(const trf_file *file, const char *name)
 {
     size_t length = strlen(name), whole;
@@ -18895,7 +18894,8 @@ TRF__FN trf_status trf__fail_lacking(const trf_file *file, const char *prefix, c
                      p->name, (long long)p->shape[0], (long long)p->shape[1]);
 }
 
-/* Other names under which files of other programs keep a tied matrix; NULL if none. */
+/* Other names under which programs store a tied matrix: number 0, 1, ..., or NULL after the last.
+   */
 TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int number)
 {
     static const char *const names[2] = {"generator.weight", "tgt_embed.weight"};
@@ -18908,6 +18908,7 @@ TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int num
     return NULL;
 }
 
+/* Checks dtype and shape of a tensor. Vectors have rank 1. */
 TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p, trf_error *err)
 {
     if (!trf__dtype_of(e->dtype)->code)
@@ -18924,8 +18925,8 @@ TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p
                      (long long)(e->rank > 1 ? e->shape[1] : 1));
 }
 
-/* Every parameter has its tensor (with this prefix), of the right shape; known[i] becomes 1 for
-   tensors of use. */
+/* Checks that every parameter has its tensor (with this prefix), in its shape. known[i] becomes 1
+   for each tensor that a parameter uses. */
 TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix,
                               char *known,
                               trf_error *err)
@@ -18947,6 +18948,7 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
     return TRF_OK;
 }
 
+/* Checks both directions: no parameter without a tensor, no tensor without a use. */
 TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *model, int checkpoint,
                                       trf_error *err)
 {
@@ -18974,9 +18976,12 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
 }
 
 // >>store-read     weights and vocabularies of a file into a model
+//
+// trf__model_read is the order of loading. Everything that can fail without reading data comes
+// first.
 
-/* One tensor into the place of a parameter, or, if that has been read already, compared with what
-   is there. */
+/* Reads one tensor into a parameter. If the parameter has been read already (have), compares it
+   with the tensor instead. */
 TRF__COLD
 TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_model *model,
                                    trf_real *arena, const trf__param *p, int nonnegative, int have,
@@ -19004,8 +19009,8 @@ TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_mode
     return TRF_OK;
 }
 
-/* Reads one arena, the weights (of NULL) or their companions. A matrix that the file has under
-   several names must be the same under all of them. */
+/* Reads one arena: the weights, or with `of` one of their companions. A matrix that has several
+   names in the file must be equal under all of them. */
 TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
                                    const trf__companion *of, trf_real *arena, trf_error *err)
 {
@@ -19026,8 +19031,8 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
     return model->run.backend->sync(&model->run, err);
 }
 
-/* The weights of a model, and the checksum of its file. Damage is told first, whatever else the
-   numbers do. */
+/* Reads the weights, and compares the checksum. A damaged file is reported as damaged, even if its
+   numbers fail another check first. */
 TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error *err)
 {
     trf_error damage;
@@ -19040,8 +19045,8 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
     return checked;
 }
 
-/* The bytes of a vocabulary: subwords all at once, tokens in pieces that hold the longest one and
-   its NUL, so that memory grows with what has been found to be tokens, whatever size the file
+/* Reads a vocabulary: a SentencePiece model at once, tokens in pieces that can hold the longest
+   token and its NUL. Memory for tokens thus grows with the tokens found, whatever size the file
    claims. */
 TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind,
                                     trf_vocab **vocab,
@@ -19072,7 +19077,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
     return trf__vocab_finished(vocab, made, status);
 }
 
-/* A vocabulary: its kind is a text of the metadata, its tokens are a tensor of the same name. */
+/* Reads a vocabulary: a text of the metadata is its kind, a tensor of the same name its tokens. */
 TRF__COLD
 TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab **vocab,
                                    const trf_hooks *hooks,
@@ -19095,6 +19100,7 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     return trf__read_tokens(file, &e, (trf_token_kind)number, vocab, hooks, err);
 }
 
+/* Reads both vocabularies, and checks their sizes and special ids against the configuration. */
 TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error *err)
 {
     const trf_config *c = &model->config;
@@ -19107,7 +19113,7 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
         : TRF_OK;
 }
 
-/* What other programs, and the caller's own, have written into the metadata. */
+/* Keeps texts that the library did not write: the program's own, and those of other programs. */
 TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, trf_error *err)
 {
     size_t bytes = trf__bytes(file->n_meta, sizeof(trf__meta));
@@ -19139,8 +19145,8 @@ TRF__FN int trf__is_checkpoint(const trf_file *file)
     return content && !strcmp(content, "checkpoint");
 }
 
-/* A model from an open file: configuration, proof that everything fits, weights, vocabularies,
-   others' metadata. */
+/* Makes a model from an open file: configuration, check of all tensors, weights, vocabularies,
+   other metadata. */
 TRF__COLD
 TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options,
                                    trf_error *err)
@@ -19162,7 +19168,7 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     return TRF_OK;
 }
 
-/* A model from a path, or, where that is NULL, from memory. */
+/* Loads a model from a path, or from memory if path is NULL. */
 TRF__COLD
 TRF__FN trf_status trf__model_open(trf_model **model, const char *path, const void *bytes, size_t n,
                                    const trf_load_options *options, trf_error *err)
@@ -19201,7 +19207,10 @@ TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, s
 }
 
 // >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
+//
+// The list points into the arenas, on whatever device they are: saving copies no weights.
 
+/* Lists all parameters of one arena. */
 TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
                             const trf_real *arena,
                             trf_weights weights)
@@ -19215,8 +19224,8 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
     }
 }
 
-/* Writes the model; with companions, an arena for each, a checkpoint. The vocabularies stand last:
-   they leave numbers aligned. */
+/* Writes a model, or with companions (an arena for each) a checkpoint. The vocabularies are last,
+   because their odd sizes would misalign the numbers after them. */
 TRF__COLD
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *const *companions,
                                     trf__notes notes, const void *of,
@@ -19251,7 +19260,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *cons
     return trf__name_file(status, name, err);
 }
 
-/* Memory that a caller gives to be written to. */
+/* A destination in the caller's memory. */
 TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t size, size_t *bytes,
                                   trf_error *err)
 {
@@ -19264,6 +19273,7 @@ TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t siz
     return TRF_OK;
 }
 
+/* Notes that models and checkpoints share. */
 TRF__COLD
 TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content)
 {
@@ -19325,16 +19335,16 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
 
 // >>checkpoint     a model, and everything needed to go on with the same bits
 //
-// Beside the weights: Adam's moments, the numbers of the step and of the moments' updates, the
-// training options, what is frozen, and the place in the corpus where the step begins that is not
-// complete: batches delivered for it are delivered again. Random numbers need no state of their
-// own: they follow from the seed, the step and where in the batch a number stands (>>dropout).
+// Besides the weights a checkpoint contains Adam's moments, the numbers of steps and of updates of
+// the moments, the training options, the frozen parameters, and a place in the corpus. The place is
+// the beginning of the step that is not complete: its batches are delivered again. Random numbers
+// need no state. They follow from the seed, the step and the position in the batch (>>dropout).
 
 #if !defined(TRF_NO_TRAIN)
 
-/* Where a resumed run begins: at the trainer's place, unless that is in other data; where the
-   corpus was put, if it is not at that place yet, and so has delivered nothing that the trainer has
-   seen. */
+/* The place where a resumed run begins. It is the trainer's place, unless that is in other data. If
+   the trainer's place is ahead of the corpus, the corpus was moved back and has delivered nothing
+   since that the trainer has seen; then it is the place that it was moved to. */
 TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus *corpus)
 {
     trf_place next = trf__corpus_place(corpus), begin = trainer->begin;
@@ -19352,6 +19362,7 @@ TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
     snprintf(to, size, "trf.missed.%s", p->name);
 }
 
+/* What trf__metadata_checkpoint needs. */
 typedef struct trf__resume {
     const trf_trainer *trainer;
     const trf_corpus *corpus;
@@ -19387,6 +19398,7 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
 #undef TRF__X
 }
 
+/* Writes a checkpoint. Gradients of a step in progress are not stored, so there must be none. */
 TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_corpus *corpus,
                                          const trf__destination *to, trf_error *err)
 {
@@ -19425,7 +19437,11 @@ TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const 
 }
 
 // >>checkpoint-load the mirror of saving
+//
+// trf__checkpoint_open reads the model as any model, then the trainer, then moves the corpus. The
+// caller gets all of it or nothing.
 
+/* The training options in a file. Fields that an older format lacks get their defaults. */
 TRF__COLD
 TRF__FN trf_status trf__stored_training(const trf_file *file, trf_train_options *o, trf_error *err)
 {
@@ -19449,6 +19465,7 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
     return TRF_OK;
 }
 
+/* The training options of a checkpoint, checked against its model. */
 TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
                                       trf_train_options *o, trf_error *err)
 {
@@ -19456,7 +19473,7 @@ TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
     TRF__TRY(trf__stored_training(file, o, err));
     o->hooks = c->hooks;
     TRF__TRY(trf__file_fault(trf_train_check(o, c, err), err));
-    /* the limits are only a plan, which grows: a file cannot make us plan for more than the
+    /* these sizes are a plan, which grows if needed: a file cannot make us plan for more than the
        defaults */
     o->source_tokens = o->source_tokens < d.source_tokens ? o->source_tokens : d.source_tokens;
     o->target_tokens = o->target_tokens < d.target_tokens ? o->target_tokens : d.target_tokens;
@@ -19465,6 +19482,7 @@ TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
     return TRF_OK;
 }
 
+/* The place in the corpus, if the file has one. It is compared only when a corpus resumes. */
 TRF__FN trf_status trf__read_place(const trf_file *file, trf_place *place, trf_error *err)
 {
     int64_t fingerprint;
@@ -19498,7 +19516,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
     return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
 }
 
-/* What is frozen, and has been, after `updates` updates. */
+/* Reads which parameters are frozen, and how many of `updates` updates each has missed. */
 TRF__COLD
 TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_t updates,
                                     trf_error *err)
@@ -19516,7 +19534,8 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     for (i = 0; i < layout->n_params; i++) {
         int64_t least = t->frozen[i] == '1' ? -updates : 0;
         trf__missed_key(key, sizeof key, &layout->params[i]);
-        t->missed[i] = least;           /* what a file says that does not know of it */
+        t->missed[i] = least;           /* a file without the key: frozen from the beginning, or
+                                           never */
         if (!trf_file_metadata(file, key)) continue;
         TRF__TRY(trf__read_int(file, key, &t->missed[i], err));
         if (t->missed[i] < least || t->missed[i] > least + updates)
@@ -19528,6 +19547,7 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     return TRF_OK;
 }
 
+/* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */
 TRF__COLD
 TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file,
                                      const trf_train_options *training, trf_error *err)
@@ -19546,6 +19566,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
         training = &stored;
     }
     TRF__TRY(trf_trainer_create(&t, model, training, err));
+    /* no batch has been seen since the place, so all three marks are equal */
     t->begin = t->before = t->behind = place;
     status = trf__trainer_moved(t, step, updates, err);
     if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
@@ -19556,7 +19577,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     return TRF_OK;
 }
 
-/* A checkpoint from a path, or, where that is NULL, from memory. */
+/* Loads a checkpoint from a path, or from memory if path is NULL. */
 TRF__COLD
 TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer,
                                         trf_corpus *corpus,
@@ -19628,19 +19649,22 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
 
 // >>session        a sampler in the middle of its sequences
 //
-//   generator      a tensor (words) I32: how many sequences; for each how many ids its source has,
-//                  how many its beginning and answer, how many its beginning alone, 1 if EOS has
-//                  ended it; then their log-probabilities' 64 bits, the lower half first; the ids
-//                  of all sources; those of all the others; and the log-probabilities of all
-//                  answers' ids, each answer's EOS behind it
+//   generator      a tensor I32, in words: the number of sequences. For each sequence: the number
+//                  of ids of its source; of its beginning and answer; of its beginning alone; 1 if
+//                  EOS has ended it; the 64 bits of its log-probability, the lower half first. Then
+//                  the ids of all sources; the other ids; the log-probabilities of the ids of all
+//                  answers, with that of EOS after each answer that it ended
 //   __metadata__   trf.content = generator; trf.generator = 2, this format; trf.version;
 //                  trf.ordinal; trf.weights, the CRC-32 of the model's weights; trf.sampling.FIELD
+//
+// Keys and values are not stored: ids suffice to compute them again with the same bits
+// (>>sampling). The names say generator because samplers once had that name.
 
-/* Format 1 lacks the rules of format 2 (in the table's last column), and the log-probabilities of
+/* Format 1 lacks some fields (2 in the last column of the table) and the log-probabilities of
    ids. */
 enum { TRF__SESSION = 2 };
 
-/* Other weights would not go on with the same bits. */
+/* Checksum of all weights. With other weights a session would continue with other bits. */
 TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_error *err)
 {
     trf__out weights = trf__out_of("", "weights", TRF__DTYPE, 1, &model->layout.n_weights,
@@ -19652,7 +19676,7 @@ TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_er
     return TRF_OK;
 }
 
-/* The tokens of an answer whose log-probabilities are known. */
+/* Number of tokens of an answer with known log-probabilities. */
 TRF__FN int64_t trf__scored(const trf_hypothesis *answer)
 {
     return answer->log_probabilities ? (int64_t)answer->n + (answer->ended == TRF_ENDED_EOS) : 0;
@@ -19675,6 +19699,7 @@ TRF__FN double trf__get_double(const int32_t *words)
     return x;
 }
 
+/* What trf__metadata_session needs. */
 typedef struct trf__session { const trf_sampler *g; int64_t sum, format; } trf__session;
 
 TRF__COLD
@@ -19707,6 +19732,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     TRF__TRY(trf__has_begun(sampler, err));
     hooks = &sampler->sampling.hooks;
     count = sampler->count;
+    /* each sequence has 6 words besides its ids and log-probabilities */
     for (n = 1 + 6 * count + sampler->n_source, i = 0; i < count; i++)
         n += sampler->sampled[i].n + 2 * trf__scored(&sampler->sampled[i].answer);
     words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
@@ -19734,7 +19760,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     }
     out = trf__out_of("", "generator", "I32", 1, &n, words, NULL);
     session.g = sampler;
-    /* as it came */
+    /* a session of format 1 has no log-probabilities of ids, so it is saved as format 1 again */
     session.format = count > 0 && !sampler->sampled[0].answer.log_probabilities
         ? 1 : (int)TRF__SESSION;
     status = trf__weights_sum(sampler->model, &session.sum, err);
@@ -19744,8 +19770,8 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     return trf__name_file(status, path, err);
 }
 
-/* The log-probabilities of an answer's tokens, `scored` doubles; they add up to the answer's, or it
-   is not true. */
+/* Reads the log-probabilities of an answer's tokens, `scored` doubles. Returns 0 if one is above 0,
+   or if their sum is not the answer's. NULL for each only checks them. */
 TRF__FN int trf__session_scores(const int32_t *words, int64_t scored, double sum, double *each)
 {
     double total = 0;
@@ -19759,14 +19785,16 @@ TRF__FN int trf__session_scores(const int32_t *words, int64_t scored, double sum
     return total == sum;
 }
 
-/* What n words say, which may be hostile: *ids[0] and [1], how many ids there are; returns the
-   number of the first sequence that makes no sense, or, if all do, that of the sequences. */
+/* Checks n words, which may be hostile. *ids[0] and [1] become the numbers of ids of sources and of
+   all others. Returns the number of the first sequence that is wrong, or that of the sequences if
+   all are right, or -1 if the words do not add up to n. */
 TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *words, int64_t n,
                                    int64_t format,
                                    int64_t ids[2])
 {
     int64_t count = n > 0 ? words[0] : -1, i, at, scores = 0, scored;
     const int32_t *l = words + 1;
+    /* no product with count can overflow after this check */
     if (count < 0 || count > (n - 1) / 6) return -1;
     for (ids[0] = ids[1] = i = 0; i < count; i++, l++) {
         if (l[0] < 0 || l[2 * count] < 0 || l[count] < l[2 * count] || (l[3 * count] & ~1) ||
@@ -19786,7 +19814,7 @@ TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *wor
     return count;
 }
 
-/* Goes on with what n words say, which may be hostile. */
+/* Continues with n words, which may be hostile. The sampler's options change only on success. */
 TRF__COLD
 TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
                                       const int32_t *words, int64_t n,
@@ -19825,6 +19853,9 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
 }
 
 // >>session-read   a session, and whether it is sound
+//
+// Options come from the file, hooks and threads from the sampler. The checksum is compared before
+// any word is used.
 
 TRF__COLD
 TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *err)
@@ -19840,7 +19871,7 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
         return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.generator",
                          "expected a session of format 1 to %d, got %lld", (int)TRF__SESSION,
                          (long long)format);
-    rules.allow_unk = 1;        /* what format 1 did */
+    rules.allow_unk = 1;        /* format 1 allowed unk and had no window */
     rules.window = 0;
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
