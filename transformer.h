@@ -2747,6 +2747,7 @@ TRF__FN int trf__utf8_at(const char *p, size_t n)
     if (c == 0xF4) high = 0x8F;
     for (i = 1; i < bytes; i++) {
         unsigned char d = (unsigned char)p[i];
+        /* only the second byte may have the narrower range */
         if (d < low || d > high) return 0;
         low = 0x80;
         high = 0xBF;
@@ -2843,6 +2844,7 @@ TRF__FN trf_status trf__name_file(trf_status status, const char *path, trf_error
     char name[104], text[sizeof err->message + 2 * sizeof name];
     if (status == TRF_OK || !err || !path || !*path) return status;
     trf__copy_text(name, sizeof name, trf__path_end(path));
+    /* a callee may have added the path already */
     if (!strncmp(err->message, name, strlen(name)) && err->message[strlen(name)] == ':')
         return status;
     snprintf(text, sizeof text, "%s: %s", name, err->message);
@@ -2893,11 +2895,13 @@ TRF__FN void *trf__alloc(const trf_hooks *hooks, size_t bytes)
     if (bytes == 0) bytes = 1;
     /* trf__bytes returned SIZE_MAX: the size does not fit */
     if (bytes > SIZE_MAX - TRF__ALIGN - sizeof(void *)) return NULL;
+    /* the program's allocator aligns by itself */
     if (hooks->alloc) return hooks->alloc(hooks->user, TRF__ALIGN, bytes);
     raw = (char *)malloc(bytes + TRF__ALIGN + sizeof(void *));
     if (!raw) return NULL;
 #if defined(TRF__HUGEPAGE)
     if (bytes >= 2 * TRF__HUGE_PAGE) {
+        /* only whole huge pages inside the block are advised; a refusal does not matter */
         size_t before = (TRF__HUGE_PAGE - (uintptr_t)raw % TRF__HUGE_PAGE) % TRF__HUGE_PAGE;
         (void)madvise(raw + before, (bytes - before) / TRF__HUGE_PAGE * TRF__HUGE_PAGE,
                       TRF__HUGEPAGE);
@@ -3060,6 +3064,7 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
                        const void *context)
 {
     size_t first = n / 2, end = n;
+    /* one loop for both phases: `first` is where the heap begins, `end` where it ends */
     while (end > 1) {
         const void *item;
         size_t hole, child;
@@ -3069,6 +3074,7 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
             item = items[--end];
             items[end] = items[0];
         }
+        /* sift the item down from the hole; children of h are 2 h + 1 and 2 h + 2 */
         hole = first;
         while ((child = 2 * hole + 1) < end) {
             if (child + 1 < end && compare(context, items[child], items[child + 1]) < 0) child++;
@@ -3270,6 +3276,7 @@ TRF__INLINE void trf__quad_to(trf_real *p, trf__quad q) { memcpy(p, &q, sizeof q
 
 #define TRF__WIDE 16            /* lanes */
 
+/* The vector of all kernels. Passed by value: inlining keeps the parts in registers. */
 typedef struct trf__v16 { trf__vec part[TRF__PARTS]; } trf__v16;
 
 TRF__INLINE trf__v16 trf__load(const trf_real *p)
@@ -3537,6 +3544,7 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
     trf__v16 x = trf__mul(a, trf__if_less(a, tiny, trf__set(18446744073709551616.0f), one));
     trf__v16 r, s, half = trf__mul(x, trf__set(-0.5f));
     int k;
+/* shifting a float's bits halves its exponent; the constant also corrects the mantissa */
 #define TRF__X(i) { \
         trf__ivec bits; \
         TRF__AS_INT(bits, x.part[i]); \
@@ -3546,8 +3554,10 @@ TRF__INLINE trf__v16 trf__sqrt(trf__v16 a)
 #undef TRF__X
     for (k = 0; k < 3; k++) r = trf__mul(r, trf__fma(trf__mul(half, r), r, trf__set(1.5f)));
     s = trf__mul(x, r);
+    /* s + (x - s^2) * r / 2 */
     s = trf__fma(trf__fma(trf__mul(s, trf__set(-1)), s, x), trf__mul(r, trf__set(0.5f)), s);
     s = trf__mul(s, trf__if_less(a, tiny, trf__set(2.32830644e-10f), one));
+    /* infinity and NaN are not less than infinity, and are returned as they are */
     return trf__if_less(a, trf__set((trf_real)HUGE_VAL), s, a);
 }
 
@@ -3561,12 +3571,14 @@ TRF__FN double trf__ln(double x)
     double m, s, s2, p = 0;
     if (!(x > 0) || !trf__is_finite(x)) return x == 0 ? -HUGE_VAL : x < 0 ? (double)NAN : x;
     memcpy(&bits, &x, sizeof bits);
+    /* the exponent for m in [1/2, 1); x is positive, so its sign bit is 0 */
     e = (int)(bits >> 52) - 1022;
     bits = (bits & 0x000FFFFFFFFFFFFFull) | 0x3FE0000000000000ull;
     memcpy(&m, &bits, sizeof m);
     if (m < 0.70710678118654752) { m *= 2; e--; }
     s = (m - 1) / (m + 1);
     s2 = s * s;
+    /* Horner: p = 2 (1/3 + s2/5 + s2^2/7 + ...) */
     for (k = 21; k >= 3; k -= 2) p = p * s2 + 2.0 / k;
     /* s + s, so that the last line has only one product (see >>vector) */
     p = s * s2 * p + (s + s);
@@ -4175,6 +4187,7 @@ TRF__BOTH trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
     h.key_rows = in->key_rows ? in->key_rows + s * in->key_stride : NULL;
     h.head = (int)(tile % in->heads);
     h.first = (int64_t)h.head * in->d_head;
+    /* in double: the same bits on every device */
     h.scale = (trf_real)(1 / sqrt((double)in->d_head));
     return h;
 }
@@ -4195,6 +4208,7 @@ TRF__BOTH int64_t trf__keys_seen(const trf__head *h, int64_t i)
    of its bits. */
 TRF__BOTH void trf__weight_counter(uint32_t counter[2], uint32_t head, int64_t query, int64_t block)
 {
+    /* up to 2^17 blocks, 2^20 queries and 2^27 heads have different counters */
     counter[0] = (uint32_t)block | head >> 12 << 17;
     counter[1] = (uint32_t)query | (head & 0xFFF) << 20;
 }
@@ -4573,6 +4587,8 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
     if (beam->n == beam->limit && search->at_limit != TRF_LIMIT_FORCE_EOS) return 1;
     if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
     if (search->stop == TRF_STOP_NONE_ALIVE || beam->n_kept < beam->keep) return 0;
+    /* the worst kept answer must beat all that live hypotheses can reach (bound), or their score
+       now */
     hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
                                           : trf__search_score(search, beam->sum[0], beam->n);
     return beam->best[beam->n_kept - 1].score > hope;
@@ -4701,10 +4717,12 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             trf__beam_choose(beam, take, beam->sum[row] + p, own, row, id);
         }
         if (!hides) continue;
+        /* the best sum that a hidden token could have: unknown ones may have probability 1 */
         hidden = beam->sum[row] + (hides == 2 ? 0 : least);
         trf__beam_lose(beam, hidden, -1);
         if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
     }
+    /* no continuation and no answer: a search always returns one */
     if (beam->n_chosen == 0 && beam->n_kept == 0)
         trf__beam_choose(beam, take, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
 }
@@ -4723,6 +4741,7 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
     for (k = 0; k < beam->n_chosen; k++) {
         const trf__chosen *chosen = &beam->chosen[k];
         if (chosen->id != eos) continue;
+        /* an ending counts only if it is among the best `width` */
         if (search->eos_in_top_beam && k >= beam->width) {
             trf__beam_lose(beam, chosen->sum, chosen->id); continue;
         }
@@ -4798,6 +4817,7 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
         int32_t row = best->row;
         for (t = best->n; t > 0; t--) {
             size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
+            /* from the last token back to the first */
             ids[t - 1] = beam->token[node];
             own[t - 1] = beam->own[node];
             row = beam->parent[node];
@@ -5160,6 +5180,7 @@ TRF__FN void trf__mm(trf__product p)
     for (done = 0; done == 0 || done < k; done += deep) {
         p.k = trf__min64(deep, k - done);
         for (j = 0; j < p.n; ) {
+            /* two panels at a time use more registers for sums, which pays with few rows */
             int two = p.m <= TRF__MM_PAIRED && p.n - j > 16;
             int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two
                 ? width - 16 : width;
@@ -5167,6 +5188,9 @@ TRF__FN void trf__mm(trf__product p)
                 ? p.bias + j : NULL;
             for (i = 0; i < p.m; i += TRF__MM_ROWS) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
+                /* Calls for the first `shares` groups of rows each prefetch a part of the next
+                   panels; later calls, and those of the last panels, fetch what is in the cache
+                   already. */
                 const trf_real *next = j + width == p.n || i >= shares * TRF__MM_ROWS ? b
                     : b + trf__ceil_div(width, 16) * p.b.column + i / TRF__MM_ROWS *
                     (p.k / shares) * p.b.row;
@@ -5174,6 +5198,7 @@ TRF__FN void trf__mm(trf__product p)
                 int64_t rows = trf__min64(TRF__MM_ROWS, p.m - i);
                 int64_t ahead = rows > 1 && rows < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k)
                     : p.b.row / shares;
+                /* a kernel for each number of rows, so that its sums are registers */
                 switch (rows + 8 * two) {
 #define TRF__CASE(R) \
                 case R: trf__mm_##R##_1(&p, a, b, next, ahead, bias, c, last); break; \
@@ -5199,6 +5224,7 @@ TRF__FN void trf__mm(trf__product p)
 TRF__FN void trf__pack_panel(trf_real *panel, trf__view b, int64_t deep, int64_t columns)
 {
     int64_t t = 0, j;
+    /* columns are contiguous: four rows of four at a time */
     for (; columns >= 16 && b.row == 1 && t + 4 <= deep; t += 4)
         for (j = 0; j < 16; j += 4) {
             const trf_real *at = b.at + t + j * b.column;
@@ -5452,6 +5478,7 @@ TRF__FN void trf__product_cut(trf__product_job *j, int threads)
     j->columns = trf__round_up(j->p.n, 16);
 }
 
+/* One tile of C: the pointers of the whole product, moved to the tile. */
 TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__product_job *j = (const trf__product_job *)job;
@@ -5497,6 +5524,8 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
     int packs = !blas && !packed && room >= TRF__DEEP * 32 && deep > 0 && wide > 0;
     trf__product_job part;
     if (packs) {
+        /* all of k if it fits with up to 512 columns, else a multiple of TRF__DEEP; then as many
+           columns as fit */
         int64_t fits = room / trf__min64(trf__round_up(wide, 32), 512) / TRF__DEEP * TRF__DEEP;
         deep = trf__min64(deep, trf__max64(TRF__DEEP, fits));
         wide = trf__min64(wide, room / deep / 32 * 32);
@@ -5716,6 +5745,7 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 //   A tile of the gradient has 16 columns. It takes the ids in groups of equal ones, and the rows
 //   of a group in order, so that every sum has one order. Positions follow, in the order of rows.
 
+/* The weight may be only packed: then a row is read through its format. */
 TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__embed *j = (const trf__embed *)job;
@@ -5788,6 +5818,7 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
         const int32_t *rows = j->groups.rows;
         trf_real *dw;
         trf__v16 sum;
+        /* only lists at the end are empty */
         if (j->groups.first[k] == j->groups.first[k + 1]) break;
         dw = j->dweight + j->ids[rows[j->groups.first[k]]] * j->d + c;
         sum = trf__load_n(dw, n);
@@ -6144,6 +6175,7 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
 {
     trf__v16 sum = trf__set(0), maximum, factor;
     int64_t c;
+    /* exp makes 0 of these: masked keys and padding */
     for (c = seen; c < m16; c++) s[c] = -(trf_real)FLT_MAX;
     stats[0] = known ? known[0] : trf__max_of(s, m16);
     maximum = trf__set(stats[0]);
@@ -6344,6 +6376,7 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
     int64_t seen16 = trf__round_up(trf__keys_seen(h, i0 + n - 1), 16);
     const trf_real *dout = trf__from(a->dout) + at, *out = trf__from(a->out) + at;
     trf__attention_rows(h, room, trf__view_of(room->kt, room->m16, 16), a->stats, NULL, i0, n);
+    /* dD = dout v^T */
     trf__mm(trf__product_of(room->ds, room->m16, n, room->m16, d, trf__view_of(dout, ldo, 1),
                             trf__view_of(room->vt, room->m16, 16), 0));
     if (dropping) trf__attention_bits(run, h, room->bits, i0, n, seen16 / 8);
@@ -6371,6 +6404,7 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
     trf__attention_scratch room;
     trf__view keys;
     trf__attention_cut(&room, trf__scratch(run, worker), span->n_key, d);
+    /* keys that no query sees have gradient 0 */
     trf__zero_rows(dk, ldk, span->n_key, d);
     trf__zero_rows(dv, ldk, span->n_key, d);
     trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
@@ -6386,8 +6420,10 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
                                               ldo, n, d,
                                               room.d16);
         trf__attention_rows_gradient(run, a, &h, &room, i0, n);
+        /* dq = dS k */
         trf__mm(trf__product_of(dq + i0 * ldq, ldq, n, d, seen, trf__view_of(room.ds, room.m16, 1),
                                 keys, 0));
+        /* dk += dS^T q, dv += D^T dout: the views with row 1 are transposed */
         trf__mm(trf__product_of(dk, ldk, seen, d, n, trf__view_of(room.ds, 1, room.m16), queries,
                                 1));
         trf__mm(trf__product_of(dv, ldk, seen, d, n, trf__view_of(room.s, 1, room.m16), douts, 1));
@@ -6525,6 +6561,8 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
     }
 }
 
+/* ds of the row, then dsub = drop(ds) from the row just written. Without a norm (gain NULL) ds is
+   dy + dy2. */
 TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
@@ -6591,6 +6629,7 @@ TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradien
 // most = 1: the first row (Devlin et al. 2019); most beyond all lengths: the mean. A tile is one
 // sequence.
 
+/* One sequence: columns of its first n rows are added in order. */
 TRF__FN void trf__pool_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__pool *j = (const trf__pool *)job;
@@ -6724,6 +6763,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
     off = trf__set((trf_real)-l->off);
     for (c = 0; c < n; c += 16)
         trf__store_n(z + c, trf__fma(trf__load_n(z + c, n - c), factor, off), n - c);
+    /* dz = softmax - q: `off` has been subtracted everywhere, here follow target and zero_column */
     z[target] -= (trf_real)(l->on - l->off);
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
 }
@@ -6782,6 +6822,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
                           (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
     trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
                   &job.hit, &panels);
+    /* the weight changes every step, so its panels are made anew for all groups */
     if (!job.blas && !job.w.packed && panels) {
         trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, TRF__FLOAT32 };
         trf__cpu_pack(run, &pack);
@@ -6942,6 +6983,7 @@ typedef struct trf__top_job {
     int blas;
 } trf__top_job;
 
+/* Cuts the scratch of top. Logits and floors exist for each thread, results for each row. */
 TRF__FN size_t trf__top_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab,
                             int64_t n,
                             trf__top_job *j)
@@ -7005,6 +7047,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
     int32_t only = t->only ? t->only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t->eos : -1;
     int32_t *ids = j->ids + at * t->n;
     trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_FEW];
+    /* a forbidden EOS also leaves the softmax */
     if (without >= column && without < column + columns) z[without - column] = -(trf_real)FLT_MAX;
     for (c = 0; c < columns; c += TRF__TOP_FEW)
         most[c / TRF__TOP_FEW] = trf__max_of(z + c, trf__min64(columns - c, TRF__TOP_FEW));
@@ -8101,6 +8144,7 @@ TRF__FN void *trf__device_zeroed(const trf__run *run, size_t bytes)
     return memory;
 }
 
+/* One string literal, assembled by the preprocessor: it needs no memory and no initialization. */
 TRF_API const char *trf_build_info(void)
 {
     return "transformer.h " TRF_VERSION
@@ -8145,6 +8189,7 @@ TRF_API const char *trf_build_info(void)
 // numbers in the caller's memory (data), or on the device of an object (home, there).
 // -----------------------------------------------------------------------------------------------
 
+/* From the list of statuses, so that no name can be missing. */
 TRF_API const char *trf_status_name(trf_status status)
 {
     switch (status) {
@@ -8190,6 +8235,7 @@ TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64
     return tensor;
 }
 
+/* Saturates (trf__times), so that shapes of hostile files cannot wrap. */
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 {
     int64_t n = 1;
@@ -8216,6 +8262,7 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
         return trf__fail(err, TRF_E_SHAPE, -1, "count",
                          "the tensor has %lld numbers, got room for %lld",
                          (long long)trf_tensor_count(tensor), (long long)count);
+    /* memcpy must not get NULL, even for 0 bytes */
     if (tensor->data) {
         if (count > 0) memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data,
                               bytes);
@@ -23642,6 +23689,7 @@ template <class A> TRF__KERNEL void trf__gpu_position_gradient(trf__embed_gradie
         }
 }
 
+/* The table of positions needs no zeroing: every position has a block, which begins with 0. */
 TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
 {
     if (j->first)
@@ -24011,11 +24059,13 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
                     if (key + lane < seen)
                         s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
                 }
+                /* online softmax: the new maximum, and the factor of what has been summed so far */
                 higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
                 shrink = expf((maximum - higher) * h.scale);
                 e = key + lane < seen ? expf((s - higher) * h.scale) : 0;
                 maximum = higher;
                 sum = sum * shrink + trf__warp_sum(e);
+                /* after the sum: dropout applies to normalized weights */
                 if (key + lane < seen) e *= trf__gpu_weight_factor(&h, now, i, key + lane);
                 weights[warp * TRF__OTHERS + lane] = e;
                 __syncwarp();
@@ -24086,6 +24136,7 @@ TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_
 {
     int n = of_keys ? h->span->n_key : h->span->n_query, d = (int)h->in->d_head;
     const trf__bf16 *from = (const trf__bf16 *)(const void *)x + h->first;
+    /* whether eight numbers may be loaded at once, as 16 aligned bytes */
     int whole = d % 8 == 0 && ld % 8 == 0 && (uintptr_t)x % 16 == 0;
     from += (of_keys ? h->span->key : h->span->query) * ld;
     for (int e = (int)threadIdx.x; e < ROWS * D / 8; e += TRF__MMA_THREADS) {
@@ -24239,6 +24290,7 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
         for (int i = 0; i < 2; i++) {
             int64_t query = h.span->query + h.begin + row + i * 8;
             float all = trf__quad_sum(sum[i]);
+            /* a query without keys has the result 0 */
             sum[i] = all > 0 ? 1 / all : 0;
             if (h.begin + row + i * 8 >= h.n || !a.stats || t > 0) continue;
             a.stats[(query * a.in.heads + h.head) * 2] = maximum[i];
@@ -24449,6 +24501,7 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
         trf__mma_own<D>(q, tiles, a.out, &h, ldo, 0);
         for (int c = 0; c < D / 16; c++)
             for (int i = 0; i < 4; i++) {
+                /* two bf16 in each word; fragment i belongs to row i % 2 of the lane */
                 uint32_t x = q[c][i], y = dout[c][i], high = 0xFFFF0000u;
                 delta[i % 2] = fmaf(trf__float_of(x << 16), trf__float_of(y << 16), delta[i % 2]);
                 delta[i % 2] = fmaf(trf__float_of(x & high), trf__float_of(y & high), delta[i % 2]);
@@ -24656,6 +24709,7 @@ template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
             });
             sum = trf__warp_sum(sum);
             dot = trf__warp_sum(dot);
+            /* in double, as in trf__norm_row_gradient */
             slope = (double)r * (double)r / (double)d;
             if (j.rule == TRF_NORM_ANNOTATED) {
                 double deviation = 1 / (double)r - j.epsilon;
@@ -25044,6 +25098,7 @@ TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
     for (int64_t tile = blockIdx.x; tile < t.rows * p.slices; tile += gridDim.x) {
         int64_t row = tile / p.slices, begin = tile % p.slices * TRF__TOP_SLICE + threadIdx.x;
         int32_t only = t.only ? t.only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t.eos : -1;
+        /* each thread keeps its logits in registers */
         float z[TRF__TOP_EACH], maximum = -FLT_MAX, sum = 0;
         uint64_t keys[TRF__TOP_EACH];
         for (int i = 0; i < TRF__TOP_EACH; i++) {
@@ -25161,6 +25216,7 @@ TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
         }
         rows[threadIdx.x] = live;
         __syncthreads();
+        /* every thread adds up the rows of all, so that all know the totals */
         for (int32_t t = 0; t < TRF__CUDA_THREADS; t++) {
             if (t == (int32_t)threadIdx.x) { number = now.n_live; row = now.rows; }
             now.n_live += rows[t] > 0;
