@@ -11970,8 +11970,8 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
 
 struct trf_updater { trf_model model; trf_trainer trainer; };
 
-/* Not by trf_trainer_destroy: the trainer and its model are parts of the updater. Only their layout,
-   weights and arena exist. */
+/* Not by trf_trainer_destroy: the trainer and its model are parts of the updater. Only their
+   layout, weights and arena exist. */
 TRF_API void trf_updater_destroy(trf_updater *updater)
 {
     trf_model *m;
