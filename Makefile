@@ -30,7 +30,8 @@ CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks generate search targets head
 LONG     = $(patsubst %,$(BUILD)/cuda_test_%,model store usage finetune) $(BUILD)/races_test_cuda_ops
 SEPARATES   = $(patsubst %,$(BUILD)/separate_test_%,model blocks generate search store targets usage heads finetune updater look)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops test_learn double_test_model double_test_golden)
-BRISK    = $(patsubst %,$(BUILD)/%,test_separate_device test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same_bits test_usage double_test_ops separate_test_usage)
+BRISK    = $(patsubst %,$(BUILD)/%,test_separate_device test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same_bits \
+           test_store test_usage double_test_ops double_test_heads separate_test_usage)
 LINK     = $(LDFLAGS) $(LDLIBS)
 HEADERS  = transformer.h $(wildcard tools/data/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
 

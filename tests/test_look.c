@@ -48,6 +48,12 @@ static lab open_lab(const trf_config *c)
     return l;
 }
 
+static lab lab_of(trf_kind kind, int place)
+{
+    trf_config c = config_of(kind, (trf_norm_place)place);
+    return open_lab(&c);
+}
+
 static void close_lab(lab *l)
 {
     trf_translator_destroy(l->translator);
@@ -168,8 +174,7 @@ static void test_encoder_states(void **state)
     int place, i;
     (void)state;
     for (place = 0; place < 2; place++) {
-        trf_config c = config_of(TRF_ENCODER_DECODER, (trf_norm_place)place);
-        lab l = open_lab(&c);
+        lab l = lab_of(TRF_ENCODER_DECODER, place);
         trf_batch batch = some_pairs(PAIRS, 4);
         int64_t rows = trf_source_rows(l.model, &batch.source);
         trf_tensor out = trf_tensor_of(other, 2, rows, D, 1);
@@ -218,8 +223,7 @@ static void test_decode(void **state)
     int place, i;
     (void)state;
     for (place = 0; place < 2; place++) {
-        trf_config c = config_of(TRF_ENCODER_DECODER, (trf_norm_place)place);
-        lab l = open_lab(&c);
+        lab l = lab_of(TRF_ENCODER_DECODER, place);
         trf_batch batch = some_pairs(PAIRS, 6);
         int64_t source = trf_source_rows(l.model, &batch.source), target = trf_target_rows(l.model, &batch.target);
         trf_tensor memory = trf_tensor_of(other, 2, source, D, 1), out = trf_tensor_of(more, 2, target, D, 1), z;

@@ -5,21 +5,8 @@
 # misspelt or out of range is refused, and without --output nothing is written.
 
 build=$(cd "${1:?usage: test_studies.sh BUILD}" && pwd)/studies || exit 1
-source=$(cd "$(dirname "$0")/.." && pwd)
-here=$(mktemp -d) || exit 1
-trap 'rm -rf "$here"' EXIT
-trap 'kill $! 2>/dev/null; exit 1' INT TERM HUP
-cd "$here" || exit 1
-passed=0
-failed=0
+. "$(dirname "$0")/checks.sh"
 
-# check NAME COMMAND...: passes if the command succeeds
-check()
-{
-    label=$1
-    shift
-    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $label"; fi
-}
 not() { if "$@"; then return 1; fi; }
 quietly() { "$@" >/dev/null; }
 
@@ -114,5 +101,4 @@ mkdir bare
 for tool in sh awk cat; do ln -s "$(command -v $tool)" bare/$tool; done
 check "without gnuplot a study says so and goes on" sh -c "PATH='$here/bare' '$first' --quick --threads 1 --output no-gnuplot >out.txt && grep -q 'gnuplot' out.txt"
 
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+finish

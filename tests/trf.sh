@@ -4,24 +4,10 @@
 # It makes data in a temporary folder and goes there. A source is digits, its target their names in
 # reverse order ("3 1 4", "four one three").
 
-source=$(cd "$(dirname "$0")/.." && pwd)    # the checkout
 trf=${1:?usage: SUITE PATH_OF_TRF}
 case $trf in /*) ;; *) trf=$PWD/$trf ;; esac
 [ -x "$trf" ] || { echo "$trf is not there"; exit 1; }
-here=$(mktemp -d) || exit 1
-trap 'rm -rf "$here"' EXIT
-trap 'kill $! 2>/dev/null; exit 1' INT TERM HUP
-cd "$here" || exit 1
-passed=0
-failed=0
-
-# check NAME COMMAND...: passes if the command succeeds
-check()
-{
-    name=$1
-    shift
-    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $name"; fi
-}
+. "$(dirname "$0")/checks.sh"
 
 # expect STATUS NAME MESSAGE COMMAND...: the exit status, and a basic regular expression that the
 # output or the messages contain
@@ -105,10 +91,3 @@ quick="--size tiny --d-model 16 --n-heads 2 --d-ff 32 --batch-tokens 256 --warmu
 rough="--tsv train.tsv $model --threads 1 --batch-tokens 64 --valid-every 10 --metric loss --ema 0 \
     --warmup 2 \
     --dropout 0.3 --schedule constant"
-
-# The last line of a suite, and its status.
-finish()
-{
-    echo "$passed passed, $failed failed"
-    [ $failed -eq 0 ]
-}
