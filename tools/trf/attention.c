@@ -415,7 +415,7 @@ static int take_text(struct side *side, const char *option, const trf_vocab *voc
     memset(&unknown, 0, sizeof unknown);
     note_unknown(&unknown, vocab, text, 0);
     snprintf(name, sizeof name, "--%s", option);
-    tell_unknown(&unknown, name, 0);
+    say_unknown_share(&unknown, name, 0);
     return DONE;
 }
 

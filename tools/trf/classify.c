@@ -244,7 +244,7 @@ static int label_lines(struct labelling *t)
     if (t->unusable)
         say("%lld of %lld line%s could not be labelled", (long long)t->unusable,
             (long long)t->in.number, plural(t->in.number));
-    tell_unknown(&t->unknown, "the input", 0.05);
+    say_unknown_share(&t->unknown, "the input", 0.05);
     return status || t->broken || t->unusable ? FAILED : DONE;
 }
 

@@ -283,7 +283,7 @@ int command_generate(struct settings *s, int argc, char **argv)
                 ? "the model read at most so many at a time"
                 : "the model has not learned the positions after these");
     if (t.out && close_output(t.out, s->output)) status = FAILED;
-    tell_unknown(&t.unknown, s->input ? "the input" : "--prompt", 0);
+    say_unknown_share(&t.unknown, s->input ? "the input" : "--prompt", 0);
     forget_beginnings(&t);
     free_side(&t.beginnings);
     free(t.given);

@@ -155,7 +155,7 @@ int take_weights(struct training *t)
             t->s->init_from);
         return FAILED;
     }
-    tell("%d of %d parameters %s from %s", (int)copied,
+    inform_line("%d of %d parameters %s from %s", (int)copied,
          (int)trf_model_parameter_count(t->run.model), copied == 1 ? "comes" : "come",
          t->s->init_from);
     trf_model_destroy(t->from);

@@ -291,7 +291,7 @@ static int end_well(struct run *r, struct progress *p, const char *why)
     if (r->state.stopping.best_update && r->s->average <= 1)
         inform("best: update %lld, %s %.4f; ", (long long)r->state.stopping.best_update,
                metric_name(metric_of(r->s)), r->state.stopping.best);
-    tell("model in %s", r->s->model);
+    inform_line("model in %s", r->s->model);
     if (p->left_out) inform("left out: %lld of these updates\n", (long long)p->left_out);
     return kept;
 }

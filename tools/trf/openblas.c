@@ -1,4 +1,4 @@
-// trf: OpenBLAS, loaded when a product first asks for it.
+// trf: OpenBLAS, loaded by the first product that needs it.
 // SPDX-License-Identifier: MIT
 //
 // A program that is linked with OpenBLAS starts the library's threads in every run, before main.
@@ -34,7 +34,7 @@
 #undef exec_blas_async
 
 static struct {
-    int asked;
+    int tried;
     char reason[200];
 #define X(symbol, name, type, arguments) type (*name) arguments;
     FUNCTIONS(X)
@@ -47,8 +47,8 @@ int loaded_openblas(const char **reason)
     static const char *const names[] = {"libopenblas.so.0", "libopenblas.so"};
     void *library = NULL;
     size_t i;
-    if (!openblas.asked) {
-        openblas.asked = 1;
+    if (!openblas.tried) {
+        openblas.tried = 1;
         setenv("OPENBLAS_NUM_THREADS", "1", 1);
         for (i = 0; i < sizeof names / sizeof *names && !library; i++) {
             library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);

@@ -1,7 +1,7 @@
 // trf: the table of all options, each once.
 //
 // A row gives the parsing, the help text with its default, the option's line in a checkpoint's
-// settings, and the check that a resumed training asks for the model that it has. An option that
+// settings, and the check that a resumed training keeps its model. An option that
 // sets a field of the library's structs has the field's name.
 
 #include "options.h"

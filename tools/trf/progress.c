@@ -84,7 +84,7 @@ void start_progress(struct progress *p, const struct settings *s, struct log *lo
     p->log = log;
     p->earlier = earlier;
     p->span = log_every < MOST_RECENT ? log_every : MOST_RECENT;
-    p->began = p->drawn = p->told = p->window_began = now();
+    p->began = p->drawn = p->printed = p->window_began = now();
     p->terminal = !quiet && isatty(STDERR_FILENO);
 }
 
@@ -233,7 +233,7 @@ void show_progress(struct progress *p, int64_t epoch, const trf_step_report *rep
            rate = (double)p->window_tokens / fmax(seconds, 1e-9), left_s, patient, mean, right;
     /* shortly after --resume a line of a single update would look like a jump of the loss */
     int whole =
-        (report->step % p->s->log_every == 0 && p->updates >= p->span) || time - p->told >= 30;
+        (report->step % p->s->log_every == 0 && p->updates >= p->span) || time - p->printed >= 30;
     char left[32], loss[32] = "-", bar[64] = "";        /* '-': all of these updates were skipped */
     if (!whole && !(p->terminal && time - p->drawn > 1)) return;
     left_s = time_left(p, report->step);
@@ -260,13 +260,13 @@ void show_progress(struct progress *p, int64_t epoch, const trf_step_report *rep
     if (!whole) return;
     log_progress(p, epoch, report, rate, left_s);
     warn_of_minutes(p, report->step);
-    p->window_began = p->told = time;
+    p->window_began = p->printed = time;
     p->window_tokens = 0;
 }
 
 void show_waiting(struct progress *p, const char *doing, int64_t update, double since)
 {
-    double time = now(), last = fmax(fmax(since, p->waited), p->terminal ? p->drawn : p->told);
+    double time = now(), last = fmax(fmax(since, p->waited), p->terminal ? p->drawn : p->printed);
     char spent[32];
     if (quiet || time - last < (p->terminal ? 10 : 30)) return;
     time_text(time - since, spent);

@@ -23,7 +23,7 @@ struct progress {
     struct log *log;
     double earlier;                             /* seconds spent in earlier runs */
     double began;                               /* time at which training began, */
-    double drawn, told, waited; /* of the last line, of the last finished one, of the last that
+    double drawn, printed, waited; /* of the last line, of the last finished one, of the last that
                                    show_waiting wrote, */
     double window_began;                        /* of the last line with a speed */
     int64_t window_tokens;                      /* since then */

@@ -54,12 +54,12 @@ static int check_pieces(struct training *t, int side)
 /* Fails if the checkpoint is of another objective; loads its labels. */
 static int check_objective(struct training *t)
 {
-    struct settings asked = *t->s;
+    struct settings requested = *t->s;
     const trf_config *c = trf_model_config(t->run.model);
-    asked.config = *c;
-    if (!is_given(t->s, AT(pooling))) asked.pooling = c->head == TRF_HEAD_FIRST;
-    set_kind(&asked);
-    if (asked.config.kind == c->kind && asked.config.head == c->head)
+    requested.config = *c;
+    if (!is_given(t->s, AT(pooling))) requested.pooling = c->head == TRF_HEAD_FIRST;
+    set_kind(&requested);
+    if (requested.config.kind == c->kind && requested.config.head == c->head)
         return learns_labels(t->s) ? load_labels(t->run.model, t->run.checkpoint, &t->labels)
                                    : DONE;
     say("%s has another --objective%s", t->run.checkpoint,
@@ -174,7 +174,7 @@ static char *say_changes(const struct training *t, char *before[MAX_OPTIONS])
         value_text(&rows[i], t->s, value, sizeof value);
         for (k = 0; k < n && rows[i].offset != of_data[k]; k++) { }
         change = format_text("--%s was %s, now it is %s", rows[i].name, before[i], value);
-        if (strcmp(value, before[i])) tell("%s", change);
+        if (strcmp(value, before[i])) inform_line("%s", change);
         if (strcmp(value, before[i]) && k < n) {
             longer = format_text("%s%s%s", all, *all ? "; " : "", change);
             free(all);
@@ -295,7 +295,8 @@ int resume_training(struct training *t)
     if (check_ends(s, &t->plan) || settle_cosine(s, &t->plan, &stored)) return USAGE;
     changed = say_changes(t, before);
     if (s->init_from)
-        tell("--init-from has no effect with --resume: the weights come from %s", r->checkpoint);
+        inform_line("--init-from has no effect with --resume: the weights come from %s",
+                    r->checkpoint);
     say_schedule(s, &t->plan);
     set_limits(s, t->data.amounts.longest, &s->training);
     if (trf_trainer_set_options(r->trainer, &s->training, &err)) {

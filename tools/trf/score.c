@@ -172,8 +172,8 @@ static int score_lines(struct scoring *t)
     if (t->unusable)
         say("%lld of %lld %s%s could not be scored", (long long)t->unusable, (long long)t->lines,
             t->alone ? "text" : "pair", plural(t->lines));
-    tell_unknown(&t->unknown[0], "the sources", 0.05);
-    tell_unknown(&t->unknown[1], t->alone ? "the text" : "the targets", 0.05);
+    say_unknown_share(&t->unknown[0], "the sources", 0.05);
+    say_unknown_share(&t->unknown[1], t->alone ? "the text" : "the targets", 0.05);
     if (t->cut)
         say("%lld of %lld text%s had more than %d tokens: scored in parts (--split)",
             (long long)t->cut, (long long)t->lines, plural(t->lines), (int)part_tokens(t));

@@ -26,18 +26,18 @@ int stopped(void) { return (int)stopped_by; }
 
 static void stop_soon(int signal_number)
 {
-    static volatile double asked[N_SIGNALS];
+    static volatile double last[N_SIGNALS];
     const char *text = notices[notice];
     double seconds = now();
     int kept = errno, i = 0;
     while (signals[i] != signal_number) i++;
-    if (asked[i] > 0) {
-        if (seconds - asked[i] < 0.2) return;
+    if (last[i] > 0) {
+        if (seconds - last[i] < 0.2) return;
         signal(signal_number, SIG_DFL);
         raise(signal_number);           /* delivered when we return */
         return;
     }
-    asked[i] = seconds;
+    last[i] = seconds;
     stopped_by = signal_number;
     if (write(STDERR_FILENO, text, strlen(text)) < 0) { }      /* there is nobody to report it to */
     errno = kept;

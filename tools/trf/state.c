@@ -269,7 +269,7 @@ static int check_vocabulary_option(const struct run *r, const struct row *row)
         {AT(source_tokens), AT(tokens)}, {AT(target_tokens), AT(tokens)},
         {AT(min_count), AT(min_count)}, {AT(joint_vocabulary), AT(joint_vocabulary)},
         {AT(normalise), AT(normalise)}};
-    char key[96], asked[64];
+    char key[96], requested[64];
     const char *value;
     size_t i, n = sizeof of / sizeof *of;
     for (i = 0; i < n && row->offset != of[i].field; i++) { }
@@ -277,16 +277,17 @@ static int check_vocabulary_option(const struct run *r, const struct row *row)
     if (!is_given(r->s, of[i].field) && !is_given(r->s, of[i].of_both)) return DONE;
     snprintf(key, sizeof key, "option.%s", row->name);
     value = trf_model_metadata(r->model, key);
-    value_text(row, r->s, asked, sizeof asked);
-    if (!value || !strcmp(value, asked) || !strcmp(asked, "0")) return DONE; /* 0: from the data */
+    value_text(row, r->s, requested, sizeof requested);
+    if (!value || !strcmp(value, requested) || !strcmp(requested, "0"))
+        return DONE; /* 0: from the data */
     /* check_tokens compares words, characters and subwords; here remain the two kinds of
        subwords */
     if (is_tokens(row) &&
-        (strncmp(asked, "sentencepiece:", 14) || strncmp(value, "sentencepiece:", 14)))
+        (strncmp(requested, "sentencepiece:", 14) || strncmp(value, "sentencepiece:", 14)))
         return DONE;
     say("the checkpoint was made with --%s %s, now it is %s: vocabularies cannot change while a "
         "model is trained",
-        row->name, value, asked);
+        row->name, value, requested);
     return FAILED;
 }
 

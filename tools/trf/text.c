@@ -84,7 +84,7 @@ void print_json_list(FILE *file, const char *name, const double *x, int32_t n)
 }
 
 /* Prints a line on standard error without control characters. */
-static void tell_line(const char *before, const char *format, va_list arguments)
+static void print_message(const char *before, const char *format, va_list arguments)
 {
     char sentence[4096];
     fflush(stdout);
@@ -99,7 +99,7 @@ void say(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    tell_line(program, format, arguments);
+    print_message(program, format, arguments);
     va_end(arguments);
 }
 
@@ -111,11 +111,11 @@ void inform(const char *format, ...)
     va_end(arguments);
 }
 
-void tell(const char *format, ...)
+void inform_line(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    if (!quiet) tell_line("", format, arguments);
+    if (!quiet) print_message("", format, arguments);
     va_end(arguments);
 }
 

@@ -90,7 +90,7 @@ void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, i
     if (unknown && !u->first) u->first = line;
 }
 
-void tell_unknown(const struct unknown *u, const char *what, double share)
+void say_unknown_share(const struct unknown *u, const char *what, double share)
 {
     char where[48] = "";
     if (!u->unknown || (double)u->unknown <= share * (double)u->tokens) return;

@@ -202,7 +202,7 @@ static int train_seeds(struct settings *s)
     if (!s->overwrite && !s->resume && check_replaced(s, s->model, NULL, NULL)) return FAILED;
     if (check_read(s) || (s->resume && !any_checkpoint(s))) return FAILED;
     for (i = 0; i < s->seeds && !status; i++) {
-        int32_t asked = s->metric;
+        int32_t requested = s->metric;
         status = train_seed(s, s->seed + (uint64_t)i, &score, &model);
         sum += score;
         squares += score * score;
@@ -212,15 +212,15 @@ static int train_seeds(struct settings *s)
             best_model = model;
             best = score;
         } else free(model);
-        if (i + 1 < s->seeds) s->metric = asked;
+        if (i + 1 < s->seeds) s->metric = requested;
         if (!status && stopped())
             status = SIGNALLED + stopped(); /* the signal came at the end of this one */
     }
     if (!status) status = copy_model(s, best_model, s->model);
     if (!status && !isfinite(sum))
-        tell("%d seeds; nothing was validated to compare them by", (int)s->seeds);
+        inform_line("%d seeds; nothing was validated to compare them by", (int)s->seeds);
     else if (!status)
-        tell("%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s", (int)s->seeds,
+        inform_line("%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s", (int)s->seeds,
              metric_name(metric_of(s)), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)),
              best, best_model, s->model);
     free(best_model);

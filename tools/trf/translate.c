@@ -398,7 +398,7 @@ static int translate_lines(struct translating *t)
         say("%lld of %lld line%s could not be translated", (long long)t->unusable,
             (long long)t->in.number, plural(t->in.number));
     report_longest(t);
-    tell_unknown(&t->unknown, "the input", 0.05);
+    say_unknown_share(&t->unknown, "the input", 0.05);
     return t->broken || t->unusable ? FAILED : DONE;
 }
 

@@ -48,7 +48,7 @@
 //   values.c          values of options as texts
 //   options.c         the table of all options
 //   settings.c        the settings before any option
-//   openblas.c      OpenBLAS, loaded when a product asks for it
+//   openblas.c      OpenBLAS, loaded by the first product that needs it
 //   text.c          messages, and text in general
 //
 // Figures that compare lines (BLEU, chrF, error rates) are a library of its own: tools/metrics.
@@ -89,7 +89,7 @@ extern int quiet;               /* 1: standard error gets warnings and errors on
 /* A warning or an error. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A notice: without the name of the command; --quiet suppresses it. */
-void tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void inform_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A part of a notice. It may contain nothing of the user's but numbers. */
 void inform(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The message of a failed library call. doing NULL: the message begins with the path of a file. */
@@ -297,7 +297,7 @@ int row_within(const struct row *row, size_t member, size_t bytes);
 void print_options(FILE *file, const struct settings *s, size_t member, size_t bytes);
 void print_json_options(FILE *file, const struct settings *s, size_t member, size_t bytes);
 int distance(const char *a, const char *b);     /* Levenshtein's, for "did you mean" */
-/* Fills s from argv. Returns -1 to go on, or the exit status when all is said. */
+/* Fills s from argv. Returns -1 to run the command, or the exit status. */
 int parse_command_line(const struct command *command, struct settings *s, int argc, char **argv);
 
 // -----------------------------------------------------------------------------------------------
@@ -419,7 +419,7 @@ struct unknown { int64_t tokens, unknown, first; };
 
 void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, int64_t line);
 /* One message at the end if the share of unknown tokens is larger. what: "the input". */
-void tell_unknown(const struct unknown *u, const char *what, double share);
+void say_unknown_share(const struct unknown *u, const char *what, double share);
 
 // -----------------------------------------------------------------------------------------------
 // Unknown words in a line (unknown.c)

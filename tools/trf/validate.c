@@ -326,8 +326,8 @@ static void show_sample(const struct validator *v, size_t pair, const char *answ
     const char *reference = line_of(&v->pairs->text[1], v->pairs->line[pair]);
     char *source = clipped(line_of(&v->pairs->text[0], v->pairs->line[pair])),
          *got = clipped(answer), *wanted = clipped(reference);
-    if (!strcmp(answer, reference)) tell("    %s -> %s  (right)", source, got);
-    else tell("    %s -> %s  (reference: %s)", source, *got ? got : "(nothing)", wanted);
+    if (!strcmp(answer, reference)) inform_line("    %s -> %s  (right)", source, got);
+    else inform_line("    %s -> %s  (reference: %s)", source, *got ? got : "(nothing)", wanted);
     free(source);
     free(got);
     free(wanted);
