@@ -188,6 +188,7 @@
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
 //   >>choose           words, characters or subwords; which pairs are held out
+//                     >>picking
 //   >>judge            the mean of the weights, validation, and what is best
 //                     >>early-stopping >>validate
 //   >>by-itself        trf_learn: updates until one of the ends
@@ -19968,13 +19969,17 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // -----------------------------------------------------------------------------------------------
 // >>learn          from texts to a trained model
 //
-// The numbers of this chapter are measured: tools/data/defaults.md says on what. `trf train`
-// decides nothing by itself: it calls what stands here, and lets options of the command line win
-// over it.
+// The numbers of this chapter are measured; tools/data/defaults.md has the experiments. `trf train`
+// decides nothing itself. It calls these functions, and options of the command line override their
+// results.
 // -----------------------------------------------------------------------------------------------
 
 // -----------------------------------------------------------------------------------------------
 // >>recipe         statistics of data in, options out
+//
+// Size decides most: little data need a small model and much dropout. trf_recipe_find fills model,
+// corpus, training and learning in this order, because each depends on those before. `reasons`
+// explains the choice to the user.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__SMALL_DATA = 1000000, TRF__LARGE_DATA = 20000000 };     /* tokens of both sides */
@@ -19993,16 +19998,17 @@ TRF_API trf_learn_options trf_learn_defaults(void)
     return o;
 }
 
-/* What is learned: the target, but where that is labels, or hidden in the source, the source. */
+/* Whether the target is what a model has to learn. If it is labels, or hidden in the source, the
+   source is. */
 TRF__FN int trf__leads_by_target(const trf_data_stats *a)
 {
     return a->kind == TRF_DECODER_ONLY ||
            (a->kind == TRF_ENCODER_DECODER && a->target_tokens > a->pairs);
 }
 
-/* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands): these
-   have less to remember and rules to find, for which smaller models, small batches and little
-   dropout are better. */
+/* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands). Few
+   symbols mean less to remember and rules to find: smaller models, small batches and little dropout
+   are better. */
 TRF__FN int trf__is_language(const trf_data_stats *a)
 {
     return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
@@ -20013,6 +20019,7 @@ TRF__FN double trf__clamp(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
+/* Chooses the model: base for much data, tiny for little, and a size between. */
 TRF__COLD
 TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
 {
@@ -20027,6 +20034,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
         c->d_ff = 512;
     }
     if (symbols) c->d_ff = 512;
+    /* the caller may require a width; n_heads must divide it */
     if (a->d_model) c->d_model = a->d_model;
     while (c->d_model % c->n_heads) c->n_heads--;
     if (a->longest >= c->max_length) c->max_length = a->longest + 1;
@@ -20044,6 +20052,8 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     c->generator_bias = 0;
 }
 
+/* The peak rate falls with sqrt(d_model), as in the paper's schedule. Label smoothing helps search
+   and distorts probabilities, so only models that search get it. */
 TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
 {
     trf_train_options *o = &r->training;
@@ -20052,6 +20062,7 @@ TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
     *o = trf_train_defaults();
     o->schedule = TRF_INVERSE_SQRT;
     o->learning_rate = 0.025 / sqrt((double)r->config.d_model);
+    /* a run that is planned short must not spend all of it on warm-up */
     o->warmup = (int64_t)trf__clamp(a->updates ? (double)a->updates / 8 : 1000, 1, 1000);
     o->dropout = tokens >= TRF__LARGE_DATA || !language ? 0.1
                : tokens < TRF__SMALL_DATA ? 0.3 : 0.2;
@@ -20063,6 +20074,7 @@ TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
     o->longest = longest;
 }
 
+/* Explains the choice in one line each. */
 TRF__COLD
 TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
 {
@@ -20092,6 +20104,7 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
              end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));
 }
 
+/* Limits that keep sums and products of the recipe within their types. */
 TRF__COLD
 TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 {
@@ -20127,7 +20140,7 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     memset(recipe, 0, sizeof *recipe);
     trf__recipe_model(recipe, stats);
     leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
-    /* a pass over the data has about a hundred updates, of symbols eight hundred */
+    /* an epoch has about 100 updates for language, 800 for symbols */
     recipe->corpus = trf_corpus_defaults();
     recipe->corpus.batch_tokens =
         (int32_t)trf__clamp(leading / (trf__is_language(stats) ? 100 : 800), 512, 4096);
@@ -20152,9 +20165,12 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
 
 // -----------------------------------------------------------------------------------------------
 // >>choose         words, characters or subwords; which pairs are held out
+//
+// A tenth of the lines stand for new text: how many of their words do the other lines lack? If few,
+// words will do. Otherwise long lines need subwords and short ones characters.
 // -----------------------------------------------------------------------------------------------
 
-/* The same number whenever it is asked for (splitmix64). */
+/* A random number of an index, the same at every call (splitmix64). */
 TRF__FN uint64_t trf__random_of(uint64_t index)
 {
     uint64_t z = (index + 1) * 0x9E3779B97F4A7C15u;
@@ -20163,17 +20179,18 @@ TRF__FN uint64_t trf__random_of(uint64_t index)
     return z ^ z >> 31;
 }
 
-/* Whether a line is in the tenth whose words are looked up among those of the other lines. A hash
-   of its number decides, so that data with a period of five or ten lines are sampled evenly. */
+/* Whether a line is in the tenth that stands for new text. A hash of its number decides, so that
+   data with a period of five or ten lines are sampled evenly. */
 TRF__FN int trf__is_sample(int64_t line) { return trf__random_of((uint64_t)line) % 10 == 5; }
 
 typedef struct trf__words {
-    int64_t tokens, unknown;            /* of a tenth of the lines, as the others know them */
-    int64_t all;                        /* about, of all lines */
+    int64_t tokens, unknown;            /* of the tenth; unknown: not in the other lines */
+    int64_t all;                        /* words of all lines, about */
     int64_t characters;                 /* of all lines */
-    int32_t distinct;                   /* of the others */
+    int32_t distinct;                   /* different words of the other lines */
 } trf__words;
 
+/* Counts the words of one side. The vocabulary of the nine tenths is the caller's to destroy. */
 TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
                                     int64_t n, const trf_hooks *hooks, trf_error *err)
 {
@@ -20185,10 +20202,11 @@ TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char
     memset(w, 0, sizeof *w);
     for (line = 0; line < n && status == TRF_OK; line++) {
         const char *c = lines[line];
+        /* every byte that is not a continuation of UTF-8 begins a character */
         for (; *c; c++) w->characters += ((unsigned char)*c & 0xC0) != 0x80;
         if (trf__is_sample(line)) continue;
         status = trf_vocab_learn(*vocab, lines[line], err);
-        if (status == TRF_E_LIMIT) status = TRF_OK;         /* too large for a vocabulary */
+        if (status == TRF_E_LIMIT) status = TRF_OK;         /* a word too long for a vocabulary */
     }
     if (status == TRF_OK) status = trf_vocab_finish(*vocab, INT32_MAX, 1, err);
     for (line = 0; line < n && status == TRF_OK; line++) {
@@ -20205,7 +20223,7 @@ TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char
     return TRF_OK;
 }
 
-/* Too little text to count unknown words in means words. */
+/* The kind of tokens for one side. Words are the choice if there is too little text to tell. */
 TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines)
 {
     if (w->tokens == 0 || (double)w->unknown <= 0.02 * (double)w->tokens) return TRF_TOKENS_WORDS;
@@ -20214,6 +20232,7 @@ TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines)
     return TRF_TOKENS_SUBWORDS;
 }
 
+/* Decides the sides that the caller left open, so that both fit together. */
 TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], const int there[2],
                                int64_t lines)
 {
@@ -20223,11 +20242,11 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
         decided[side] = t[side] == TRF_TOKENS_AUTO && there[side];
         if (decided[side]) t[side] = trf__tokens_for(&w[side], lines);
     }
-    for (side = 0; side < 2; side++)    /* a language of many words goes with one of subwords */
+    for (side = 0; side < 2; side++)    /* a language of many words, beside one of subwords */
         if (decided[side] && there[!side] && t[side] == TRF_TOKENS_WORDS &&
             t[!side] == TRF_TOKENS_SUBWORDS && w[side].distinct > 1000)
             t[side] = TRF_TOKENS_SUBWORDS;
-    if (decided[0] && decided[1] && t[0] != t[1] && choice->vocabularies == 1)      /* one kind */
+    if (decided[0] && decided[1] && t[0] != t[1] && choice->vocabularies == 1)      /* must agree */
         t[0] = t[1] = t[0] == TRF_TOKENS_SUBWORDS || t[1] == TRF_TOKENS_SUBWORDS
                     ? TRF_TOKENS_SUBWORDS : TRF_TOKENS_CHARACTERS;
     for (side = 0; side < 2; side++) {
@@ -20239,12 +20258,14 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
     }
 }
 
-/* Subwords are as many as are seen often enough: one for 25 words of the text. */
+/* Number of subwords: one for 25 words of text, so that each is seen often enough. */
 TRF__FN int32_t trf__subwords_for(int64_t words)
 {
     return (int32_t)trf__clamp((double)words / 25, 500, 8000);
 }
 
+/* One vocabulary or two, and their sizes. Sides with many words in common share one: names and
+   numbers are then the same ids. */
 TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
 {
     int side, one;
@@ -20261,6 +20282,7 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
                 : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all);
 }
 
+/* The words of both sides are counted even if only one is open: each decides about the other. */
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)
@@ -20289,6 +20311,11 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
     return status;
 }
 
+// >>picking        which pairs are held out
+//
+// Pairs are chosen by the hashes of their sources, so that no source is on both sides of the split.
+
+/* Comparisons for qsort. trf__by_random sorts by a hash of the number, which is a fixed shuffle. */
 TRF__FN int trf__by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -20301,7 +20328,7 @@ TRF__FN int trf__by_random(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* FNV-1a, stirred. */
+/* FNV-1a, with its upper bits mixed into the lower ones. */
 TRF__FN uint64_t trf__hash_text(const char *text)
 {
     uint64_t hash = 1469598103934665603u;
@@ -20309,7 +20336,7 @@ TRF__FN uint64_t trf__hash_text(const char *text)
     return hash ^ hash >> 32;
 }
 
-/* How many of the sorted hashes are the same as this one. */
+/* Counts a hash in a sorted array. */
 TRF__FN int64_t trf__count_equal(const uint64_t *sorted, int64_t n, uint64_t hash)
 {
     int64_t low = 0, high = n, count = 0;
@@ -20321,11 +20348,12 @@ TRF__FN int64_t trf__count_equal(const uint64_t *sorted, int64_t n, uint64_t has
     return count;
 }
 
-/* order: in which pairs are picked; NULL: the comb. */
+/* Sources as hashes, and scratch. order: pairs in the order of picking; NULL: every k-th pair. */
 typedef struct trf__picking { uint64_t *hashes, *sorted, *chosen, *order; int64_t n; } trf__picking;
 
-/* The first `picks` pairs, into held and chosen; a source that comes more than four times is a
-   frequent sentence, and only the pair itself is held out. Returns how many pairs that makes. */
+/* Holds out the first `picks` pairs, and all pairs with the same sources: else validation would
+   meet sources from training. A source that occurs more than four times is a frequent sentence, so
+   only the picked pair of it is held out. Returns the number of pairs held out. */
 TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
 {
     int64_t k, count = 0;
@@ -20349,8 +20377,9 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
     return count;
 }
 
-/* Where sources have three lines each, 1,000 picks make 3,000 pairs: then a third of the picks, and
-   nine tenths of that again, as long as nothing is left to learn from. */
+/* Chooses the number of picks. If each source has three lines, 1,000 picks hold out 3,000 pairs, so
+   a third of the picks is tried next. While nothing is left to learn from, picks shrink by a tenth.
+   */
 TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
 {
     int64_t picks = size, count = trf__pick(p, size, held);
@@ -20402,18 +20431,22 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
 
 // -----------------------------------------------------------------------------------------------
 // >>judge          the mean of the weights, validation, and what is best
+//
+// The running mean of the weights (EMA) smooths out the noise of single updates. It is validated
+// and kept in their stead; training goes on with the weights themselves.
 // -----------------------------------------------------------------------------------------------
 
 struct trf_ema {
     trf_trainer *trainer;
     double share;
-    trf_hooks hooks;            /* the trainer's, which may be gone when the average is destroyed */
-    int64_t n;                  /* weights */
-    trf_real *average, *raw;    /* raw: the trainer's own, while the average is applied */
+    trf_hooks hooks;            /* a copy: the trainer may be destroyed before the average */
+    int64_t n;                  /* number of weights */
+    trf_real *average, *raw;    /* one block; raw: the trainer's weights while the mean is in
+                                   their stead */
     int applied;
 };
 
-/* All weights, parameter by parameter. */
+/* Reads all weights, parameter by parameter. */
 TRF__FN trf_status trf__weights_read(const trf_model *model, trf_real *to, trf_error *err)
 {
     int32_t i;
@@ -20426,6 +20459,7 @@ TRF__FN trf_status trf__weights_read(const trf_model *model, trf_real *to, trf_e
     return TRF_OK;
 }
 
+/* Writes all weights, in the same order. */
 TRF__FN trf_status trf__weights_write(trf_trainer *trainer, const trf_real *from, trf_error *err)
 {
     int32_t i;
@@ -20483,6 +20517,7 @@ TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err)
     if (ema->applied)
         return trf__fail(err, TRF_E_STATE, -1, "ema",
                          "expected the trainer's own weights, but the average is applied");
+    /* early weights are poor, so the mean forgets them faster at first */
     first = 9.0 / (10.0 + (double)trf_trainer_step(ema->trainer));
     share = (trf_real)(first > ema->share ? first : ema->share);
     TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
@@ -20511,15 +20546,19 @@ TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
 TRF_API trf_real *trf_ema_weights(trf_ema *ema) { return ema ? ema->average : NULL; }
 
 // >>early-stopping what is better, and when nothing gets better any more
+//
+// A validation is better by its score, or with equal scores by its loss. Only a better score resets
+// the count of validations to wait for.
 
-/* Scores as the larger, the better. Answers that need more corrections than they should have tokens
-   are no worse than no answers: 100. */
+/* Turns a score so that larger is better. An error rate above 100 % counts as 100 %: such answers
+   are no worse than none. */
 TRF__FN double trf__worth(trf_metric metric, double score)
 {
     return metric >= TRF_METRIC_ACCURACY ? score
          : metric == TRF_METRIC_ERROR_RATE && score > 100 ? -100 : -score;
 }
 
+/* A NaN is worse than any number. */
 TRF__FN int trf__improves(trf_metric metric, double a, double b)
 {
     return b != b ? a == a : trf__worth(metric, a) > trf__worth(metric, b);
@@ -20547,7 +20586,7 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
     int hopeless = metric == TRF_METRIC_ERROR_RATE ? score >= 100
                  : metric != TRF_METRIC_LOSS && score <= 0;
     stopping->validated = update;
-    /* where no score can be worse, only the loss can tell */
+    /* at the worst possible score, only the loss can show progress */
     stopping->wait = improves || (best && hopeless)
         ? 0 : stopping->wait + (stopping->wait < INT32_MAX);
     if (best) {
@@ -20562,6 +20601,7 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
                                         int32_t patience)
 {
     if (patience <= 0) return INT32_MAX;
+    /* a perfect score cannot improve: three more validations confirm it */
     if (patience > 3 && stopping->best_update && trf_is_perfect(metric, stopping->best))
         patience = 3;
     if (stopping->wait <= 0) return patience;
@@ -20569,9 +20609,12 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
 }
 
 // >>validate       the loss of held-out pairs, and their error rate
+//
+// Held-out pairs are one large batch. It is cut to sizes that memory, and an impatient user, allow.
 
-/* A cancel hook is asked between two products, of which those with the vocabulary's matrix are the
-   largest: the rows with which one takes about half a second. A GPU is fast enough for all. */
+/* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
+   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
+   any number. */
 TRF__FN double trf__rows_at_a_time(const trf_config *c)
 {
     double vocab = c->source_vocab;
@@ -20586,7 +20629,7 @@ TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
     if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
 }
 
-/* The pairs from `first` on that fit into one batch; at least one. */
+/* The pairs from `first` on that fit into one batch; at least one. used: ids before them. */
 TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const int64_t used[2],
                                  const trf_train_options *limits, const trf_config *c)
 {
@@ -20617,6 +20660,7 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     return batch;
 }
 
+/* Adds a report. Means are weighted with their tokens; the caller divides by the sum. */
 TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
 {
     double n = (double)r->target_tokens;
@@ -20648,6 +20692,7 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
         n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
         for (i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
         for (i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];
+        /* noise depends on the place: the same at every validation */
         batch.place.batch = number++;
         if (noise) TRF__TRY(trf_noise_apply(noise, &batch, &batch, err));
         TRF__TRY(trf_evaluate(trainer, &batch, &one, err));
@@ -20662,15 +20707,15 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     return TRF_OK;
 }
 
-/* The pairs of one source follow one another in `order`. */
+/* Pairs sorted by source: a source with several targets has several right answers. */
 typedef struct trf__sources {
     const trf_batch *pairs;
-    int64_t *at[2];             /* where each sequence begins, source and target */
+    int64_t *at[2];             /* index of each sequence's first id, source and target */
     const void **order;
-    int32_t *row;               /* of the table of edits */
+    int32_t *row;               /* a row of the table of edits */
 } trf__sources;
 
-/* By source, then by number; items point into lengths. */
+/* Order by source, then by number. Items point into lengths, which gives their number. */
 TRF__FN int trf__by_source(const void *context, const void *a, const void *b)
 {
     const trf__sources *s = (const trf__sources *)context;
@@ -20683,8 +20728,8 @@ TRF__FN int trf__by_source(const void *context, const void *a, const void *b)
     return order ? order : i < k ? -1 : i > k;
 }
 
-/* d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [a_i != b_j]), of which row i - 1 is
-   kept. */
+/* Edit distance: d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [a_i != b_j]). Only row
+   i - 1 is kept. unk in the target equals nothing, because it stands for another word each time. */
 TRF__FN int32_t trf__edits(const int32_t *a, int32_t n, const int32_t *b, int32_t k, int32_t *row,
                            int32_t unk)
 {
@@ -20703,8 +20748,8 @@ TRF__FN int32_t trf__edits(const int32_t *a, int32_t n, const int32_t *b, int32_
     return row[k];
 }
 
-/* Adds the edits beside the target of the group that has the fewest; of several such, beside the
-   longest. */
+/* Compares an answer with all targets of its source, and adds the fewest edits and the length of
+   that target. Of several such targets the longest counts. */
 TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last,
                             const int32_t *answer, int32_t n, int32_t unk, int64_t sums[2])
 {
@@ -20723,10 +20768,10 @@ TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last,
     sums[1] += longest;
 }
 
-enum { TRF__ANSWERS = 64 };         /* sources answered in one call */
+enum { TRF__ANSWERS = 64 };         /* sources that one call of the translator answers */
 
-/* Answers up to TRF__ANSWERS sources from group *at on; where each group begins stands in
-   begins. */
+/* Answers up to TRF__ANSWERS sources from group *at on. begins has the first pair of each group. An
+   empty source has an empty answer. */
 TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, int32_t *at,
                                     int32_t *ids, int64_t sums[2], trf_error *err)
 {
@@ -20810,26 +20855,30 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
 
 // -----------------------------------------------------------------------------------------------
 // >>by-itself      trf_learn: updates until one of the ends
+//
+// Update, validate every now and then, remember the best weights, leave them in the model. The ends
+// are updates, seconds, epochs, patience and the progress callback, whichever comes first.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__learner {
     trf_trainer *trainer;
     trf_corpus *corpus;
-    const trf_batch *held_out;      /* NULL: none */
+    const trf_batch *held_out;      /* or NULL */
     const trf_learn_options *o;
-    trf_ema *ema;                   /* NULL: none */
-    trf_real *best;                 /* the weights of the best validation, */
-    int has_best;                   /* once there was one */
-    int learnt;                     /* an update was applied: there is something to validate */
-    int stopped;                    /* progress has asked to end */
-    int64_t in_a_row;               /* skipped updates, so far */
+    trf_ema *ema;                   /* or NULL */
+    trf_real *best;                 /* the weights of the best validation */
+    int has_best;                   /* 1 after the first validation */
+    int learnt;                     /* 1 after the first update that was not skipped */
+    int stopped;                    /* the progress callback has ended the run */
+    int64_t in_a_row;               /* number of updates skipped in a row */
     double passes;
     time_t began;
     trf_learn_report *report;
 } trf__learner;
 
-enum { TRF__MOST_SKIPPED = 100 };
+enum { TRF__MOST_SKIPPED = 100 };       /* more in a row mean that training has failed */
 
+/* Checks the options. A run needs at least one end, or it would never return. */
 TRF__COLD
 TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
 {
@@ -20853,6 +20902,7 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
                      "epochs");
 }
 
+/* Calls the progress callback. Its result other than 0 ends the run. */
 TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
 {
     p->update = &l->report->last;
@@ -20861,6 +20911,8 @@ TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
     if (l->o->progress && l->o->progress(l->o->user, p)) l->stopped = 1;
 }
 
+/* The score of the metric. The error rate needs answers, hence a translator for the weights of this
+   moment. */
 TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held, double *score,
                                     trf_error *err)
 {
@@ -20881,7 +20933,8 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     return status;
 }
 
-/* Validates what stands in the model now, and keeps it if it is the best. */
+/* Validates the weights in the model, and keeps them if they are the best so far. The
+   report changes only on success. */
 TRF__COLD
 TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 {
@@ -20905,6 +20958,8 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
     return TRF_OK;
 }
 
+/* Validates the mean of the weights if there is one. The trainer's weights return to the model even
+   after a failure. */
 TRF__COLD
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
@@ -20919,8 +20974,8 @@ TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
     return status != TRF_OK ? status : back;
 }
 
-/* One update from `accumulate` batches, fewer when the last epoch ends. TRF_E_END: no data are
-   left. */
+/* One update from `accumulate` batches, or from fewer at the end of the last epoch. TRF_E_END: no
+   data are left. */
 TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -20948,7 +21003,7 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     return l->ema ? trf_ema_update(l->ema, err) : TRF_OK;
 }
 
-/* Whether training is over before the next update. */
+/* Whether training ends before the next update, and why. */
 TRF__FN int trf__learn_is_over(trf__learner *l)
 {
     const trf_learn_options *o = l->o;
@@ -20962,6 +21017,7 @@ TRF__FN int trf__learn_is_over(trf__learner *l)
     return 1;
 }
 
+/* The loop. A resumed run may begin at a step that is due for validation. */
 TRF__COLD
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
@@ -20972,6 +21028,7 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
     for (;;) {
         int64_t step = l->trainer->step;
         if (step && step % l->o->valid_every == 0 && stopping->validated != step && !l->stopped) {
+            /* all updates were skipped: the weights have not changed, so only the wait grows */
             if (l->report->updates && !l->learnt) stopping->wait++;
             else TRF__TRY(trf__learn_validate(l, err));
         }
@@ -20981,19 +21038,19 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         if (status != TRF_OK) return status;
         trf__tell_progress(l, &p);
     }
-    trf__clear(err);
+    trf__clear(err);            /* the end of the data is no error */
     if (l->learnt && stopping->validated != l->trainer->step) return trf__learn_validate(l, err);
     return TRF_OK;
 }
 
-/* The best weights, or the last ones, become the model's. */
+/* Leaves the best weights in the model, or without validations the last ones. */
 TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
 {
     if (l->has_best) return trf__weights_write(l->trainer, l->best, err);
     return l->ema ? trf_ema_apply(l->ema, err) : TRF_OK;
 }
 
-/* Held-out pairs that can be judged: none is as good as NULL. */
+/* Held-out pairs, or NULL if there are none. */
 TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
 {
     return pairs && (pairs->source.count > 0 || pairs->target.count > 0) ? pairs : NULL;
@@ -21034,6 +21091,7 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
                            (long long)n);
     else status = trf__learn_on(&l, err);
     if (status == TRF_OK) status = trf__learn_leave(&l, err);
+    /* after an error, too, the model has the best weights; the error stays that of the run */
     else if (l.has_best) trf__learn_leave(&l, NULL);
     trf__free(hooks, l.best, trf__bytes(n, sizeof *l.best));
     trf_ema_destroy(l.ema);
@@ -21042,16 +21100,21 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
 
 // -----------------------------------------------------------------------------------------------
 // >>dataset        texts, and all that follows from them
+//
+// Adding and reading only store texts. trf_dataset_finish does the rest once: it splits, chooses
+// tokens, learns vocabularies, encodes, and fills recipe and corpus. Then the texts are freed. Side
+// 0 is the source and side 1 the target; texts alone are targets.
 // -----------------------------------------------------------------------------------------------
 
-/* Texts one after another, each ended by NUL. */
+/* Texts one after another, each followed by a NUL. Offsets, not pointers, because bytes may move.
+   */
 typedef struct trf__texts {
     char *bytes;
     int64_t *starts;
     int64_t used, capacity, count, starts_capacity;
 } trf__texts;
 
-/* Sequences that grow. */
+/* Sequences of one side; both arrays grow. */
 typedef struct trf__side {
     int32_t *ids, *lengths;
     int64_t used, capacity, count, lengths_capacity;
@@ -21060,15 +21123,15 @@ typedef struct trf__side {
 struct trf_dataset {
     trf_dataset_options options;
     trf__texts texts[2];
-    trf_vocab *vocab[2];            /* one for both sides, where they are the same */
+    trf_vocab *vocab[2];            /* the same pointer if both sides share one */
     trf__side held[2];
-    trf_batch held_out;             /* of it */
+    trf_batch held_out;             /* a view of held */
     trf_data_stats stats;
     trf_recipe recipe;
     trf_corpus *corpus;
-    int64_t left_out;
-    int64_t unknown;                /* target ids to learn from that are unk */
-    char *labels;                   /* a line each; or NULL */
+    int64_t left_out;               /* pairs that are empty or too long */
+    int64_t unknown;                /* number of unk among the target ids to learn from */
+    char *labels;                   /* one a line, or NULL */
     size_t labels_bytes;
     int finished;
 };
@@ -21123,7 +21186,7 @@ TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
     memset(s, 0, sizeof *s);
 }
 
-/* What finishing makes. */
+/* Frees the results of finishing, whether complete or not. The texts stay. */
 TRF__FN void trf__dataset_clear(trf_dataset *d)
 {
     int side;
@@ -21163,7 +21226,7 @@ TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n,
     return TRF_OK;
 }
 
-/* Both sides of a pair, or neither. */
+/* Adds both sides of a pair or neither. */
 TRF__FN trf_status trf__dataset_append(trf_dataset *d, const char *source, size_t n,
                                        const char *target, size_t k, trf_error *err)
 {
@@ -21174,6 +21237,7 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const char *source, size_
     return TRF_E_NOMEM;
 }
 
+/* Fails if the data set is finished: its texts are gone by then. */
 TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__begin(d, "data", err));
@@ -21197,9 +21261,12 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
     return trf__dataset_append(data, source, strlen(source), target, strlen(target), err);
 }
 
-/* A text that is read line by line. */
 // >>dataset-read   lines of files
+//
+// A file is read as a whole, then cut into lines. An error in any line removes all lines of that
+// call, so a corrected file can be read again.
 
+/* A text that is read line by line. number: of the last line read, from 1. */
 typedef struct trf__lines {
     const char *path;
     char *text;
@@ -21207,7 +21274,7 @@ typedef struct trf__lines {
     int64_t number;
 } trf__lines;
 
-/* The next line, of *n bytes, or NULL at the end. */
+/* Returns the next line and its length *n, or NULL at the end. A CR before the LF is dropped. */
 TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
 {
     const char *line = l->text + l->at, *end;
@@ -21220,6 +21287,7 @@ TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
     return line;
 }
 
+/* Checks one line; the error has its number. */
 TRF__FN trf_status trf__line_fault(const trf__lines *l, const char *line, size_t n, trf_error *err)
 {
     int64_t fault = trf_find_invalid_utf8(line, n);
@@ -21232,7 +21300,7 @@ TRF__FN trf_status trf__line_fault(const trf__lines *l, const char *line, size_t
                      (long long)l->number, (unsigned)(unsigned char)line[fault], (long long)fault);
 }
 
-/* The pairs of one file or two, or texts alone. */
+/* Reads the pairs of one file or two, or texts alone. */
 TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_error *err)
 {
     const char *line[2], *tab;
@@ -21292,7 +21360,7 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
     }
     memcpy(before, data->texts, sizeof before);
     if (status == TRF_OK) status = trf__name_file(trf__read_pairs(data, l, two, err), source, err);
-    for (i = 0; i < 2 && status != TRF_OK; i++) {       /* what was added goes again */
+    for (i = 0; i < 2 && status != TRF_OK; i++) {       /* forget the lines of this call */
         data->texts[i].count = before[i].count;
         data->texts[i].used = before[i].used;
     }
@@ -21300,13 +21368,16 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
     return status;
 }
 
-/* A label, within a line. */
 // >>labels         texts of labels as numbers
+//
+// A label's number is its rank among all labels by their bytes: the same data give the same
+// numbers.
 
+/* A label: a part of a line, without a NUL. */
 typedef struct trf__label { const char *text; size_t n; } trf__label;
 
-/* Where the lines are: first those to learn from, then those held out. And the labels of those to
-   learn from, in the order of their bytes. */
+/* Pointers to the lines of each side, first those to learn from, then those held out. labels: the
+   labels to learn from in the order of their bytes. */
 typedef struct trf__split {
     const char **lines[2];
     char *held;
@@ -21323,10 +21394,11 @@ TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
     trf__free(hooks, s->labels, trf__bytes(s->capacity, sizeof *s->labels));
 }
 
+/* labels that a model may have, bytes that one may have */
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
 
-/* The next label of a line, or word: *text is moved behind it. A text has one label, in which
-   blanks may stand. Returns 0 at the end. */
+/* Reads the next label of a line, or the next word; *text moves past it. Without `tagged` the whole
+   line is one label, which may contain blanks. Returns 0 at the end. */
 TRF__FN int trf__next_label(trf__label *label, const char **text, int tagged)
 {
     label->n = trf__next_token(TRF_WORDS, text, &label->text);
@@ -21344,7 +21416,7 @@ TRF__FN int trf__by_label(const void *a, const void *b)
     return order ? order : x->n < y->n ? -1 : x->n > y->n;
 }
 
-/* The place of a label among the settled ones: of the first that does not come before it. */
+/* Index of a label in the sorted list, or where it would be inserted. */
 TRF__FN int64_t trf__label_at(const trf__split *s, const trf__label *label)
 {
     int64_t low = 0, high = s->n_labels;
@@ -21355,14 +21427,14 @@ TRF__FN int64_t trf__label_at(const trf__split *s, const trf__label *label)
     return low;
 }
 
-/* The number of a label, or -1. */
+/* Number of a label, or -1. */
 TRF__FN int32_t trf__label_number(const trf__split *s, const trf__label *label)
 {
     int64_t at = trf__label_at(s, label);
     return at < s->n_labels && !trf__by_label(&s->labels[at], label) ? (int32_t)at : -1;
 }
 
-/* Sorts, and leaves one of each. */
+/* Sorts the labels, and keeps one of each. */
 TRF__FN void trf__labels_settle(trf__split *s)
 {
     int64_t i, n = 0;
@@ -21380,8 +21452,8 @@ TRF__FN trf_status trf__labels_check(const trf__split *s, int64_t most, trf_erro
                      (int)TRF__MOST_LABELS);
 }
 
-/* Adds the labels of a line. Now and then one of each is left, so that memory does not grow with
-   the lines. */
+/* Adds the labels of a line. From time to time duplicates are removed, so that memory does not grow
+   with the lines. */
 TRF__FN trf_status trf__labels_add(trf__split *s, const trf_dataset *d, const char *line,
                                    trf_error *err)
 {
@@ -21395,8 +21467,8 @@ TRF__FN trf_status trf__labels_add(trf__split *s, const trf_dataset *d, const ch
     return trf__labels_check(s, 4 * TRF__MOST_LABELS, err);
 }
 
-/* Adds to labels that are settled those of a line that they lack, each in its sorted place. *added:
-   how many. */
+/* Inserts the labels of a line that the sorted list lacks, each at its position. *added is their
+   number. */
 TRF__FN trf_status trf__labels_insert(trf__split *s, const trf_dataset *d, const char *line,
                                       int64_t *added, trf_error *err)
 {
@@ -21415,9 +21487,9 @@ TRF__FN trf_status trf__labels_insert(trf__split *s, const trf_dataset *d, const
     return TRF_OK;
 }
 
-/* Gathers the labels of the lines to learn from. A pair that is held out though no other has one of
-   its labels is learned from, with all pairs of its source. Texts stand in d, as the lines are not
-   sorted yet. */
+/* Collects the labels to learn from. A label must not occur in held-out pairs only: such a pair is
+   learned from, with all pairs of its source. Lines are not yet sorted, so their texts are read
+   from d. */
 TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t *count,
                                     trf_error *err)
 {
@@ -21433,7 +21505,7 @@ TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t
         if (!added) continue;
         for (k = 0; k < s->n; k++) {
             if (s->held[k] != 1 || strcmp(s->lines[0][k], s->lines[0][i])) continue;
-            s->held[k] = 2;         /* its own labels are known, or added when its turn comes */
+            s->held[k] = 2;         /* its own labels are known, or follow when i reaches it */
             --*count;
         }
     }
@@ -21442,7 +21514,11 @@ TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t
 }
 
 // >>hold-out       which pairs are for validation
+//
+// And what is learned from the others: labels and vocabularies. Validation must not know more than
+// training, so held-out lines add no tokens.
 
+/* Marks the held-out pairs in s->held. Sources are compared, of texts alone the texts. */
 TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
@@ -21450,6 +21526,7 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
     int64_t size = o->held_out > s->n ? s->n : o->held_out, count = 0, i;
     memset(s->held, 0, (size_t)s->n);
     for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
+    /* fewer than 20 pairs are too few to hold out one by default */
     if (size >= 0 && (size > 0 || s->n >= 20))
         TRF__TRY(trf_hold_out(s->lines[0], s->n, size, TRF_HOLD_OUT_RANDOM, s->held, &count,
                               &o->hooks, err));
@@ -21460,6 +21537,7 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
                      (long long)o->held_out, trf__plural(o->held_out), (long long)s->n);
 }
 
+/* Splits the data set, and sorts the lines by it. */
 TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
@@ -21484,7 +21562,7 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
     return TRF_OK;
 }
 
-/* The labels of the lines to learn from, as a text of the model. */
+/* Joins the labels to a text, which the model stores. */
 TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__split *s, trf_error *err)
 {
     int64_t i;
@@ -21505,7 +21583,7 @@ TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__split *s, trf_
     return TRF_OK;
 }
 
-/* A vocabulary of the lines of one side, or of both. */
+/* Learns the vocabulary of the lines of one side, or of both. */
 TRF__FN trf_status trf__learn_vocab(trf_dataset *d, const trf__split *s, int first, int last,
                                     trf_tokens tokens, int32_t size, trf_error *err)
 {
@@ -21517,12 +21595,14 @@ TRF__FN trf_status trf__learn_vocab(trf_dataset *d, const trf__split *s, int fir
     for (side = first; side <= last; side++)
         for (i = 0; i < s->train; i++) {
             trf_status status = trf_vocab_learn(*vocab, s->lines[side][i], err);
-            if (status != TRF_OK && status != TRF_E_LIMIT) return status;   /* too large: unknown */
+            /* TRF_E_LIMIT: a word too long for a vocabulary stays unknown */
+            if (status != TRF_OK && status != TRF_E_LIMIT) return status;
         }
     if (size > d->options.max_vocab) size = d->options.max_vocab;
     return trf_vocab_finish(*vocab, size, d->options.min_count, err);
 }
 
+/* The kind of tokens of a vocabulary, or without one the caller's choice. */
 TRF__FN trf_tokens trf__tokens_of(const trf_vocab *vocab, trf_tokens otherwise)
 {
     if (!vocab) return otherwise;
@@ -21530,13 +21610,14 @@ TRF__FN trf_tokens trf__tokens_of(const trf_vocab *vocab, trf_tokens otherwise)
          : trf_vocab_kind(vocab) == TRF_CHARACTERS ? TRF_TOKENS_CHARACTERS : TRF_TOKENS_SUBWORDS;
 }
 
+/* Appends a line to the recipe's reasons; a full text drops it. */
 TRF__FN void trf__put_reason(trf_recipe *r, const char *line)
 {
     size_t n = strlen(r->reasons);
     if (n < sizeof r->reasons) snprintf(r->reasons + n, sizeof r->reasons - n, "%s\n", line);
 }
 
-/* Whether the kind of tokens of a side was left open. */
+/* Whether the caller left the kind of tokens of a side open. */
 TRF__FN int trf__asks(const trf_dataset *d, int side)
 {
     const trf_dataset_options *o = &d->options;
@@ -21544,6 +21625,7 @@ TRF__FN int trf__asks(const trf_dataset *d, int side)
                 : !o->source_vocab && o->source_tokens == TRF_TOKENS_AUTO;
 }
 
+/* Appends the reason for the tokens of one side. */
 TRF__COLD
 TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, int side)
 {
@@ -21561,7 +21643,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
     trf__put_reason(&d->recipe, line);
 }
 
-/* Vocabularies: those that are given, as copies, and the others from the lines to learn from. */
+/* Makes the vocabularies: copies of the given ones, others from the lines to learn from. */
 TRF__COLD
 TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
                                        trf_token_choice *choice, trf_error *err)
@@ -21570,6 +21652,7 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
     const trf_vocab *const given[2] = {o->source_vocab, o->target_vocab};
     const int first = o->kind == TRF_DATA_TEXTS, last = o->kind <= TRF_DATA_TEXTS;
     int side, one;
+    /* labels have no vocabulary, texts alone have no source */
     memset(choice, 0, sizeof *choice);
     choice->tokens[0] = trf__tokens_of(given[0], o->source_tokens);
     choice->tokens[1] = trf__tokens_of(given[1], o->target_tokens);
@@ -21589,6 +21672,9 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
 }
 
 // >>dataset-ids    texts as ids
+//
+// A line that cannot be learned from is left out and counted. Only memory and invalid text are
+// errors.
 
 TRF__FN trf_status trf__ids_add(trf__text_ids *to, const int32_t *ids, int32_t n,
                                 const trf_hooks *hooks, trf_error *err)
@@ -21599,7 +21685,8 @@ TRF__FN trf_status trf__ids_add(trf__text_ids *to, const int32_t *ids, int32_t n
     return TRF_OK;
 }
 
-/* The number of the label of line i; without one that is known, nothing. */
+/* Adds the number of the label of line i. An unknown label adds nothing, so the line is left out.
+   */
 TRF__FN trf_status trf__encode_label(const trf_dataset *d, const trf__split *s, int64_t i,
                                      trf__text_ids *ids, trf_error *err)
 {
@@ -21609,10 +21696,11 @@ TRF__FN trf_status trf__encode_label(const trf_dataset *d, const trf__split *s, 
     return number < 0 ? TRF_OK : trf__ids_add(ids, &number, 1, &d->options.hooks, err);
 }
 
-/* Words are encoded one by one, so that the first token of each is known, which has its label; the
-   others have -1. Between characters stands a blank. A word of invisible characters may have no
-   subword: it is one unknown token. Nothing, where words and labels differ in number, or a label is
-   not known. */
+/* Encodes a tagged line. Words are encoded one by one, because the first token of each word has its
+   label; the others have -1, which has no loss. Among characters a blank precedes each word but the
+   first, and then the label belongs to the token after it. A word of invisible characters may have
+   no subword: it becomes one unknown token. No ids result if words and labels differ in number, or
+   a label is unknown. */
 TRF__FN trf_status trf__encode_tagged(const trf_dataset *d, const trf__split *s, int64_t i,
                                       trf__text_ids ids[2], trf_error *err)
 {
@@ -21633,6 +21721,7 @@ TRF__FN trf_status trf__encode_tagged(const trf_dataset *d, const trf__split *s,
         number = more[0] && more[1] ? trf__label_number(s, &tag) : -1;
         if (number < 0) break;
         word.used = word.count = 0;
+        /* the byte before the word may be any blank, or a tab: the copy gets a space */
         status = trf__texts_add(&word, x.text - blank, x.n + (size_t)blank, hooks, err);
         if (status == TRF_OK && blank) *word.bytes = ' ';
         if (status == TRF_OK) status = trf__encode_all(d->vocab[0], word.bytes, &piece, hooks, err);
@@ -21648,12 +21737,12 @@ TRF__FN trf_status trf__encode_tagged(const trf_dataset *d, const trf__split *s,
     return status;
 }
 
-/* The ids of line i, and, of texts, EOS behind them. */
+/* Encodes one side of line i. Texts alone end with EOS. */
 TRF__FN trf_status trf__encode_line(const trf_dataset *d, const trf__split *s, int side, int64_t i,
                                     trf__text_ids *ids, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    const int32_t eos = 2;      /* as every vocabulary has it */
+    const int32_t eos = 2;      /* the same in every vocabulary */
     ids->n = 0;
     if (!d->vocab[side]) return d->labels && side ? trf__encode_label(d, s, i, ids, err) : TRF_OK;
     TRF__TRY(trf__encode_all(d->vocab[side], s->lines[side][i], ids, hooks, err));
@@ -21672,9 +21761,9 @@ TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n,
     return TRF_OK;
 }
 
-enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, less BOS or EOS */
+enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BOS or EOS */
 
-/* The sequences of line i, if it can be learned from: a pair, or the parts of a text. */
+/* Adds the sequences of line i if it can be learned from: a pair, or the parts of a text. */
 TRF__FN trf_status trf__encode_pair(trf_dataset *d, const trf__split *s, int64_t i,
                                     trf__text_ids ids[2], trf__side to[2], trf_error *err)
 {
@@ -21701,6 +21790,7 @@ TRF__FN trf_status trf__encode_pair(trf_dataset *d, const trf__split *s, int64_t
     return TRF_OK;
 }
 
+/* Encodes all lines, those to learn from and those held out. */
 TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__side learn[2],
                                      trf_error *err)
 {
@@ -21718,7 +21808,12 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__s
 }
 
 // >>dataset-finish recipe, corpus and model
+//
+// The recipe is computed twice: it needs the number of updates an epoch, which needs a corpus,
+// whose batches the recipe decides. Batches do not depend on that number, so the second time is
+// final.
 
+/* Statistics of the pairs to learn from. */
 TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s, const trf__side learn[2])
 {
     trf_data_stats *a = &d->stats;
@@ -21729,7 +21824,7 @@ TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s, const trf__
     if (d->labels) a->head = d->options.kind == TRF_DATA_TAGGED ? TRF_HEAD_TOKENS : TRF_HEAD_MEAN;
     a->n_labels = (int32_t)s->n_labels;
     a->pairs = learn[1].count;
-    a->source_tokens = learn[0].used + learn[1].count;      /* a mark each, as an empty side has */
+    a->source_tokens = learn[0].used + learn[1].count;      /* + 1 mark each, empty sides too */
     a->target_tokens = learn[1].used + learn[1].count;
     for (side = 0; side < 2; side++)
         for (i = 0; i < learn[side].count; i++)
@@ -21748,11 +21843,12 @@ TRF__FN trf_status trf__dataset_recipe(trf_dataset *d, trf_error *err)
     TRF__TRY(trf_recipe_find(r, &d->stats, err));
     r->config.seed = r->training.seed = r->corpus.seed = d->options.seed;
     r->config.hooks = r->training.hooks = r->corpus.hooks = *hooks;
-    if (d->options.kind == TRF_DATA_TEXTS) r->config.target_eos = 0;    /* they have their own */
+    if (d->options.kind == TRF_DATA_TEXTS) r->config.target_eos = 0;    /* their ids contain EOS */
     return TRF_OK;
 }
 
-/* The corpus, and the recipe once it is known how many updates a pass takes. */
+/* Makes the corpus, counts the updates of an epoch by running through it, and computes the recipe
+   again. */
 TRF__FN trf_status trf__dataset_corpus(trf_dataset *d, const trf__side learn[2], trf_error *err)
 {
     int64_t i, used[2] = {0, 0}, pass = 0;
@@ -21773,6 +21869,7 @@ TRF__FN trf_status trf__dataset_corpus(trf_dataset *d, const trf__side learn[2],
     return trf__dataset_recipe(d, err);
 }
 
+/* Appends the reasons that concern the data. */
 TRF__COLD
 TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice)
 {
@@ -21786,6 +21883,7 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     trf__put_reason(&d->recipe, line);
 }
 
+/* Makes the held-out pairs a batch. */
 TRF__FN void trf__dataset_hold(trf_dataset *d)
 {
     trf_sequences *to[2];
@@ -21799,7 +21897,7 @@ TRF__FN void trf__dataset_hold(trf_dataset *d)
     }
 }
 
-/* Everything that finishing makes, from where the lines are on. */
+/* All steps of finishing. learn is scratch: the corpus copies it. */
 TRF__COLD
 TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side learn[2],
                                       trf_error *err)
@@ -21836,6 +21934,7 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
     trf__side_free(&learn[0], &hooks);
     trf__side_free(&learn[1], &hooks);
     trf__split_free(&split, &hooks);
+    /* after a failure the data set is as before: the caller may add pairs and finish again */
     if (status != TRF_OK) { trf__dataset_clear(data); return status; }
     trf__texts_free(&data->texts[0], &hooks);
     trf__texts_free(&data->texts[1], &hooks);
@@ -21857,6 +21956,7 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
     return data && data->finished && data->held[1].count ? &data->held_out : NULL;
 }
 
+/* The model gets vocabularies, labels and what trf reports about the data as metadata. */
 TRF__COLD
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err)
@@ -21884,6 +21984,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     return status;
 }
 
+/* Labels are lines of the metadata, so that a file needs no other format for them. */
 TRF__COLD
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err)
