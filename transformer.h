@@ -20313,7 +20313,8 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 
 // >>picking        which pairs are held out
 //
-// Pairs are chosen by the hashes of their sources, so that no source is on both sides of the split.
+// A source should not be on both sides of the split. Hashes of sources find the pairs that share
+// one.
 
 /* Comparisons for qsort. trf__by_random sorts by a hash of the number, which is a fixed shuffle. */
 TRF__FN int trf__by_number(const void *a, const void *b)
@@ -22017,28 +22018,32 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 // >>blocks         the ops as public functions on the caller's tensors
 //
 // Each function checks every argument before the first op, because an op trusts its pointers and
-// sizes and cannot fail. Then it brings its tensors to the device (trf__staged) and, when the op is
-// done, takes the outputs back; where the device's memory is the host's, both do nothing. The
-// context keeps what an op needs besides: spans, positions and room, which grow and are used again.
-// Forward and backward share their checks.
+// sizes and cannot fail. Then it copies its tensors to the device (trf__staged), issues the op, and
+// copies the outputs back. If the device's memory is the host's, nothing is copied. The context
+// keeps what an op needs besides its tensors: spans, positions and scratch memory, which grow and
+// are reused. Forward and backward share their checks.
+//
+// Gradients of activations are set and gradients of parameters are added to, as everywhere. The
+// letter that stages a tensor says which: 'o' for set, 'a' for added to, 'i' for only read.
 // -----------------------------------------------------------------------------------------------
 
-/* Memory of the host, and its copy on the device; `back`: the copy returns after the op. */
+/* The caller's memory and its copy on the device. back: the copy returns to the host after the op.
+   */
 typedef struct trf__staged { void *host, *device; size_t bytes; int back; } trf__staged;
 enum {
-    TRF__GUESTS = 18,                   /* more than any block brings: backward of multi-head
-                                           attention 15 */
+    TRF__GUESTS = 18,                   /* more than any block stages: the backward of multi-head
+                                           attention stages 15 */
     TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
 };
 
 struct trf_context {
     trf__run run;
     trf__staged guests[TRF__GUESTS];
-    int n_guests, no_room;                  /* no_room: one found no memory */
+    int n_guests, no_room;                  /* no_room: one of them found no memory */
     trf__span *spans; int64_t spans_capacity;
-    int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, and their groups */
+    int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, then their groups */
     trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
-    trf__room room;                         /* what a block needs besides its arguments */
+    trf__room room;                         /* scratch memory besides the arguments */
 };
 
 TRF__COLD
@@ -22072,7 +22077,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     TRF__TRY(trf__hooks_check(hooks, err));
     c = (trf_context *)trf__alloc_zeroed(hooks, sizeof *c);
     if (!c) return trf__fail(err, TRF_E_NOMEM, -1, "context", "no memory for a context");
-    on.precision = TRF_PRECISION_FLOAT32;       /* callers' tensors are what the ops work on */
+    on.precision = TRF_PRECISION_FLOAT32;       /* the caller's tensors are trf_real */
     c->run = trf__run_on(&on, hooks);
     status = c->run.backend->open(&c->run, err);
     if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
@@ -22082,8 +22087,8 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Brings memory of the host to the device for one op: 'i' what it reads, 'o' what it sets, 'a' what
-   it adds to. */
+/* Copies the host's memory to the device for one op. use: 'i' if the op reads it, 'o' if it sets
+   it, 'a' if it adds to it. A failure is noted in no_room, so that callers check once. */
 TRF__FN void *trf__bring(trf_context *c, void *host, size_t bytes, char use)
 {
     const trf__run *run = &c->run;
@@ -22100,6 +22105,7 @@ TRF__FN void *trf__bring(trf_context *c, void *host, size_t bytes, char use)
     return guest->device;
 }
 
+/* A tensor on the device, as numbers, or (trf__act_staged) as activations. */
 TRF__FN trf_real *trf__guest_of(trf_context *c, const trf_tensor *tensor, char use)
 {
     size_t bytes = tensor ? trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)) : 0;
@@ -22111,14 +22117,14 @@ TRF__FN trf__act *trf__act_staged(trf_context *c, const trf_tensor *tensor, char
     return (trf__act *)(void *)trf__guest_of(c, tensor, use);
 }
 
-/* The caller's ids, lengths and targets are const. */
+/* Ids, lengths or targets on the device. The cast drops const, and 'i' keeps the promise. */
 TRF__FN const int32_t *trf__list_staged(trf_context *c, const int32_t *list, int64_t n)
 {
     return (const int32_t *)trf__bring(c, (void *)(uintptr_t)list, trf__bytes(n, sizeof *list),
                                        'i');
 }
 
-/* After the op: outputs go home, if all went well, and all guests leave. */
+/* Ends an op: copies outputs back if all went well, and frees all copies. */
 TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_error *err)
 {
     const trf__run *run = &c->run;
@@ -22134,7 +22140,7 @@ TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_erro
     return status;
 }
 
-/* Before the op: whether all guests are there. If not, those that are leave. */
+/* Whether everything is staged, checked before the op. If not, frees what is. */
 TRF__FN trf_status trf__guests_ready(trf_context *c, trf_error *err)
 {
     if (!c->no_room) return TRF_OK;
@@ -22143,7 +22149,7 @@ TRF__FN trf_status trf__guests_ready(trf_context *c, trf_error *err)
                              err);
 }
 
-/* Columns of a (rows, columns) tensor; rows must be as given unless -1. */
+/* Checks a (rows, columns) tensor and returns its columns. rows = -1 allows any number. */
 TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows,
                                int64_t *columns, trf_error *err)
 {
@@ -22164,8 +22170,8 @@ TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t ro
     return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
 }
 
-/* A weight (*out, in): what has no outputs would give a tensor without columns, and those are
-   refused everywhere. */
+/* Checks a weight (*out, in). Without outputs it would give a tensor without columns, which no
+   function accepts. */
 TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int64_t *out,
                                      int64_t in, trf_error *err)
 {
@@ -22177,6 +22183,7 @@ TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int6
     return trf__shape_check(w, name, *out, in, err);
 }
 
+/* A caller's weight as an op's matrix: never packed, because the caller may change it. */
 TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
 {
     trf__mat m;
@@ -22188,6 +22195,11 @@ TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
 }
 
 // >>blocks-embedding
+//
+// Token embedding with positions, its backward, and the table of sinusoidal positions.
+
+/* Checks ids and learned positions, counts rows, and lists the position of each row. `ints` has
+   parts for positions, rows by groups, and beginnings of groups. */
 
 TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
                                        const trf_embedding_options *options, int64_t vocab,
@@ -22263,6 +22275,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     e.at.position = trf__list_staged(context, context->ints, rows);
     e.rows = rows; e.d = d; e.scale = (trf_real)options->scale;
     TRF__TRY(trf__guests_ready(context, err));
+    /* the whole table is staged; the op sees it from the offset on */
     if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * d;
     context->run.backend->embed(&context->run, &e);
     return trf__guests_leave(context, TRF_OK, err);
@@ -22294,6 +22307,7 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     TRF__TRY(trf__embedding_rows(context, x, &plain, dweight->shape[0], d, &rows, &longest, err));
     TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
     TRF__ZERO(e);
+    /* rows grouped by id: the sum for each row of dweight has a fixed order */
     e.groups.n = trf__group_rows(context->ints + rows, context->ints + 2 * rows, x->ids, rows);
     e.groups.rows = trf__list_staged(context, context->ints + rows, rows);
     e.groups.first = trf__list_staged(context, context->ints + 2 * rows, rows + 1);
@@ -22329,6 +22343,8 @@ TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_ten
 }
 
 // >>blocks-linear
+//
+// y = x w^T + b and its backward; x: (rows, in), w: (out, in), b: (out) or NULL.
 
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x,
                               const trf_tensor *weight,
@@ -22372,6 +22388,7 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
     l.dx = trf__act_staged(context, dx, 'o');
     l.dy = trf__act_staged(context, dy, 'i');
     l.w = trf__mat_of(context, weight);
+    /* add = 0: dx is set. dw and db are added to */
     l.rows = rows; l.out = out; l.in = in; l.add = 0;
     dw = trf__dw_of(trf__guest_of(context, dweight, 'a'), trf__guest_of(context, dbias, 'a'), l.dy,
                     trf__act_staged(context, x, 'i'), rows, out, in, 0);
@@ -22383,6 +22400,8 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 #endif
 
 // >>blocks-norm
+//
+// Layer norm alone: the op add_norm without a residual connection. saved holds two numbers a row.
 
 TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
 
@@ -22441,13 +22460,17 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
 #endif
 
 // >>blocks-attention
+//
+// Attention alone, without projections. Sequences lie one after another in q, k and v; shape gives
+// their lengths. saved holds two numbers for each row and head, from which backward computes the
+// weights again.
 
 TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads)
 {
     return trf__times(trf__times(2, query_rows), n_heads);
 }
 
-/* Turns lengths into spans and checks them; sets all but the tensors of `a`. */
+/* Checks lengths and turns them into spans. Sets all of `a` but its tensors. */
 TRF__COLD
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
                                           int64_t d,
@@ -22501,6 +22524,8 @@ TRF__FN const trf__span *trf__spans_staged(trf_context *c, int64_t n)
     return (const trf__span *)trf__bring(c, c->spans, trf__bytes(n, sizeof *c->spans), 'i');
 }
 
+/* Checks the arguments that forward, backward and the weights share, and reserves scratch memory
+   for the longest sequence. */
 TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *a,
                                        const trf_tensor *q,
                                        const trf_tensor *k, const trf_tensor *v,
@@ -22520,7 +22545,8 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *
     return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, err);
 }
 
-/* `saved` of a forward pass may be NULL: then what would be saved goes into the context's room. */
+/* Checks `saved`. In a forward pass it may be NULL: the context's scratch memory then takes the
+   numbers. */
 TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *saved, int64_t numbers,
                                     int forward,
                                     trf_error *err)
@@ -22563,7 +22589,7 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
     return trf__guests_leave(context, TRF_OK, err);
 }
 
-/* out must have room for the weights of all heads and spans. */
+/* Checks out: all weights in one row, or for one sequence (heads, queries, keys). */
 TRF__FN trf_status trf__probabilities_check(const trf_context *context, const trf__attention_in *in,
                                             const trf_tensor *out, trf_error *err)
 {
@@ -22576,7 +22602,7 @@ TRF__FN trf_status trf__probabilities_check(const trf_context *context, const tr
     return trf__shape_check(out, "out", n, -1, err);
 }
 
-/* The weights of all heads and spans. */
+/* Computes the weights of all heads and spans. */
 TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attention_in *in,
                                    trf_real *maps)
 {
@@ -22597,6 +22623,7 @@ TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor 
     trf__attention_in in;
     trf_real *maps;
     TRF__TRY(trf__begin(context, "context", err));
+    /* weights need no values: k takes the argument of v */
     TRF__TRY(trf__attention_args(context, &in, q, k, k, shape, NULL, err));
     TRF__TRY(trf__probabilities_check(context, &in, out, err));
     trf__attention_staged(context, &in, q, k, k);
@@ -22642,10 +22669,13 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
 #endif
 
 // >>blocks-multi-head attention with its four projections
+//
+// The sublayer of >>sublayers on the caller's tensors. Self-attention projects x to q, k and v at
+// once; with a memory, q comes from x, k and v from the memory.
 
-/* saved of multi-head attention: projected, hidden, stats, memory, in this order (see >>sublayers).
-   There is always room for 3d columns of `projected` and for `memory`, though no attention needs
-   both: one formula for all. */
+/* Size of saved: projected, hidden, stats and memory, in this order (>>sublayers). It has 3d
+   columns for projected and also the memory, though no attention needs both: one formula serves
+   all. */
 TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_rows,
                                                int64_t d_model, int32_t n_heads)
 {
@@ -22655,6 +22685,7 @@ TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_r
             n_heads));
 }
 
+/* Checks the shapes of the four matrices; q, k and v share in_weight. */
 TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
 {
     if (!p) return trf__fail_null(err, "params");
@@ -22664,7 +22695,7 @@ TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, t
     return trf__shape_check(&p->out_bias, "out_bias", d, -1, err);
 }
 
-/* Checks everything the two directions share. */
+/* Checks everything that forward and backward share. */
 TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *sub,
                                          const trf_tensor *x,
                                          const trf_tensor *memory,
@@ -22688,7 +22719,7 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *su
                                          sub->attention.d_head, 0, err);
 }
 
-/* Brings weights and spans, and lays `saved` out. */
+/* Stages weights and spans, and lays out saved. */
 TRF__COLD
 TRF__FN void trf__multi_head_staged(trf_context *context, trf__operands *sub, int self,
                                     const trf_attention_params *params, const trf_tensor *saved,
@@ -22711,7 +22742,7 @@ TRF__FN void trf__multi_head_staged(trf_context *context, trf__operands *sub, in
     sub->fresh = sub->memory;
 }
 
-/* Self-attention, in whichever way it is said: then there is no memory. */
+/* Self-attention may be given with memory = x. Returns NULL for it, else the memory. */
 TRF__FN const trf_tensor *trf__other_memory(const trf_tensor *x, const trf_tensor *memory)
 {
     return memory && x && memory->data == x->data && memory->shape[0] == x->shape[0] ? NULL
@@ -22824,6 +22855,10 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 #endif
 
 // >>blocks-feed-forward
+//
+// Two linear maps with an activation between: (rows, d) -> (rows, f) -> (rows, d).
+
+/* Size of saved: projected, then hidden, each (rows, f). */
 
 /* saved: projected, then hidden. */
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff)
@@ -22831,6 +22866,7 @@ TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff)
     return trf__times(trf__times(2, rows), d_ff);
 }
 
+/* Checks the arguments of forward and backward; sets f from w1. */
 TRF__COLD
 TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__operands *sub,
                                            const trf_tensor *x,
@@ -22898,7 +22934,7 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
     TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 0, err));
     TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
     TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
-    /* gradients have those shapes */
+    /* gradients have the shapes of their parameters, so the same check serves */
     TRF__TRY(trf__feed_forward_check(context, &same, x, dparams, activation, saved, 0, err));
     TRF__TRY(trf__take_gradients(context, &sub, sub.rows * sub.f, sub.rows * sub.f, 0, err));
     trf__feed_forward_staged(context, &sub, params, saved, 'i');
@@ -22916,13 +22952,15 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
 #endif
 
 // >>blocks-residual
+//
+// y = x + dropout(sub). Backward needs no saved mask: seed, step and site give the same mask again.
 
 TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err)
 {
     return dropout ? trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err) : TRF_OK;
 }
 
-/* The dropout of one op; `now` is the caller's, until the guests leave. */
+/* The dropout of one op. *now is the caller's variable and must live until the op has ended. */
 TRF__FN trf__drop trf__dropout_staged(trf_context *c, const trf_dropout *dropout, trf__now *now)
 {
     TRF__ZERO(*now);
@@ -22983,6 +23021,11 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
 #endif
 
 // >>blocks-cross-entropy
+//
+// Projection to the vocabulary, softmax, smoothed loss and all gradients in one op, so that the
+// (rows, vocab) logits never exist as a whole.
+
+/* Checks the targets; -1 marks rows without loss. */
 
 TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab,
                                       trf_error *err)
@@ -22997,8 +23040,8 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
     return TRF_OK;
 }
 
-/* What a loss needs besides its tensors, cut out of the context's room if there is one. Returns its
-   size. */
+/* Lays out what a loss needs besides its tensors: in the context's scratch memory, or with cut = 0
+   nowhere. Returns the size. */
 TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
 {
     trf__cursor cursor = trf__cursor_at(cut ? c->room.memory : NULL);
@@ -23060,6 +23103,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     l.w = trf__mat_of(context, weight); l.bias = trf__guest_of(context, bias, 'i');
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->cross_entropy(&context->run, &l);
+    /* issued before the end of the op, whose sync waits for it too */
     context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);
     TRF__TRY(trf__guests_leave(context, TRF_OK, err));
     *loss = sums.loss;
