@@ -3006,7 +3006,7 @@ TRF__FN trf_real *trf__take_reals(trf__cursor *cursor, int64_t rows, int64_t col
 // >>numbers        sums that stay in their range, Philox, sorting
 //
 // Counts come from the caller's configuration, so products and sums of them saturate instead of
-// wrapping. A check behind them then reports a limit.
+// wrapping. A later check then reports a limit.
 
 /* A product of counts: 0 if a factor is negative, INT64_MAX if the product does not fit. */
 TRF__FN int64_t trf__times(int64_t a, int64_t b)
@@ -3328,6 +3328,8 @@ TRF__INLINE void trf__store_n(trf_real *p, trf__v16 a, int64_t n)
     for (i = 0; i < n; i++) p[i] = buffer[i];
 }
 
+/* Operations on all lanes. With a NaN max and min return a, as every comparison with NaN is
+   false. */
 #define TRF__BINARY(name, expression) \
 TRF__INLINE trf__v16 name(trf__v16 a, trf__v16 b) { trf__v16 r; TRF__EACH(expression) return r; }
 #define TRF__X(i) r.part[i] = a.part[i] + b.part[i];
@@ -3409,7 +3411,7 @@ TRF__OVER_LANES(trf__max_lane, trf__both_max, if (x[i] < x[i + half]) x[i] = x[i
 // What >>panels (packing of matrices) and >>dropout need beside arithmetic. Where the compiler has
 // shuffles the second form of each function is not compiled; both give the same numbers.
 
-/* to[c][r] = from[r][c]: four rows of four. */
+/* to[c][r] = from[r][c] for four rows of four; ldt: the distance between rows of `to`. */
 TRF__INLINE void trf__transpose4(trf_real *to, int64_t ldt, const trf_real *const from[4])
 {
 #if TRF__SHUFFLES
@@ -3428,7 +3430,7 @@ TRF__INLINE void trf__transpose4(trf_real *to, int64_t ldt, const trf_real *cons
 #endif
 }
 
-/* `scale` where the bits of a lane reach the threshold, else 0. */
+/* The factors of a dropout: `scale` where the bits of a lane reach the threshold, else 0. */
 TRF__INLINE trf__v16 trf__kept(const uint16_t *bits, uint32_t threshold, trf_real scale)
 {
 #if TRF__SHUFFLES
@@ -3692,7 +3694,7 @@ typedef struct trf__shape {
     int64_t encoder_rows, encoder_spans, encoder_groups, encoder_longest;
     int64_t decoder_rows, decoder_spans, decoder_groups, decoder_longest;
     int64_t cache_rows, cache_length, cache_area, cache_self_area;
-    int64_t wanted;                     /* best tokens of a row */
+    int64_t wanted;                     /* the number of best tokens of a row */
 } trf__shape;
 
 /* An object's connection to its device. Objects that compute have one with a state; a model, which
@@ -3969,7 +3971,7 @@ typedef struct trf__adam {
     int optimizer, epsilon_rule;        /* a trf_optimizer, a trf_adam_epsilon */
 } trf__adam;
 
-enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* instead of a forced id */
+enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
 typedef struct trf__top {
     double *log_probabilities;          /* (rows, n) best first */
     int32_t *ids;                       /* (rows, n) equal logits by lowest id; -1: no more */
@@ -4924,7 +4926,7 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
 // tiles. Activations are trf_real here: trf__from and trf__to convert the contract's pointers.
 // -----------------------------------------------------------------------------------------------
 
-// >>tiles          the one place where ops meet threads (>>threads has them)
+// >>tiles          how ops are cut into pieces for threads (>>threads)
 //
 // An op is cut into numbered tiles that write disjoint outputs. Where bits depend on the cut, as in
 // CBLAS, the cut depends on shapes alone. So the bits depend neither on the number of workers nor
@@ -5042,9 +5044,9 @@ TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
 // reads B in panels: sixteen columns, row by row (k, 16). A weight (out, in) serves as B = w^T, so
 // its panel is sixteen rows of w transposed.
 //
-// Packing into panels happens at three times. A translator packs its weights once. A trainer, whose
-// weights change, packs them for each product into memory that all threads read (cpu->room). An A
-// with contiguous columns is packed into a worker's scratch during the product.
+// A translator packs its weights once. A trainer's weights change, so it packs them for each
+// product into memory that all threads read (cpu->room). An A with contiguous columns is packed
+// into a worker's scratch during the product.
 //
 // trf_products selects the product. With vectors of eight numbers or more the built-in one is
 // faster than CBLAS, or as fast if both wait for memory (tools/bench/bench.md). With narrower
@@ -5058,7 +5060,7 @@ TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
 #endif
 #if defined(__clang__)
 #define TRF__UNROLL _Pragma("unroll")
-#elif TRF__GNU && !defined(__CUDACC__)      /* nvcc does not know it */
+#elif TRF__GNU && !defined(__CUDACC__)      /* nvcc rejects this pragma */
 #define TRF__UNROLL _Pragma("GCC unroll 16")
 #else
 #define TRF__UNROLL
@@ -5217,8 +5219,8 @@ TRF__FN void trf__mm(trf__product p)
 
 // >>panels         sixteen columns side by side; strips of rows
 //
-// Packing: the kernels of >>gemm load sixteen neighbours of a row of B, and six numbers of a column
-// of A, so matrices that lie otherwise are rearranged before.
+// Packing: the kernels of >>gemm load sixteen neighbours of a row of B and six numbers of a column
+// of A, so matrices of other layouts are rearranged before the product.
 
 /* Packs `deep` rows of one panel of B into (deep, 16); missing columns become 0. If columns of B
    are contiguous, blocks of four by four are transposed. */
@@ -5296,7 +5298,7 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
     }
 }
 
-// >>formats        how packed weights lie
+// >>formats        the layout of packed weights
 //
 // A format has four functions, in the table trf__formats at the end. Ops use packed weights through
 // that table only.
@@ -5670,7 +5672,7 @@ TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
     trf__tiles(run, trf__ceil_div(j->out, TRF__PACK_ROWS), trf__pack_tile, j);
 }
 
-// >>dropout        paper 5.4
+// >>dropout        paper 5.4: masks
 //
 //   y = x * scale where bits >= threshold, else 0      the backward is the same with dy
 //
@@ -6823,7 +6825,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
                           (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
     trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
                   &job.hit, &panels);
-    /* the weight changes every step, so its panels are made anew for all groups */
+    /* the weight changes in every step, so its panels are made here, once for all groups */
     if (!job.blas && !job.w.packed && panels) {
         trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, TRF__FLOAT32 };
         trf__cpu_pack(run, &pack);
@@ -6851,7 +6853,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 
 #if !defined(TRF_NO_TRAIN)
 
-// >>clip           the global norm, and what follows from it
+// >>clip           the global norm, and the decision to skip a step
 //
 //   norm = sqrt(sum of squares) / tokens     scale = min(1, clip_norm / (norm + 1e-6)) / tokens
 //   as torch.nn.utils.clip_grad_norm_
@@ -6896,7 +6898,7 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
     trf__decide_clipping(j, sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j));
 }
 
-// >>adam           Kingma and Ba 2015; where epsilon stands: trf_adam_epsilon
+// >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //
 //   g = scale * gradient (+ l2 p)     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
 //   p = p - shrink p - rate * m / (max(sqrt(v_scale v + epsilon_in), least_root) + epsilon_out)
@@ -23175,7 +23177,7 @@ enum { TRF__CUDA_LISTS = 16, TRF__CUDA_SHORT = 8192, TRF__CUDA_PLANS = 1024, TRF
 typedef struct trf__cuda {
     cublasLtHandle_t lt;
     cublasLtMatmulPreference_t preference;
-    void *workspace;            /* of products */
+    void *workspace;            /* scratch of products */
     float *sums;                /* TRF__CUDA_SUMS partial sums of columns */
     trf__staging stages[TRF__CUDA_STAGES];
     int stage;                  /* the stage of the next upload */
@@ -23448,6 +23450,7 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
 TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
 {
     trf__cuda *cuda = trf__cuda_of(run);
+    /* D = one * A B + more * D */
     float one = 1, more = p->add ? 1.0f : 0.0f;
     trf__lt_key key = trf__lt_key_of(p);
     trf__on_device here(run->device.index);
@@ -23455,6 +23458,7 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     trf__lt_words w;
     cublasStatus_t s;
     if (p->m == 0 || p->n == 0 || cuda->failed) return;
+    /* k = 0, as in gradients without rows: D is still set */
     if (p->k == 0) {
         trf__launch(run, what, trf__tiles_of(p->m * p->n),
                     p->narrow_d ? trf__gpu_no_product<trf__bf16> : trf__gpu_no_product<float>, *p);
@@ -23651,11 +23655,13 @@ TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
     int before;
     if (cuda->failed || cuda->cannot_record) return 0;
     list = trf__cuda_list(cuda, shape);
+    /* issued once already, so its algorithms are chosen */
     before = list->used > 0;
     list->used = ++cuda->lists_asked;
     if (list->graph) {
         trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1;
     }
+    /* thread-local capture: other threads' calls neither fail nor are recorded */
     if (!before) return 0;
     if (cudaStreamBeginCapture(cuda->recorder, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
         trf__cuda_cannot_record(cuda);
@@ -23675,6 +23681,7 @@ TRF__FN int trf__cuda_end_list(const trf__run *run, int whole)
     if (!list) return 1;
     cuda->recording = NULL;
     e = cudaStreamEndCapture(cuda->recorder, &graph);
+    /* an incomplete list is dropped */
     if (whole && e == cudaSuccess && !cuda->failed) e = cudaGraphInstantiateWithFlags(&list->graph,
             graph, 0);
     if (graph) (void)cudaGraphDestroy(graph);
@@ -23855,7 +23862,7 @@ TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_grad
 // >>cuda-linear
 //
 // A row-major y (rows, out) is column-major (out, rows) to cuBLASLt: y = x w^T becomes D = A B with
-// D = y, A = w (turned) and B = x.
+// D = y, A = w (transposed, turn_a) and B = x.
 
 /* The weights in the form that products read, `further` numbers after the beginning of w: floats,
    or the arena of 16 bits, which has the same layout. */
@@ -23939,12 +23946,14 @@ TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Eac
         int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS +
             threadIdx.x % TRF__SUM_COLUMNS;
         int64_t end = (slice + 1) * rows < j->rows ? (slice + 1) * rows : j->rows;
+        /* every warp sums its rows of the slice; lanes of a warp read neighbouring columns */
         float sums[N] = {};
         for (int64_t r = slice * rows + threadIdx.x / TRF__SUM_COLUMNS; c < j->columns && r < end;
              r += TRF__SUM_ROWS)
             each(r, c, sums);
         for (int n = 0; n < N; n++) {
             float sum = 0;
+            /* then the first warp adds the warps' sums, in their order */
             room[threadIdx.x] = sums[n];
             __syncthreads();
             for (unsigned w = threadIdx.x % TRF__SUM_COLUMNS; w < TRF__CUDA_THREADS;
@@ -24092,7 +24101,7 @@ TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activat
 /* The pitch is odd so that 32 lanes reading a column meet 32 banks. OWN: columns of a lane. */
 enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
 
-/* One head of one span, and the rows of a tile: begin .. end - 1 of its `n` queries or keys. */
+/* One head of one span, and the rows of a tile: begin .. end - 1 of its n queries or keys. */
 struct trf__gpu_head : trf__head { int begin, end, n; };
 
 TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile,
@@ -24311,6 +24320,8 @@ TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf_
                               int64_t ld, int of_keys)
 {
     int lane = (int)threadIdx.x % 32;
+    /* the layout of mma.m16n8k16: word i of a lane is row lane / 4 + 8 (i % 2), columns from 8 (i /
+       2) on */
     const trf__bf16 *from = room + ((int)threadIdx.x / 32 * 16 + lane / 4) * (D + 8) + lane % 4 * 2;
     __syncthreads();
     trf__mma_tile<D, TRF__MMA_ROWS>(room, x, h, ld, of_keys, h->begin);
@@ -24345,6 +24356,7 @@ TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], cons
                                   int n)
 {
     int lane = (int)threadIdx.x % 32;
+    /* each lane points at the row that it contributes to ldmatrix */
     tile += lane % 16 * (D + 8) + lane / 16 * 8;
     for (int j = 0; j < N / 2; j++) {
         const float *left = s[2 * j], *right = s[2 * j + 1];
@@ -24412,6 +24424,7 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
             trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
             for (int i = 0; i < 2; i++) {
                 float higher = maximum[i], shrink;
+                /* this lane has 2 of 8 columns of each result: 16 of the 64 keys of a row */
                 for (int j = 0; j < KEYS / 4; j++)
                     if (key + j / 2 * 8 + t * 2 + j % 2 < seen[i])
                         higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
@@ -24539,10 +24552,12 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
         float delta = 0;
         for (int64_t c = lane; i < h.n && c < d; c += 32)
             delta = fmaf(trf__get<A>(a.dout, at + c), trf__get<A>(a.out, at + c), delta);
+        /* delta = dout . out, over all columns of the head */
         delta = trf__warp_sum(delta);
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
             float dq[TRF__OWN] = {0, 0, 0, 0};
             for (int64_t key = 0; key < most; key += TRF__OTHERS) {
+                /* lane l computes s and dP of key + l, and then all lanes add up columns of dq */
                 float s = 0, dp = 0;
                 for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
                     __syncthreads();
@@ -24589,6 +24604,7 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
             float dk[TRF__OWN] = {0, 0, 0, 0}, dv[TRF__OWN] = {0, 0, 0, 0};
             for (int64_t first = 0; first < n; first += TRF__OTHERS) {
                 int64_t i = first + lane, query = h.span->query + i;
+                /* lane l has query first + l; its delta comes with the same pass over columns */
                 float s = 0, dp = 0, delta = 0, p = 0, factor = 0;
                 for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
                     __syncthreads();
@@ -25028,6 +25044,7 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
             if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
             hit[row] = target >= 0 && at_target >= maximum;
         }
+        /* exp is computed again, as z may have only 16 bits */
         for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
             float dz = target < 0 ? 0 : fmaf(expf(trf__wide(z[c]) - maximum), 1 / sum,
                                              (float)-l.off);
@@ -25261,6 +25278,7 @@ TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
             uint64_t next = 0;
             for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] > next) next = keys[i];
             next = trf__block_max(next, best);
+            /* keys contain the id, so at most one thread has this one */
             for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] == next) keys[i] = 0;
             if (threadIdx.x == 0) p.keys[tile * t.n + k] = next;
         }
@@ -25304,6 +25322,7 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
     trf__top_parts parts;
     trf__linear z;
     trf__cuda_top_cut(t->room, t->rows, t->vocab, t->n, &parts);
+    /* logits in floats even if activations have 16 bits: their order decides */
     z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
     z.rows = t->rows; z.out = t->vocab; z.in = t->d;
     trf__cuda_project(run, "top", &z, 1);
@@ -25325,7 +25344,7 @@ TRF__FN void trf__cuda_backpointers(const trf__run *run, const trf__backpointers
     trf__launch<128>(run, "backpointers", j->rows, trf__gpu_backpointers, *j);
 }
 
-/* A block for each row. Areas are not transposed here: rows lie as attention reads them. */
+/* A block for each row. Areas have no layout of their own here: attention reads rows. */
 template <class A> TRF__KERNEL void trf__gpu_append_kv(trf__append_kv j)
 {
     for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
