@@ -3,11 +3,12 @@
 // SPDX-License-Identifier: MIT
 // Copyright (c) 2026 the transformer.h authors; the full licence is at the end of the file
 //
-// The header trains and runs translators, language models and classifiers. A model turns sequences
-// into sequences: translation, transliteration, pronunciation, normalisation, commands to actions.
-// It follows Vaswani et al. 2017, "Attention is all you need", called "the paper" below.
-// Encoder-only models (classify, tag, fill in masked tokens) and decoder-only models (continue a
-// text) use the same code.
+// The library trains and runs translators, language models and classifiers. It follows Vaswani et
+// al. 2017, "Attention is all you need", called "the paper" below. There are three kinds of model:
+//   - encoder-decoder   turns one sequence into another: translates, transliterates, normalises,
+//                       writes down a pronunciation, turns a command into actions
+//   - encoder-only      classifies texts, labels words, fills in masked tokens
+//   - decoder-only      continues a text
 //
 // It contains tensors, multi-head attention, feed-forward, layer norm, positions, encoder and
 // decoder stacks, backpropagation, Adam, warm-up, label smoothing, greedy and beam search,
@@ -19,9 +20,10 @@
 //   In every other one only:        #include "transformer.h"
 //
 //   With OpenBLAS                   cc -O2 -march=native app.c -lopenblas -lm
-//   On a bare machine               cc -O2 -march=native -DTRF_NO_CBLAS app.c -lm
+//   Without OpenBLAS                cc -O2 -march=native -DTRF_NO_CBLAS app.c -lm
 //   As C++                          c++ -O2 -march=native app.cc -lopenblas -lm
-//   To ship a program that runs on any x86-64 and uses AVX2 where it is: column.c is two lines,
+//   To ship one program for every x86-64 CPU, which uses AVX2 if the CPU has it, compile the
+//   arithmetic twice. Each compiled copy of it is called a column. column.c is two lines,
 //   `#define TRF_COLUMN avx2` and `#include "transformer.h"`
 //                                   cc -O2 -mavx2 -mfma -c column.c
 //                                   cc -O2 -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
@@ -33,8 +35,8 @@
 //
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
-//   - -std=c99 and the like switch floating-point contraction off. Add -ffp-contract=fast, or use
-//     -std=gnu99.
+//   - -std=c99 and other strict modes turn fused multiply-add off, which makes the program slower
+//     and changes the last bits of its results. Use -std=gnu99, or add -ffp-contract=fast.
 //   - -ffast-math and -Ofast are rejected at compile time: such code cannot detect a NaN.
 //   - Builds that compute floats in a wider type are rejected too. For 32-bit x86 add
 //     -msse2 -mfpmath=sse.
@@ -93,9 +95,10 @@
 //   TRF_DOUBLE            all tensors are double, for checking gradients
 //   TRF_NO_TRAIN          no backward and no trainer, only translating and sampling
 //   TRF_SCALAR            plain C without vector types, as with compilers that have none
-//   TRF_COLUMN name       this source file contains only the ops, compiled for one device or one
-//                         instruction set, as a table (a "column") that the implementation links:
-//                         cuda, or the CPU that the compiler flags select
+//   TRF_COLUMN name       this source file contains a column: only the ops (the arithmetic of the
+//                         layers), compiled for one device or instruction set, as a table that
+//                         the implementation links. The name is cuda, or one for the instruction
+//                         set that the compiler flags select
 //   TRF_WITH_AVX2         column avx2 is linked in; the best column is chosen at run time
 //   TRF_WITH_AVX512       the same for column avx512
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
@@ -104,13 +107,15 @@
 //   TRF_STATIC            every function is static
 //   TRF_API               declares a public function; default extern. For a shared library with
 //                         -fvisibility=hidden: extern __attribute__((visibility("default")))
-//   TRF_NO_SLOW_WARNING   no message if GCC or Clang compile without -O, which is many times slower
+//   TRF_NO_SLOW_WARNING   suppresses the compiler message that appears if GCC or Clang compile
+//                         this file without -O; such a program is many times slower
 //   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
 // DOES NOT
-//   - learn subwords: it reads what SentencePiece has learned
-//   - use a network: a hook sums gradients over ranks, and you connect it to MPI
-//   - differentiate your own graphs: each block has a backward
+//   - learn subwords: it reads SentencePiece model files, which the program `trf` can make
+//   - send data to other machines: to train in several processes (ranks), write the function
+//     trf_train_options.all_reduce, which sums gradients, for example with MPI
+//   - differentiate computations of your own: each block (>>api-blocks) comes with its backward
 //   - train an encoder-only model without a head (trf_head: labels of sequences, labels of tokens,
 //     masked tokens)
 //
@@ -246,15 +251,15 @@
 //
 //   Text
 //     token          a word, a character or a subword; one unit of a sequence
-//     id             number of a token in its vocabulary
+//     id             index of a token in its vocabulary
 //     special ids    pad, bos, eos and unk. BOS and EOS begin and end sequences; unk stands for
 //                    every unknown token
 //     vocabulary     the tokens of one side [trf_vocab]
 //     sequence       ids one after another: a sentence, a name, a text
 //     side           source or target: what a model reads, what it predicts
 //     pair           a source and its target
-//     beginning      what a decoder-only model or a sampler continues
-//     prefix         forced first tokens of an answer
+//     prompt         the text that a decoder-only model or a sampler continues
+//     prefix         first tokens that a translator's answer is forced to have
 //
 //   Models
 //     model          a configuration, its weights and its vocabularies [trf_model]
@@ -274,33 +279,38 @@
 //     batch          the pairs of one call [trf_batch]
 //     corpus         pairs of ids in memory, delivered as batches [trf_corpus]
 //     epoch          one pass over a corpus
-//     place          position of a batch in its corpus [trf_place]: epoch and batch number
-//     ordinal        number of a batch's first pair within its update. Dropout and noise depend on
-//                    it, so that a batch in parts is computed like the whole
+//     part           some pairs of a batch, used as a batch of their own: the share of one rank,
+//                    or a micro-batch
+//     position       of a batch in its corpus: the numbers of its epoch and batch [trf_place]
+//     ordinal        number of pairs of an update that come before a batch on other ranks. Random
+//                    numbers depend on it, so that parts are computed like the whole batch
 //     noise          masks, spans and prefixes for self-supervised training [trf_noise]
 //     sentinel       an id that marks a span of noise
 //
 //   Training
 //     trainer        gradients, optimizer and activations of one model [trf_trainer]
-//     step, update   one change of the weights. Both words mean the same
-//     micro-batch    one of several batches whose gradients make one update
+//     update         one change of the weights, or an attempt that was skipped. In the names of a
+//                    trainer's calls, `step` means the same
+//     micro-batch    one of several batches that are used for the same update
 //     rank           1. number of a process or machine that trains with others. 2. number of a
 //                    tensor's dimensions. 3. position in a list of answers, 0 is the best
 //     held-out pairs pairs for validation, which training does not see
 //     recipe         all options, chosen from the data [trf_recipe]
-//     checkpoint     a file from which training continues with the same bits
+//     checkpoint     a file from which training continues, bit for bit as if it had not stopped
 //     updater        the optimizer alone [trf_updater]
 //
 //   Answers
 //     translator     a search over one model [trf_translator]
 //     sampler        draws tokens from one model [trf_sampler]; its session can be saved
+//     step           of a search or a sampler: adds one token to each answer
 //     hypothesis     a candidate answer, finished or live [trf_hypothesis]
 //     teacher-forced the decoder reads the given target, not its own answer
 //     nats           unit of log-probabilities: natural logarithm
 //
 //   Machines
 //     device         CPU or GPU, with its threads [trf_device]
-//     column         the ops compiled for one device or instruction set (TRF_COLUMN)
+//     op             one operation of a layer, such as a matrix product or a norm
+//     column         all ops, compiled for one device or instruction set (TRF_COLUMN)
 //     hook           your function that the library calls [trf_hooks]
 //     context        where blocks run [trf_context]
 //
@@ -334,14 +344,15 @@
 //     trf_vocab, finished                  any number
 //     trf_vocab, learning or growing (3)   one
 //     trf_trainer, with its trf_ema        one
-//     trf_translator, trf_sampler          one each; several of one model may compute at once
+//     trf_translator, trf_sampler          one per object; several objects that share a model may
+//                                          compute at the same time
 //     trf_corpus, trf_noise, trf_dataset   one
 //     trf_updater, trf_context, trf_file   one
-//     no object                            any number
+//     calls that take no object            any number
 //
 //     (1) by its translators and samplers, trf_model_copy, trf_model_save, views of parameters
 //     (2) by a step of its trainer, trf_model_set_vocabs, trf_model_set_metadata,
-//         trf_model_average, trf_model_copy_weights, trf_model_pack, numbers written through a
+//         trf_model_average, trf_model_copy_weights, trf_model_pack, writing weights through a
 //         view
 //     (3) trf_vocab_learn, trf_vocab_finish, trf_vocab_add
 //
@@ -349,9 +360,12 @@
 //   To translate during training, make a trf_model_copy between two steps.
 //
 // GPUS
+//   The CUDA backend has not run on a real GPU yet: its kernels compile for sm_80 and sm_90, and
+//   the tests run their source on the CPU (tools/bench/gpu.md).
+//
 //   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100; use your
 //      card's number.
-//   2. Choose the device. The trainers, translators and samplers of a model compute where it is.
+//   2. Choose the device of the model. Its trainers, translators and samplers compute there.
 //
 //        config.device.kind = TRF_DEVICE_CUDA;               /* a new model, or */
 //        loading.device.kind = TRF_DEVICE_CUDA;              /* trf_load_options, for a file */
@@ -359,8 +373,9 @@
 //
 //   3. A program that also runs without a GPU tries the CPU after TRF_E_BACKEND. Files do not
 //      store the device: a model trained on a GPU runs on a CPU, and vice versa.
-//   4. Parameters have no `data` there. Use trf_tensor_read and trf_tensor_write.
-//   `make cuda` builds the examples and `trf` that way; `trf train --device cuda` uses it.
+//   4. On a GPU, `data` is NULL in a parameter's trf_tensor: use trf_tensor_read and
+//      trf_tensor_write.
+//   `make cuda` builds the examples and `trf` for GPUs; `trf train --device cuda` uses one.
 //
 // MORE PROGRAMS
 //   The program of the first page goes from text to text. These three are complete too.
@@ -647,15 +662,17 @@ typedef enum trf_status {
 TRF_API const char *trf_status_name(trf_status status);
 
 /* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
-   takes a trf_error *, which may be NULL. A successful call clears it. A failing call fills it and
-   changes nothing else: output pointers are NULL, counts are 0, texts are empty, objects and arrays
-   are as they were. The comment of a call names its exceptions. One exception holds for all calls:
-   after TRF_E_BACKEND a step may or may not have been applied, and the contents of output arrays
-   are unspecified. */
+   takes a trf_error *, which may be NULL. A successful call clears it. A failing call
+     - fills it,
+     - sets output pointers to NULL, counts to 0 and texts to empty,
+     - leaves objects and arrays as they were.
+   If a call differs, its comment says so: with TRF_E_LIMIT, for example, *n or *bytes is the size
+   that you need. One exception holds for all calls: after TRF_E_BACKEND an update may or may not
+   have been made, and the contents of output arrays are unspecified. */
 typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
-    int64_t where;          /* byte offset, position in a sequence, or step; -1: none */
+    int64_t where;          /* byte offset, index of an id, line or tensor, or update; -1: none */
     char what[64];          /* the tensor, field or argument. Control characters are '?', here and
                                in the message */
     char message[256];      /* one English sentence: what was expected and what was found */
@@ -663,22 +680,23 @@ typedef struct trf_error {
 
 enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
 
-/* What the library calls in your program. All hooks are optional; alloc and free come together or
-   not at all. An object copies them when it is created. Only a thread that is inside a call runs
-   them, and each of them receives `user`.
+/* Functions of yours that the library calls. All hooks are optional; alloc and free come together
+   or not at all. An object copies them when it is created. The library calls a hook only on a
+   thread of yours that is inside one of its calls, never on its own threads. Each hook gets `user`
+   as its first argument.
 
    alloc    Returns memory aligned to `align`, a power of two up to 64, or NULL. A vocabulary of
             subwords allocates while it encodes: if threads share it, its alloc and free must be
             thread-safe.
    free     Gets the same number of `bytes` as alloc.
    log      Gets one sentence without a newline. Without this hook the library is silent.
-   cancel   Returns non-zero to stop the running call, which then returns TRF_E_CANCELLED. It is
-            called at least once per layer and per decoded token; on a GPU that replays a recorded
-            step, once per batch. A backward pass calls it only while no gradients have been
-            accumulated.
+   cancel   Returns non-zero to stop the running call, which then returns TRF_E_CANCELLED. On the
+            CPU it is called at least once per layer and per decoded token. A GPU records the ops of
+            a pass and replays them; then it is called once per batch. A backward pass calls it only
+            for the first micro-batch of an update, so that no accumulated gradients are lost.
 
-   A cancelled training step has done nothing. Repeat it with the same batch, or save a checkpoint:
-   a run that resumes from it begins with that batch. */
+   A cancelled training step has changed nothing. Repeat it with the same batch, or save a
+   checkpoint: a run that resumes from it begins with that batch. */
 typedef struct trf_hooks {
     void *user;
     void *(*alloc)(void *user, size_t align, size_t bytes);
@@ -691,8 +709,8 @@ typedef enum trf_device_kind {
     TRF_DEVICE_CPU = 0, TRF_DEVICE_CUDA = 1, TRF_DEVICE_COUNT
 } trf_device_kind;
 
-/* Width of the numbers in forward and backward passes. Not saved in files.
-   FLOAT32   every number has 32 bits. The default
+/* Number of bits per value in forward and backward passes. Not saved in files.
+   FLOAT32   every value has 32 bits. The default
    BF16      for CUDA only. Activations, their gradients and the weights inside matrix products have
              16 bits. Weights, their gradients, Adam's moments and all sums keep 32. Loss scaling is
              not needed. The blocks (>>api-blocks) compute in float32 all the same */
@@ -701,12 +719,13 @@ typedef enum trf_precision {
 } trf_precision;
 
 /* Which matrix product the CPU uses. Not saved in files.
-   AUTO      the default: BUILT_IN if this code was compiled for vectors of eight or more numbers
-             (AVX2, AVX-512 in float), where it is as fast as OpenBLAS or faster. Otherwise CBLAS,
-             which is two to three times as fast as BUILT_IN with SSE2 (tools/bench/bench.md)
-   CBLAS     in training, products with more than 16 rows use CBLAS. In translators and samplers,
-             which pack their weights, those with more than 512 rows. Attention never does. In a
-             build without CBLAS: TRF_E_BACKEND
+   AUTO      the default: BUILT_IN if a vector of this build has eight or more elements (float with
+             AVX2 or AVX-512, double with AVX-512), where it is as fast as OpenBLAS or faster.
+             Otherwise CBLAS, which is two to three times as fast as BUILT_IN with SSE2
+             (tools/bench/bench.md)
+   CBLAS     trainers use CBLAS for products with more than 16 rows. Translators and samplers store
+             their weights packed for the built-in product; they use CBLAS for products with more
+             than 512 rows. Attention never uses it. In a build without CBLAS: TRF_E_BACKEND
    BUILT_IN  never CBLAS */
 typedef enum trf_products {
     TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2, TRF_PRODUCTS_COUNT
@@ -715,16 +734,17 @@ typedef enum trf_products {
 /* Where to compute. Each object has its own device, and one program may use several.
 
    CUDA. TRF_DEVICE_CUDA needs a GPU and a build with CUDA (>>manual, GPUS); otherwise creating an
-   object fails with TRF_E_BACKEND. Results equal those of the CPU up to rounding; dropout masks are
-   the same. Every run on the same card with the same libraries gives the same bits.
+   object fails with TRF_E_BACKEND. Results are meant to equal those of the CPU up to rounding, with
+   the same dropout masks, and to be bit-identical in every run on the same card with the same
+   libraries.
 
    Threads. `threads` is the number of threads of each object that computes on this device:
      - trainers, translators and samplers of a model with this config.device or
        trf_load_options.device,
      - contexts and updaters created with this device.
    trf_train_options, trf_search and trf_sampling have a field `threads` too. Unless that is 0, it
-   replaces this one. The number of threads does not change results: they have the same bits.
-   An object computes on the calling thread, whichever that is, and on `threads` - 1 of its own.
+   replaces this one. Results are bit-identical for any number of threads.
+   An object computes on the calling thread and on `threads` - 1 threads of its own.
    These start when the object is created; if they cannot, creating it fails with TRF_E_NOMEM. They
    have ended when its destroy call returns. They sleep while there is nothing to compute, call no
    hook, block all signals, and have a stack of 256 KiB each.
@@ -760,33 +780,33 @@ typedef struct trf_tensor {
     trf_real *data;                 /* in the host's memory, or NULL */
     int32_t rank;                   /* number of dimensions, 0..4 */
     int64_t shape[TRF_MAX_RANK];    /* entries beyond rank are 1 */
-    const void *home;               /* private: the device, and */
-    trf_real *there;                /* the address there, of a tensor without data */
+    const void *home;               /* private: the device of a tensor without data */
+    trf_real *there;                /* private: the tensor's address on that device */
 } trf_tensor;
 
 /* A view without a name, of rank 1, 2 or 3. It ignores the sizes beyond its rank. */
 TRF_API trf_tensor trf_tensor_of(trf_real *data, int32_t rank, int64_t n0, int64_t n1, int64_t n2);
 /* Number of elements; 0 if the shape is not valid. */
 TRF_API int64_t trf_tensor_count(const trf_tensor *tensor);
-/* Copy all numbers of a tensor into the caller's memory, and back. `count` must be the number of
-   elements, otherwise TRF_E_SHAPE. */
+/* Copy all elements of a tensor into the caller's memory, and back. `count` must be their number,
+   otherwise TRF_E_SHAPE. */
 TRF_API trf_status trf_tensor_read(const trf_tensor *tensor, trf_real *numbers, int64_t count,
                                    trf_error *err);
 TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *numbers,
                                     int64_t count, trf_error *err);
 
 /* Describes this build: version, type of numbers, vector width, CBLAS, threads, columns. It adds
-   "not optimised" if GCC or Clang compiled it without -O; a model that computes with such code logs
-   a warning when it is created or loaded. */
+   "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
+   model logs a warning. */
 TRF_API const char *trf_build_info(void);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-config     what a model is, and the conventions in which systems differ
 //
-// Systems compute the same paper differently: where a norm stands, how positions are made, how
-// weights start. Each such point is a field of trf_config, each value names a system that uses it,
-// and model files store them all. trf_train_options has the points of training, trf_search those
-// of decoding.
+// Systems implement the paper differently: where norms are placed, how positions are encoded, how
+// weights are initialised. Each such choice is a field of trf_config, and model files store it. The
+// comment of a value usually names systems that use it. trf_train_options has the choices of
+// training, trf_search those of decoding.
 // -----------------------------------------------------------------------------------------------
 
 typedef enum trf_kind {
@@ -801,8 +821,8 @@ typedef enum trf_activation {
     TRF_RELU = 0, TRF_GELU = 1, TRF_SILU = 2, TRF_ACTIVATION_COUNT
 } trf_activation;
 
-/* What is added to a token at position p (paper 3.5). Feature pair i of d = d_model, N = d/2; the
-   systems' definitions differ. */
+/* What is added to a token at position p (paper 3.5). The d = d_model features form N = d/2 pairs,
+   i = 0..N-1, each of a sine and a cosine of one angle. Systems define the angles differently. */
 typedef enum trf_positions {
     TRF_POSITIONS_INTERLEAVED = 0,  /* sin, cos, sin, cos...; angle p / 10000^(2i/d): paper,
                                        PyTorch tutorials */
@@ -865,13 +885,14 @@ typedef enum trf_init {
 } trf_init;
 
 /* Initial values of embeddings, of learned positions, and of the generator's weight unless it is
-   tied. NORMAL_1 together with scale_embeddings drowns sinusoidal positions: the deviation of a
-   token's numbers is sqrt(d_model), that of a position's is 0.7. Such a model learns the order of
-   its tokens late or never (examples/studies/reversal.c). */
+   tied. With NORMAL_1 and scale_embeddings, embeddings are much larger than sinusoidal positions:
+   the standard deviation of their elements is sqrt(d_model), that of positions about 0.7. Such a
+   model learns the order of its tokens late or never (examples/studies/reversal.c). */
 typedef enum trf_embedding_init {
-    TRF_EMBEDDING_NORMAL_D = 0, /* normal, deviation 1/sqrt(d_model): tensor2tensor, fairseq */
-    TRF_EMBEDDING_NORMAL_1 = 1, /* normal, deviation 1; generator weight and bias are uniform in
-                                   +-1/sqrt(d_model): nn.Embedding, nn.Linear */
+    TRF_EMBEDDING_NORMAL_D = 0, /* normal, standard deviation 1/sqrt(d_model): tensor2tensor,
+                                   fairseq */
+    TRF_EMBEDDING_NORMAL_1 = 1, /* normal, standard deviation 1; generator weight and bias are
+                                   uniform in +-1/sqrt(d_model): nn.Embedding, nn.Linear */
     TRF_EMBEDDING_XAVIER   = 2, /* uniform in +-sqrt(6/(vocab+d_model)): tutorials */
     TRF_EMBEDDING_FAN_OUT  = 3, /* uniform in +-sqrt(3/d_model): Marian */
     TRF_EMBEDDING_INIT_COUNT
@@ -961,10 +982,12 @@ typedef struct trf_config {
    d_ff             256     2048    4096
    n_heads          4       8       16
 
-   base and big are the paper's sizes. Conventions are TRF_CONVENTIONS_PYTORCH except for two
-   fields. Pre-norm trains at learning rates, and without a warm-up, where post-norm diverges (Xiong
-   et al. 2020). Embeddings start with deviation 1/sqrt(d_model), since nn.Transformer has no
-   embeddings of its own. trf_recipe_find chooses all options from the size of your data. */
+   base and big are the paper's sizes. The presets follow TRF_CONVENTIONS_PYTORCH (below) in all but
+   two fields:
+     norm_place      TRF_PRE_NORM, which trains without a warm-up, and at learning rates at which
+                     post-norm diverges (Xiong et al. 2020)
+     embedding_init  TRF_EMBEDDING_NORMAL_D; nn.Transformer has no embeddings to follow
+   trf_recipe_find chooses all options from the size of your data. */
 TRF_API trf_config trf_config_tiny(void);
 TRF_API trf_config trf_config_base(void);
 TRF_API trf_config trf_config_big(void);
@@ -980,8 +1003,8 @@ TRF_API trf_config trf_config_big(void);
        embedding_init    NORMAL_1           NORMAL_D
 
    Both set ReLU, interleaved positions from 0, post-norm, standard norm, scaled embeddings, source
-   EOS and start with BOS. PYTORCH's embeddings drown the positions (trf_embedding_init): set
-   NORMAL_D if the order of tokens matters. */
+   EOS and start with BOS. With PYTORCH, embeddings are much larger than positions
+   (trf_embedding_init): set NORMAL_D if the order of tokens matters. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */
@@ -994,11 +1017,11 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 //
 // Create a vocabulary, let it learn line by line, finish it; then encode and decode. A model takes
 // copies (trf_model_set_vocabs), and model files contain them. Subwords come from a SentencePiece
-// model (trf_vocab_from_sentencepiece). Text that another program has already cut into subwords is
-// a text of words.
+// model (trf_vocab_from_sentencepiece). If another program has already cut the text into subwords
+// separated by spaces, use a vocabulary of words.
 // -----------------------------------------------------------------------------------------------
 
-/* Words are separated by blanks: space, tab, CR, LF. Characters are UTF-8 code points. */
+/* Words are separated by whitespace: space, tab, CR or LF. Characters are UTF-8 code points. */
 typedef enum trf_token_kind {
     TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2, TRF_TOKEN_KIND_COUNT
 } trf_token_kind;
@@ -1061,7 +1084,7 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
    is the number of all tokens. Fails as trf_vocab_encode does, except for the capacity. */
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
                                            int32_t *unknown, int32_t *n, trf_error *err);
-/* Ids to text. Words get one blank between them, characters none, subwords what SentencePiece
+/* Ids to text. Words get one space between them, characters none, subwords what SentencePiece
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
    call fails with TRF_E_LIMIT. Subwords with byte fallback may produce a NUL inside the text:
@@ -1075,7 +1098,7 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 // -----------------------------------------------------------------------------------------------
 // >>api-model      a configuration and its weights
 //
-// A model is data; it computes nothing. A trainer changes its weights, translators and samplers
+// A model is data; it computes nothing. A trainer changes its weights; translators and samplers
 // read them.
 // -----------------------------------------------------------------------------------------------
 
@@ -1135,14 +1158,14 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
 TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model);
 TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
 
-/* Sets a text of your own under a key of your own; value NULL removes it. Copies of the model,
-   model files and checkpoints contain these texts (safetensors metadata, under the same keys), and
-   so do models that are loaded from them. Texts of other programs stay as well.
+/* Sets a text of your own under a key of your own; value NULL removes it. The texts are kept in
+   copies of the model, in model files and in checkpoints (as safetensors metadata with the same
+   keys), and return when these are loaded. Metadata that other programs have written are kept too.
      - A key has 1 to 255 bytes. "format" and keys that begin with "trf." belong to the library
        (TRF_E_INVALID_ARG).
      - Key and value are UTF-8 (TRF_E_FORMAT with the offset).
-     - All keys and values together have at most 1 MiB and 65,000 texts. A file may bring 8 MiB and
-       120,000 (TRF_E_LIMIT).
+     - You can set at most 65,000 texts of 1 MiB in all, keys included. A file may contain up to
+       120,000 texts of 8 MiB. More is TRF_E_LIMIT.
    Call it before threads share the model. The model may have a trainer and translators. Each call
    copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
@@ -1154,28 +1177,29 @@ TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const 
                                    const char **value);
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
 
-/* Parameters by number, with the names and shapes of PyTorch's nn.Transformer. A tied matrix
-   appears once. You may write through the view while the model has no trainer, translator or
-   sampler, because these keep copies of the weights. With a trainer, write through
-   trf_trainer_parameter. A number out of range gives a view without data and elements. */
+/* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix
+   appears once. You may write through the view only while the model has no trainer, translator or
+   sampler: these keep copies of the weights and would not see the change. If the model has a
+   trainer, write through trf_trainer_parameter. An index out of range gives a view without data and
+   elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
 TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* number of weights */
 TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
-/* Number of the parameter with this name, or -1. */
+/* Index of the parameter with this name, or -1. */
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
 /* Packs the matrices of matrix products into the form that translators and samplers compute with,
-   and frees their unpacked numbers. Translators and samplers then share the packed matrices instead
-   of making copies, which saves about half the memory of a translator. Answers have the same bits.
+   and frees the unpacked ones. Translators and samplers then share the packed matrices instead of
+   making copies, which saves about half the memory of a translator. Answers are bit-identical.
      - Call it before the model has a translator or sampler.
      - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
-       its matrices have no numbers.
+       its matrices have no data.
      - A second call does nothing.
    TRF_E_UNSUPPORTED: a CUDA device. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It may have no trainer and no translator. TRF_E_SHAPE: a
    configuration differs in more than seed, device and hooks; `what` is the field and `where` the
-   number of the model. */
+   index of the model. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
                                      trf_error *err);
 /* Starts a model from the weights of another one: parameters with the same name are copied (a tied
@@ -1192,14 +1216,15 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 // -----------------------------------------------------------------------------------------------
 // >>api-batch      sequences without padding
 //
-// There are three ways to make a batch: fill the two structs yourself, convert padded arrays, or
-// let a corpus divide its pairs into batches.
+// There are three ways to make a batch: fill a trf_batch and its two trf_sequences yourself,
+// convert padded arrays (trf_from_padded), or let a corpus make batches (trf_corpus_next).
 // -----------------------------------------------------------------------------------------------
 
 /* `count` sequences, their ids one after another: sequence i has lengths[i] ids. Borrowed for the
    call. Sequences have no BOS, no EOS and no padding: the library adds what the configuration
-   requires, and shifts the target itself. TRF_E_INVALID_ARG, with the position: a sequence has a
-   special id. unk is allowed, and EOS in targets if target_eos is 0. */
+   requires, and shifts the target itself. TRF_E_INVALID_ARG: a sequence contains a special id, and
+   `where` is its index in `ids`. Allowed are unk; EOS in targets if target_eos is 0; and pad with
+   TRF_HEAD_MASKED, where it is the mask. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
@@ -1207,10 +1232,10 @@ typedef struct trf_sequences {
 } trf_sequences;
 
 /* Position of a batch in its corpus. All zeros: the batch is from no corpus.
-   A checkpoint stores the position after the last batch that its updates have used. Batches that
-   were drawn, but not applied, are drawn again after loading. An update may use several batches.
-   All parts of one batch belong to one update. With several ranks, each rank draws from its own
-   copy of the same corpus, and takes its part of every batch. */
+   A checkpoint stores the position after the last batch that its updates have used. If a batch was
+   delivered but not used, the corpus delivers it again after loading. An update may use several
+   batches. If you divide a batch into parts (>>manual, WORDS), use all of them in one update. With
+   several ranks, each rank has its own copy of the same corpus and uses its part of every batch. */
 typedef struct trf_place {
     uint64_t corpus;            /* fingerprint of its pairs and of the options that set their
                                    order */
@@ -1221,24 +1246,27 @@ typedef struct trf_place {
    target. For a model with a head, target contains the labels:
 
        head            labels per sequence             a label is
-       MEAN, FIRST     1; no sequence may be empty     0..n_labels - 1
+       MEAN, FIRST     1 (1)                           0..n_labels - 1
        TOKENS          as many as the source has ids   0..n_labels - 1
        MASKED          as many as the source has ids   the id that belongs there
 
-   EOS has no label. The loss ignores a token or sequence with label -1. Everything else fails with
-   TRF_E_INVALID_ARG and the position. */
+   (1) A sequence may be empty only if source_eos is 1.
+   EOS has no label. The loss ignores a token or sequence with label -1. Any other label, or another
+   number of labels, fails with TRF_E_INVALID_ARG. `where` is then the index of the label, or of the
+   sequence with the wrong number of labels. */
 typedef struct trf_batch {
     trf_sequences source, target;
-    int64_t ordinal;            /* number of the first pair within the update: 0, or on rank r the
-                                   number of pairs of the ranks before. Over several batches of an
-                                   update the trainer counts on by itself */
-    trf_place place;            /* trf_corpus_next sets it, copies and parts keep it; zeros in
+    int64_t ordinal;            /* how many pairs of this update come before this batch on other
+                                   ranks: 0, or on rank r the number of pairs on ranks 0..r-1. Do
+                                   not count earlier micro-batches of the same trainer: the trainer
+                                   adds these itself */
+    trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
                                    batches of your own */
 } trf_batch;
 
 /* Convert from and to padded (count, width) arrays. `pad` fills the rows and may occur only at
-   their ends. lengths has room for count numbers, ids for *total, the number of ids without
-   padding. A NULL `ids` only counts them. */
+   their ends. `lengths` has `count` elements. `ids` has *total, which is the number of ids without
+   padding. If `ids` is NULL, the call only counts them. */
 TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
                                    int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err);
 TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
@@ -1260,7 +1288,7 @@ typedef struct trf_corpus_options {
     int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
     int32_t max_length;         /* trf_corpus_add rejects pairs with more ids on a side; >= 1;
                                    default 511 */
-    int64_t epochs;             /* TRF_E_END after so many passes; >= 1; default TRF_ENDLESS */
+    int64_t epochs;             /* TRF_E_END after this many passes; >= 1; default TRF_ENDLESS */
     uint64_t seed;              /* of the order; default 0 */
     trf_hooks hooks;            /* default none */
 } trf_corpus_options;
@@ -1297,11 +1325,12 @@ TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete pass
    order. */
 TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 
-/* Makes batches for self-supervised training from the sources of plain batches. In a sequence of n
-   ids, k = round(density * n) ids are noise; ties round to even.
+/* Makes batches for self-supervised training from the sources of plain batches. Of a sequence of n
+   ids, k = round(density * n), ties to even, should become noise.
 
-   MASKS   At least one id is noise. Words are chosen in random order; a word that would exceed k is
-           skipped, except the last one if none has been chosen. Each id of a chosen word becomes
+   MASKS   k is at least 1. Words are chosen in random order. A word that would bring the number of
+           chosen ids above k is skipped; if every word would, the last one is chosen all the same.
+           So fewer or more than k ids may be chosen. Each id of a chosen word becomes
            `mask` with probability `masked`, or any id from 4 to vocab - 1 with probability
            `randomised`, or stays. The target has the ids of chosen words, and -1 elsewhere
            (TRF_HEAD_MASKED).
@@ -1331,9 +1360,12 @@ typedef struct trf_noise_options {
     int32_t vocab;              /* MASKS: number of ids, 5..2^24; default 0: set it */
     int32_t first_sentinel, n_sentinels;    /* SPANS: 4..2^24 and 1..2^24. No source may have these
                                                ids. default 0: set them */
-    const trf_vocab *words;     /* finds where words begin; borrowed. With subwords that is at a
-                                   SentencePiece blank. With characters a blank is a word. An id
-                                   beyond the vocabulary is a word. default NULL: every id is one */
+    const trf_vocab *words;     /* for whole_words: the vocabulary of the ids, which shows where
+                                   words begin; borrowed. A subword with SentencePiece's space mark
+                                   begins a word (or ends one, if the model puts the mark there).
+                                   Characters: each whitespace character is a word and separates
+                                   words. An id outside the vocabulary is a word. default NULL:
+                                   every id is a word */
     uint64_t seed;              /* default 0 */
     trf_hooks hooks;            /* default none */
 } trf_noise_options;
@@ -1348,12 +1380,14 @@ TRF_API void trf_noise_destroy(trf_noise *noise);
 /* Makes a noisy batch from a plain one. `made` may be `plain`. It is valid until the next call, and
    has the same place and ordinal.
      - The noise of a sequence depends on seed, place.epoch, place.batch, and ordinal plus the
-       sequence's number in the batch. A batch and its parts get the same noise if the parts have
-       the right ordinals.
-     - In batches of your own, increase place.batch from batch to batch. The ordinal cannot tell
-       them apart: for the trainer it is the same in all batches of an update.
-   TRF_E_INVALID_ARG, with the position: an id is negative, vocab or more (MASKS), or a sentinel
-   (SPANS). After a failure `made` is empty. */
+       sequence's index in the batch.
+     - Apply noise to a batch before you divide it into micro-batches. Their ordinals are equal, so
+       they would get other noise than the whole batch. Parts for ranks have different ordinals and
+       get the same noise as the whole batch.
+     - In batches of your own, increase place.batch from batch to batch, since their ordinals are
+       equal too.
+   TRF_E_INVALID_ARG: an id is negative, vocab or more (MASKS), or a sentinel (SPANS); `where` is
+   the index of the id. After a failure `made` is empty. */
 TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made,
                                    trf_error *err);
 
@@ -1363,8 +1397,8 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 // A model file is a safetensors file: the parameters under their names, vocabularies as tensors of
 // bytes, the configuration and your own texts as metadata. >>store describes it field by field.
 //   - Weights may be F32, F64, F16 or BF16.
-//   - Names may have the prefix `transformer.`. If all names begin with `module.` or `_orig_mod.`,
-//     that prefix is removed before.
+//   - If all names begin with `module.` or `_orig_mod.`, that prefix is removed first. After that,
+//     names may have the prefix `transformer.`.
 //   - The CRC-32 of the data is checked if the file has one.
 //   - trf_model_load reads the model of a checkpoint and ignores the rest.
 // The message of an error about a file begins with its path, or with the last hundred bytes of it.
@@ -1387,18 +1421,19 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
    a temporary file beside it, then calls fsync, renames the file, and calls fsync on the folder.
      - A symbolic link at `path` is replaced, not followed.
      - Any number of programs may save to one path at the same time.
-     - A program that is killed meanwhile leaves a file path.tmp-... behind. The next save there
-       removes it once its lock (flock) is free. This does not happen on Windows, on file systems
-       without locks, or when more than four programs save at the same time.
+     - A program that is killed while it saves leaves a file path.tmp-... behind. The next save to
+       the same path removes it, once its lock (flock) is free. Nothing removes it on Windows, on
+       file systems without locks, or if more than four programs were saving to that path at the
+       same time.
      - A program with a limit on file sizes (RLIMIT_FSIZE) should ignore SIGXFSZ, which would end
-       it. Saving then fails with TRF_E_IO and errno EFBIG. */
+       it. Saving then fails with TRF_E_IO, and sys_errno is EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
-/* How a file stores weights. BF16 and F16 take half the bytes of F32. Each weight becomes the
-   nearest number of that format; of two equally near ones, the one whose last bit is 0. Loading
-   widens it again. A model that is saved as it was loaded gets the same bits. TRF_E_NONFINITE: a
-   weight would become infinite (above 65,504 in F16, 3.3e38 in BF16); `what` is the tensor and
-   `where` the number of the weight. */
+/* How a file stores weights. BF16 and F16 take half the bytes of F32. Each weight is rounded to the
+   nearest number of that format, ties to even. Loading widens it again. Saving a loaded model in
+   the format of its file gives the same weights, bit for bit. TRF_E_NONFINITE: a weight would
+   become infinite (above 65,504 in F16, 3.3e38 in BF16); `what` is the tensor and `where` the index
+   of the weight. */
 typedef enum trf_weights {
     TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build. trf_model_save writes this */
     TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
@@ -1437,10 +1472,10 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 TRF_API void trf_file_close(trf_file *file);
 TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors */
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
-/* Reads the numbers first .. first + count - 1 of tensor `index`, in the order of the file. The
+/* Reads elements first .. first + count - 1 of tensor `index`, in the order of the file. The
    tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
-   numbers go beyond its end. TRF_E_NONFINITE, unless the load options allow such numbers: a number
-   is infinite or NaN, or an F64 is too large for a float. After a failure `values` may be partly
+   elements go beyond the tensor's end. TRF_E_NONFINITE, unless allow_nonfinite is 1: an element is
+   infinite or NaN, or an F64 is too large for a float. After a failure `values` may be partly
    written. */
 TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values,
                                  int64_t count, trf_error *err);
@@ -1464,9 +1499,9 @@ TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);
        TRF_E_LIMIT         a name of more than 255 bytes, more than 65,000 texts, or more than
                            16 MiB of names and texts
        TRF_E_FORMAT        an empty name, a control character, text that is not UTF-8, or a name or
-                           key that occurs twice; then `where` is the number of the second
-       TRF_E_SHAPE         a size below 0, or too many numbers
-       TRF_E_INVALID_ARG   anything else; `where` is the number of the tensor or text */
+                           key that occurs twice; then `where` is the index of the second
+       TRF_E_SHAPE         a size below 0, or too many elements
+       TRF_E_INVALID_ARG   anything else; `where` is the index of the tensor or text */
 TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
                                  const char *const *metadata, const trf_hooks *hooks,
                                  trf_error *err);
@@ -1480,11 +1515,13 @@ TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, in
 // -----------------------------------------------------------------------------------------------
 
 /* Label smoothing (paper 5.4): how the target distribution over V tokens spreads the smoothing e.
-                            target       other tokens   pad       minus its entropy
+                            target       other tokens   pad       entropy subtracted
        UNIFORM              1-e+e/V      e/V            e/V       no
        OTHERS               1-e          e/(V-1)        e/(V-1)   no
        OTHERS_KL            1-e          e/(V-1)        e/(V-1)   yes
-       NO_PAD_KL            1-e          e/(V-2)        0         yes */
+       NO_PAD_KL            1-e          e/(V-2)        0         yes
+   yes: the entropy of the target distribution is subtracted from the cross-entropy. The loss is
+   then the Kullback-Leibler divergence, which is 0 for a perfect prediction. */
 typedef enum trf_smoothing {
     TRF_SMOOTH_UNIFORM   = 0,   /* PyTorch, Marian */
     TRF_SMOOTH_OTHERS    = 1,   /* fairseq */
@@ -1496,8 +1533,8 @@ typedef enum trf_smoothing {
 typedef enum trf_optimizer { TRF_ADAM = 0, TRF_ADAMW = 1, TRF_OPTIMIZER_COUNT } trf_optimizer;
 
 /* Where Adam adds epsilon. m and v are the moments, m' and v' the bias-corrected ones; c1 is
-   1-beta1^t and c2 is 1-beta2^t. t counts the updates that the moments have had. As in PyTorch, a
-   skipped step does not count, although schedule and dropout advance. */
+   1-beta1^t and c2 is 1-beta2^t. t counts the updates of the moments. As in PyTorch, t does not
+   count a skipped update, although schedule and dropout advance. */
 typedef enum trf_adam_epsilon {
     TRF_EPSILON_OUTSIDE = 0,    /* m' / (sqrt(v') + epsilon): PyTorch, Marian, Kingma and Ba */
     TRF_EPSILON_FAIRSEQ = 1,    /* sqrt(c2)/c1 * m / (sqrt(v) + epsilon): fairseq, tensor2tensor */
@@ -1545,21 +1582,23 @@ typedef struct trf_train_options {
                                            1e-6)), as in PyTorch; >= 1e-12; default 1 */
     uint64_t seed;                      /* of dropout; default 1 */
     int32_t recompute;                  /* 1: only the output of each layer is stored; backward
-                                           computes the rest again (Chen et al. 2016). Less memory,
-                                           more time, the same bits. No effect on a stack of one
-                                           layer. default 0 */
+                                           computes the rest again (Chen et al. 2016). This takes
+                                           less memory and more time; results are bit-identical. No
+                                           effect on a stack of one layer. default 0 */
 
     /* Limits of one batch, for which the trainer allocates its memory when it is created. A
        sequence counts its ids and one more (BOS or EOS). A larger batch makes the trainer grow, or
-       fails with TRF_E_NOMEM before anything has changed. With a head target_tokens has no effect,
-       since its rows are sequences or source tokens. Ranges: tokens and sequences 1..2^24, longest
-       2..2^20. */
+       fails with TRF_E_NOMEM before anything has changed. If the model has a head, target_tokens
+       has no effect: a head has one row per sequence or per source token. Ranges: tokens and
+       sequences 1..2^24, longest 2..2^20. */
     int32_t source_tokens, target_tokens, sequences, longest;   /* default 4096, 4096, 256, 128 */
     int32_t threads;                    /* 1..4096; 0: config.device.threads; default 0 */
-    int32_t rank, n_ranks;              /* which of several trainers this is, for the caller;
-                                           default 0 of 1 */
+    int32_t rank, n_ranks;              /* number of this trainer, 0..n_ranks - 1, and number of
+                                           trainers that train together, 1..2^20; default 0 of 1.
+                                           `rank` is for all_reduce and your own code: the library
+                                           only checks its range */
 
-    /* Sums `count` numbers over all ranks, in place, in the memory of the model's device. The
+    /* Sums `count` values over all ranks, in place, in the memory of the model's device. The
        optimizer step calls it with slices in a fixed order, last layer first. Return non-zero to
        fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU the cudaStream_t for
        the work, which need not be waited for; on the CPU NULL. examples/ranks.c has one for threads
@@ -1600,7 +1639,9 @@ typedef struct trf_step_report {
     double nll;                 /* mean negative log-likelihood per target token, unsmoothed */
     double accuracy;            /* share of target tokens that the model found most likely,
                                    teacher-forced */
-    int64_t source_tokens, target_tokens;       /* as the model reads them, BOS and EOS included */
+    int64_t source_tokens, target_tokens;       /* ids, and one EOS per sequence if the library adds
+                                                   it. Target tokens are those that are
+                                                   predicted */
     double gradient_norm;       /* global norm for the mean loss, before clipping */
     double learning_rate;
     int32_t skipped;            /* 1: parameters and Adam's moments are unchanged, because the loss
@@ -1632,8 +1673,8 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
 TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
                                   trf_step_report *report, trf_error *err);
 /* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
-   mean. So a batch in parts gives the same update as the whole, except for rounding. The report is
-   about this micro-batch alone. */
+   mean. So a batch that is divided into micro-batches gives the same update as the whole, except
+   for rounding. The report is about this micro-batch alone. */
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
                                         trf_step_report *report, trf_error *err);
 /* Reports the last update again, as trf_optimizer_step would have. TRF_E_STATE: there was none. */
@@ -1645,7 +1686,8 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
 /* Forgets what has been accumulated since the last update: the next trf_forward_backward starts
-   from zero. For checkpoints, the discarded batches have not been used. */
+   from zero. A checkpoint that is saved afterwards counts the discarded batches as unused: the
+   corpus delivers them again after loading. */
 TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer);
 /* Ends an update that you have made yourself, instead of trf_optimizer_step. Discards the gradients
    and increases the step number, which schedule and dropout masks follow. Adam's moments do not
@@ -1668,8 +1710,8 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
 /* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match the whole
    name of trf_model_parameter; '*' matches any characters: "encoder.*", "*.bias",
    "tgt_embed.weight".
-     - A frozen parameter and its moments do not change, not even by weight decay. Updates meanwhile
-       do not count for its moments (t in trf_adam_epsilon).
+     - A frozen parameter and its moments do not change, not even by weight decay. Updates that it
+       misses do not count for its moments (t in trf_adam_epsilon).
      - Its gradient is computed, but ignored by the norm, by clipping and by the test for skipping.
      - Checkpoints store what is frozen. All ranks must freeze the same.
    *matched (may be NULL) is the number of parameters that match. TRF_E_INVALID_ARG: none matches.
@@ -1678,9 +1720,10 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
                                       int32_t *matched, trf_error *err);
 /* 1: the parameter is frozen. 0: it learns, or the index is out of range. */
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
-/* Views with the numbers of trf_model_parameter. You may write weights between steps. Gradients are
-   sums over the tokens of the micro-batches so far; they are valid from trf_forward_backward until
-   trf_optimizer_step, and you may change them before it. */
+/* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may
+   write weights between updates. Gradients are sums over the tokens of the micro-batches so far;
+   they are valid from trf_forward_backward until trf_optimizer_step, and you may change them before
+   it. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 
@@ -1689,8 +1732,8 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
    been accumulated. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
                                        const char *path, trf_error *err);
-/* Makes a model and a trainer that continue with the same bits. A corpus (may be NULL) is moved as
-   trf_corpus_resume does. NULL training: the stored options, with these exceptions:
+/* Makes a model and a trainer that continue, bit for bit as if training had not stopped. A corpus
+   (may be NULL) is moved as trf_corpus_resume does. NULL training: the stored options, except that
      - limits are at least the defaults,
      - hooks and device are those of the load options,
      - there are no ranks and no all_reduce. */
@@ -1709,9 +1752,10 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
    trf_train_defaults. */
 TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options,
                                      trf_error *err);
-/* Moves a corpus to the position of the trainer's next step. Use it for a corpus that was made
-   after loading, or, once the gradients are discarded, for one that is ahead. TRF_E_STATE: pairs or
-   options differ (epochs and max_length may), or the trainer has no position. */
+/* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
+   you create after loading the checkpoint, or for one that has delivered batches which the trainer
+   has not used (discard the gradients first). TRF_E_STATE: pairs or options differ (epochs and
+   max_length may), or the trainer has no position. */
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer,
                                      trf_error *err);
 
@@ -1754,8 +1798,8 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // -----------------------------------------------------------------------------------------------
 
 /* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
-   target tokens. A forced prefix, or the beginning in a decoder-only model, counts in L, and in S
-   if score_prefix is 1. */
+   target tokens. A forced prefix, or the prompt of a decoder-only model, counts in L, and in S if
+   score_prefix is 1. */
 typedef enum trf_length_rule {
     TRF_LENGTH_RAW   = 0,       /* S */
     TRF_LENGTH_POWER = 1,       /* S / L^alpha: fairseq, CTranslate2, Marian, Hugging Face */
@@ -1784,9 +1828,9 @@ typedef enum trf_at_limit {
     TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
-/* Options of a translator. The fields from length_rule to renormalize_logits follow a system:
-   trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. Beam 4 is the
-   paper's too. */
+/* Options of a translator. Systems differ in the fields from length_rule to renormalize_logits:
+   trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. The default beam
+   of 4 is the paper's too. */
 typedef struct trf_search {
     int32_t beam;               /* number of live hypotheses, 1..1024. 1 is greedy search, whatever
                                    the rules below. default 4 */
@@ -1806,24 +1850,28 @@ typedef struct trf_search {
                                    (Marian); default 0 */
     trf_beam_stop stop;         /* default TRF_STOP_BOUND */
     trf_at_limit at_limit;      /* default TRF_LIMIT_FALL_BACK */
-    int32_t min_length;         /* EOS is allowed after so many target tokens, in a decoder-only
-                                   model after so many beyond the beginning; >= 0; default 0 */
-    int32_t renormalize_logits; /* until then, 1: EOS is masked before the softmax (CTranslate2); 0:
-                                   it is never chosen, but keeps its share; default 0 */
-    int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its share of the
-                                   softmax. A prefix may contain it. default 0 */
+    int32_t min_length;         /* EOS is allowed after this many target tokens, not counting the
+                                   prompt of a decoder-only model; >= 0; default 0 */
+    int32_t renormalize_logits; /* before min_length is reached, 1: EOS is masked before the
+                                   softmax, so that the other tokens share its probability
+                                   (CTranslate2); 0: EOS is not chosen, but keeps its probability;
+                                   default 0 */
+    int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its probability. A
+                                   prefix may contain it. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
     int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. The answer to a source of n ids has
                                    at most a * n + b target tokens, and never more than
                                    config.max_length - 1, EOS not counted. In a decoder-only model n
-                                   is the length of the beginning, and the answer follows it;
+                                   is the length of the prompt, and the answer follows it;
                                    default 20 */
-    int32_t max_sentences;      /* sentences searched together, longest first. When one is done, the
-                                   next takes its slot. Fewer if beam times the tokens of their
-                                   answers would pass 2^31. Memory: trf_translator_memory. >= 1;
-                                   default 32 */
-    int32_t max_tokens;         /* limit of the source tokens of sentences searched together, each
-                                   counted as long as the longest; >= 1; default 4096 */
+    int32_t max_sentences;      /* how many sentences are searched at the same time, the longest
+                                   first. When one is done, the next takes its slot. The number is
+                                   reduced if beam times the total length of their answers would
+                                   exceed 2^31. trf_translator_memory returns the memory they take.
+                                   >= 1; default 32 */
+    int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
+                                   same time, each counted as long as the longest; >= 1;
+                                   default 4096 */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
     trf_hooks hooks;            /* default none */
 } trf_search;
@@ -1850,7 +1898,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
 
    tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
    PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. In
-   decoder-only models Hugging Face counts the beginning neither in S nor in L; no rule here does
+   decoder-only models Hugging Face counts the prompt neither in S nor in L; no rule here does
    that. */
 typedef enum trf_search_rule {
     TRF_SEARCH_PAPER       = 0, /* tensor2tensor, but each sentence has its own bound */
@@ -1870,15 +1918,16 @@ typedef enum trf_ended {
 } trf_ended;
 
 typedef struct trf_hypothesis {
-    const int32_t *ids;         /* with a forced prefix; without BOS, EOS, and a decoder-only
-                                   model's beginning */
+    const int32_t *ids;         /* with a forced prefix; without BOS, EOS, and the prompt of a
+                                   decoder-only model */
     int32_t n;
     double log_probability;     /* raw sum in nats, with forced tokens, and EOS if there is one */
     const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
                                            it ended them. beginning + first + second + ..., added
                                            in this order, is log_probability to the last bit. NULL
-                                           in a session that transformer.h 0.2.0 has saved */
-    double beginning;           /* log-probability of a decoder-only model's beginning, if a
+                                           in a session that transformer.h 0.2.0 has saved: such a
+                                           file has none */
+    double beginning;           /* log-probability of the prompt of a decoder-only model, if a
                                    translator has scored it; else 0 */
     double score;               /* after the length rule; ranks are in its order */
     trf_ended ended;
@@ -1894,15 +1943,16 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
                                          const trf_search *search, trf_error *err);
 TRF_API void trf_translator_destroy(trf_translator *translator);
 /* The largest number of bytes that a new translator holds during its first call, for `sentences`
-   sources (or beginnings) of `source_tokens` ids each, and answers of any length. Sources of mixed
-   lengths take no more than their longest does with max_tokens = INT32_MAX. Prefixes longer than
-   the length limit may take more. 0: no such call is possible. NULL search: the defaults. */
+   sources (or prompts) of `source_tokens` ids each, and answers of any length. If the lengths
+   differ, pass the longest, and a search with max_tokens = INT32_MAX: the result is then an upper
+   bound. It does not cover forced prefixes that are longer than the length limit. 0: no such call
+   is possible. NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens);
 
 /* Translates one sequence; returns the best answer. *n is its length, even if `capacity` is too
    small; then the first `capacity` ids are written and the call fails with TRF_E_LIMIT. With a
-   decoder-only model `source` is the beginning, and the answer is what follows it. */
+   decoder-only model `source` is the prompt, and the answer is what follows it. */
 TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source,
                                  int32_t n_source, int32_t *target, int32_t capacity, int32_t *n,
                                  trf_error *err);
@@ -1919,7 +1969,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 /* Translates many sequences. The results stay in the translator until its next call. */
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
                                        trf_error *err);
-/* Translates many sequences with forced beginnings: answer i begins with sequence i of `prefixes`,
+/* Translates many sequences with forced prefixes: answer i starts with sequence i of `prefixes`,
    which may be empty. For encoder-decoder models only. */
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err);
@@ -1940,8 +1990,8 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
    results of the last translation. */
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
                              double *log_probabilities, trf_error *err);
-/* Compute what a model computes on the way, teacher-forced. `out` is the caller's tensor and must
-   have this shape:
+/* Return intermediate results of a forward pass, teacher-forced. `out` is the caller's tensor and
+   must have this shape:
 
        trf_encode   the encoder's output           (source rows, d_model)
        trf_logits   before the softmax             (target rows, target_vocab)
@@ -1949,8 +1999,9 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
                     with head TOKENS               (source rows, n_labels)
                     with head MASKED               (source rows, source_vocab)
 
-   Rows are all tokens of the batch as the model reads them: the ids, and EOS if the library adds
-   it. Row t of a target predicts token t. With a head trf_logits reads the sources alone. */
+   Each id of the batch has a row, and so has each EOS that the library adds. Row t of a target
+   (t = 0, 1, ...) has read the start symbol and ids 0..t-1, and predicts id t; if target_eos is 1,
+   the last row predicts EOS. With a head trf_logits reads the sources alone. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
@@ -2028,12 +2079,12 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // >>api-sampling   sampling, token by token
 //
 // A sampler continues sequences by drawing one token after another: begin, step as often as you
-// like, look at the answers. The same seed gives the same answers. On the CPU the bits of
-// an answer do not depend on
+// like, look at the answers. The same seed gives the same answers. On the CPU an answer and its
+// log-probabilities do not depend, to the last bit, on
 //   - the number of threads,
-//   - budgets, and saving and loading in between,
-//   - the other sequences of its batch. In an encoder-decoder this needs a device whose products
-//     never use CBLAS (trf_products).
+//   - the budgets of the calls, also if the session is saved and loaded in between,
+//   - the other sequences of the batch. For an encoder-decoder this holds only on a device that
+//     never uses CBLAS (trf_products).
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
@@ -2044,23 +2095,24 @@ typedef struct trf_sampling {
                                    equal ones the lowest id, like beam 1. default 1 */
     int32_t top_k;              /* keeps the k most likely tokens, and those as likely as the last
                                    of them (Fan et al. 2018); 0: all; default 0 */
-    double top_p;               /* keeps the fewest of the most likely tokens that have this
-                                   probability together (Holtzman et al. 2020); 0..1; 1: all;
+    double top_p;               /* keeps the smallest set of most likely tokens whose probabilities
+                                   sum to at least this (Holtzman et al. 2020); 0..1; 1: all;
                                    default 1 */
     double min_p;               /* keeps tokens with at least this part of the largest probability
                                    (Nguyen et al. 2024); 0..1; 0: all; default 0 */
-    double repetition_penalty;  /* for ids in the beginning or in the answer: divides positive
+    double repetition_penalty;  /* for ids in the prompt or in the answer: divides positive
                                    logits and multiplies negative ones (Keskar et al. 2019);
                                    1e-6..1e6; 1: no effect; default 1 */
     int32_t max_tokens;         /* limit of an answer's tokens, without EOS; >= 1; default 256.
-                                   In an encoder-decoder, beginning and answer together have at
-                                   most config.max_length - 1 ids */
+                                   In an encoder-decoder, prompt and answer together have at most
+                                   config.max_length - 1 ids */
     int32_t window;             /* decoder-only: W, the most ids that the model reads at a time,
                                    never more than config.max_length - 1. When there are more, the
-                                   older half is dropped and the remaining (W + 1) / 2 ids are read
-                                   again as a new beginning: about one more row per token. 0: all
-                                   ends at config.max_length - 1 ids. default INT32_MAX */
-    int32_t min_tokens;         /* EOS is drawn only after so many tokens; >= 0; default 0 */
+                                   older half is dropped, and the remaining (W + 1) / 2 ids are
+                                   read again as a new prompt, which costs on average one extra row
+                                   per drawn token. 0: no window; a sequence ends at
+                                   config.max_length - 1 ids. default INT32_MAX */
+    int32_t min_tokens;         /* EOS is drawn only after this many tokens; >= 0; default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; default 0 */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t);
                                    default 0 */
@@ -2087,10 +2139,10 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
                                       const trf_sampling *sampling, trf_error *err);
 TRF_API void trf_sampler_destroy(trf_sampler *sampler);
 /* Starts new sequences. The old ones are forgotten, even if the call fails.
-     - beginnings.target has what each sequence begins with; lengths may be 0. The model reads it
-       in one pass. Of a beginning that is longer than the window it reads the end.
-     - An encoder-decoder also encodes beginnings.source. Its target may have no sequences; then
-       all answers begin with nothing.
+     - beginnings.target contains the prompt of each sequence; a prompt may be empty. The model
+       reads it in one pass, or only its end if it is longer than the window.
+     - An encoder-decoder also encodes beginnings.source. Its target may have no sequences; then all
+       prompts are empty.
      - Sequence k of the call draws with the random numbers of sequence beginnings.ordinal + k
        (trf_sampling.seed). */
 TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
@@ -2118,8 +2170,8 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // -----------------------------------------------------------------------------------------------
 // >>api-learn      from texts to a trained model: a data set, the recipe, training by itself
 //
-// All steps from texts to a model, in the order of a program. `trf train` makes the same calls and
-// gets the same bits:
+// All steps from texts to a model, in the order of a program. `trf train` makes the same calls, and
+// its results are bit-identical:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
@@ -2174,11 +2226,13 @@ typedef struct trf_learn_progress {
 } trf_learn_progress;
 
 typedef struct trf_learn_options {
-    int64_t updates;            /* ends at this update of the trainer; default TRF_ENDLESS */
-    double seconds;             /* ends after this time; 0: never; default 0 */
+    int64_t updates;            /* training ends at this update of the trainer;
+                                   default TRF_ENDLESS */
+    double seconds;             /* training ends after this time; 0: never; default 0 */
     int64_t valid_every;        /* updates between two validations; >= 1; default 1000 */
-    int32_t patience;           /* ends after so many validations without a better score, or after
-                                   3 once the score is perfect; 0: never; default 10 */
+    int32_t patience;           /* training ends after this many validations without a better
+                                   score, or after 3 once the score is perfect; 0: never;
+                                   default 10 */
     double ema;                 /* share of the moving average (trf_ema), 0..0.5; 0: no average;
                                    default 0.002 */
     trf_metric metric;          /* default TRF_METRIC_LOSS */
@@ -2212,9 +2266,10 @@ typedef struct trf_learn_report {
 TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until an end is reached, then leaves the best weights in the model: those of the best
    validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
-   valid_every and at the end. With `ema` it validates and keeps the moving average. held_out may
-   have any size: it is divided into batches within the trainer's limits. The report may be NULL.
-   Another call continues from the best weights with Adam's last moments.
+   valid_every and at the end. If `ema` is above 0, the weights that are validated, and finally left
+   in the model, are the moving average (trf_ema), not the trainer's own. held_out may have any
+   size: it is divided into batches within the trainer's limits. The report may be NULL. Another
+   call continues from the weights in the model, with Adam's last moments.
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
                          or the epochs of the corpus
      TRF_E_NONFINITE     a hundred updates in a row were skipped
@@ -2254,7 +2309,7 @@ TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err);        /* after
    changes nothing. */
 TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err);
 TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err);
-/* All numbers of the average in the host's memory, in the order of trf_model_parameter. You may
+/* All weights of the average in the host's memory, in the order of trf_model_parameter. You may
    write them. */
 TRF_API trf_real *trf_ema_weights(trf_ema *ema);
 
@@ -2262,8 +2317,9 @@ TRF_API trf_real *trf_ema_weights(trf_ema *ema);
    NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
-/* Lowers max_sentences to what a model of this configuration computes in about half a second. The
-   cancel hook, which is called between two matrix products, then ends a long translation soon. */
+/* Lowers max_sentences so that the cancel hook can stop a long translation soon. The hook is not
+   called inside a matrix product. With this configuration, the product of all hypotheses with the
+   vocabulary then takes about half a second at most on the CPU. */
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
@@ -2334,14 +2390,15 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 /* Which pairs are held out for validation. */
 typedef enum trf_hold_out_rule {
     TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index; the same in every run */
-    TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as in version 0.2 */
+    TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as `trf` did in version 0.2 */
     TRF_HOLD_OUT_RULE_COUNT
 } trf_hold_out_rule;
 /* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. size 0: a twentieth,
    at most 1,000. *count is the number of ones. It is n if no pair would be left; then nothing can
    be learned.
-   Two to four pairs with the same source are held out together, since a dictionary has several
-   lines for a word. If more pairs have one source, each is held out by itself. */
+   If a chosen pair shares its source with one to three others, all of them are held out, since a
+   dictionary has several lines for a word. If five or more pairs share a source, only the chosen
+   pair is held out. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
@@ -2365,8 +2422,8 @@ typedef struct trf_dataset_options {
                                                    trf_dataset_finish. default NULL */
     int32_t max_vocab;          /* limit of a learned vocabulary's ids, 5..2^24; default 32000 */
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
-    int64_t held_out;           /* about so many pairs; 0: a twentieth, at most 1,000; -1: none;
-                                   default 0 */
+    int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
+                                   -1: none; default 0 */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_hooks hooks;            /* default none */
@@ -2377,8 +2434,9 @@ TRF_API trf_dataset_options trf_dataset_defaults(void);
 TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options,
                                       trf_error *err);
 TRF_API void trf_dataset_destroy(trf_dataset *data);
-/* Copies one pair. For texts alone, source is NULL. A label is the target; blanks around it are
-   removed. The labels of words are separated by blanks. TRF_E_FORMAT: text that is not UTF-8. */
+/* Copies one pair. For texts alone, source is NULL. A label is the target; whitespace around it is
+   removed. The labels of words are separated by whitespace. TRF_E_FORMAT: text that is not
+   UTF-8. */
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err);
 /* Adds all lines of a file; LF or CR LF ends a line.
@@ -2394,9 +2452,9 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
      - pairs with an empty side or more than 511 ids on a side; recipe.reasons has their number,
      - pairs with a label of more than 1,000 bytes,
      - texts of words with more or fewer labels than words.
-   A label that only one pair has is not held out. TRF_E_STATE: nothing is left to learn from, or
-   there are fewer than two labels, or the data set is finished already. TRF_E_LIMIT: more than
-   65,536 labels. */
+   A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
+   from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
+   set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
 /* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
    recipe before the call that reads it:
