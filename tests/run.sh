@@ -2,7 +2,7 @@
 # Every test: sh tests/run.sh BUILD [builds] [SUITE...]
 #
 # BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
-# separate_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, the studies, the manual's programs,
+# separate_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, resume, the studies, the manual's programs,
 # README's commands, columns.sh, compile.sh and every case of each test. Two jobs run at a time; each shows one line when
 # it is done, and its output if it failed. The last line counts test cases.
 

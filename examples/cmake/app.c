@@ -1,4 +1,4 @@
-/* app.c - translates a text with a model that trf has trained; the program of fetched/ and of installed/.
+/* app.c - translates a text with a model of `trf train`; fetched/ and installed/ build it.
    run     app MODEL TEXT
    prints  the translation; without arguments, how the header was compiled */
 #define TRF_IMPLEMENTATION

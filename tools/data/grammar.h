@@ -22,8 +22,8 @@
    and verb. Each sentence is for training (no such pair occurs in it, not even in different clauses), for
    testing (such a pair occurs as subject and verb, verb and object, adjective and noun, or frame and verb),
    or for neither. So a system that only remembers what stood together cannot translate a test sentence.
-   grammar_check finds the pairs again from the English text alone, in its own way: programs assert their
-   data with it. */
+   grammar_check finds the pairs again, from the English text alone: tests/test_grammar.c checks the
+   sentences with it. */
 #ifndef GRAMMAR_H
 #define GRAMMAR_H
 
