@@ -24452,7 +24452,8 @@ TRF__DEVICE float trf__quad_max(float x) { return trf__of_warp<2>(x, trf__larger
 // >>mma-attention  the forward kernel
 //
 // The same online softmax as trf__gpu_attention. A lane has two rows (i = 0, 1), and each row is
-// shared by four lanes, so its maximum and sum are combined over four lanes.
+// shared by four lanes, so its maximum and sum are combined over four lanes. A lane has 2 of the 8
+// columns of each result, which are 16 of the 64 keys of a row.
 
 template <int D>
 TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
@@ -24482,7 +24483,6 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
             trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
             for (int i = 0; i < 2; i++) {
                 float higher = maximum[i], shrink;
-                /* this lane has 2 of 8 columns of each result: 16 of the 64 keys of a row */
                 for (int j = 0; j < KEYS / 4; j++)
                     if (key + j / 2 * 8 + t * 2 + j % 2 < seen[i])
                         higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
