@@ -1,57 +1,57 @@
 // trf: the command line of transformer.h. What its files share.
 // SPDX-License-Identifier: MIT
 //
-// The files, so ordered that each uses only those below it:
+// The files in order: each uses only files below it (tests/test_trf_order.sh).
 //
 //   main.c          the commands; the library's implementation
 //   manual.c        the man page, completion for bash and zsh
 //   train.c         trf train: one training, or several from different seeds
-//   check.c           what is wrong with its command line
+//   check.c           checks of its command line, before data are read
 //   loop.c            updates, validations, checkpoints, and ending well
-//   begin.c           a new model, from the data
-//   inherit.c         what a model to begin with brings
-//   resume.c          a checkpoint, and the data that belong to it
-//   setup.c           what a new training and one that goes on have in common
-//   state.c           what a checkpoint knows besides the library's
-//   validate.c        how good the model is on pairs that it does not learn from
-//   signals.c         signals that ask to end
-//   encode.c          lines become token ids, and these a corpus
-//   vocabulary.c      vocabularies, learned from the text or read
-//   recipe.c          what follows from the data where no option says otherwise
+//   begin.c           makes a new model from the data
+//   inherit.c         --init-from: vocabularies, architecture, weights
+//   resume.c          --resume: loads a checkpoint and reads its data
+//   setup.c           what begin.c and resume.c have in common
+//   state.c           the state of a training, and its part of a checkpoint
+//   validate.c        loss and metric on held-out pairs
+//   signals.c         SIGINT, SIGTERM, SIGHUP
+//   encode.c          encodes lines as token ids, fills the corpus
+//   vocabulary.c      vocabularies: learned from the text, or read
+//   recipe.c          chooses from the data what no option sets
 //   subwords.c        vocabularies of subwords
-//   spm.cc            ... by libsentencepiece
+//   spm.cc            learns them by libsentencepiece
 //   progress.c        the line of progress, the log
-//   data.c            what is read, and what is held out of it
+//   data.c            reads the data, holds out a part of them
 //   labelled.c        the labels of the data
-//   measure.c         the figures by which a model is judged
+//   measure.c         the metrics of a validation
 //   translate.c, generate.c, classify.c, score.c, eval.c, average.c     other commands
-//   report.c        trf report; what its parts are, see report.h
+//   report.c        trf report; see report.h
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
 //   report_text.c
 //   plot.c          trf plot
 //   diagrams.c        schedule, positions, masks
-//   draw.c            where pictures go
+//   draw.c            writes pictures
 //   inspect.c       trf inspect; see inspect.h
 //   architecture.c, published.c, amounts.c, trace.c
-//   objective.c     what --objective means
-//   attention.c     trf attention, and the attention of one pair
-//   unknown.c       words that a model does not know, in sources and answers
+//   objective.c     what follows from --objective
+//   attention.c     trf attention; the attention of one pair
+//   unknown.c       unknown words in sources and answers
 //   compose.c       Unicode's composition
-//   labels.c        labels, and the words that they belong to
-//   models.c        devices, models, what the library refuses
+//   labels.c        labels, and the words of a line
+//   models.c        devices, models, messages of the library
 //   tokens.c        token ids of texts, texts of token ids
 //   output.c        files that are written
 //   lines.c         lines and pairs of lines
-//   json.c          reading JSON
-//   commands.c      what each command is, in words
+//   json.c          reads JSON
+//   commands.c      the text of each command's help
 //   command_line.c  a command line becomes settings; --help; see options.h
 //   values.c          values of options as texts
 //   options.c         the table of all options
 //   settings.c        the settings before any option
 //   openblas.c      OpenBLAS, loaded by the first product that needs it
-//   text.c          messages, and text in general
+//   text.c          messages, memory, text
 //
-// Figures that compare lines (BLEU, chrF, error rates) are a library of its own: tools/metrics.
+// BLEU, chrF and error rates are a library of their own: tools/metrics.
 
 #ifndef TRF_TOOL_H
 #define TRF_TOOL_H
