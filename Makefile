@@ -27,11 +27,11 @@ RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
 DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater look)
 CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks generate search targets heads updater look)
-LONG     = $(patsubst %,$(BUILD)/cuda_test_%,model store usage finetune) $(BUILD)/races_test_cuda_ops
-SEPARATES   = $(patsubst %,$(BUILD)/separate_test_%,model blocks generate search store targets usage heads finetune updater look)
+LONG     = $(patsubst %,$(BUILD)/cuda_test_%,model store programs decoding finetune) $(BUILD)/races_test_cuda_ops
+SEPARATES = $(patsubst %,$(BUILD)/separate_test_%,model blocks generate search store targets programs decoding heads finetune updater look)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops test_learn double_test_model double_test_golden)
 BRISK    = $(patsubst %,$(BUILD)/%,test_separate_device test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same_bits \
-           test_store test_usage double_test_ops double_test_heads separate_test_usage)
+           test_store test_programs test_decoding double_test_ops double_test_heads separate_test_programs separate_test_decoding)
 LINK     = $(LDFLAGS) $(LDLIBS)
 HEADERS  = transformer.h $(wildcard tools/data/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
 
@@ -66,7 +66,7 @@ FORCE:
 
 # What takes long and repeats another suite in double or on another device: make check runs it.
 SLOW     = $(BUILD)/reverse $(BUILD)/fill $(BUILD)/resume $(CUDAS) $(patsubst %,$(BUILD)/double_test_%,golden generate finetune) \
-           $(patsubst %,$(BUILD)/separate_test_%,generate store usage)
+           $(patsubst %,$(BUILD)/separate_test_%,generate store programs decoding)
 test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(SEPARATES) $(EXAMPLES)) $(BUILD)/trf
 	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(SEPARATES)))
 

@@ -205,9 +205,14 @@ else echo "left out: libsentencepiece"
 fi
 echo '#include <cmocka.h>' >has_cmocka.c
 if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h has_cmocka.c 2>/dev/null; then
-    clean "$gcc_like" "-std=c99 -I'$root/tests'" "$root/tests/test_usage.c" -fsyntax-only
-    usage_in_cxx() { clean "$compiler" "-std=c++11 -I'$root/tests'" "$root/tests/test_usage.c" -fsyntax-only; }
-    for_cxx usage_in_cxx
+    for suite in programs decoding; do
+        clean "$gcc_like" "-std=c99 -I'$root/tests'" "$root/tests/test_$suite.c" -fsyntax-only
+        suite_in_cxx()
+        {
+            clean "$compiler" "-std=c++11 -I'$root/tests'" "$root/tests/test_$suite.c" -fsyntax-only
+        }
+        for_cxx suite_in_cxx
+    done
 fi
 
 # --- names that a program or its systems have made macros of --------------------------------------------------------

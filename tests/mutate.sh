@@ -127,7 +127,7 @@ the same dropout in every step @@ model same_bits blocks @@ trf__micro_batch @@
     (uint32_t)(trainer->step + 1) @@ 1
 the same dropout at every site @@ ops model blocks same_bits @@ trf__site_key @@
     return now->key1 ^ drop->site * 0x9E3779B9u @@ (void)drop; return now->key1 ^ 0x9E3779B9u
-dropout counts sentences of the micro-batch @@ model same_bits usage @@ trf__micro_batch @@
+dropout counts sentences of the micro-batch @@ model same_bits decoding programs @@ trf__micro_batch @@
     ordinal + trainer->sentences @@ ordinal
 embedding scale @@ definitions golden model @@ trf__embedding_scale @@
     sqrt((double)c->d_model) @@ c->d_model
@@ -176,7 +176,7 @@ the loss begins at row 0 of its matrix @@ ops @@ trf__cpu_cross_entropy @@
     l->w.plain + l->w.row * l->d @@ l->w.plain
 a packed weight is read from the middle of a panel @@ ops @@ trf__reads_packed @@
     (!w->plain || w->row % 16 == 0) @@ 1
-rows of a wide matrix are packed over its first ones @@ ops usage @@ trf__panels_pack @@
+rows of a wide matrix are packed over its first ones @@ ops decoding programs @@ trf__panels_pack @@
     (first + j) * in @@ j * in
 from inside a panel on, the next panel is forgotten @@ ops pack @@ trf__panels_across @@
     at / 16 * 16 * p->k @@ row / 16 * 16 * p->k
@@ -198,35 +198,35 @@ a packed model is trained @@ pack @@ trf__needs_floats @@
     if (!model->packed) return @@ return
 a second gradient of y forgotten where there is no norm @@ ops model @@ trf__norm_gradient_tile @@
     != j->dy || j->dy2 @@ != j->dy
-every span has the ancestors of the first @@ ops usage @@ trf__head_of @@
+every span has the ancestors of the first @@ ops decoding programs @@ trf__head_of @@
     key_rows ? in->key_rows + s * in->key_stride : NULL @@ key_rows
-attention weights of the first head @@ ops usage @@ trf__attention_weights_tile @@
+attention weights of the first head @@ ops decoding programs @@ trf__attention_weights_tile @@
     (&a->in, a->head) @@ (&a->in, 0)
 learned positions' gradient without the offset @@ model golden @@ trf__stack_embed_backward @@
     table + c->position_offset * e.d @@ table
-a decoded token's keys go to the first slot @@ usage model @@ trf__reorder_rows @@
+a decoded token's keys go to the first slot @@ decoding programs model @@ trf__reorder_rows @@
     (int32_t)(at * a->n_rows + row + j) @@ row + j
-every layer reads the first layer's source @@ usage model @@ trf__operands_of @@
+every layer reads the first layer's source @@ decoding programs model @@ trf__operands_of @@
     trf__act_at(&pass->run, cache->cross, is->layer * cache->cross_layer) @@ cache->cross
-the prefix of the first place for all @@ usage @@ trf__round_arrival @@
+the prefix of the first place for all @@ decoding programs @@ trf__round_arrival @@
     there.prefixes + at @@ there.prefixes
-decoding one position late @@ usage model @@ trf__reorder_rows @@
+decoding one position late @@ decoding programs model @@ trf__reorder_rows @@
     position[row + j] = beam->n @@ position[row + j] = beam->n + 1
-decoding does not see its own token @@ usage model @@ trf__reorder_rows @@
+decoding does not see its own token @@ decoding programs model @@ trf__reorder_rows @@
     1, 0, beam->n + 1 @@ 1, 0, beam->n > 0 ? beam->n : 1
-cache of the wrong parent @@ usage model @@ trf__reorder_rows @@
+cache of the wrong parent @@ decoding programs model @@ trf__reorder_rows @@
     trf__beam_parents(beam)[j] @@ j
-ancestors of the row itself @@ ops usage @@ trf__cpu_backpointers @@
+ancestors of the row itself @@ ops decoding programs @@ trf__cpu_backpointers @@
     j->parents[r] * j @@ r * j
-answers where their place is @@ usage @@ trf__round_store @@
+answers where their place is @@ decoding programs @@ trf__round_store @@
     h->sentence[place]; @@ place;
-BOS may be said @@ usage @@ trf__issue_token @@
+BOS may be said @@ decoding programs @@ trf__issue_token @@
     top.banned[1] = c->bos @@ top.banned[1] = -1
-only one id can be banned @@ ops usage @@ trf__top_slice @@
+only one id can be banned @@ ops decoding programs @@ trf__top_slice @@
     id != t->banned[0] && id != t->banned[1] && @@ id != t->banned[0] &&
-a forced id need not be the one @@ ops usage @@ trf__top_slice @@
+a forced id need not be the one @@ ops decoding programs @@ trf__top_slice @@
     only >= column && only < column + columns @@ 0
-log-softmax forgotten @@ ops usage @@ trf__top_tile @@
+log-softmax forgotten @@ ops decoding programs @@ trf__top_tile @@
     (double)best[i] - lse @@ (double)best[i]
 a floor too high @@ ops search @@ trf__top_slice @@
     best[t->n - 1] > *floor) *floor = best[t->n - 1]; @@ best[0] > *floor) *floor = best[0];
@@ -286,11 +286,11 @@ other options shrink the plan @@ store finetune @@ trf_trainer_set_options @@
     limits.longest = trf__max64(limits.longest, pass->plan.limits.longest) @@ (void)0
 a target's text by the source's vocabulary @@ corpus @@ trf_corpus_add_text @@
     target_vocab, target @@ source_vocab, target
-the text of another sentence @@ usage @@ trf_hypothesis_text @@
+the text of another sentence @@ decoding programs @@ trf_hypothesis_text @@
     translator, sentence, rank @@ translator, 0, rank
 a rewound corpus was put elsewhere @@ store @@ trf_corpus_rewind @@
     corpus->put_epoch = corpus->put_batch = 0 @@ 0
-a refused text leaves the answer before it @@ usage @@ trf_translate_text @@
+a refused text leaves the answer before it @@ decoding programs @@ trf_translate_text @@
     if (!status) trf__forget_answers(translator) @@ (void)0
 a circle in a map of characters @@ pieces @@ trf__rule @@
     i < 1000 && found @@ found
@@ -346,7 +346,7 @@ no place behind an epoch's last batch @@ store corpus @@ trf__corpus_seek @@
     if (batch == c->n_batches) { epoch++; batch = 0; } @@ (void)0;
 warm-up exponent @@ definitions @@ trf_learning_rate @@
     s * pow(w, -1.5) @@ s * pow(w, -1.4)
-learning rate of the step before @@ definitions model usage golden @@ trf__micro_batch @@
+learning rate of the step before @@ definitions model decoding programs golden @@ trf__micro_batch @@
     d_model, trainer->step + 1 @@ d_model, trainer->step
 target embedding learns nothing @@ model golden @@ trf__stack_embed_backward @@
     pass->run.backend->embed_gradient @@ if (!stack->decoder) pass->run.backend->embed_gradient
@@ -364,7 +364,7 @@ nobody is blamed for a NaN @@ ops model @@ trf__cpu_clip @@
     sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j) @@ sum, -1
 micro-batches do not add up @@ model same_bits @@ trf__micro_batch @@
     trainer->micro == 0 @@ 1
-a slice of gradients is not summed over ranks @@ usage model same_bits @@ trf__reduce @@
+a slice of gradients is not summed over ranks @@ decoding programs model same_bits @@ trf__reduce @@
     (size_t)(end - begin) @@ (size_t)(end - begin - 1)
 xavier counts q, k and v wrongly @@ definitions @@ trf__initialise @@
     sqrt(6 / (in + in)) @@ sqrt(6 / (in + out))
@@ -374,15 +374,15 @@ linear without biases @@ look @@ trf__initialise @@
     if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(d); break @@ break
 linear, the second bias as wide as the first @@ look @@ trf__initialise @@
     ((double)c->d_ff) @@ (d)
-length penalty of GNMT @@ search usage @@ trf__search_score @@
+length penalty of GNMT @@ search decoding programs @@ trf__search_score @@
     6.0, search->alpha @@ 5.0, search->alpha
-EOS never counts in the length @@ search usage @@ trf__beam_end @@
+EOS never counts in the length @@ search decoding programs @@ trf__beam_end @@
     (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0) @@ 0
-shortest answer one too short @@ search usage @@ trf__beam_gather @@
+shortest answer one too short @@ search decoding programs @@ trf__beam_gather @@
     n >= beam->least @@ n + 1 >= beam->least
 EOS keeps its share of the softmax @@ search ops @@ trf__top_slice @@
     without = only == TRF__NOT_EOS ? t->eos : -1 @@ without = -1
-EOS is out of the softmax for ever @@ search usage @@ trf__beam_wanted @@
+EOS is out of the softmax for ever @@ search decoding programs @@ trf__beam_wanted @@
     eos_forbidden && beam @@ beam
 CTranslate2's preset keeps EOS in the softmax @@ search @@ trf_search_set_rule @@
     renormalize_logits = ctranslate2 @@ renormalize_logits = 0
@@ -402,16 +402,16 @@ an escape of two bytes @@ files @@ trf__json_escape @@
     (extra + 1) & 0xFF @@ extra & 0xFF
 stops too early @@ search @@ trf__beam_bound @@
     search, sum, longest @@ search, sum, n + 1
-answers in the order they ended @@ search usage @@ trf__beam_ranks_before @@
+answers in the order they ended @@ search decoding programs @@ trf__beam_ranks_before @@
     (a->score > b->score) return 1 @@ (a->score > b->score) return 0
-sequences at the limit are refused @@ definitions usage model @@ trf__check_lengths @@
+sequences at the limit are refused @@ definitions decoding programs model @@ trf__check_lengths @@
     extra > max_length @@ extra >= max_length
-EOS may stand in a sequence @@ usage definitions @@ trf__check_side @@
+EOS may stand in a sequence @@ decoding programs definitions @@ trf__check_side @@
     (id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos @@ id == c->pad ||
         id == c->bos
-translating cannot be cancelled @@ usage @@ trf__stack_forward @@
+translating cannot be cancelled @@ decoding programs @@ trf__stack_forward @@
     TRF__TRY(trf__cancel_status(&pass->run.hooks, err)) @@ (void)err
-a step does not count @@ usage model @@ trf_trainer_end_step @@
+a step does not count @@ decoding programs model @@ trf_trainer_end_step @@
     trainer->step++; @@ (void)0;
 a field of the configuration is not stored @@ store @@ TRF__CONFIG_FIELDS @@
     TRF_NORM_RULE_COUNT - 1, 2 @@ TRF_NORM_RULE_COUNT - 1, 0
@@ -465,7 +465,7 @@ writing follows links @@ files @@ trf_os_open @@
     O_CREAT | O_EXCL @@ O_CREAT | O_TRUNC
 a corpus rewinds to the beginning of its epoch @@ corpus @@ trf_corpus_rewind @@
     epoch = corpus->batch @@ batch
-a text has as many ids as there was room @@ corpus usage @@ trf__encode_all @@
+a text has as many ids as there was room @@ corpus decoding programs @@ trf__encode_all @@
     if (status != TRF_E_LIMIT || to->n <= to->capacity) return @@ return
 others' metadata are lost @@ store @@ trf__model_read @@
     if (status == TRF_OK) status = trf__read_metadata(file, model, err) @@ (void)0
@@ -550,9 +550,9 @@ transposed tensors are accepted @@ store @@ trf__match_shape @@
     if (e->rank == p->rank && e->shape[0] == p->shape[0] && @@ if (e->rank == 2 && e->shape[0] ==
         p->shape[1] && e->shape[1] == p->shape[0]) return TRF_OK; if (e->rank == p->rank &&
         e->shape[0] == p->shape[0] &&
-resuming begins at step 0 @@ store usage same_bits @@ trf__trainer_moved @@
+resuming begins at step 0 @@ store decoding programs same_bits @@ trf__trainer_moved @@
     t->step = step; @@ t->step = 0;
-resuming begins the epoch again @@ corpus store usage @@ trf__corpus_seek @@
+resuming begins the epoch again @@ corpus store decoding programs @@ trf__corpus_seek @@
     put_batch = batch @@ put_batch = 0
 resuming with other data @@ store @@ trf_corpus_resume @@
     trainer->begin.corpus != fingerprint @@ 0
@@ -564,25 +564,25 @@ every epoch in the same order @@ corpus @@ trf__corpus_plan @@
     TRF__SHUFFLE_EPOCH, (uint64_t)epoch); @@ TRF__SHUFFLE_EPOCH, 0); (void)epoch;
 batches one pair too large @@ corpus @@ trf__corpus_cut @@
     over || i - begin >= o @@ over || i - begin > o
-a round beyond the slots of the cache @@ usage @@ trf__round_fits @@
+a round beyond the slots of the cache @@ decoding programs @@ trf__round_fits @@
     trf__min64(INT32_MAX / (s->beam * (longest + 1)), INT32_MAX / (tokens + 16)) @@ INT32_MAX /
         (tokens + 16)
-a round beyond the numbers of rows of sources @@ usage @@ trf__round_fits @@
+a round beyond the numbers of rows of sources @@ decoding programs @@ trf__round_fits @@
     trf__min64(INT32_MAX / (s->beam * (longest + 1)), INT32_MAX / (tokens + 16)) @@ INT32_MAX /
         (s->beam * (longest + 1))
-short sentences at the pace of long ones @@ usage @@ trf__round_size @@
+short sentences at the pace of long ones @@ decoding programs @@ trf__round_size @@
     trf__round_fits(&t->search, w->length, longest) / 2 >= n @@ 0
 places are not taken again before all are free @@ separate_device @@ trf__round_admits @@
     8 * (int64_t)(round->n - round->taken) >= round->n @@ round->taken == 0
-one that arrives takes a place that is taken @@ usage separate_device @@ trf__round_admit @@
+one that arrives takes a place that is taken @@ decoding programs separate_device @@ trf__round_admit @@
     h->sentence[place] < 0 @@ 1
-sources of the place before @@ usage model @@ trf__round_arrival @@
+sources of the place before @@ decoding programs model @@ trf__round_arrival @@
     (place * h->area) @@ ((place > 0 ? place - 1 : 0) * h->area)
-keys of one that arrives in its neighbour's area @@ usage model @@ trf__round_arrival @@
+keys of one that arrives in its neighbour's area @@ decoding programs model @@ trf__round_arrival @@
     (place * h->area + i) @@ i
 the cache forgets a column too early @@ ops @@ trf__reorder_from @@
     now.at = now.at + 1 @@ now.at = now.at + 2
-those that arrive push the others out @@ ops usage @@ trf__reorder_from @@
+those that arrive push the others out @@ ops decoding programs @@ trf__reorder_from @@
     (a->begin) return now @@ (a->begin) now.rows = 0
 one that arrives reads a parent @@ ops @@ trf__reorder_rows @@
     begin ? 0 : before @@ begin ? 1 : before
@@ -590,11 +590,11 @@ keys of an area one off @@ ops model @@ trf__cpu_append_kv @@
     to[c * j->area + i] @@ to[c * j->area + (i + 1) % j->area]
 values of an area over its keys @@ ops model @@ trf__cpu_append_kv @@
     (j->area + i), from @@ i, from
-a cancelled look has written @@ usage @@ trf__view_forward @@
+a cancelled look has written @@ decoding programs @@ trf__view_forward @@
     (trf_real *)translator->room.memory @@ views->layer < 0 ? (trf_real *)translator->room.memory :
         views->attention[0] ? views->attention[0] : views->attention[1] ? views->attention[1] :
         views->attention[2]
-rows wrap at 32 bits @@ usage @@ trf__rows_of @@
+rows wrap at 32 bits @@ decoding programs @@ trf__rows_of @@
     (int64_t)x->lengths[i] + extra @@ (int32_t)((uint32_t)x->lengths[i] + (uint32_t)extra)
 a weight without outputs @@ blocks @@ trf__weight_check @@
     (*out < 1) return @@ (*out < 0) return
@@ -708,9 +708,9 @@ uploads overwritten before they are read @@ cuda @@ trf__cuda_stage @@
     if (cudaEventSynchronize(stage->read) != cudaSuccess) return NULL @@ (void)0
 algorithms by shape alone @@ cuda cuda_ops @@ trf__lt_key_of @@
     (int64_t)(bits & (~bits + 1)) @@ 16
-a round that is over is not looked at @@ usage model @@ trf__round_search @@
+a round that is over is not looked at @@ decoding programs model @@ trf__round_search @@
     at % run->backend->lookahead == 0 @@ at < 1
-live rows beyond the first are not counted @@ ops usage @@ trf__cpu_reorder @@
+live rows beyond the first are not counted @@ ops decoding programs @@ trf__cpu_reorder @@
     now.rows += beam->live @@ now.rows += 1
 rows of nobody read a token @@ ops @@ trf__reorder_nobody @@
     ids[r] = a->slots[r] = -1 @@ slots[r] = -1; a->ids[r] = 4
@@ -818,9 +818,9 @@ a session of any format @@ generate @@ trf__session_read @@
     format < 1 || format > TRF__SESSION @@ 0
 copied weights from their first numbers @@ finetune @@ trf_model_copy_weights @@
     q->offset + at, numbers @@ q->offset, numbers
-forced prefixes for any kind of model @@ usage @@ trf_translate_prefixed @@
+forced prefixes for any kind of model @@ decoding programs @@ trf_translate_prefixed @@
     c->kind != TRF_ENCODER_DECODER @@ 0
-texts of a language model @@ usage @@ trf__encode_source @@
+texts of a language model @@ decoding programs @@ trf__encode_source @@
     trf__has_source(&model->config) ? model->source : model->target @@ model->source
 hooks of a checkpoint's model forgotten @@ store @@ trf__read_training @@
     o->hooks = c->hooks @@ (void)0
@@ -901,7 +901,7 @@ the text of unk is taken as it is @@ pieces @@ trf__read_spec @@
     && !trf__is_line @@ && 0 && !trf__is_line
 next to no temperature overflows @@ generate @@ trf__draw @@
     below < -800 * o->temperature ? 0 : exp @@ exp
-an answer has no room where its text stands @@ usage @@ trf_translate_text @@
+an answer has no room where its text stands @@ decoding programs @@ trf_translate_text @@
     (!status) status @@ (answer && size > 0) answer[0] = 0; if (!status) status
 more texts of a caller's than readers take @@ updater @@ trf__texts_check @@
     *n == TRF__META_MOST @@ 0
