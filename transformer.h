@@ -2685,18 +2685,18 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 #define TRF__IMPLEMENTED
 
 #if defined(TRF_IMPLEMENTATION) && defined(TRF_COLUMN)
-#error "TRF_IMPLEMENTATION and TRF_COLUMN exclude one another: a file is one of the two"
+#error "TRF_IMPLEMENTATION and TRF_COLUMN exclude each other: define one of them in a file"
 #endif
 
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
-#error "transformer.h needs infinities and NaN to be seen: build without -ffast-math and -Ofast"
+#error "transformer.h must recognize infinities and NaN: build without -ffast-math and -Ofast"
 #endif
 
 #include <errno.h>
 #include <float.h>
 /* 16 is a method too: it widens _Float16 alone. */
 #if defined(FLT_EVAL_METHOD) && FLT_EVAL_METHOD != 0 && FLT_EVAL_METHOD != 16
-#error "floats are not computed as floats: add -msse2 -mfpmath=sse (x86) or -std=gnu99 (s390x)"
+#error "floats have excess precision: add -msse2 -mfpmath=sse (x86) or -std=gnu99 (s390x)"
 #endif
 #include <limits.h>
 #include <math.h>
@@ -3195,15 +3195,16 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
                              side, i, x->lengths[i]);
         if ((int64_t)x->lengths[i] + extra > max_length)
             return trf__fail(err, TRF_E_LIMIT, i, side,
-                             "%s sequence %d: %d token%s and %d added make more than "
-                             "max_length = %d", side, i, x->lengths[i],
+                             "%s sequence %d: %d token%s plus %d added exceed max_length = %d",
+                             side, i, x->lengths[i],
                              trf__plural(x->lengths[i]), extra, max_length);
         if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
         *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
         *rows += x->lengths[i];
     }
     if (*rows > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, *rows, side, "a batch may have %d %s tokens, got %lld",
+        return trf__fail(err, TRF_E_LIMIT, *rows, side,
+                         "a batch may have at most %d %s tokens, got %lld",
                          INT32_MAX, side,
                          (long long)*rows);
     return TRF_OK;
@@ -3225,12 +3226,13 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
             if (eos && id == c->eos) continue;
             if (id < 0 || id >= vocab)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: id must be below %d, got %d", side,
+                                 "%s sequence %d, position %d: id must be 0 or more and below %d, "
+                                 "got %d", side,
                                  i, k, vocab, id);
             if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: special id %d; the library itself "
-                                 "adds BOS and EOS",
+                                 "%s sequence %d, position %d: the id must not be special, got %d; "
+                                 "the library adds BOS and EOS itself",
                                  side, i, k, id);
         }
     return TRF_OK;
@@ -7265,11 +7267,12 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
     if (device->products == TRF_PRODUCTS_CBLAS)
         return trf__fail(err, TRF_E_BACKEND, -1, "device.products",
                          "this program was built without CBLAS (TRF_NO_CBLAS, or no <cblas.h>): "
-                         "TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
+                         "use TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
 #endif
     if (device->precision == TRF_PRECISION_FLOAT32) return TRF_OK;
     return trf__fail(err, TRF_E_BACKEND, -1, "device.precision",
-                     "the CPU does not compute with 16 bits: TRF_PRECISION_BF16 is for CUDA");
+                     "the CPU backend does not compute in 16 bits: TRF_PRECISION_BF16 is for CUDA "
+                     "only");
 }
 
 /* Bytes of cpu->room for weights of so many numbers. */
@@ -8103,7 +8106,7 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
     if (!trf__buffers_make(wanted)) {
         trf__openblas_count(-threads);
         return trf__fail(err, TRF_E_NOMEM, -1, "OpenBLAS",
-                         "no address space for OpenBLAS's buffers: %d of %d bytes",
+                         "no address space for OpenBLAS's buffers: %d buffers of %d bytes each",
                          wanted, (int)TRF__BLAS_BUFFER);
     }
     pthread_mutex_lock(&o->lock);
@@ -8129,7 +8132,8 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf
         TRF__TRY(trf__openblas_open(cpu->threads, err));
         cpu->gate = &trf__openblas_gate;
     } else trf__log(hooks, TRF_LOG_WARNING,
-                    "no pthreads build of OpenBLAS is available: the built-in product is used");
+                    "no pthreads build of OpenBLAS is available: the built-in matrix "
+                    "multiplication is used");
 #endif
 #endif
     return TRF_OK;
@@ -8318,10 +8322,10 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
     if (!numbers && count > 0) return trf__fail_null(err, "numbers");
     if (!tensor->data && !tensor->home)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor",
-                         "tensor must be a tensor with numbers");
+                         "tensor must be a tensor with data");
     if (count != trf_tensor_count(tensor))
         return trf__fail(err, TRF_E_SHAPE, -1, "count",
-                         "the tensor has %lld numbers, got room for %lld",
+                         "the tensor has %lld numbers, but there is room for %lld",
                          (long long)trf_tensor_count(tensor), (long long)count);
     /* memcpy must not get NULL, even for 0 bytes */
     if (tensor->data) {
@@ -8444,7 +8448,8 @@ TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, 
                          "%s must have shape (%lld), got rank %d with first extent %lld",
                          name, (long long)rows, tensor->rank, (long long)tensor->shape[0]);
     return trf__fail(err, TRF_E_SHAPE, -1, name,
-                     "%s must have shape (%lld, %lld), got rank %d, (%lld, %lld)", name,
+                     "%s must have shape (%lld, %lld), got rank %d with first extents %lld and "
+                     "%lld", name,
                      (long long)rows, (long long)columns,
                      tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
 }
@@ -8462,9 +8467,9 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
     if (backend) return backend->probe(device, err);
     if (device->kind == TRF_DEVICE_CUDA)
         return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
-                         "TRF_DEVICE_CUDA: this program was built without CUDA (TRF_WITH_CUDA or "
-                         "TRF_CUDA)");
-    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "device.kind %d is none there is",
+                         "TRF_DEVICE_CUDA: this program was built without CUDA (define "
+                         "TRF_WITH_CUDA or TRF_CUDA to have it)");
+    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "there is no device.kind %d",
                      (int)device->kind);
 }
 
@@ -8485,7 +8490,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     for (i = 0; i < 4; i++) {
         if (ids[i] < 0 || ids[i] >= vocab)
             return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
-                             "%s must be an id below %s = %d, got %d",
+                             "%s must be an id of 0 or more, below %s = %d, got %d",
                              names[i], field, vocab, ids[i]);
         for (j = 0; j < i; j++)
             if (ids[i] == ids[j])
@@ -8573,8 +8578,8 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
                          (int)c->final_norm);
     if (trf__shares_embedding(c) && c->source_vocab != c->target_vocab)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
-                         "one embedding for both sides needs equal vocabularies, got source %d "
-                         "and target %d",
+                         "one embedding for both sides needs vocabularies of the same size, got "
+                         "source %d and target %d",
                          c->source_vocab, c->target_vocab);
     if (trf__has_labels(c)) TRF__RANGE(c, n_labels, 2, 1 << 24);
     else if (c->n_labels)
@@ -9325,7 +9330,8 @@ TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, i
     int32_t i;
     for (i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
     if (n > 0) own = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
-    if (n > 0 && !own) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts",
+    if (n > 0 && !own) return trf__fail(err, TRF_E_NOMEM, -1, "metadata",
+                                        "no memory for %d metadata entries",
                                         (int)n);
     to = own ? (char *)(own + n) : NULL;
     for (i = 0; i < n; i++) {
@@ -9357,7 +9363,8 @@ TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_e
                          "a key must have 1 to %d bytes, got %llu",
                          (int)TRF__META_KEY, (unsigned long long)strlen(key));
     if (trf__our_key(key))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key", "the key %s belongs to the library",
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "key",
+                         "the key %s is reserved for the library",
                          key);
     return value ? trf__check_utf8(value, "value", err) : TRF_OK;
 }
@@ -9376,7 +9383,8 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     TRF__TRY(trf__metadata_check(key, value, err));
     bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
     list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
-    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for one text more");
+    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata",
+                                "no memory for one more metadata entry");
     for (i = 0; i < model->n_metadata && strcmp(model->metadata[i].key, key) < 0; i++)
         list[n++] = model->metadata[i];
     had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
@@ -9388,7 +9396,8 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     for (i = 0; i < n; i++) texts += strlen(list[i].key) + strlen(list[i].value);
     if (value && (texts > TRF__META_BYTES || n > TRF__META_MOST))
         status = trf__fail(err, TRF_E_LIMIT, -1, "metadata",
-                           "%d texts of %llu bytes, the limits are %d and %d",
+                           "the metadata would be %d entries with %llu bytes in all; the limits "
+                           "are %d and %d",
                            (int)n, (unsigned long long)texts, (int)TRF__META_MOST,
                            (int)TRF__META_BYTES);
     else status = trf__metadata_keep(model, list, n, err);
@@ -9424,7 +9433,7 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "model",
-                     "the model is packed: only translators and samplers can be made of it");
+                     "the model is packed: only translators and samplers can be created from it");
 }
 
 /* Everything but weights is made anew from the configuration; the weights are one copy on the
@@ -10458,7 +10467,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err)
     if (model->packed) return TRF_OK;
     run = trf__run_on(&model->config.device, &model->config.hooks);
     if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s packs no matrices",
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
                          run.backend->name);
     TRF__TRY(trf__model_without_weights(&to, &model->config, err));
     to->layout.packed = 1;
@@ -10510,7 +10519,7 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
     if (!labels) return TRF_OK;
     if (x->count != count)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s but target labels of %d", count,
+                         "source has %d sequence%s, but target has labels for %d", count,
                          trf__plural(count), x->count);
     if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
     for (i = 0; i < count; i++) {
@@ -10663,7 +10672,7 @@ TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, t
     TRF__TRY(trf__pass_resize(pass, &grown, err));
     if (pass->training)
         trf__log(&pass->run.hooks, TRF_LOG_INFO,
-                 "a batch is beyond the planned limits: memory has grown");
+                 "a batch exceeds the planned limits: memory has grown");
     return TRF_OK;
 }
 
@@ -10718,7 +10727,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     need.sentences = source ? batch->source.count : batch->target.count;
     if (source && target && batch->source.count != batch->target.count)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s but target %d", batch->source.count,
+                         "source has %d sequence%s, but target has %d", batch->source.count,
                          trf__plural(batch->source.count), batch->target.count);
     full = trf__pass_filled(pass, &need);
     TRF__TRY(trf__pass_reserve(pass, &full, err));
@@ -10732,7 +10741,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->decoder.n_cross = source && target ? full.sentences : 0;
     if (trf__block_cut(pass, pass->block.host, 0) > pass->block.bytes)
         return trf__fail(err, TRF_E_INTERNAL, -1, "block",
-                         "the block of a batch is larger than was planned");
+                         "the block of a batch is larger than planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
     if (head && pass->training) trf__fill_labels(pass, &batch->target);
@@ -11377,12 +11386,12 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
                          o->n_ranks);
     if (c && c->kind == TRF_ENCODER_ONLY && !c->head)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
-                         "an encoder-only model without a head has no loss: give it one, or use "
+                         "an encoder-only model without a head has no loss: give it a head, or use "
                          "trf_encode");
     if (c && c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
-                         "smoothing_rule must be 0 to 2 with a head, whose labels have no pad, "
-                         "got %d",
+                         "with a head, whose labels have no padding, smoothing_rule must be 0 to "
+                         "2, got %d",
                          (int)o->smoothing_rule);
     return trf__hooks_check(&o->hooks, err);
 }
@@ -11529,7 +11538,8 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     const trf__layout *layout = &t->model->layout;
     t->missed = (int64_t *)trf__alloc(&t->options.hooks, trf__marks_bytes(layout->n_params));
     if (!t->missed)
-        return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for %d marks",
+        return trf__fail(err, TRF_E_NOMEM, -1, "trainer",
+                         "no memory to count the updates that %d parameters missed",
                          (int)layout->n_params);
     memset(t->missed, 0, trf__marks_bytes(layout->n_params));
     t->frozen = (char *)(t->missed + layout->n_params);
@@ -11556,18 +11566,19 @@ TRF__FN void trf__warn_of_options(const trf_trainer *t)
     char text[320];
     if (peak < 1e-5) {
         snprintf(text, sizeof text,
-                 "the learning rate is at most %.3g, with which hardly any model learns%s", peak,
+                 "the learning rate is at most %.3g, too low for almost any model%s", peak,
                  o->schedule == TRF_NOAM
-                 ? ": for TRF_NOAM learning_rate is no rate but a factor, about 1"
-                                         : ": 1e-3 is a start");
+                 ? ": with TRF_NOAM, learning_rate is not a rate but a factor, about 1"
+                                         : ": try 1e-3");
         trf__log(&o->hooks, TRF_LOG_WARNING, text);
     }
     if (c->embedding_init == TRF_EMBEDDING_NORMAL_1 && c->scale_embeddings &&
         c->positions != TRF_POSITIONS_NONE) {
         snprintf(text, sizeof text,
-                 "embeddings of deviation 1 (TRF_EMBEDDING_NORMAL_1) times sqrt(d_model) = %.3g "
-                 "drown the positions, which are at most 1: a model learns little of order so; "
-                 "TRF_EMBEDDING_NORMAL_D, or scale_embeddings 0", sqrt((double)c->d_model));
+                 "embeddings with standard deviation 1 (TRF_EMBEDDING_NORMAL_1) times "
+                 "sqrt(d_model) = %.3g drown the positions, which are at most 1: the model will "
+                 "learn little about word order; use TRF_EMBEDDING_NORMAL_D or "
+                 "scale_embeddings = 0", sqrt((double)c->d_model));
         trf__log(&o->hooks, TRF_LOG_WARNING, text);
     }
 }
@@ -11578,8 +11589,9 @@ TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
     const trf_train_options *o = &t->options;
     char text[200];
     if (o->warmup <= updates) return;
-    snprintf(text, sizeof text, "the learning rate rises for %lld updates, but there %s only %lld: "
-             "the model will hardly learn; a tenth of them is enough for warmup",
+    snprintf(text, sizeof text,
+             "the learning rate rises for %lld updates, but there %s only %lld: the model will "
+             "hardly learn; set warmup to a tenth of the planned updates",
              (long long)o->warmup, updates == 1 ? "is" : "are", (long long)updates);
     trf__log(&o->hooks, TRF_LOG_WARNING, text);
 }
@@ -11627,7 +11639,8 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
 {
     if (trainer->micro == 0) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
-                     "%lld micro-batches wait for their optimizer step: end it or discard them",
+                     "micro-batches that still wait for an optimizer step: %lld; call "
+                     "trf_optimizer_step, or discard their gradients",
                      (long long)trainer->micro);
 }
 
@@ -11642,12 +11655,13 @@ TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_op
     int wanted = trf__device_with(device, o->threads).threads;
     if (wanted != have)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "threads",
-                         "the trainer has %d threads and keeps them, got %d", have, wanted);
+                         "the number of threads of a trainer cannot change: it has %d, got %d",
+                         have, wanted);
     if (hooks->alloc == old->alloc && hooks->free == old->free &&
         (!old->alloc || hooks->user == old->user))
         return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "hooks",
-                     "the trainer keeps its allocator, got another one");
+                     "the allocator of a trainer cannot change, got another one");
 }
 
 /* A larger plan is made first; only then do options change, so a failure changes nothing. */
@@ -11727,7 +11741,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
         }
     if (n == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern",
-                         "no parameter of the model is called \"%.80s\"",
+                         "no parameter of the model matches \"%.80s\"",
                          pattern);
     trf__cut_tiles(trainer, trainer->options.decay_all);
     if (matched) *matched = n;
@@ -11883,8 +11897,8 @@ TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
                                   run->backend->stream(run)) != 0) {
             trf_trainer_discard_gradients(t);
             return trf__fail(err, TRF_E_BACKEND, begin, "all_reduce",
-                             "the all_reduce hook failed; the gradients are discarded, nothing "
-                             "was updated");
+                             "the all_reduce hook failed; the gradients were discarded, and "
+                             "nothing was updated");
         }
     }
     run->backend->download(run, slots, t->gradients + layout->n_weights, sizeof slots);
@@ -11963,7 +11977,7 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!report) return trf__fail_null(err, "report");
     if (!trainer->updated) return trf__fail(err, TRF_E_STATE, trainer->step, "report",
-                                            "there was no update yet");
+                                            "there has been no update yet");
     TRF__TRY(trf__clip_result_of(trainer, &v, err));
     trf__report_means(report, &v.sums, v.source_tokens);
     report->step = trainer->updated;
@@ -12009,7 +12023,8 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
 {
     trf__clip_result clip_result;
     if (step < 0 || step > INT64_MAX / 2)
-        return trf__fail(err, TRF_E_STATE, step, "trf.step", "the step makes no sense: %lld",
+        return trf__fail(err, TRF_E_STATE, step, "trf.step",
+                         "the step must be 0 or more and below 2^62, got %lld",
                          (long long)step);
     if (updates < 0 || updates > step)
         return trf__fail(err, TRF_E_STATE, updates, "trf.updates",
@@ -12824,11 +12839,11 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     else if (length > 7999) fault = "expected a piece of at most 7999 bytes, got a longer one";
     else if (!nul && !trf__is_line(text, length)) fault = "expected UTF-8 without NUL";
     else if (!trf__is_finite((double)score)) fault =
-        "expected a score, got what is infinite or not a number";
-    else if (byte < 0) fault = "expected a byte as <0x0A>";
-    else if (*unknowns > 1) fault = "expected one unknown piece, got another";
+        "expected a finite score, got one that is infinite or not a number";
+    else if (byte < 0) fault = "expected a byte written as in <0x0A>";
+    else if (*unknowns > 1) fault = "expected one unknown piece, got a second one";
     else if (trf__vocab_find(v, text, length, hash) >= 0) fault =
-        "expected every piece once, got one again";
+        "expected every piece once, got one twice";
     if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
     if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
     TRF__TRY(trf__vocab_insert(v, text, length, hash, 0, err));
@@ -12879,7 +12894,7 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
         p->n_replaced = (size_t)(w->value - 4 - bytes);
         if (trf__rules_sound(p)) return TRF_OK;
     }
-    return trf__wire_fail(w, TRF_E_FORMAT, "the map of characters is damaged", err);
+    return trf__wire_fail(w, TRF_E_FORMAT, "the character map is damaged", err);
 }
 
 /* Reads message number `of` of the file: 2 is how the model was trained, 3 how text is normalised,
@@ -12895,7 +12910,8 @@ TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_
                                   err);
         if (of == 5 && w.key == 8 * 2 + 2 && w.value > 0)
             return trf__wire_fail(&w, TRF_E_UNSUPPORTED,
-                                  "models that change their answers are not known", err);
+                                  "models that change the decoded text (a denormalizer) are not "
+                                  "supported", err);
         if (of == 2 && w.key == 8 * 44 + 2 && !trf__is_line((const char *)w.bytes, (size_t)w.value))
             return trf__wire_fail(&w, TRF_E_FORMAT, "expected UTF-8 without NUL", err);
         if (of == 2 && w.key == 8 * 3 + 0) p->unigram = w.value == 1;
@@ -12933,13 +12949,13 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
     }
     /* a character without a piece becomes unk or bytes, so the model needs the one or the others */
     for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
-    if (p->nuls && !p->byte_fallback) return trf__wire_fail(&w, TRF_E_FORMAT,
-                                                            "expected no piece that is a NUL", err);
+    if (p->nuls && !p->byte_fallback)
+        return trf__wire_fail(&w, TRF_E_FORMAT, "a piece that is NUL needs byte fallback", err);
     if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0))
         return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
-                     "expected pieces, one of them unknown and %d of bytes, got %lld, %d unknown "
-                     "and %d of bytes",
+                     "expected pieces, one of them the unknown piece and %d of them byte pieces; "
+                     "got %lld pieces, %d of them unknown and %d byte pieces",
                      p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
 }
 
@@ -12961,7 +12977,7 @@ TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
     int64_t i = p->n_cells;
     if (needed > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
-                         "the pieces are too many bytes for their index");
+                         "the pieces have too many bytes for their index");
     TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
     for (; i < p->n_cells; i++) {
         p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
@@ -13677,7 +13693,7 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
         if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
     if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
     if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one again";
+        return "expected every token once, got one twice";
     return NULL;
 }
 
@@ -13689,7 +13705,7 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
     if (!vocab->finished) return trf__fail_learning(err);
     if (vocab->pieces)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
-                         "a SentencePiece model has the pieces that it has");
+                         "tokens cannot be added to a SentencePiece vocabulary");
     fault = trf__token_fault(vocab, token, strlen(token));
     if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
     return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0,
@@ -13718,7 +13734,7 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
         end = (const char *)memchr(token, 0, (size_t)(n - *used));
         if (!end && *used) return TRF_OK;
         fault = end ? trf__token_fault(v, token, (size_t)(end - token))
-                    : "expected a NUL behind the token, got the end or more than 1 MiB";
+                    : "expected a NUL after the token, got the end or more than 1 MiB";
         if (fault)
             return trf__fail(err, TRF_E_FORMAT, at + *used, "vocabulary",
                              "id %lld of the vocabulary, byte %lld: %s",
@@ -14005,7 +14021,7 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
     if (outside) {
         if (first) trf__corpus_unreserve(c);
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "expected a place in the data, got batch %lld of epoch %lld",
+                         "the data have no batch %lld of epoch %lld",
                          (long long)batch, (long long)epoch);
     }
     c->epoch = c->put_epoch = epoch;
@@ -14101,7 +14117,7 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
                              (int)row, (int)length);
         if (length > width)
             return trf__fail(err, TRF_E_LIMIT, row, "width",
-                             "expected at most %d ids a row, sequence %d has %d",
+                             "expected at most %d ids per row, sequence %d has %d",
                              (int)width, (int)row, (int)length);
         n += length;
     }
@@ -14201,7 +14217,7 @@ TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *id
     for (i = 0; i < n; i++)
         if (ids[i] < least)
             return trf__fail(err, TRF_E_INVALID_ARG, i, what,
-                             "%s must be %d or more, pair %lld has %d at %d",
+                             "%s must be %d or more, pair %lld has %d at position %d",
                              least ? "labels" : "ids", (int)least, (long long)c->n_pairs,
                              (int)ids[i], (int)i);
     return TRF_OK;
@@ -14215,7 +14231,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (corpus->memory)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "expected pairs before the first batch, got one after it");
+                         "pairs must be added before the first batch, got one after it");
     if (corpus->n_pairs == INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
                          "expected at most 2147483647 pairs, got more");
@@ -14289,7 +14305,7 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!source_vocab && !target_vocab)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab",
-                         "one of the vocabularies must not be NULL");
+                         "at least one of the vocabularies must be given: both are NULL");
     texts = corpus->texts;
     TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
     TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
@@ -14314,7 +14330,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
                                                "expected one pair or more, got none");
     if (corpus->epoch >= corpus->options.epochs)
         return trf__fail(err, TRF_E_END, -1, "epochs",
-                         "expected at most %lld epochs, got a call for one more",
+                         "expected at most %lld epochs, but one more was requested",
                          (long long)corpus->options.epochs);
     TRF__TRY(trf__corpus_reserve(corpus, err));
     trf__corpus_plan(corpus, corpus->epoch);
@@ -14486,7 +14502,7 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
     *noise = NULL;
     TRF__TRY(trf_noise_check(&o, err));
     *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
-    if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a maker of noise");
+    if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a noise generator");
     (*noise)->options = o;
     return TRF_OK;
 }
@@ -14511,9 +14527,10 @@ TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__n
         int32_t id = x->ids[k], sentinel = id >= first && id - first < sentinels;
         if (id < 0 || id >= below || sentinel)
             return trf__fail(err, TRF_E_INVALID_ARG, at + k, "source",
-                             "source sequence %lld, position %d: expected an id below %d%s, got %d",
+                             "source sequence %lld, position %d: expected an id of 0 or more, "
+                             "below %d%s, got %d",
                              (long long)i, k,
-                             below, sentinel ? " that is no sentinel" : "", id);
+                             below, sentinel ? ", and not a sentinel" : "", id);
     }
     return TRF_OK;
 }
@@ -15437,8 +15454,8 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
     c = &translator->model->config;
     if (c->kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "forced prefixes need an encoder-decoder; a decoder-only model takes "
-                         "sources as beginnings");
+                         "forced prefixes need an encoder-decoder model; a decoder-only model "
+                         "continues its sources");
     if (!sources) return trf__fail_null(err, "sources");
     return trf__search_rounds(translator, sources, prefixes, err);
 }
@@ -16185,7 +16202,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
                              &longest, err));
     if (target->count != n && target->count > 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s but target %d", (int)n, trf__plural(n),
+                         "source has %d sequence%s, but target has %d", (int)n, trf__plural(n),
                          (int)target->count);
     for (i = 0; i < n; i++)
         most = trf__max64(most, trf__story_limit(g, begins ? begins[i] : trf__length_of(target,
@@ -16312,7 +16329,7 @@ TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *begi
 TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
 {
     return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler",
-                                         "nothing has begun: trf_sampler_begin");
+                                         "nothing has begun: call trf_sampler_begin first");
 }
 
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
@@ -16500,7 +16517,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     c = pass->config;
     if (ids ? c->head != TRF_HEAD_TOKENS : !trf__pools(c))
         return trf__fail(err, TRF_E_STATE, -1, "head",
-                         "labels of %s need a model with head %s, this one has %d",
+                         "labels of %s need a model whose head is %s; the head of this one is %d",
                          ids ? "tokens" : "sequences", ids ? "3" : "1 or 2", (int)c->head);
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(batch);
@@ -16665,7 +16682,8 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     count = trf__has_source(c) ? batch->source.count : batch->target.count;
     if (count != 1)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch",
-                         "attention weights are looked at one pair at a time, got %d", count);
+                         "attention weights can be read for one pair at a time, got %d pairs",
+                         count);
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     trf__attention_extent(c, batch, kind, 0, &queries, &keys);
     TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
@@ -16708,9 +16726,9 @@ TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_b
     if (view->rank == 4 && one.data && trf__attention_sequences(model, batch, kind) == 1 &&
         memcmp(view->shape, one.shape, sizeof one.shape) == 0) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, name,
-                     "%s must have shape (%lld), or of one sequence (layers, heads, queries, "
-                     "keys); got rank %d with "
-                     "first extent %lld", name, (long long)numbers, view->rank,
+                     "%s must have shape (%lld) or, if there is only one sequence, (layers, heads, "
+                     "queries, keys); got rank %d with first extent %lld",
+                     name, (long long)numbers, view->rank,
                      (long long)view->shape[0]);
 }
 
@@ -16728,7 +16746,8 @@ TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stac
     if (view->rank == 3 && view->shape[0] == layers + 1 && view->shape[1] == stack->rows &&
         view->shape[2] == pass->config->d_model) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, name,
-                     "%s must have shape (%lld, %lld, %d), got rank %d, (%lld, %lld, %lld)", name,
+                     "%s must have shape (%lld, %lld, %d), got rank %d with first extents %lld, "
+                     "%lld and %lld", name,
                      (long long)layers + 1, (long long)stack->rows, pass->config->d_model,
                      view->rank,
                      (long long)view->shape[0], (long long)view->shape[1],
@@ -16880,7 +16899,7 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     trf__forget_answers(translator);
     if (!trf__has_target(c) && !c->head)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "this model has neither a generator nor a head");
+                         "this model has neither an output projection nor a head");
     rows = states ? states->shape[0] : 0;
     TRF__TRY(trf__shape_check(states, "states", rows, c->d_model, err));
     TRF__TRY(trf__check_range("states", (double)rows, 0, INT32_MAX, err));
@@ -17182,7 +17201,7 @@ TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *fa
         if (!error && facts->regular) return TRF_OK;
         trf__close(*fd);
         *fd = -1;
-        if (error) return trf__fail_io(err, error, path, "look at");
+        if (error) return trf__fail_io(err, error, path, "examine it");
     }
     return trf__fail(err, TRF_E_IO, -1, path,
                      "expected a regular file, got a folder, a pipe or a device");
@@ -17348,7 +17367,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     if (TRF_OS(stat)(NULL, saving->fd, &now) < 0 ||
         (now.mode != old.mode && TRF_OS(chmod)(saving->temporary, old.mode) < 0))
         return trf__fail_io(err, trf__errno(), saving->temporary,
-                            "give its permissions to the temporary file");
+                            "copy the old file's permissions to the temporary file");
     return TRF_OK;
 }
 
@@ -17393,7 +17412,7 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
     trf__close(folder);
     if (error == EINVAL) error = 0;         /* some file systems cannot flush folders */
     return error ? trf__fail_io(err, error, saving->path,
-                                "flush the folder of the new, complete file") : TRF_OK;
+                                "flush the folder of the new file, which is complete") : TRF_OK;
 }
 
 /* Ends what trf__save_begin began, whatever that returned. If `status` is TRF_OK it commits; else
@@ -17586,7 +17605,7 @@ TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
         uint64_t digit = (uint64_t)(s->text[s->at] - '0');
         if (value > (UINT64_MAX - digit) / 10)
             return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name,
-                             "header: a number beyond 64 bits at byte %lld",
+                             "header: a number of more than 64 bits at byte %lld",
                              (long long)(8 + begin));
         value = value * 10 + digit;
         s->at++;
@@ -17715,7 +17734,7 @@ TRF__FN trf_status trf__file_offsets(trf__json *s, trf_file_entry *entry)
     if (i < 2 || offset[0] > offset[1])
         return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
                          "tensor \"%.100s\": expected data_offsets [begin, end], got %s",
-                         s->name, i < 2 ? "less than two numbers" : "an end before the begin");
+                         s->name, i < 2 ? "fewer than two numbers" : "an end before the beginning");
     entry->begin = offset[0];
     entry->bytes = offset[1] - offset[0];
     return TRF_OK;
@@ -17832,16 +17851,17 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
 TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
 {
     int more, first = 1;
-    TRF__TRY(trf__json_open(s, '{', "an object of texts"));
+    TRF__TRY(trf__json_open(s, '{', "an object of strings"));
     for (;; first = 0) {
         trf__meta *pair = file->meta + file->n_meta;
         TRF__TRY(trf__json_next(s, first, '}', &more));
         if (!more) return TRF_OK;
         if (file->n_meta == file->meta_capacity)
-            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name, "more than %d texts",
+            return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name,
+                             "more than %d metadata entries",
                              (int)file->meta_capacity);
         TRF__TRY(trf__json_key(s, &pair->key));
-        TRF__TRY(trf__json_string(s, &pair->value, "a text in double quotes"));
+        TRF__TRY(trf__json_string(s, &pair->value, "a string in double quotes"));
         file->n_meta++;
     }
 }
@@ -17857,7 +17877,7 @@ TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
                          (long long)(8 + bad));
     if (s->n >= 3 && !memcmp(s->text, "\xEF\xBB\xBF", 3))
         return trf__fail(s->err, TRF_E_FORMAT, 8, s->name,
-                         "header: a byte order mark, expected '{'");
+                         "header: expected '{', got a byte order mark");
     TRF__TRY(trf__json_open(s, '{', "an object"));
     for (;; first = 0) {
         const char *name = NULL;
@@ -18033,7 +18053,7 @@ TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, t
     int i;
     if (size < 8)
         return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
-                         "not a safetensors file, or truncated: %llu bytes, not even 8",
+                         "not a safetensors file, or truncated: it has %llu bytes, fewer than 8",
                          (unsigned long long)size);
     TRF__TRY(trf__file_fetch(from, 0, begin, 8, err));
     for (i = 7; i >= 0; i--) n = n << 8 | begin[i];
@@ -18189,7 +18209,7 @@ TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index,
 {
     if (index < 0 || index >= file->count)
         return trf__fail(err, TRF_E_INVALID_ARG, index, "index",
-                         "the file has %d tensors, got the index %d",
+                         "the file has %d tensors, got index %d",
                          (int)file->count, (int)index);
     *entry = file->entries + index;
     return TRF_OK;
@@ -18214,8 +18234,8 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                          entry->dtype);
     if (first < 0 || count < 0 || count > (int64_t)(entry->bytes / (uint64_t)dtype->bytes) - first)
         return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\" has %lld numbers, got a call for %lld from number "
-                                          "%lld on", entry->name,
+                         "tensor \"%.100s\" has %lld numbers, but %lld were requested, starting at "
+                         "number %lld", entry->name,
                          (long long)(entry->bytes / (uint64_t)dtype->bytes), (long long)count,
                          (long long)first);
     at = entry->begin + (uint64_t)(first * dtype->bytes);
@@ -18257,7 +18277,8 @@ TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first
     if (!bytes && count > 0) return trf__fail_null(err, "bytes");
     if (first > entry->bytes || count > entry->bytes - first)
         return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
-                         "tensor \"%.100s\" has %llu bytes, got a call for %llu from byte %llu on",
+                         "tensor \"%.100s\" has %llu bytes, but %llu were requested, starting at "
+                         "byte %llu",
                          entry->name,
                          (unsigned long long)entry->bytes, (unsigned long long)count,
                          (unsigned long long)first);
@@ -18523,7 +18544,7 @@ TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, cons
     if (to->path) return TRF_OK;
     for (i = 0; i < n; i++) bytes += tensors[i].bytes;
     if (bytes > SIZE_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "size", "%llu bytes are more than memory can have",
+        return trf__fail(err, TRF_E_LIMIT, -1, "size", "%llu bytes are more than memory can hold",
                          (unsigned long long)bytes);
     if (to->bytes) *to->bytes = (size_t)bytes;
     if (bytes <= to->size) return TRF_OK;
@@ -18551,7 +18572,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     bytes = header.n;
     if (bytes > TRF__FILE_HEADER)
         return trf__fail(err, TRF_E_LIMIT, -1, "header",
-                         "names and texts need a header of %llu bytes, the limit is %d",
+                         "names and metadata need a header of %llu bytes, the limit is %d",
                          (unsigned long long)bytes, (int)TRF__FILE_HEADER);
     TRF__TRY(trf__out_fits(to, bytes, tensors, n, err));
     header.to = (char *)trf__alloc(hooks, bytes);
@@ -18593,11 +18614,13 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
         TRF__TRY(trf__check_utf8(texts[0], "metadata", err));
         if (!texts[1] || !strncmp(texts[0], "trf.", 4))
             return trf__fail(err, TRF_E_INVALID_ARG, *n, "metadata",
-                             texts[1] ? "text %d: the key %.100s belongs to the library"
-                                      : "text %d: the key %.100s has no value", (int)*n, texts[0]);
+                             texts[1]
+                             ? "metadata entry %d: the key %.100s is reserved for the library"
+                             : "metadata entry %d: the key %.100s has no value",
+                             (int)*n, texts[0]);
         TRF__TRY(trf__check_utf8(texts[1], "metadata", err));
         if (*n == TRF__META_MOST)
-            return trf__fail(err, TRF_E_LIMIT, *n, "metadata", "more than %d texts",
+            return trf__fail(err, TRF_E_LIMIT, *n, "metadata", "more than %d metadata entries",
                              (int)TRF__META_MOST);
     }
     return TRF_OK;
@@ -18617,13 +18640,14 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
     if (!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
         (!t->data && !t->home && trf_tensor_count(t) > 0))
         return trf__fail(err, TRF_E_INVALID_ARG, i, t->name,
-                         "tensor %d: expected a rank of 0 to %d, numbers, and another name than "
+                         "tensor %d: expected a rank of 0 to %d, data, and a name other than "
                          "__metadata__", (int)i,
                          (int)TRF_MAX_RANK);
     for (k = 0; k < t->rank; k++) {
         if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
         if (t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER)
-            return trf__fail(err, TRF_E_SHAPE, i, t->name, "the shape of tensor %d makes no sense",
+            return trf__fail(err, TRF_E_SHAPE, i, t->name,
+                             "the shape of tensor %d has a negative extent, or is too large",
                              (int)i);
     }
     /* a tensor without data in the host's memory is on its device */
@@ -18994,8 +19018,8 @@ TRF__FN trf_status trf__fail_lacking(const trf_file *file, const char *prefix, c
     const char *other = trf__find_prefixed(file, p->name);
     if (other)
         return trf__fail(err, TRF_E_SHAPE, -1, p->name,
-                         "the file lacks tensor \"%s%s\" and has \"%.60s\"; prefixes "
-                         "that are known: transformer., module., _orig_mod.", prefix, p->name,
+                         "the file lacks tensor \"%s%s\", but has \"%.60s\"; known prefixes: "
+                         "transformer., module., _orig_mod.", prefix, p->name,
                          other);
     return trf__fail(err, TRF_E_SHAPE, -1, p->name,
                      "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix,
@@ -19027,7 +19051,7 @@ TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p
         (p->rank == 1 || e->shape[1] == p->shape[1])) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
                      "tensor \"%.100s\" must have rank %d and shape (%lld, %lld), got rank %d and "
-                                      "(%lld, %lld)",
+                     "shape (%lld, %lld)",
                      e->name, p->rank, (long long)p->shape[0], (long long)p->shape[1], e->rank,
                      (long long)(e->rank > 0 ? e->shape[0] : 1),
                      (long long)(e->rank > 1 ? e->shape[1] : 1));
@@ -19077,7 +19101,7 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
         if (!known[i])
             status = trf__fail(err, TRF_E_SHAPE, (int64_t)file->entries[i].begin,
                                file->entries[i].name,
-                               "tensor \"%.100s\" belongs to no parameter of this configuration",
+                               "tensor \"%.100s\" matches no parameter of this configuration",
                                file->entries[i].name);
     trf__free(hooks, known, (size_t)file->count);
     return status;
@@ -19198,7 +19222,8 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     if (!kind && index < 0) return TRF_OK;
     if (!kind || index < 0 || strcmp(e.dtype, "U8"))
         return trf__fail(err, TRF_E_FORMAT, -1, name,
-                         "a vocabulary is a text and a tensor of type U8, called %s",
+                         "a vocabulary needs a metadata entry and a tensor of type U8, both called "
+                         "%s",
                          name);
     for (number = 0; number < 3 && strcmp(kind, trf__kind_names[number]); number++) { }
     if (number == 3)
@@ -19229,7 +19254,8 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     size_t texts = 0;
     trf_status status;
     int32_t i, n = 0;
-    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d texts",
+    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata",
+                                "no memory for %d metadata entries",
                                 (int)file->n_meta);
     for (i = 0; i < file->n_meta; i++) {
         const trf__meta *text = (const trf__meta *)file->by_key[i];
@@ -19239,8 +19265,9 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     }
     if (n > TRF__META_LOADED || texts > TRF__META_LOADED_BYTES)
         status = trf__fail(err, TRF_E_LIMIT, n, "metadata",
-                           "%d texts of other programs, %llu bytes; the limits are "
-                           "%d and %d", (int)n, (unsigned long long)texts, (int)TRF__META_LOADED,
+                           "%d metadata entries of other programs, %llu bytes in all; the limits "
+                           "are %d and %d",
+                           (int)n, (unsigned long long)texts, (int)TRF__META_LOADED,
                            (int)TRF__META_LOADED_BYTES);
     else status = trf__metadata_keep(model, list, n, err);
     trf__free(&model->config.hooks, list, bytes);
@@ -19601,7 +19628,7 @@ TRF__FN trf_status trf__read_place(const trf_file *file, trf_place *place, trf_e
     place->corpus = (uint64_t)fingerprint;
     if (place->epoch >= 0 && place->batch >= 0) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                     "expected a place in the data, got batch %lld of epoch %lld",
+                     "the data have no batch %lld of epoch %lld",
                      (long long)place->batch, (long long)place->epoch);
 }
 
@@ -19614,11 +19641,12 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
     TRF__TRY(trf__no_gradients(trainer, err));
     fingerprint = trf__corpus_fingerprint(corpus);
     if (trainer->begin.corpus == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "the trainer has no place in the data");
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "the trainer does not record which batch of the corpus comes next");
     if (trainer->begin.corpus != fingerprint)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "the corpus is not the one of the trainer: fingerprint %016llx, expected "
-                         "%016llx",
+                         "the corpus is not the one that the trainer learned from: fingerprint "
+                         "%016llx, expected %016llx",
                          (unsigned long long)fingerprint,
                          (unsigned long long)trainer->begin.corpus);
     return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
@@ -19713,8 +19741,8 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
     content = trf_file_metadata(file, "trf.content");
     status = trf__is_checkpoint(file) ? TRF_OK
            : trf__fail(err, TRF_E_STATE, -1, "trf.content",
-                       "the file is no checkpoint, its trf.content is \"%.20s\": load a model "
-                                                                              "with trf_model_load",
+                       "the file is not a checkpoint, its trf.content is \"%.20s\": load a model "
+                       "with trf_model_load",
                        content ? content : "");
     if (status == TRF_OK) status = trf__model_read(&m, file, options, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
@@ -19846,7 +19874,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
     if (!words)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session",
-                                        "no memory for the numbers of a session"),
+                                        "no memory for the data of a session"),
                               path, err);
     words[0] = (int32_t)count;
     ids = words + 1 + 6 * count;
@@ -19991,14 +20019,14 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     TRF__TRY(trf__weights_sum(g->model, &weights, err));
     if (sum != weights)
         return trf__fail(err, TRF_E_STATE, -1, "trf.weights",
-                         "the session is another model's, or of other weights");
+                         "the session belongs to another model, or to other weights");
     if (file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I32") || e.rank != 1)
         return trf__fail(err, TRF_E_SHAPE, -1, "generator",
                          "a session has one tensor, \"generator\", of type I32");
     room = trf__bytes((int64_t)e.bytes, 1);
     words = (int32_t *)trf__alloc(&g->sampling.hooks, room);
     if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session",
-                                 "no memory for the numbers of a session");
+                                 "no memory for the data of a session");
     status = trf__file_fetch(&file->from, e.begin, words, (size_t)e.bytes, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
     for (i = 0; status == TRF_OK && i < e.shape[0]; i++)
@@ -20140,19 +20168,18 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
 {
     const trf_config *c = &r->config;
     long long tokens = (long long)(a->source_tokens + a->target_tokens);
-    const char *what = trf__is_language(a) ? "of a language" : "of few symbols";
+    const char *what = trf__is_language(a) ? "of natural language" : "of few symbols";
     char end[80];
     if (a->updates) snprintf(end, sizeof end, "after the %lld planned update%s",
                              (long long)a->updates, trf__plural(a->updates));
-    else snprintf(end, sizeof end, "when %d validations in a row bring nothing better",
+    else snprintf(end, sizeof end, "after %d validations in a row without improvement",
                   (int)r->learning.patience);
     snprintf(r->reasons, sizeof r->reasons,
              "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, for %lld tokens %s\n"
              "batches: at most %d tokens a side in an update\n"
-             "rate: rises to %.3g in %lld update%s, then falls with the square root of their "
-             "number\n"
+             "rate: rises to %.3g in %lld update%s, then falls as 1 / sqrt(number of updates)\n"
              "dropout: %g on embeddings and sublayers, for %lld tokens %s\n"
-             "label smoothing: %g, as %s wanted\n"
+             "label smoothing: %g, because %s wanted\n"
              "end: %s; a validation every %lld update%s\n",
              (int)c->encoder_layers, (int)c->decoder_layers,
              trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers),
@@ -20883,8 +20910,9 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
     if (!percent) return trf__fail_null(err, "percent");
     n = pairs->source.count;
     if (n < 1 || pairs->target.count != n)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs", "expected as many targets as "
-                         "sources, and one or more, got %d and %d", (int)pairs->target.count,
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
+                         "expected one pair or more, with as many targets as sources, got %d "
+                         "targets and %d sources", (int)pairs->target.count,
                          (int)n);
     hooks = &translator->search.hooks;
     s.pairs = pairs;
@@ -20958,9 +20986,9 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     if (o->updates != TRF_ENDLESS || o->seconds > 0 || (l->held_out && o->patience) ||
         o->progress ||
         l->corpus->options.epochs != TRF_ENDLESS) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "updates", "nothing says when training ends: give "
-                     "updates, seconds, pairs to validate on with patience, or the corpus's "
-                     "epochs");
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "updates",
+                     "nothing says when training ends: set updates, seconds, patience (with pairs "
+                     "to validate on), progress, or the corpus's epochs");
 }
 
 /* Calls the progress callback. Its result other than 0 ends the run. */
@@ -20984,7 +21012,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     *score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
     if (l->o->metric == TRF_METRIC_CUSTOM && l->o->custom(l->o->user, model, score))
         return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
-                         "the metric `custom` asked to stop");
+                         "the metric `custom` stopped training");
     if (l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
     trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
@@ -21304,7 +21332,7 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
     TRF__TRY(trf__begin(d, "data", err));
     if (!d->finished) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "data",
-                     "expected a data set that is not finished, got one that is");
+                     "expected a data set that is not finished, got a finished one");
 }
 
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
@@ -21353,11 +21381,12 @@ TRF__FN trf_status trf__line_fault(const trf__lines *l, const char *line, size_t
 {
     int64_t fault = trf_find_invalid_utf8(line, n);
     if (memchr(line, 0, n))
-        return trf__fail(err, TRF_E_FORMAT, l->number, "line", "line %lld: a NUL byte",
+        return trf__fail(err, TRF_E_FORMAT, l->number, "line",
+                         "line %lld: expected text, got a NUL byte",
                          (long long)l->number);
     if (fault < 0) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, l->number, "line",
-                     "line %lld: expected UTF-8, got the byte 0x%02X at %lld",
+                     "line %lld: expected UTF-8, got the byte 0x%02X at offset %lld",
                      (long long)l->number, (unsigned)(unsigned char)line[fault], (long long)fault);
 }
 
@@ -21411,7 +21440,7 @@ TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const
     if (!source) return trf__fail_null(err, "source");
     if (two && data->options.kind == TRF_DATA_TEXTS)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "texts alone come from one file: target must be NULL");
+                         "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);
     for (i = 0; i <= two && status == TRF_OK; i++) {
         l[i].path = paths[i];
@@ -21691,7 +21720,7 @@ TRF__COLD
 TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, int side)
 {
     static const char *const names[4] = {"", "words", "characters", "subwords"};
-    char line[200], why[120] = "as it is given";
+    char line[200], why[120] = "as given";
     if (!trf__asks(d, side)) { }
     else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why,
                                                                       "too few lines to tell");
@@ -21937,8 +21966,9 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     char line[200];
     int side;
     for (side = 0; side < 2; side++) if (d->vocab[side]) trf__tokens_reason(d, choice, side);
-    snprintf(line, sizeof line, "data: %lld to learn from, %lld to validate on, %lld left out "
-             "(empty, or longer than %d)", (long long)d->stats.pairs,
+    snprintf(line, sizeof line,
+             "data: %lld to learn from, %lld to validate on, %lld left out (empty, without "
+             "matching labels, or longer than %d tokens)", (long long)d->stats.pairs,
              (long long)d->held[1].count, (long long)d->left_out,
              (int)TRF__LONGEST_TEXT);
     trf__put_reason(&d->recipe, line);
@@ -21969,8 +21999,9 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side l
     TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
     TRF__TRY(trf__encode_lines(d, s, learn, err));
     if (learn[1].count == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "data", "none of %lld pairs is left to learn from: "
-                         "they are empty, or longer than %d ids", (long long)s->train,
+        return trf__fail(err, TRF_E_STATE, -1, "data",
+                         "none of %lld pairs can be learned from: all are empty, do not match "
+                         "their labels, or are longer than %d ids", (long long)s->train,
                          (int)TRF__LONGEST_TEXT);
     trf__dataset_stats(d, s, learn);
     TRF__TRY(trf__dataset_corpus(d, learn, err));
@@ -22029,7 +22060,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     TRF__TRY(trf__begin(data, "data", err));
     if (!data->finished)
         return trf__fail(err, TRF_E_STATE, -1, "data",
-                         "expected a finished data set, got one that is not");
+                         "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, err));
     snprintf(longest, sizeof longest, "%d", (int)data->stats.longest);
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
@@ -22223,7 +22254,8 @@ TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t ro
                          "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
                          name, (long long)x->shape[0], (long long)x->shape[1]);
     if (x->shape[0] > INT32_MAX || x->shape[1] > INT32_MAX)      /* CBLAS counts with int */
-        return trf__fail(err, TRF_E_LIMIT, -1, name, "%s has shape (%lld, %lld); the limit is %d",
+        return trf__fail(err, TRF_E_LIMIT, -1, name,
+                         "%s has shape (%lld, %lld); the limit of both extents is %d",
                          name,
                          (long long)x->shape[0], (long long)x->shape[1], (int)INT32_MAX);
     *columns = x->shape[1];
@@ -22278,7 +22310,8 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
                              "length of sequence %d must not be negative, got %d",
                              i, x->lengths[i]);
         if (x->lengths[i] > INT32_MAX - *rows)
-            return trf__fail(err, TRF_E_LIMIT, i, "x", "x may have %d ids, sequence %d ends beyond",
+            return trf__fail(err, TRF_E_LIMIT, i, "x",
+                             "x may have at most %d ids in all; sequence %d exceeds that",
                              INT32_MAX, i);
         *rows += x->lengths[i];
         *longest = trf__max64(*longest, x->lengths[i]);
@@ -22287,13 +22320,13 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     for (at = 0; at < *rows; at++)
         if (x->ids[at] < 0 || x->ids[at] >= vocab)
             return trf__fail(err, TRF_E_INVALID_ARG, at, "x",
-                             "id number %lld must be below %lld, got %d",
+                             "id number %lld must be 0 or more and below %lld, got %d",
                              (long long)at, (long long)vocab, x->ids[at]);
     if (options->positions == TRF_POSITIONS_LEARNED) {
         TRF__TRY(trf__matrix(options->learned, "learned", -1, &k, err));
         if (k != d || *longest + options->position_offset > options->learned->shape[0])
             return trf__fail(err, TRF_E_SHAPE, -1, "learned",
-                             "learned positions must be (at least %lld, %lld)",
+                             "learned positions must have shape (%lld or more, %lld)",
                              (long long)*longest + options->position_offset, (long long)d);
     }
     TRF__GROW(int32_t, context->ints, context->ints_capacity, 3 * *rows + 1, &context->run.hooks);
@@ -22560,7 +22593,7 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         if (shape->mask == TRF_CAUSAL && n_query != n_key)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
                              "causal attention needs as many keys as queries; sequence %d has %d "
-                             "and %d", i, n_key,
+                             "keys and %d queries", i, n_key,
                              n_query);
         if (*queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX)
             return trf__fail(err, TRF_E_LIMIT, i, "lengths",
@@ -22707,7 +22740,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     int64_t queries, keys, d;
     TRF__TRY(trf__begin(context, "context", err));
     if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved",
-                                 "saved must be what forward has filled");
+                                 "saved must be the tensor that the forward pass filled");
     TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
     queries = q->shape[0]; keys = k->shape[0]; d = q->shape[1];
     TRF__TRY(trf__shape_check(dq, "dq", queries, d, err));
@@ -25475,7 +25508,7 @@ TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
     cudaError_t e = cudaGetDeviceCount(&n);
     if (e == cudaSuccess && n > 0 && device->index >= n)
         return trf__fail(err, TRF_E_BACKEND, -1, "device.index",
-                         "this machine has %d CUDA devices, got number %d", n, device->index);
+                         "this machine has %d CUDA devices, got index %d", n, device->index);
     if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_backpointers);
     (void)cudaGetLastError();
     if (e != cudaSuccess || n == 0)
@@ -25552,12 +25585,13 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
                                 "no memory for the state of the device");
     run->state = cuda;
     missing = trf__cuda_make(cuda);
-    if (missing) status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be made",
+    if (missing) status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA",
+                                    "CUDA, open: %s cannot be created",
                                     missing);
     else if (cudaMalloc(&cuda->workspace, TRF__CUDA_WORKSPACE) != cudaSuccess ||
              cudaMalloc((void **)&cuda->sums, TRF__CUDA_SUMS * sizeof(float)) != cudaSuccess)
         status = trf__fail(err, TRF_E_NOMEM, -1, "backend",
-                           "no memory of the device for the scratch of products");
+                           "no memory on the device for the scratch space of matrix products");
     if (status != TRF_OK) { (void)cudaGetLastError(); trf__cuda_close(run); }
     return status;
 }

@@ -266,10 +266,10 @@ static void hostile_fields(hostile_maker *m)
     hostile_put(m, "H59", TRF_E_FORMAT, "no \"shape\"", "{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,16]}}", 16);
     hostile_put(m, "H60", TRF_E_FORMAT, "no \"data_offsets\"", "{\"a\":{\"dtype\":\"F32\",\"shape\":[2,2]}}", 16);
     hostile_put(m, "H61", TRF_E_FORMAT, "object", "{\"a\":[\"F32\",[2,2],[0,16]]}", 16);
-    hostile_put(m, "H62", TRF_E_FORMAT, "text", "{\"__metadata__\":{\"k\":1},\"a\":" HOSTILE_T "}", 16);
-    hostile_put(m, "H63", TRF_E_FORMAT, "texts", "{\"__metadata__\":null,\"a\":" HOSTILE_T "}", 16);
-    hostile_put(m, "H64", TRF_E_FORMAT, "text", "{\"__metadata__\":" HOSTILE_T "}", 16);
-    hostile_put(m, "H65", TRF_E_FORMAT, "texts", "{\"__metadata__\":[],\"a\":" HOSTILE_T "}", 16);
+    hostile_put(m, "H62", TRF_E_FORMAT, "string", "{\"__metadata__\":{\"k\":1},\"a\":" HOSTILE_T "}", 16);
+    hostile_put(m, "H63", TRF_E_FORMAT, "strings", "{\"__metadata__\":null,\"a\":" HOSTILE_T "}", 16);
+    hostile_put(m, "H64", TRF_E_FORMAT, "string", "{\"__metadata__\":" HOSTILE_T "}", 16);
+    hostile_put(m, "H65", TRF_E_FORMAT, "strings", "{\"__metadata__\":[],\"a\":" HOSTILE_T "}", 16);
 }
 
 static void hostile_types(hostile_maker *m)

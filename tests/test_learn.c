@@ -971,7 +971,7 @@ static void warnings(void **state)
     trf_trainer_destroy(trainer);
     o.schedule = TRF_NOAM; o.warmup = 4000; o.learning_rate = 1e-3;        /* a rate where a factor is wanted */
     OK(trf_trainer_create(&trainer, model, &o, &err));
-    assert_non_null(strstr(said, "no rate but a factor"));
+    assert_non_null(strstr(said, "not a rate but a factor"));
     trf_trainer_destroy(trainer);
     *said = 0;
     o.schedule = TRF_CONSTANT; o.learning_rate = 5e-6;

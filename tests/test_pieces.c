@@ -398,9 +398,9 @@ static void refusals(void **state)
     model.n = n; put_piece(&model, "q", (float)HUGE_VAL, NORMAL); refused(&model, TRF_E_FORMAT, "score");
     model.n = n; put_piece(&model, "<unknown>", 0, UNKNOWN); refused(&model, TRF_E_FORMAT, "unknown");
     model.n = n; put_piece(&model, "<0x1>", 0, BYTE); refused(&model, TRF_E_FORMAT, "<0x0A>");
-    model.n = n; put_piece(&model, "<0x1F>", 0, BYTE); refused(&model, TRF_E_FORMAT, "1 of bytes");
+    model.n = n; put_piece(&model, "<0x1F>", 0, BYTE); refused(&model, TRF_E_FORMAT, "1 byte pieces");
     model.n = n; o.type = 3; put_options(&model, o); refused(&model, TRF_E_UNSUPPORTED, "unigram or BPE");
-    model.n = n; put_bytes(&model, 5, "\x12\1a", 3); refused(&model, TRF_E_UNSUPPORTED, "answers");
+    model.n = n; put_bytes(&model, 5, "\x12\1a", 3); refused(&model, TRF_E_UNSUPPORTED, "denormalizer");
     model.n = n; put_bytes(&model, 3, "\x12\5abcde", 7); refused(&model, TRF_E_FORMAT, "map");
     model.n = n; put_bytes(&model, 2, "\xE2\2\2a\0", 5); refused(&model, TRF_E_FORMAT, "NUL");      /* the text of unk */
     model.n = n; put_bytes(&model, 2, "\xE2\2\2a\xFF", 5); refused(&model, TRF_E_FORMAT, "UTF-8");

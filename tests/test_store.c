@@ -570,7 +570,7 @@ static void wrapped_names(void **state)
             memmove(d.pieces[1].name, d.pieces[1].name + 2, strlen(d.pieces[1].name) - 1);    /* all or none */
             put_together(&d, in_folder("draft"), 0);
         }
-        refused_with(&options, in_folder("draft"), TRF_E_SHAPE, NULL, "prefixes that are known: transformer., module., _orig_mod.");
+        refused_with(&options, in_folder("draft"), TRF_E_SHAPE, NULL, "known prefixes: transformer., module., _orig_mod.");
         forget(&d);
     }
 }
@@ -2900,7 +2900,7 @@ static void more_metadata_than_readers_take(void **state)
     for (n = TRF__META_LOADED; n <= TRF__META_LOADED + 1; n++) {
         trf__put_arena(out, model, "", model->weights, TRF_WEIGHTS_FULL);
         OK(trf__file_write(&config.hooks, at_path(in_folder("many")), out, model->layout.n_params, many_notes, &n, &err));
-        if (n > TRF__META_LOADED) { many_refused(in_folder("many"), &options, "120001 texts"); break; }
+        if (n > TRF__META_LOADED) { many_refused(in_folder("many"), &options, "120001 metadata entries"); break; }
         OK(trf_model_load(&again, in_folder("many"), &options, &err));
         assert_int_equal(trf_model_metadata_count(again), n);
         assert_int_equal(trf_model_set_metadata(again, "one more", "", &err), TRF_E_LIMIT);

@@ -143,7 +143,7 @@ expect 0 "going on with a translator" "parameters come from good" "$trf" train -
     --init-from good --freeze "encoder.*" \
     --freeze "*embed*" --seed 5 --threads 1 --updates 20 --model tuned
 check "some is frozen" grep -q "frozen: [1-9]" err
-expect 2 "nothing of that name" "no parameter of the model is called" "$trf" train --tsv train.tsv \
+expect 2 "nothing of that name" "no parameter of the model matches" "$trf" train --tsv train.tsv \
     $small --freeze "nonsense*" --updates 1 --model m
 expect 1 "another architecture" "TRF_E_SHAPE" "$trf" train --tsv train.tsv --init-from good \
     --d-model 32 --updates 1 --model m

@@ -283,7 +283,7 @@ expect 0 "or none" "^frozen: 0 of 36 parameters$" "$trf" train $ice --updates 40
     --freeze ''
 check "which the next one is not told of" eval \
     '"$trf" train $ice --updates 41 --resume 2>err; ! grep -q frozen err'
-expect 2 "a pattern that fits nothing" "no parameter of the model is called" "$trf" train $ice \
+expect 2 "a pattern that fits nothing" "no parameter of the model matches" "$trf" train $ice \
     --updates 50 --resume --freeze 'nothing*'
 expect 0 "a beginning, when going on" \
     "^--init-from has no effect with --resume: the weights come from ice.checkpoint$" \
