@@ -12359,6 +12359,7 @@ TRF__FN double trf__from_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); r
    the sum of all bytes so far, so that data may come in parts. */
 typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
 
+/* Fills the tables: table 0 bit by bit, each next one by a zero byte after the one before. */
 TRF__FN void trf__crc_begin(trf__crc *crc)
 {
     uint32_t i, k, bits;
@@ -13668,6 +13669,7 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
         if (ids[i] < TRF__UNK) continue;
         trf__answer_add(&to, i, vocab->kind == TRF_WORDS && to.whole > 0, token, strlen(token), 0);
     }
+    /* whole tokens up to the limit, and always a NUL */
     if (size > 0) text[to.written] = 0;
     if (bytes) *bytes = to.whole;
     if (to.whole >= size)
@@ -14087,6 +14089,7 @@ TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t
                          "expected padding only at the end of row %lld, got it in column %lld "
                          "before an id",
                          (long long)(inner / width), (long long)(inner % width));
+    /* ids may be NULL: the first call then returns the size in *total */
     for (row = 0; row < count; row++) {
         int64_t begin = (int64_t)row * width;
         for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids)
@@ -14580,6 +14583,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
         x.source += x.n_source;
         x.target += x.n_target;
     }
+    /* ids of both sides are packed from the beginnings of their halves */
     batch.target.count = batch.source.count;
     batch.source.ids = noise->numbers;
     batch.target.ids = noise->numbers + n;
@@ -14806,6 +14810,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     trf__lists *l = &h->lists;
     trf__beam beam;
     int i, on_host = run->backend->on_host;
+    /* rounded sizes must not exceed the numbers of slots */
     if (n > INT32_MAX / length) { n = h->n_places * s->beam; length = h->length; }
     h->n_rows = n;
     h->n_places = n / s->beam;
@@ -14818,6 +14823,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
                                           trf__bytes(h->cache.self_layer, run->element));
     h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers,
                                            trf__bytes(h->cache.cross_layer, run->element));
+    /* one list is read while the other is written */
     for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
                                                                       sizeof(int32_t));
     l->ids = (int32_t *)trf__take(&device, n, sizeof(int32_t));
@@ -14839,6 +14845,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->starts = (int32_t *)trf__take(&device, h->n_places, sizeof(int32_t));
     trf__take_searches(&device, &h->there, h);
     trf__take_searches(&host, &h->here, h);
+    /* beams in the host's memory are read where they are, so they need no copies */
     h->beams_read = (trf__beam *)trf__take(&host, on_host ? 0 : h->n_places, sizeof(trf__beam));
     h->memory_read = (char *)trf__take(&host, on_host ? 0 : h->n_places, h->beam_bytes);
     h->sentence = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
@@ -14905,6 +14912,7 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     if (!translator) return;
     hooks = translator->search.hooks;
     run = &translator->pass.run;
+    /* no backend: trf_translator_create has failed before the pass was open */
     if (run->backend) {
         trf__hypotheses_free(translator);
         run->backend->release(run, translator->room.memory, translator->room.bytes);
@@ -15022,6 +15030,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.w = trf__weight(&t->pass, &t->pass.layout->outer.generator);
     top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
+    /* pad and bos are never part of an answer */
     top.banned[0] = c->pad; top.banned[1] = c->bos; top.banned[2] = t->search.ban_unk ? c->unk : -1;
     top.only = h->lists.only; top.eos = c->eos;
     run->backend->top(run, &top);
@@ -15163,6 +15172,7 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
         const trf__sublayer *layer = &pass->decoder.sublayers[i];
         trf__operands sub;
         trf__append_kv r;
+        /* only cross-attention reads the source */
         if (layer->is.kind != TRF__CROSS) continue;
         sub = trf__operands_of(pass, &pass->decoder, layer);
         trf__project_memory(&pass->run, &sub, pass->encoder.out);
@@ -15581,6 +15591,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     best = trf_hypothesis_at(translator, 0, 0);
     if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate",
                                 "the search returned nothing");
+    /* as much as fits, and the length that is needed */
     if (n) *n = best->n;
     if (best->n > 0 && target)
         memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) * sizeof *target);
@@ -16093,6 +16104,7 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
 // Two arenas, one on the device and one on the host, belong to the sequences of one begin or load.
 // The next one frees them first.
 
+/* Frees the sequences and their arenas. The pass stays open for the next ones. */
 TRF__FN void trf__sampler_free(trf_sampler *g)
 {
     if (g->pass.run.backend) g->pass.run.backend->release(&g->pass.run, g->device_arena,
@@ -16624,6 +16636,7 @@ TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *bat
     int32_t n = trf__attention_sequences(model, batch, kind);
     if (!attention || !attention->data || sequence < 0 || sequence >= n ||
         trf_tensor_count(attention) != trf_attention_count(model, batch, kind)) return one;
+    /* the maps of all sequences before this one come first */
     one.rank = 4;
     one.shape[0] = trf__attention_layers(&model->config, kind);
     one.shape[1] = model->config.n_heads;
@@ -16653,6 +16666,7 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
     views->map = (trf_real *)translator->room.memory;
     pass->views = views;
     status = trf__pass_forward(pass, sides, err);
+    /* the next call must not see these views, even after a failure */
     pass->views = NULL;
     return status;
 }
@@ -16772,6 +16786,7 @@ TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_bat
     states[0] = wanted->encoder_states;
     states[1] = wanted->decoder_states;
     TRF__ZERO(*views);
+    /* -1: all layers, all heads */
     views->layer = views->head = -1;
     for (i = 0; i < 3; i++) {
         TRF__TRY(trf__view_attention_check(model, batch, (trf_attention_kind)i, maps[i],
@@ -17506,6 +17521,7 @@ TRF__FN trf_status trf__json_next(trf__json *s, int first, char close, int *more
     return TRF_OK;
 }
 
+/* Reads the character that opens a value. */
 TRF__FN trf_status trf__json_open(trf__json *s, char open, const char *expected)
 {
     trf__json_blanks(s);
@@ -17566,6 +17582,7 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
     return TRF_OK;
 }
 
+/* Reads a string and unescapes it in place: *out points into the text, and a NUL ends it. */
 TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *expected)
 {
     char *to;
@@ -17587,6 +17604,7 @@ TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *
     return TRF_OK;
 }
 
+/* Reads a name and its colon. */
 TRF__FN trf_status trf__json_key(trf__json *s, const char **key)
 {
     TRF__TRY(trf__json_string(s, key, "a name in double quotes"));
@@ -18268,6 +18286,7 @@ TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, t
                           err);
 }
 
+/* Reads bytes of a tensor as they are in the file, whatever its dtype. */
 TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
                                    size_t count,
                                    trf_error *err)
@@ -18771,6 +18790,7 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
         TRF__TRY(trf__open_regular(from.path, &from.fd, &facts, err));
         from.size = facts.size;
     }
+    /* before anything is allocated: a size is the cheapest check */
     if (from.size > chosen.max_bytes)
         status = trf__fail(err, TRF_E_LIMIT, -1, from.path,
                            "file is %llu bytes, the limit is %llu (max_bytes)",
@@ -18978,6 +18998,7 @@ TRF__FN void trf__find_wrapper(trf_file *file)
         length = strlen(known[k]);
         for (i = 0; i < file->count && !strncmp(file->entries[i].name + at, known[k], length); i++)
             { }
+        /* a prefix counts only if all names have it; after one, both are tried again */
         if (i < file->count || at + length >= sizeof file->wrapper) { k++; continue; }
         at += length;
         k = 0;
@@ -19093,6 +19114,7 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
     status = trf__match(file, model, "", known, err);
     for (i = 0; !status && checkpoint && i < TRF__COMPANIONS; i++)
         status = trf__match(file, model, trf__companions[i].prefix, known, err);
+    /* vocabularies belong to no parameter, and are checked when they are read */
     for (i = 0; i < 2; i++) {
         int32_t index = trf__file_find(file, trf__vocab_names[i]);
         if (index >= 0) known[index] = 1;
@@ -19504,6 +19526,7 @@ typedef struct trf__resume {
     int64_t updates;
 } trf__resume;
 
+/* The notes of a checkpoint. trf__file_write writes them twice and expects the same bytes. */
 TRF__COLD
 TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
 {
@@ -19649,6 +19672,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
                          "%016llx, expected %016llx",
                          (unsigned long long)fingerprint,
                          (unsigned long long)trainer->begin.corpus);
+    /* batches of a step that was not complete are delivered again */
     return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
 }
 
@@ -19838,6 +19862,7 @@ TRF__FN double trf__get_double(const int32_t *words)
 /* What trf__metadata_session needs. */
 typedef struct trf__session { const trf_sampler *g; int64_t sum, format; } trf__session;
 
+/* The notes of a session. */
 TRF__COLD
 TRF__FN void trf__metadata_session(trf__text *notes, const void *of)
 {
@@ -19981,6 +20006,7 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
         s->answer.score = s->answer.log_probability = trf__get_double(words + 1 + 4 * count + 2 *
                                                                       i);
         if (lengths[3 * count + i]) s->answer.ended = TRF_ENDED_EOS;
+        /* format 1 has only the sum of an answer's log-probabilities */
         if (format < 2) { s->answer.log_probabilities = NULL; continue; }
         (void)trf__session_scores(scores, trf__scored(&s->answer), 0, s->each);
         scores += 2 * trf__scored(&s->answer);
@@ -20125,6 +20151,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     /* the caller may require a width; n_heads must divide it */
     if (a->d_model) c->d_model = a->d_model;
     while (c->d_model % c->n_heads) c->n_heads--;
+    /* BOS or EOS takes one position */
     if (a->longest >= c->max_length) c->max_length = a->longest + 1;
     c->kind = a->kind;
     c->head = a->head;
@@ -20505,6 +20532,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
                                 (long long)n);
     p.hashes = room; p.sorted = room + n; p.chosen = room + 2 * n; p.order = room + 3 * n;
     p.n = n;
+    /* one block for four arrays: hashes in the order of pairs, sorted, chosen, and the order */
     for (i = 0; i < n; i++) {
         p.sorted[i] = p.hashes[i] = trf__hash_text(sources[i]);
         p.order[i] = (uint64_t)i;
@@ -20586,6 +20614,7 @@ TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double sh
     e->hooks = *hooks;
     e->share = share;
     e->n = trf_model_parameter_total(trainer->model);
+    /* one block: the mean, which starts as the weights, and the weights while it is applied */
     e->average = (trf_real *)trf__alloc(hooks, trf__bytes(2 * e->n, sizeof *e->average));
     status = e->average ? trf__weights_read(trainer->model, e->average, err)
            : trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for the average of %lld weights",
@@ -20613,6 +20642,7 @@ TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err)
     return TRF_OK;
 }
 
+/* The trainer's own weights are in `raw` until trf_ema_restore. */
 TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
 {
     TRF__TRY(trf__begin(ema, "ema", err));
@@ -20714,6 +20744,7 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
 {
     double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    /* each sentence has `beam` rows in a product with the vocabulary's matrix */
     if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
 }
 
@@ -20732,6 +20763,7 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     int side;
     for (; first + n < all && n < limits->sequences; n++) {
         for (side = 0; side < 2; side++)
+            /* + 1: each sequence has EOS or BOS besides its ids */
             if (first + n < from[side]->count) tokens[side] += from[side]->lengths[first + n] + 1;
         if (n > 0 && ((double)tokens[0] > most[0] || (double)tokens[1] > most[1])) break;
     }
@@ -20871,6 +20903,7 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, in
     while (i < from->count && n < TRF__ANSWERS) {
         const int64_t pair = (const int32_t *)s->order[i] - from->lengths;
         int32_t length = from->lengths[pair], first = i++;
+        /* pairs of one source are neighbours in `order` */
         while (i < from->count) {
             int64_t other = (const int32_t *)s->order[i] - from->lengths;
             if (from->lengths[other] != length ||
@@ -20931,6 +20964,7 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
         for (i = used = 0; i < n; used += pairs->target.lengths[i++]) s.at[1][i] = used;
         for (i = 0; i < n; i++) s.order[i] = pairs->source.lengths + i;
         trf__sort(s.order, (size_t)n, trf__by_source, &s);
+        /* edits of all sources over tokens of all targets, not a mean of rates */
         while (at < n && status == TRF_OK) status = trf__answer_some(translator, &s, &at, ids,
                                                                      sums, err);
     }
@@ -21078,6 +21112,7 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
                                                                       err);
         if (status == TRF_OK) status = trf_forward_backward(l->trainer, &batch, report, err);
         if (status != TRF_OK) return status;
+        /* a part of an epoch, for progress */
         l->passes += (double)batch.target.count / (double)trf_corpus_size(l->corpus);
     }
     TRF__TRY(trf_optimizer_step(l->trainer, report, err));
@@ -21308,6 +21343,7 @@ TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n,
 {
     TRF__GROW(char, t->bytes, t->capacity, t->used + (int64_t)n + 1, hooks);
     TRF__GROW(int64_t, t->starts, t->starts_capacity, t->count + 1, hooks);
+    /* both arrays have grown before anything changes */
     if (n) memcpy(t->bytes + t->used, text, n);
     t->bytes[t->used + (int64_t)n] = 0;
     t->starts[t->count++] = t->used;
@@ -21341,6 +21377,7 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
     TRF__TRY(trf__dataset_open(data, err));
     if (!target) return trf__fail_null(err, "target");
     if (data->options.kind != TRF_DATA_TEXTS && !source) return trf__fail_null(err, "source");
+    /* texts alone have an empty source, so that both sides always have as many lines */
     if (data->options.kind == TRF_DATA_TEXTS) source = "";
     TRF__TRY(trf__check_utf8(source, "source", err));
     TRF__TRY(trf__check_utf8(target, "target", err));
@@ -21688,6 +21725,7 @@ TRF__FN trf_status trf__learn_vocab(trf_dataset *d, const trf__split *s, int fir
             /* TRF_E_LIMIT: a word too long for a vocabulary stays unknown */
             if (status != TRF_OK && status != TRF_E_LIMIT) return status;
         }
+    /* max_vocab bounds the size that trf_tokens_choose proposes */
     if (size > d->options.max_vocab) size = d->options.max_vocab;
     return trf_vocab_finish(*vocab, size, d->options.min_count, err);
 }
@@ -22292,7 +22330,6 @@ TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
 
 /* Checks ids and learned positions, counts rows, and lists the position of each row. `ints` has
    parts for positions, rows by groups, and beginnings of groups. */
-
 TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
                                        const trf_embedding_options *options, int64_t vocab,
                                        int64_t d,
@@ -22450,6 +22487,7 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
     TRF__TRY(trf__weight_check(weight, "weight", &out, in, err));
     TRF__TRY(trf__shape_check(y, "y", x->shape[0], out, err));
     if (bias) TRF__TRY(trf__shape_check(bias, "bias", out, -1, err));
+    /* staging comes after the last check that can fail, so nothing has to be freed before */
     l.y = trf__act_staged(context, y, 'o');
     l.x = trf__act_staged(context, x, 'i');
     l.w = trf__mat_of(context, weight);
@@ -22514,6 +22552,7 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
     TRF__TRY(trf__shape_check(bias, "bias", n.d, -1, err));
     TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
     if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
+    /* without n.s and n.sub the op adds nothing: it only normalises x */
     n.x = trf__act_staged(context, x, 'i'); n.y = trf__act_staged(context, y, 'o');
     n.gain = trf__guest_of(context, gain, 'i'); n.bias = trf__guest_of(context, bias, 'i');
     n.stats = trf__guest_of(context, saved, 'o');
@@ -22542,6 +22581,7 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
     TRF__TRY(trf__shape_check(dgain, "dgain", n.d, -1, err));
     TRF__TRY(trf__shape_check(dbias, "dbias", n.d, -1, err));
     TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
+    /* s is the input of the norm, here x itself */
     n.s = trf__act_staged(context, x, 'i'); n.stats = trf__guest_of(context, saved, 'i');
     n.gain = trf__guest_of(context, gain, 'i'); n.epsilon = epsilon;
     n.dy = trf__act_staged(context, dy, 'i'); n.ds = trf__act_staged(context, dx, 'o');
@@ -22748,6 +22788,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     TRF__TRY(trf__shape_check(dv, "dv", keys, d, err));
     TRF__TRY(trf__shape_check(dout, "dout", queries, d, err));
     TRF__TRY(trf__shape_check(out, "out", queries, d, err));
+    /* out spares a sum: P dP summed over a row is dout . out (>>attention) */
     trf__attention_staged(context, &a.in, q, k, v);
     a.dq = trf__act_staged(context, dq, 'o');
     a.dk = trf__act_staged(context, dk, 'o');
@@ -22857,6 +22898,7 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
     memory = trf__other_memory(x, memory);
     TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, 1, err));
     TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
+    /* saved is set: backward reads projections from it instead of computing them again */
     trf__multi_head_staged(context, &sub, !memory, params, saved, 'o');
     out = trf__act_staged(context, y, 'o');
     in = trf__act_staged(context, x, 'i');
@@ -22887,6 +22929,7 @@ TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, 
     m = trf__act_staged(context, memory, 'i');
     maps = trf__guest_of(context, out, 'o');
     TRF__TRY(trf__guests_ready(context, err));
+    /* projections only; the weighted sum and the output projection are not needed */
     trf__attention_project(&context->run, &sub, in, m);
     attention = trf__attention_of(&context->run, &sub);
     trf__probabilities_of(context, &attention, maps);
@@ -22931,6 +22974,7 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
         TRF__TRY(trf__shape_check(dmemory, "dmemory", sub.memory_rows, sub.d, err));
     TRF__TRY(trf__take_gradients(context, &sub, 3 * sub.rows * sub.d, sub.rows * sub.d,
                            memory ? 2 * sub.memory_rows * sub.d : 0, err));
+    /* with a memory its keys and values have a gradient, (memory_rows, 2d) */
     trf__multi_head_staged(context, &sub, !memory, params, saved, 'i');
     sub.d_in_w = trf__guest_of(context, &dparams->in_weight, 'a');
     sub.d_in_b = trf__guest_of(context, &dparams->in_bias, 'a');
@@ -22952,8 +22996,6 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 // Two linear maps with an activation between: (rows, d) -> (rows, f) -> (rows, d).
 
 /* Size of saved: projected, then hidden, each (rows, f). */
-
-/* saved: projected, then hidden. */
 TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff)
 {
     return trf__times(trf__times(2, rows), d_ff);
@@ -23003,6 +23045,7 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
     TRF__TRY(trf__begin(context, "context", err));
     TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 1, err));
     TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
+    /* saved is set: the activation's input and output, which backward needs */
     trf__feed_forward_staged(context, &sub, params, saved, 'o');
     out = trf__act_staged(context, y, 'o');
     in = trf__act_staged(context, x, 'i');
@@ -23079,6 +23122,7 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
     n.rows = x->shape[0];
     TRF__TRY(trf__shape_check(sub, "sub", n.rows, n.d, err));
     TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
+    /* the op add_norm without n.y: the sum is the result, nothing is normalised */
     n.s = trf__act_staged(context, y, 'o');
     n.x = trf__act_staged(context, x, 'i');
     n.sub = trf__act_staged(context, sub, 'i');
@@ -23103,6 +23147,7 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
     n.rows = dy->shape[0];
     TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
     TRF__TRY(trf__shape_check(dsub, "dsub", n.rows, n.d, err));
+    /* no norm, so dx is dy, and dsub is dy times the mask and its factor */
     n.ds = trf__act_staged(context, dx, 'o');
     n.dsub = trf__act_staged(context, dsub, 'o');
     n.dy = trf__act_staged(context, dy, 'i');
@@ -23119,7 +23164,6 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
 // (rows, vocab) logits never exist as a whole.
 
 /* Checks the targets; -1 marks rows without loss. */
-
 TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int64_t vocab,
                                       trf_error *err)
 {
