@@ -171,10 +171,10 @@
 //   >>pieces           SentencePiece models: raw text to subwords and back
 //                     >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut >>bpe
 //                     >>pieces-text >>vocab-use >>vocab-bytes
-//   >>corpus           training pairs in batches, and where we are in them
+//   >>corpus           training pairs in batches, and the position among them
 //                     >>corpus-order >>padded >>corpus-calls
-//   >>noise            batches to learn from out of plain text: masks, spans, prefixes
-//   >>search           the options of a search, and whose rules they are
+//   >>noise            batches for self-supervised training: masks, spans, prefixes
+//   >>search           the options of a search, and the rules of other systems
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>hypotheses >>decode >>rounds >>round-steps >>search-calls >>answers
 //   >>sampling         one token at a time, drawn on the host
@@ -13145,7 +13145,7 @@ TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const c
 }
 
 /* Appends the normalised text. remove_extra drops blanks at both ends and repeated ones.
-   dummy_prefix adds a blank in front, or behind with `suffix`, except to a text of blanks alone. */
+   dummy_prefix adds a blank in front, or with `suffix` at the end, except to a text of blanks. */
 TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n, trf__growing *to,
                                   trf_error *err)
 {
@@ -13788,7 +13788,7 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>corpus         training pairs in batches, and where we are in them
+// >>corpus         training pairs in batches, and the position among them
 //
 // All ids lie in one array: source and target of pair 0, of pair 1, and so on. A pair is an offset
 // in it and two lengths. An epoch is planned at its start, from (seed, epoch) alone. Shuffling puts
@@ -14125,7 +14125,7 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
         n += length;
     }
     if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
-    /* an id equal to the padding could not be told from it later */
+    /* nothing would distinguish an id equal to the padding from it */
     for (k = 0; k < n; k++)
         if (sequences->ids[k] == pad)
             return trf__fail(err, TRF_E_INVALID_ARG, k, "ids",
@@ -14348,7 +14348,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>noise          batches to learn from out of plain text: masks, spans, prefixes
+// >>noise          batches for self-supervised training: masks, spans, prefixes
 //
 // trf_noise_kind defines the rules. A sequence draws its numbers in order under a key of its own,
 // made from seed, place and ordinal: noise does not depend on how a batch is split. Neither side
@@ -14594,7 +14594,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>search         the options of a search, and whose rules they are
+// >>search         the options of a search, and the rules of other systems
 //
 // Systems differ in how they score, stop and cut a search. trf_search_set_rule sets those options
 // as one of them does; all others are the caller's.
@@ -15909,7 +15909,7 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
     return TRF_OK;
 }
 
-// >>window         which ids a sequence reads, and when older ones go
+// >>window         which ids a sequence reads, and when older ones leave
 //
 // Also the step itself: rows of all live sequences are collected in a list, read by one pass of the
 // decoder, and one id each is drawn and appended.
@@ -17455,8 +17455,8 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 // arrays of these. Positions in messages are those of the file: the header begins at byte 8.
 // -----------------------------------------------------------------------------------------------
 
-/* 2^48 - 1 leaves sums of sizes far from overflow */
 enum { TRF__JSON_DEPTH = 64 };
+/* 2^48 - 1: sums of sizes stay far from overflow */
 #define TRF__FILE_INTEGER 281474976710655u
 
 typedef struct trf__json {
@@ -17576,7 +17576,7 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
                          "header: %s in a string at byte %lld",
                          u ? "half a surrogate pair" : "a NUL", (long long)(8 + begin));
     extra = u < 0x80 ? 0 : u < 0x800 ? 1 : u < 0x10000 ? 2 : 3;
-    /* UTF-8: the first byte has extra + 1 leading ones, each other byte holds six bits */
+    /* UTF-8: if others follow, the first byte has extra + 1 leading ones; each other has six bits */
     *(*to)++ = (char)(unsigned char)(extra ? (0xF00 >> (extra + 1) & 0xFF) | u >> 6 * extra : u);
     for (i = extra - 1; i >= 0; i--) *(*to)++ = (char)(unsigned char)(0x80 | (u >> 6 * i & 63));
     return TRF_OK;
@@ -19490,7 +19490,7 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
     return trf__write_model(model, NULL, trf__metadata_model, model, &to, weights, err);
 }
 
-// >>checkpoint     a model, and everything needed to go on with the same bits
+// >>checkpoint     a model, and everything needed to continue with the same bits
 //
 // Besides the weights a checkpoint contains Adam's moments, the numbers of steps and of updates of
 // the moments, the training options, the frozen parameters, and a place in the corpus. The place is
@@ -20663,7 +20663,7 @@ TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
 
 TRF_API trf_real *trf_ema_weights(trf_ema *ema) { return ema ? ema->average : NULL; }
 
-// >>early-stopping what is better, and when nothing gets better any more
+// >>early-stopping what is better, and when to stop
 //
 // A validation is better by its score, or with equal scores by its loss. Only a better score resets
 // the count of validations to wait for.
@@ -20999,7 +20999,7 @@ typedef struct trf__learner {
     trf_learn_report *report;
 } trf__learner;
 
-enum { TRF__MOST_SKIPPED = 100 };       /* more in a row mean that training has failed */
+enum { TRF__MOST_SKIPPED = 100 };       /* this many in a row: training has failed */
 
 /* Checks the options. A run needs at least one end, or it would never return. */
 TRF__COLD
@@ -23240,7 +23240,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     l.w = trf__mat_of(context, weight); l.bias = trf__guest_of(context, bias, 'i');
     TRF__TRY(trf__guests_ready(context, err));
     context->run.backend->cross_entropy(&context->run, &l);
-    /* issued before the end of the op, whose sync waits for it too */
+    /* the sync in trf__guests_leave waits for this download too */
     context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);
     TRF__TRY(trf__guests_leave(context, TRF_OK, err));
     *loss = sums.loss;
