@@ -61,7 +61,7 @@ int settle_lengths(struct settings *s)
     return DONE;
 }
 
-/* A number of bytes as people say it. */
+/* A number of bytes with its unit. */
 static const char *bytes_text(double bytes, char text[32])
 {
     static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
@@ -74,7 +74,7 @@ static const char *bytes_text(double bytes, char text[32])
     return text;
 }
 
-/* A number of operations as people say it. */
+/* A number of operations with its unit. */
 static const char *flops_text(double flops, char text[32])
 {
     static const char *const units[] = {"", "k", "M", "G", "T", "P"};
@@ -136,7 +136,7 @@ static void print_bytes(const char *name, const char *key, const char *what, dou
     *first = 0;
 }
 
-/* That the library takes the options of training and searching. */
+/* Checks the options of training and searching. */
 int check_running(const struct settings *s)
 {
     trf_train_options training = s->training;
@@ -151,7 +151,7 @@ int check_running(const struct settings *s)
     return trf_search_check(&s->search, &err) ? refused("search", &err) : DONE;
 }
 
-/* Memory as the library plans it; the file without its vocabularies and names. */
+/* Memory as the library plans it; the file size without vocabularies and names. */
 static int print_memory(struct settings *s, int64_t weights, int json)
 {
     trf_config *c = &s->config;
@@ -245,7 +245,7 @@ static int print_flops(const struct settings *s, int json)
     return DONE;
 }
 
-/* For a file and for options alike; with --trace the trace too. */
+/* For a file and for options; with --trace also the trace. */
 int print_amounts(struct settings *s)
 {
     trf_weight_counts n;

@@ -1,14 +1,14 @@
-// trf inspect without a file: what a model would be. Weights by part, memory, operations, shapes;
-// no weight is made.
+// trf inspect without a file: weights by part, memory, operations and shapes of a model that is not
+// made.
 //
-// Options are those of trf train. What training would take from the data has a fixed value here:
-// see settle_model.
+// The options are those of trf train. Options that trf train takes from the data have fixed values
+// here: see settle_model.
 
 #include "inspect.h"
 #include "objective.h"
 
 // -----------------------------------------------------------------------------------------------
-// >>settle         what training would take from the data
+// >>settle         values that trf train would take from the data
 //
 // Without --size: base. Without a size of vocabularies: 32,000. --recipe auto: pre-norm, no bias of
 // the output projection, embeddings tied as far as the vocabularies let them.
@@ -77,7 +77,7 @@ static int settle_model(struct settings *s)
     if (check_fits(s)) return USAGE;
     if (s->shape) {
         set_published(s);
-        if (apply_given(s)) return USAGE; /* what the command line says wins over it */
+        if (apply_given(s)) return USAGE; /* the command line overrides it */
     }
     one = s->joint_vocabulary || s->objective == OBJECTIVE_SPAN;
     if (s->size == SIZE_AUTO && !s->shape) {

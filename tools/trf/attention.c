@@ -1,7 +1,7 @@
-// trf attention: maps of who looks at whom, as a picture, as text, as JSON.
+// trf attention: maps of which token attends to which, as a picture, as text, as JSON.
 //
-// One forward pass hands out all heads of all layers (trf_look_inside). trf translate, trf classify
-// and trf tag take theirs from here too.
+// One forward pass gives the weights of all heads of all layers (trf_look_inside). trf translate,
+// trf classify and trf tag use these functions too.
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -11,7 +11,7 @@
 #include "trf.h"
 
 // -----------------------------------------------------------------------------------------------
-// >>weights        all attention of one kind over one pair
+// >>weights        the attention of one kind for one pair
 // -----------------------------------------------------------------------------------------------
 
 int read_attention(trf_translator *translator, const trf_model *model, trf_attention_kind kind,
@@ -77,8 +77,8 @@ void print_json_matrix(FILE *file, const trf_real *x, int64_t height, int64_t wi
     fputc(']', file);
 }
 
-/* Of ATTENTION_ALL a list of layers, each a list of heads, each a matrix; else the mean of the
-   heads of the last layer. */
+/* ATTENTION_ALL: a list of layers, each a list of heads, each a matrix; else the mean of the heads
+   of the last layer. */
 void print_json_attention(FILE *file, const struct attention *of, int all)
 {
     const int64_t *extent = of->extent;
@@ -110,11 +110,11 @@ void print_json_attention(FILE *file, const struct attention *of, int all)
 enum { MEAN = -1, ALL = -2 }; /* instead of the number of a head or a layer */
 
 struct map {
-    int32_t layer, head; /* head MEAN: the mean of all */
+    int32_t layer, head; /* head MEAN: the mean of all heads */
     float *values;       /* (rows, columns) */
     char title[64];
     double entropy;      /* mean of the rows, in nats */
-    double share;        /* of the largest possible; NAN: that is 0 */
+    double share;        /* of the largest possible entropy; NAN if that is 0 */
     int64_t row, column; /* the strongest link; -1: there is none */
 };
 
@@ -128,8 +128,8 @@ struct looking {
     struct attention attention;
     const char **row_names, **column_names;
     int64_t rows, columns;
-    int32_t layer, head;   /* what is shown, which may be ALL or MEAN */
-    int32_t layers, heads; /* what there is */
+    int32_t layer, head;   /* shown; ALL and MEAN are possible */
+    int32_t layers, heads; /* of the model */
     struct map *maps;
     int32_t n_maps;
     double high;  /* the largest weight */
@@ -468,8 +468,8 @@ static const char *name_of_token(const trf_vocab *vocab, int32_t id)
     return *token ? token : "\xE2\x90\x80"; /* U+2400, the picture of a NUL */
 }
 
-/* Names of n tokens of a side. start: of the decoder's input: the first is the start token;
-   else the name of EOS is the last, if n is larger than the number of tokens. */
+/* Names of n tokens of a side. start 1: the names of the decoder's input, where the start token is
+   the first. start 0: the name of EOS is the last if n is larger than the number of tokens. */
 static const char **names_of(const struct side *side, const trf_vocab *vocab, const trf_config *c,
                              int64_t n, int start)
 {

@@ -16,7 +16,7 @@ struct list {
     int n;
 };
 
-/* Numbers with commas between them. whole: 1 where no fraction may be. */
+/* Reads numbers with commas between them. whole 1: only whole numbers. */
 static int read_list(const char *option, const char *text, double low, double high, int whole,
                      struct list *to)
 {
@@ -36,7 +36,7 @@ static int read_list(const char *option, const char *text, double low, double hi
     return USAGE;
 }
 
-/* Words with commas between them, out of names; as their numbers. */
+/* Reads words with commas between them; each becomes its number in the list of names. */
 static int read_words(const char *option, const char *text, const char *const *names, int n_names,
                       struct list *to)
 {
@@ -83,7 +83,7 @@ static int has(const struct list *words, int word)
     return 0;
 }
 
-/* An option that no curve depends on is a mistake. */
+/* Refuses options that no curve depends on. */
 static int check_schedules(const struct settings *s, const struct list *kinds)
 {
     const char *wrong = NULL;
@@ -97,7 +97,7 @@ static int check_schedules(const struct settings *s, const struct list *kinds)
     return USAGE;
 }
 
-/* What trf train takes too, and updates that a double counts. */
+/* The limits of trf train, and numbers of updates that a double represents exactly. */
 static int check_limits(const struct settings *s)
 {
     const double rates[2] = {s->training.initial_rate, s->training.final_rate};
@@ -190,7 +190,7 @@ static int add_schedule(const struct settings *s, struct schedules *to, int kind
     return DONE;
 }
 
-/* Every combination; the width matters to noam alone. */
+/* Every combination; only noam depends on the width. */
 static int make_schedules(const struct settings *s, struct schedules *to)
 {
     int i, j, k, m;
@@ -206,7 +206,7 @@ static int make_schedules(const struct settings *s, struct schedules *to)
     return DONE;
 }
 
-/* A column for each curve would need the same updates in all: a line for each point. */
+/* Writes a line for each point: curves do not share their updates, so columns would not fit. */
 static int write_schedules(const struct settings *s, const struct schedules *all)
 {
     FILE *out = open_output(s);
@@ -252,7 +252,7 @@ enum { MASK_FULL, MASK_CAUSAL, MASK_PREFIX, MASK_PADDING, N_MASKS, MOST_TOKENS =
 
 static const char *const mask_names[N_MASKS] = {"full", "causal", "prefix", "padding"};
 
-/* After `own` tokens come those that fill a batch up, which nobody sees. */
+/* After `own` tokens comes padding, which no query sees. */
 static int sees(int kind, long query, long key, long prefix, long own)
 {
     return kind == MASK_FULL ||
@@ -274,7 +274,7 @@ static char *mask_title(int kind, long n, long prefix, long own)
     return format_text("padding after %ld (batches): %ld of %ld pairs", own, seen, n * n);
 }
 
-/* The words of --words, or none; *n is how many. malloc'd, in *text, which they point into. */
+/* The words of --words. *n: their number; *text: malloc'd, they point into it. */
 static char **split_words(const char *words, char **text, long *n)
 {
     char *at = *text = format_text("%s", words),
@@ -303,7 +303,7 @@ static int write_masks(const struct settings *s, const struct heat_map *maps,
     return close_output(out, s->output);
 }
 
-/* Maps of one scale, in the terminal one after another. */
+/* Prints maps of one scale, one after another. */
 static int print_maps(const struct settings *s, const struct heat_map *maps, int n, double low)
 {
     FILE *out = open_output(s);
@@ -332,7 +332,7 @@ static int draw_maps(const struct settings *s, const struct heat_map *maps, int 
     return status;
 }
 
-/* A number of tokens, which belongs to one kind of mask. */
+/* Reads a number of tokens for one kind of mask. */
 static int read_part(const char *option, const char *text, const struct list *kinds, int kind,
                      long n, long *part)
 {
@@ -351,7 +351,7 @@ static int read_part(const char *option, const char *text, const struct list *ki
     return DONE;
 }
 
-/* Maps of one scale: which key a query sees. */
+/* Makes the maps: which keys a query sees. */
 static void make_masks(const struct list *kinds, long n, long prefix, long own, char **names,
                        struct heat_map *maps)
 {
@@ -508,7 +508,7 @@ static int read_positions(const struct settings *s, struct positions *p)
     return read_list("dimensions", s->plot_dimensions, 0, (double)p->d - 1, 1, &p->dimensions);
 }
 
-/* As SVG into a file, or to where --output says. */
+/* Draws as SVG into a file, or to --output. */
 static int draw_dimensions(const struct settings *s, const struct positions *p, FILE *to)
 {
     double *x = zeroed((size_t)p->n, sizeof *x), *y = zeroed((size_t)(p->n * MAX_LIST), sizeof *y);
@@ -544,7 +544,7 @@ static int draw_dimensions(const struct settings *s, const struct positions *p, 
     return status;
 }
 
-/* Names of rows and columns that begin with the first position; malloc'd, all in one. */
+/* Names of rows and columns, from the first position on; one malloc'd block. */
 static char **position_names(const struct positions *p)
 {
     enum { ROOM = 24 };

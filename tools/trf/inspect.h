@@ -1,10 +1,10 @@
 // trf inspect: what its files share.
 //
-//   inspect.c        the command; what is in a file
+//   inspect.c        the command; the contents of a file
 //   architecture.c   no file, but options of a model
 //   published.c      published models
 //   amounts.c        settings, weights, memory and operations of a configuration
-//   trace.c          the shapes that each step leaves
+//   trace.c          the shape after each step
 
 #ifndef TRF_INSPECT_H
 #define TRF_INSPECT_H
@@ -13,7 +13,7 @@
 
 int inspect_options(struct settings *s);
 
-void set_published(struct settings *s);         /* what --shape says */
+void set_published(struct settings *s);         /* applies --shape */
 void print_published(const struct settings *s, int64_t ours);
 
 /* What s->config says; options in a member of the settings. */

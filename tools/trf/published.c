@@ -1,4 +1,4 @@
-// trf inspect --shape: published models, their numbers, and what of them cannot be built here.
+// trf inspect --shape: published models, their numbers, and the parts that trf cannot build.
 
 #include "inspect.h"
 
@@ -9,7 +9,7 @@ static const struct shape {
     int family; /* 0: the paper's own */
     int32_t layers, d_model, n_heads, d_ff, vocab, max_length;
     int64_t published;
-    const char *source; /* of that number */
+    const char *source; /* of the published number */
 } shapes[] = {
     {"none", 0, 0, 0, 0, 0, 0, 0, 0, NULL},
     {"paper-base", 0, 6, 512, 8, 2048, 37000, 512, 65000000,
@@ -38,7 +38,7 @@ static const struct shape {
      "opus-mt-en-de, as Hugging Face counts it"},
 };
 
-/* What a family has in common. */
+/* The settings that a family shares. */
 static void set_family(struct settings *s, int family)
 {
     trf_config *c = &s->config;
@@ -77,7 +77,7 @@ void set_published(struct settings *s)
     s->source_vocab_size = s->target_vocab_size = shape->vocab;
 }
 
-/* Why the published weights are more than ours, or fewer, and how many. */
+/* A reason why the published number of weights differs from ours, and by how many. */
 struct difference {
     int64_t weights;
     const char *why;

@@ -1,8 +1,8 @@
 // trf report: trainings, answers and attention as one page of HTML.
 //
-// Logs are read first, then the model and its data; nothing is computed before all of it is known
-// to fit. The page is made in memory and written in one go, beside the old one, which it replaces
-// when it is whole.
+// The logs are read first, then the model and its data; computing starts when all of them are
+// valid. The page is made in memory and written to a new file, which replaces an old page when it
+// is complete.
 
 #include "report.h"
 #include "report_page.h"
@@ -72,8 +72,8 @@ static int put_page(FILE *to, const struct run *runs, int n, struct data *d)
 // >>file
 // -----------------------------------------------------------------------------------------------
 
-/* A regular file, or one that is not there yet. Devices, pipes and links are written to as they
-   stand. */
+/* Whether the path is a regular file or does not exist. Devices, pipes and links are written to
+   directly. */
 static int is_file(const char *path)
 {
     struct stat there;

@@ -18,25 +18,25 @@
 // -----------------------------------------------------------------------------------------------
 // Text (report_text.c)
 //
-// Whatever the text is, a browser shows it and runs nothing: the five characters of HTML are
-// escaped, and what cannot be seen (control characters, bytes that are no UTF-8, marks that turn
-// the direction of writing) is named in a box.
+// A browser shows any text and runs none of it: the five special characters of HTML are escaped,
+// and invisible characters (controls, bytes that are not UTF-8, marks of the writing direction) are
+// named in a box.
 // -----------------------------------------------------------------------------------------------
 
-enum { SHOWN_CHARACTERS = 2000 }; /* of one text; of the rest the number */
+enum { SHOWN_CHARACTERS = 2000 }; /* of one text; the others are only counted */
 
 void put_html(FILE *to, const char *text, size_t bytes);
 void put_html_text(FILE *to, const char *text); /* up to its NUL */
-/* At most `most` characters; then an ellipsis. */
-void put_html_start(FILE *to, const char *text, size_t bytes, size_t most);
+/* At most `limit` characters, then an ellipsis. */
+void put_html_start(FILE *to, const char *text, size_t bytes, size_t limit);
 /* A token beside a picture: cut, what cannot be seen is U+FFFD. Returns its width in letters; NULL:
    only that. */
 int put_token(FILE *to, const char *text, size_t bytes);
-/* Two texts, each in an element of its own: what only one of them has is marked. */
+/* Two texts, each in an element of its own, with their differences marked. */
 enum compare {
-    COMPARE_TEXT,   /* in words, or in characters where there are no words */
-    COMPARE_PLACES, /* word i belongs to word i, as labels of words do */
-    COMPARE_WHOLE   /* both are equal, or not */
+    COMPARE_TEXT,   /* in words, or in characters if there are no words */
+    COMPARE_POSITIONS, /* word i with word i: labels of words */
+    COMPARE_WHOLE   /* the whole texts */
 };
 void put_differences(FILE *to, const char *reference, const char *answer, enum compare how);
 /* A whole number with thin spaces between thousands; a number with so many digits; "-" where it is
@@ -73,10 +73,10 @@ struct points {
 
 struct run {
     const char *path;
-    char *name;            /* no other run has it */
-    struct fields options; /* of the last start, and what else is known of the training */
+    char *name;            /* unique among the runs */
+    struct fields options; /* of the last start, and other facts of the training */
     struct points series[N_SERIES];
-    char metric[16], why[16];           /* why: "" where the log has no end */
+    char metric[16], why[16];           /* why: "" if the log has no end */
     double weights, update, seconds;    /* NAN: the log does not say */
     double speed_seconds, speed_tokens; /* of the lines of progress */
     double session_seconds;             /* when its session began, or the last line of progress */
@@ -114,11 +114,11 @@ struct line {
     int64_t number;                    /* in the file */
     char *source, *reference, *answer; /* of a language model `reference` alone */
     int32_t *ids, n_ids;               /* of the answer of a translation */
-    size_t bytes;       /* of source, where fault is set: the line as it stands in the file */
-    char *fault;        /* NULL, or why the model has not read it */
-    int broken;         /* 1: it is no pair, so that nothing counts it */
-    double value;       /* the worst is the smallest */
-    double probability; /* of labels: of the one that is given */
+    size_t bytes;       /* of source; with a fault, the whole line of the file */
+    char *fault;        /* NULL, or the reason why the model has not read it */
+    int broken;         /* 1: it is not a pair and does not count */
+    double value;       /* smaller is worse */
+    double probability; /* of the label that the model gives */
     int32_t tokens; /* of what the model reads: a source, or a text with its end; of tags: labels */
     int32_t wrong;  /* of tags: words with another label */
     int32_t wanted, given; /* of classify: labels; wanted -1: the model has no such label */

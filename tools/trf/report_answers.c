@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { SHOWN_LABELS = 20 }; /* of the table of confusions; the others are one more */
+enum { SHOWN_LABELS = 20 }; /* in the table of confusions; one more row has all others */
 
 // -----------------------------------------------------------------------------------------------
 // >>scores
@@ -33,7 +33,7 @@ static void put_figures(FILE *to, const struct data *d)
     end_table(to);
 }
 
-/* Of the label i: those that should have it, those that got it, and both. */
+/* For label i: how many references have it, how many answers have it, and how many have both. */
 static void label_counts(const struct data *d, int32_t i, int64_t counts[3])
 {
     int64_t n = d->labels.n, k;
@@ -113,10 +113,10 @@ static void put_perplexity(FILE *to, const struct data *d)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>confusion      which labels are taken for which
+// >>confusion      which labels the model confuses
 // -----------------------------------------------------------------------------------------------
 
-static const int64_t *occurs; /* of each label, for the sort that runs */
+static const int64_t *occurs; /* how often each label occurs, for the comparison of a sort */
 
 static int is_rarer(const void *a, const void *b)
 {
@@ -125,7 +125,7 @@ static int is_rarer(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Labels that occur, the most frequent first. Returns their number. */
+/* Lists the labels that occur, the most frequent first. Returns their number. */
 static int32_t frequent_labels(const struct data *d, int32_t *order)
 {
     int64_t *all = zeroed((size_t)d->labels.n, sizeof *all), counts[3];
@@ -169,7 +169,8 @@ static void put_label_table(FILE *to, const struct data *d, const int32_t *order
     end_table(to);
 }
 
-/* Sum of the confusions of a row and a column; -1: of all labels that have none of their own. */
+/* The sum of the confusions of a row and a column. -1: of all labels without a row or column of
+   their own. */
 static int64_t confused(const struct data *d, const int32_t *order, int32_t shown, int32_t n,
                         int32_t row, int32_t column)
 {
@@ -225,7 +226,7 @@ static void put_labels(FILE *to, const struct data *d)
 // >>length
 // -----------------------------------------------------------------------------------------------
 
-/* The values of lines of a length, and the one that is drawn, from 0 to 100. */
+/* Prints the values of the lines of a length. Returns the one that is drawn, 0 to 100. */
 static double put_length_values(FILE *to, const struct data *d, const struct length_sums *sums)
 {
     double bleu, chrf, accuracy = 100 * (double)sums->right / (double)sums->units;
@@ -373,7 +374,7 @@ static void put_line(FILE *to, const struct data *d, size_t rank)
     }
     if (!l->broken && d->task != TASK_TEXT)
         put_differences(to, l->reference, l->answer,
-                        d->task == TASK_TAG        ? COMPARE_PLACES
+                        d->task == TASK_TAG        ? COMPARE_POSITIONS
                         : d->task == TASK_CLASSIFY ? COMPARE_WHOLE
                                                    : COMPARE_TEXT);
     fputs("</dl></li>\n", to);

@@ -1,17 +1,17 @@
 // trf report: attention of some lines, the vocabulary, the parts of the model. See report.h.
 //
-// Weights stand in the page as two digits each, in attributes that hold nothing else: layer by
-// layer, head by head, row by row. The script of the page draws the one that is chosen; what is
-// drawn without it is the mean of the heads of the last layer.
+// The page stores each weight as two digits, in attributes of their own: layer by layer, head by
+// head, row by row. The script of the page draws the selected head; without the script the page
+// shows the mean of the heads of the last layer.
 
 #include "report.h"
 
 #include <math.h>
 
 enum {
-    CHOSEN = 10,            /* the worst lines, and as many from the beginning of the file */
-    LONGEST = 64,           /* tokens of a side that are drawn */
-    MOST_NUMBERS = 4000000, /* of all lines: two bytes each */
+    CHOSEN = 10,            /* of the worst lines, and of the first lines of the file */
+    LONGEST = 64,           /* largest number of tokens of a side */
+    MAX_WEIGHTS = 4000000,  /* of all lines: two bytes each */
     CELL = 18,
     LETTER = 8,
     SHADES = 20
@@ -20,7 +20,7 @@ enum {
 static const trf_attention_kind kinds[] = {TRF_ENCODER_SELF, TRF_DECODER_SELF, TRF_DECODER_CROSS};
 static const char *const kind_names[] = {"encoder", "decoder", "cross"};
 
-/* A line as the model reads it, and what it attends to. */
+/* A line as the model reads it, with its attention. */
 struct looked {
     const struct line *line;
     struct side source, target;
@@ -38,7 +38,7 @@ static void forget(struct looked *l)
     free_side(&l->target);
 }
 
-/* The ids of the line. Whether there is something to draw. */
+/* Sets the ids of the line. Returns 0 if there is nothing to draw. */
 static int read_ids(const struct data *d, struct looked *l)
 {
     const trf_config *config = trf_model_config(d->model);
@@ -94,7 +94,7 @@ static int look(struct data *d, struct looked *l)
 // >>tokens         beside the picture
 // -----------------------------------------------------------------------------------------------
 
-/* Token i of a side: what the model reads there, or, of a target, what it writes. */
+/* Token i of a side that the model reads; for a target row, the token that it writes. */
 static int put_token_at(FILE *to, const struct data *d, const struct looked *l, int target,
                         int written, int64_t i)
 {
@@ -136,7 +136,7 @@ static void put_tokens(FILE *to, const struct data *d, const struct looked *l)
 // >>map
 // -----------------------------------------------------------------------------------------------
 
-/* What is drawn first: attention to the source where there is one. */
+/* The attention that is drawn first: to the source if there is one. */
 static int first_kind(const struct data *d)
 {
     return d->task == TASK_TRANSLATE ? 2 : d->task == TASK_TEXT ? 1 : 0;
@@ -147,7 +147,7 @@ static int32_t layers_of(const trf_config *config, int kind)
     return kind == 0 ? config->encoder_layers : config->decoder_layers;
 }
 
-/* Of one kind, the mean of the heads of the last layer; (height, width). */
+/* The mean of the heads of the last layer, of one kind; (height, width). */
 static double *mean_of_heads(const struct data *d, const struct looked *l, int kind, int64_t height,
                              int64_t width)
 {
@@ -177,7 +177,7 @@ static void put_cells(FILE *to, const double *weights, int64_t height, int64_t w
     }
 }
 
-/* Letters of the widest name of the rows, or of the columns. */
+/* The width in letters of the longest name of the rows or the columns. */
 static int widest_name(const struct data *d, const struct looked *l, int kind, int down)
 {
     int target = kind == 2 ? down : kind, most = 0, width;
@@ -189,7 +189,7 @@ static int widest_name(const struct data *d, const struct looked *l, int kind, i
     return most;
 }
 
-/* A target's row is named by what it writes, its column by what the model reads there. */
+/* A row of a target has the name of the token that it writes, a column that of the token read. */
 static void put_names(FILE *to, const struct data *d, const struct looked *l, int kind, int down,
                       int x, int y)
 {
@@ -263,7 +263,7 @@ static void put_figure(FILE *to, const struct data *d, const struct looked *l)
 // >>choice         which lines
 // -----------------------------------------------------------------------------------------------
 
-/* The next line of an order that can be drawn, among those behind *at. Whether there is one. */
+/* Finds the next line after *at that can be drawn. Returns 0 if there is none. */
 static int next_looked(struct data *d, const size_t *order, size_t *at, const char *taken,
                        struct looked *l)
 {
@@ -309,7 +309,7 @@ int put_attention(FILE *to, struct data *d)
     int64_t numbers = 0;
     int n = 0, k, status = DONE;
     for (k = 0; k < 2 && !status; k++)
-        for (at = 0, i = 0; i < CHOSEN && !status && numbers < MOST_NUMBERS / 2 * (k + 1); i++) {
+        for (at = 0, i = 0; i < CHOSEN && !status && numbers < MAX_WEIGHTS / 2 * (k + 1); i++) {
             if (!next_looked(d, k ? NULL : d->worst, &at, taken, &looked[n])) break;
             taken[looked[n].line - d->lines] = 1;
             status = look(d, &looked[n]);
@@ -324,7 +324,7 @@ int put_attention(FILE *to, struct data *d)
                 "%d tokens%s. The stronger the colour of a square, the more its row "
                 "attends to its column.</p>\n",
                 n, plural(n), (int)LONGEST,
-                numbers < MOST_NUMBERS / 2 ? ""
+                numbers < MAX_WEIGHTS / 2 ? ""
                                            : "; fewer lines if the page would become too large");
         put_choice(to, looked, n);
         for (k = 0; k < n; k++) put_figure(to, d, &looked[k]);
@@ -339,7 +339,7 @@ int put_attention(FILE *to, struct data *d)
 // >>vocabulary
 // -----------------------------------------------------------------------------------------------
 
-static const int64_t *counted; /* of the sort that runs */
+static const int64_t *counted; /* for the comparison of a sort */
 
 static int is_rarer(const void *a, const void *b)
 {
@@ -348,7 +348,7 @@ static int is_rarer(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The most frequent tokens of the data, or, without data, the first ones of the vocabulary. */
+/* The most frequent tokens of the data; without data, the first ones of the vocabulary. */
 static void put_frequent(FILE *to, const trf_vocab *vocab, const int64_t *counts)
 {
     int32_t n = trf_vocab_size(vocab), *order = zeroed((size_t)n, sizeof *order), some = 0, i;

@@ -1,16 +1,16 @@
 // trf report: curves of the trainings, drawn by gnuplot, and their numbers. See report.h.
 //
-// Each panel is a picture of its own, so that they stand side by side where there is room, and
-// below one another where there is none. Their ids get the panel's number, as ids of one page have
-// to differ.
+// Each panel is a picture of its own, so a browser puts as many side by side as fit. Ids get the
+// number of the panel, as they must differ within the page.
 
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* as in trf.h, whose 'rows' picture.h would hide if it came second */
+/* picture.h comes first: it would hide the 'rows' of trf.h. */
+#define _GNU_SOURCE
 #endif
 #include "picture.h"
 #include "report.h"
 
-enum { ROWS = 60 }; /* of a table of numbers */
+enum { ROWS = 60 }; /* largest number of rows of a table */
 
 /* Series that share a panel: those behind are drawn thin where the others have something. */
 static const struct {
@@ -72,7 +72,8 @@ static int add_curve(struct curve *curves, int n, const struct run *runs, int ru
     return n + 1;
 }
 
-/* 0: drawn, or nothing to draw; 1: gnuplot cannot, as message says. */
+/* Returns 0 if it is drawn or there is nothing to draw, 1 if gnuplot failed; message has the
+   reason. */
 static int put_panel(FILE *to, const struct run *runs, int n, int number, char *message,
                      size_t size)
 {
@@ -138,7 +139,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Updates that have a row, at most ROWS: those of validations where all would be too many. */
+/* The updates that have a row, at most ROWS: only those of validations if all would be too many. */
 static size_t choose_rows(const struct run *run, double **updates)
 {
     size_t n = 0, kept = 0, capacity = 0, i, most = run->series[SERIES_VALID_LOSS].n;
@@ -158,7 +159,7 @@ static size_t choose_rows(const struct run *run, double **updates)
     return ROWS;
 }
 
-/* The last value after one row and up to another, or NAN. */
+/* The last value between one row (excluded) and another (included), or NAN. */
 static double value_between(const struct points *p, double after, double update)
 {
     size_t low = 0, high = p->n;

@@ -1,9 +1,9 @@
-// trf report: the lines of --data, what the model answers, and how good that is. See report.h.
+// trf report: the lines of --data, the answers of the model, and their scores. See report.h.
 //
-// All lines are read before the first is answered, so that a file with other columns is refused at
-// once. A line that is too long for the model is shown with the reason and counts as an empty
-// answer. What is no text (a NUL, not UTF-8), has not a label for each word, or is too long for a
-// language model is shown too, but nothing counts it.
+// All lines are read before the first is answered, so a file with wrong columns is refused at once.
+// A line that is too long for the model is shown with the reason and counts as an empty answer. A
+// line that is not text (a NUL, not UTF-8), does not have one label for each word, or is too long
+// for a language model is shown too, but does not count.
 
 #include "report.h"
 
@@ -13,7 +13,7 @@
 enum { REPORTED = 5 }; /* lines that cannot be read; the others are only counted */
 
 // -----------------------------------------------------------------------------------------------
-// >>model          what it is, and whether it has answers
+// >>model          its task
 // -----------------------------------------------------------------------------------------------
 
 static enum task task_of(const trf_config *config)
@@ -102,8 +102,7 @@ static struct line *add_line(struct data *d, int64_t number)
     return l;
 }
 
-/* The reader's line as a pair, or with a fault as it stands. Other columns than were asked for are
-   an error. */
+/* Takes the reader's line as a pair, or whole with its fault. Wrong columns are an error. */
 static int take_pair(struct data *d, struct pair_reader *p)
 {
     struct reader *r = &p->side[0];
@@ -156,7 +155,7 @@ static int read_lines(struct data *d)
     return status;
 }
 
-/* Lengths are in characters where no reference has several words. */
+/* Lengths are in characters if no reference has several words. */
 static void choose_unit(struct data *d)
 {
     size_t i;
@@ -252,7 +251,7 @@ static void set_fault(struct data *d, struct line *l, const char *why)
         d->unusable == REPORTED ? "; further ones are only counted" : "");
 }
 
-/* The words of a line of tags, and that it has a label for each. */
+/* Reads the words of a line of tags, and checks that it has a label for each. */
 static const char *add_tagged(struct batch *b, struct line *l, int32_t limit, const struct data *d,
                               char why[300])
 {
@@ -294,7 +293,7 @@ static const char *add_document(struct batch *b, struct line *l, const struct da
     return NULL;
 }
 
-/* Adds line i to the batch, if the model can read it and has something to read. */
+/* Adds line i to the batch if the model can read it and it is not empty. */
 static void add_to_batch(struct data *d, struct batch *b, size_t i)
 {
     struct line *l = &d->lines[i];
@@ -324,7 +323,8 @@ static void add_to_batch(struct data *d, struct batch *b, size_t i)
     b->line[before] = i;
 }
 
-/* Tokens of a reference are counted as the data's, although the model does not read them. */
+/* Counts the tokens of a reference among those of the data, although the model does not read
+   them. */
 static void note_reference(struct data *d, const struct line *l)
 {
     struct side side;
@@ -454,7 +454,7 @@ static int score(struct data *d, struct batch *b)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>figures        of each line, of lengths, of all
+// >>scores         of each line, of each length, of all
 // -----------------------------------------------------------------------------------------------
 
 static int add_metrics(struct data *d, struct line *l)
@@ -479,12 +479,12 @@ static void add_label(struct data *d, struct line *l)
     if (l->given >= 0) {
         d->confusion[(int64_t)(l->wanted < 0 ? d->labels.n : l->wanted) * d->labels.n + l->given]++;
         l->right = l->wanted == l->given;
-        if (l->right) l->value += 2; /* behind all that are wrong */
+        if (l->right) l->value += 2; /* after all wrong ones */
     } else l->value = -1;
     l->class_of = length_class(l->tokens);
 }
 
-/* Worse than every line that the model has read, if it has not read this one. */
+/* A line that the model has not read is worse than all others. */
 static int take_figures(struct data *d, struct line *l)
 {
     struct length_sums *sums;
@@ -509,7 +509,7 @@ static int take_figures(struct data *d, struct line *l)
     return DONE;
 }
 
-static const struct line *compared; /* of the sort that runs */
+static const struct line *compared; /* for the comparison of a sort */
 
 static int is_worse(const void *a, const void *b)
 {

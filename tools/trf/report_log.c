@@ -1,8 +1,8 @@
 // trf report: logs of trainings, and what differs between them. See report.h.
 //
-// A log has a line of JSON for each event; progress.c writes them. A training that was resumed has
-// several starts: what is made again after one replaces what the log has of these updates. A line
-// that is cut off, or is no JSON, is counted and skipped.
+// A log has a line of JSON for each event; progress.c writes them. The log of a resumed training
+// has several starts; updates after a start replace the same updates before it. Lines that are cut
+// off or not JSON are counted and skipped.
 
 #include "report.h"
 
@@ -27,7 +27,7 @@ static void add_point(struct points *p, double update, double value)
     p->value[p->n++] = value;
 }
 
-/* What a start line knows beside the options, under names of its own. */
+/* The facts of a start line beside the options, and their names on the page. */
 static void add_facts(struct run *run, const struct fields *f)
 {
     static const char *const facts[][2] = {{"version", "trf"},
@@ -85,9 +85,9 @@ static void take_validation(struct run *run, const struct fields *f)
     add_point(&run->series[SERIES_VALID_LOSS], update, field_number(f, "loss"));
     add_point(&run->series[SERIES_VALID_ACCURACY], update, field_number(f, "accuracy"));
     if (!metric || !strcmp(metric, "loss") || !strcmp(metric, "accuracy"))
-        return; /* they are there already */
+        return; /* the options are known already */
     if (strcmp(metric, run->metric))
-        run->series[SERIES_SCORE].n = 0; /* judged otherwise from here on */
+        run->series[SERIES_SCORE].n = 0; /* the metric is another one from here on */
     snprintf(run->metric, sizeof run->metric, "%s", metric);
     add_point(&run->series[SERIES_SCORE], update, field_number(f, "score"));
 }
@@ -144,7 +144,8 @@ void free_run(struct run *run)
     free(run->name);
 }
 
-/* "runs/a.json" is a, or runs/a where another is called a, or a number behind it. */
+/* The name of "runs/a.json" is a; runs/a if another run has the name a; with a number if that does
+   not help. */
 void name_runs(struct run *runs, int n)
 {
     int i, k, same;
@@ -165,7 +166,7 @@ void name_runs(struct run *runs, int n)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>table          a run a row: what differs first, then what came of it
+// >>table          a row for each run: options that differ, then results
 // -----------------------------------------------------------------------------------------------
 
 int is_error(const char *metric) { return !strcmp(metric, "wer") || !strcmp(metric, "cer"); }
@@ -258,7 +259,7 @@ static void put_end(FILE *to, const struct run *run)
                 plural(run->unusable));
 }
 
-/* A number with many digits, such as a rate that a recipe has computed, is rounded to six. */
+/* Rounds a number with many digits, such as a computed rate, to six digits. */
 static void put_option(FILE *to, const char *value)
 {
     char *end, *shown = NULL;

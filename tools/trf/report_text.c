@@ -1,4 +1,4 @@
-// trf report: text of unknown origin as HTML, and what differs between two texts. See report.h.
+// trf report: untrusted text as HTML, and the differences of two texts. See report.h.
 
 #include "report.h"
 
@@ -18,7 +18,7 @@ static size_t character_at(const char *text, size_t left, uint32_t *c)
     return 1;
 }
 
-/* What a page would hide, or obey: controls, marks that turn the direction of writing, blanks
+/* Whether a page would hide or obey the character: controls, marks of the writing direction, spaces
    without width. */
 static int is_odd(uint32_t c)
 {
@@ -41,11 +41,11 @@ static void put_character(FILE *to, const char *text, size_t bytes, uint32_t c)
     else fwrite(text, 1, bytes, to);
 }
 
-void put_html_start(FILE *to, const char *text, size_t bytes, size_t most)
+void put_html_start(FILE *to, const char *text, size_t bytes, size_t limit)
 {
     size_t at = 0, n, shown = 0;
     uint32_t c;
-    for (; at < bytes && shown < most; at += n, shown++) {
+    for (; at < bytes && shown < limit; at += n, shown++) {
         n = character_at(text + at, bytes - at, &c);
         put_character(to, text + at, n, c);
     }
@@ -153,7 +153,8 @@ void end_table(FILE *to) { fputs("</tbody></table></div>\n", to); }
 // >>differences    the longest common subsequence of two texts, in words or in characters
 // -----------------------------------------------------------------------------------------------
 
-/* A word with the blanks behind it, or a character with the marks on it. same: what is compared. */
+/* A word with the spaces after it, or a character with its combining marks. same: the bytes to
+   compare. */
 struct unit {
     const char *text;
     size_t bytes, same;
@@ -162,11 +163,11 @@ struct unit_list {
     struct unit *item;
     size_t n, capacity;
     size_t left;
-}; /* left: characters behind the last */
+}; /* left: characters after the last unit */
 
 static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* A mark belongs to the character before it. */
+/* A combining mark belongs to the character before it. */
 static int joins(uint32_t c)
 {
     return (c >= 0x300 && c <= 0x36F) || (c >= 0x483 && c <= 0x489) || (c >= 0x591 && c <= 0x5BD) ||
@@ -244,7 +245,7 @@ static void find_same_place(const struct unit_list *a, const struct unit_list *b
         kept[0][i] = kept[1][i] = (char)is_same(&a->item[i], &b->item[i]);
 }
 
-/* Neighbours with the same mark share an element. */
+/* Adjacent units with the same tag share an element. */
 static void put_units(FILE *to, const struct unit_list *list, const char *kept, const char *tag)
 {
     size_t i;
@@ -260,7 +261,7 @@ static void put_units(FILE *to, const struct unit_list *list, const char *kept, 
     if (list->left) put_more(to, list->left);
 }
 
-/* Words where there are several of usual length, else characters. */
+/* Compares words if there are several of usual length, else characters. */
 static int has_words(const char *text)
 {
     size_t words = 0, bytes = 0;
@@ -280,7 +281,7 @@ void put_differences(FILE *to, const char *reference, const char *answer, enum c
     struct unit_list list[2];
     char *kept[2];
     enum units of = how == COMPARE_WHOLE                                               ? WHOLE
-                  : how == COMPARE_PLACES || has_words(reference) || has_words(answer) ? WORDS
+                  : how == COMPARE_POSITIONS || has_words(reference) || has_words(answer) ? WORDS
                                                                                        : CHARACTERS;
     int i;
     memset(list, 0, sizeof list);

@@ -1,4 +1,4 @@
-// trf inspect: the shapes that each step of a model leaves, and the weights that it reads.
+// trf inspect --trace: the shape after each step of a model, and the weights that the step reads.
 
 #include "inspect.h"
 
@@ -6,9 +6,9 @@ struct trace {
     const trf_config *config;
     int json, first;
     const char *stack; /* "encoder" and so on, in the objects of JSON */
-    int32_t layers;    /* how often a step happens */
-    int inside;        /* 1: it is one of a layer */
-    int decoder;       /* 1: what follows belongs to the decoder */
+    int32_t layers;    /* how many layers do the step */
+    int inside;        /* 1: the step belongs to a layer */
+    int decoder;       /* 1: steps of the decoder */
 };
 
 /* One step: its extents up to the first 0, and the weights that it reads, or "". */
@@ -36,7 +36,7 @@ static void step(struct trace *t, const char *what, int64_t a, int64_t b, int64_
     t->first = 0;
 }
 
-/* Attention of n queries to m keys; cross: these come from the encoder. */
+/* Attention of n queries to m keys. cross: the keys come from the encoder. */
 static void trace_attention(struct trace *t, int64_t n, int64_t m, int cross)
 {
     const trf_config *c = t->config;
@@ -57,7 +57,7 @@ static void trace_attention(struct trace *t, int64_t n, int64_t m, int cross)
     step(t, "heads concatenated and projected", n, d, 0, weights);
 }
 
-/* The norm of a sublayer, before it or behind the sum. */
+/* The norm of a sublayer, before the sublayer or after the sum. */
 static void trace_norm(struct trace *t, int64_t n, int number, int before)
 {
     const trf_config *c = t->config;
