@@ -12531,6 +12531,7 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
     v->slots = slots;
     v->n_slots = wanted;
+    /* slots depend on the table's size, so every token is entered again */
     for (i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
     return TRF_OK;
 }
@@ -12889,6 +12890,7 @@ TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error
 {
     uint64_t bytes = w->value > 4 ? trf__from_little(w->bytes, 4) : 0;
     if (bytes >= 1024 && bytes % 1024 == 0 && bytes < w->value - 4 && !w->bytes[w->value - 1]) {
+        /* replacements must end with a NUL, so that none runs past the file */
         p->rules = w->bytes + 4;
         p->n_rules = (uint32_t)(bytes / 4);
         p->replaced = (const char *)w->bytes + 4 + bytes;
@@ -13047,6 +13049,7 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
         trf__sort(sorted, (size_t)n, trf__by_count, v);         /* counts are 0: by bytes */
         branches[0].hi = n;
         status = trf__more_cells(v, 512, err);
+        /* the root is its own parent, so that no node takes its cell */
         if (!status) v->pieces->cells[0].parent = 0;
         for (done = 0; !status && done < planted; done++)
             status = trf__plant(v, sorted, branches[done], branches, &planted, &from, err);
@@ -14021,6 +14024,7 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
         }
     }
     if (outside) {
+        /* a failure leaves no buffers that were not there: pairs can still be added */
         if (first) trf__corpus_unreserve(c);
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "the data have no batch %lld of epoch %lld",
@@ -16490,6 +16494,7 @@ TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batc
     return trf__logits_in_room(translator, err);
 }
 
+/* A model with a head has the head's logits, others those of the vocabulary. */
 TRF__COLD
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
                               trf_error *err)
@@ -16671,6 +16676,7 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
     return status;
 }
 
+/* One map alone, for programs that draw it. trf_look_inside gives all of them from one pass. */
 TRF__COLD
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch,
                                          trf_attention_kind kind,
@@ -16880,6 +16886,7 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
                              "the memory of sequence %d must have 1 to %d rows, got %d", i,
                              c->max_length,
                              memory_lengths[i]);
+    /* an empty memory would leave cross-attention without keys */
     TRF__TRY(trf__shape_check(memory, "memory", rows, c->d_model, err));
     TRF__TRY(trf__memory_sources(translator, memory_lengths, targets->count, rows, &batch.source,
                                  err));
@@ -17576,7 +17583,7 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
                          "header: %s in a string at byte %lld",
                          u ? "half a surrogate pair" : "a NUL", (long long)(8 + begin));
     extra = u < 0x80 ? 0 : u < 0x800 ? 1 : u < 0x10000 ? 2 : 3;
-    /* UTF-8: if others follow, the first byte has extra + 1 leading ones; each other has six bits */
+    /* UTF-8: if others follow, the first byte has extra + 1 leading ones; others have six bits */
     *(*to)++ = (char)(unsigned char)(extra ? (0xF00 >> (extra + 1) & 0xFF) | u >> 6 * extra : u);
     for (i = extra - 1; i >= 0; i--) *(*to)++ = (char)(unsigned char)(0x80 | (u >> 6 * i & 63));
     return TRF_OK;
@@ -20269,6 +20276,7 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
         recipe->learning.updates = stats->updates;
         recipe->learning.patience = 0;
     }
+    /* what users want to know: right labels, right answers, or else likely texts */
     recipe->learning.metric = stats->n_labels ? TRF_METRIC_ACCURACY
         : stats->kind == TRF_ENCODER_DECODER && stats->target_tokens > stats->pairs
         ? TRF_METRIC_ERROR_RATE
@@ -20637,6 +20645,7 @@ TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err)
     /* early weights are poor, so the mean forgets them faster at first */
     first = 9.0 / (10.0 + (double)trf_trainer_step(ema->trainer));
     share = (trf_real)(first > ema->share ? first : ema->share);
+    /* mean += share * (weights - mean), on the host: `raw` is scratch here */
     TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
     for (i = 0; i < ema->n; i++) ema->average[i] += share * (ema->raw[i] - ema->average[i]);
     return TRF_OK;
@@ -21050,6 +21059,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     if (l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
     trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
+    /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
     status = trf_error_rate(translator, l->held_out, score, err);
     trf_translator_destroy(translator);
@@ -22630,6 +22640,7 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         if (n_query < 0 || n_key < 0)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
                              "lengths of sequence %d must not be negative", i);
+        /* position i sees keys up to i, so queries and keys must be the same positions */
         if (shape->mask == TRF_CAUSAL && n_query != n_key)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
                              "causal attention needs as many keys as queries; sequence %d has %d "
