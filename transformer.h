@@ -195,7 +195,7 @@
 //   >>choose           words, characters or subwords; which pairs are held out
 //                     >>picking
 //   >>judge            the mean of the weights, validation, and what is best
-//                     >>early-stopping >>validate
+//                     >>early-stopping >>validate >>error-rate
 //   >>by-itself        trf_learn: updates until one of the ends
 //   >>dataset          texts, and all that follows from them
 //                     >>dataset-read >>labels >>hold-out >>dataset-ids >>dataset-finish
@@ -20835,6 +20835,8 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     if (report) *report = sum;
     return TRF_OK;
 }
+
+// >>error-rate     answers to held-out sources, compared with their targets
 
 /* Pairs sorted by source: a source with several targets has several right answers. */
 typedef struct trf__sources {
