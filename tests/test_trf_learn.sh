@@ -51,11 +51,11 @@ expect 0 "max-length is given" '' "$trf" train --objective causal --text fox --d
     --tokens characters --model fox.100 $tiny --decoder-layers 1 --updates 2
 check "chunk follows" test "$(chunk fox.100.checkpoint)" = 99
 expect 0 "as far as training went nothing is said" '' "$trf" generate --model fox.100 --max-tokens 99 --seed 1
-check "indeed" sh -c '! grep -q "longest text of the training" err'
-expect 0 "beyond the longest text" '1 of 1 text is longer than the longest text of the training, 44 tokens' \
+check "indeed" sh -c '! grep -q "longest training text" err'
+expect 0 "beyond the longest text" '1 of 1 text is longer than the longest training text, 44 tokens' \
     "$trf" generate --model fox.m --prompt 'the quick brown fox jumps over the lazy dog the' --max-tokens 3
 printf 'the quick brown fox jumps over the lazy dog\nthe quick brown fox jumps over the lazy dog the quick\n' >score.in
-expect 0 "scores beyond it" '1 of 2 texts is longer than the longest text of the training, 44 tokens' "$trf" score --model fox.m --target score.in
+expect 0 "scores beyond it" '1 of 2 texts is longer than the longest training text, 44 tokens' "$trf" score --model fox.m --target score.in
 
 # Data in rows of two: validation sees both kinds, in either phase.
 for phase in 0 1; do

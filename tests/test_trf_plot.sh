@@ -62,9 +62,9 @@ check "accuracy of labels is drawn once" test "$(numbers labels.json --only metr
 : >empty.json
 expect 1 "an empty log" "empty.json is empty" "$trf" plot empty.json
 sed -n 1p first.json >start.json
-expect 1 "no update yet" "no numbers of a training" "$trf" plot start.json
+expect 1 "no update yet" "no numbers of a training run" "$trf" plot start.json
 echo 'once upon a time' >story.json
-expect 1 "no log" "no numbers of a training" "$trf" plot story.json
+expect 1 "no log" "no numbers of a training run" "$trf" plot story.json
 expect 1 "a log that is not there" "cannot read 'nowhere.json': No such file" "$trf" plot first.json nowhere.json
 expect 1 "a folder" "cannot read 'a': Is a directory" "$trf" plot a
 head -c "$(($(wc -c <first.json) - 30))" first.json >cut.json
@@ -80,7 +80,7 @@ expect 1 "no number of an update" 'keys.json:1: no number behind "update"' "$trf
 { line 1 NaN 1e-3; line 2 1.5 1e-3; line 3 null 1e-3; line 4 Infinity 1e-3; line 5 1e999 1e-3; line 6 2 1e-3; line 7 -1e308 1e-3; } >nan.json
 check "numbers that are none" test "$(numbers nan.json --only loss | cut -d, -f4,5 | tr '\n' ' ')" = "1, 2,1.5 3, 4, 5, 6,2 7,-1e+308 "
 line 1 null null >none.json
-expect 1 "no number at all" "no numbers of a training" "$trf" plot none.json
+expect 1 "no number at all" "no numbers of a training run" "$trf" plot none.json
 sed 's/"metric":"wer"/"metric":"<script>alert(1)"/' first.json >metric.json
 check "a metric that is none" test "$(numbers metric.json | grep -c 'script\|wer')" -eq 0
 

@@ -147,15 +147,15 @@ tiny="--d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --batch-tokens 256 -
 for kind in classify tag; do
     "$trf" train --objective $kind --tsv $(test $kind = tag && echo tags || echo long).tsv $tiny --model $kind.m >/dev/null 2>&1
     without labels $kind.m $kind.no
-    expect 1 "$kind: no labels" "$kind.no: the metadata 'labels' is missing, the texts of the model's 2 labels, one a line: .*trf_model_set_metadata(model, \"labels\"" \
+    expect 1 "$kind: no labels" "$kind.no: the metadata entry 'labels' is missing; it has the texts of the model's 2 labels, one per line: .*trf_model_set_metadata(model, \"labels\"" \
         "$trf" $kind --model $kind.no test.digits
-    expect 1 "report: $kind without labels" "$kind.no: the metadata 'labels' is missing" \
+    expect 1 "report: $kind without labels" "$kind.no: the metadata entry 'labels' is missing" \
         "$trf" report logged.json --model $kind.no --data test.tsv --output page-$kind.html
     without trf.source_vocab $kind.m $kind.no
     expect 1 "$kind: no vocabulary" "$kind.no: it has no source vocabulary" "$trf" $kind --model $kind.no test.digits
 done
 without labels classify.m classify.no
-expect 0 "inspect: no labels" "^2 labels; the file has no texts of labels (the metadata 'labels')$" "$trf" inspect classify.no
+expect 0 "inspect: no labels" "^2 labels; the file has no texts of labels (the metadata entry 'labels')$" "$trf" inspect classify.no
 without trf.train.beta1 m.checkpoint half.checkpoint
 expect 1 "no whole checkpoint" "half.checkpoint: the metadata lack trf.train.beta1" "$trf" train --tsv train.tsv $small --valid-size 0 --model half --resume --updates 4
 without trf.source_vocab m.checkpoint blind.checkpoint

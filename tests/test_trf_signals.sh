@@ -201,7 +201,7 @@ check "a log has an end" grep -q '"event":"end","why":"signal"' loose.json
 check "what cannot go on leaves nothing behind the best" \
     test "$(ls -d loose.update-* 2>/dev/null | wc -l)" -eq 0
 ! command -v timeout >/dev/null || expect 124 \
-    "models of --keep" "only models of the last validations are there" timeout -k 5 -s INT 5 \
+    "models of --keep" "only the models of the last validations are kept" timeout -k 5 -s INT 5 \
     "$trf" train $files $model --threads 1 --checkpoint '' --valid-size 0 \
     --valid-every 5 --keep 2 --updates 100000000 --model m
 

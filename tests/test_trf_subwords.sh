@@ -197,7 +197,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         'open F, "<", $ARGV[0]; binmode F; binmode STDOUT; undef $/; $_ = <F>; $n = unpack "Q<", $_;
         ($a, $b) = substr($_, 8, $n) =~ /"trf.source_vocab":\{[^}]*"data_offsets":\[(\d+),(\d+)\]/;
         print substr($_, 8 + $n + $a, $b - $a)' bpe >other.model
-    expect 1 "with another one" "another SentencePiece model than 'other.model'" "$trf" train $sp \
+    expect 1 "with another one" "a SentencePiece model other than 'other.model'" "$trf" train $sp \
         --sentencepiece other.model --updates 5 --model given --resume
     expect 1 "with the other kind" "made with --source-tokens sentencepiece:unigram" "$trf" train \
         $sp --tokens sentencepiece:bpe --updates 5 --model pieces --resume

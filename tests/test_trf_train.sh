@@ -444,7 +444,7 @@ if command -v gnuplot >/dev/null; then
     check "what was lost in a kill is not drawn" test "$(cmp -s once.txt twice.txt; echo $?)" -eq 1
 else echo "left out: gnuplot"
 fi
-expect 1 "plot something else" "no numbers of a training" "$trf" plot test.tsv
+expect 1 "plot something else" "no numbers of a training run" "$trf" plot test.tsv
 expect 2 "plot to what" "svg, .png or .pdf" "$trf" plot run.json --output run.gif
 if command -v gnuplot >/dev/null; then
     "$trf" plot run.json 2>err | sh -c 'exec <&-; sleep 0.5'

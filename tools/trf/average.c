@@ -40,7 +40,7 @@ static void say_difference(const struct settings *s, char *const *path, trf_mode
         value_text(&rows[i], &one, values[0], sizeof values[0]);
         value_text(&rows[i], &other, values[1], sizeof values[1]);
         if (!strcmp(values[0], values[1])) continue;
-        say("%s has --%s %s, but %s has %s: only models of the same shape have a mean", path[0],
+        say("%s has --%s %s, but %s has %s: only models of the same shape can be averaged", path[0],
             rows[i].name, values[0], path[err->where], values[1]);
         return;
     }
@@ -81,7 +81,7 @@ int command_average(struct settings *s, int argc, char **argv)
             say("%s and %s have different vocabularies", argv[0], argv[i]);
             status = FAILED;
         } else if (!same_labels(models[0], models[i])) {
-            say("%s and %s have different labels (the metadata 'labels')", argv[0], argv[i]);
+            say("%s and %s have different labels (the metadata entry 'labels')", argv[0], argv[i]);
             status = FAILED;
         }
     }

@@ -134,7 +134,7 @@ const struct command commands[] = {
      EXIT_TEXT},
     {AVERAGE, "average", "average several models", "trf average MODEL MODEL... --output FILE",
      "Writes a model with the mean weights of the given models or checkpoints. They must come\n"
-     "from one training: its last models or its best ones (trf train --keep).\n"
+     "from one training run: its last models or its best ones (trf train --keep).\n"
      "\n"
      "    trf average m.update-9000 m.update-9500 m.update-10000 --output mean.safetensors\n"
      "    trf average model.safetensors --weights bf16 --output half.safetensors",
@@ -155,9 +155,9 @@ const struct command commands[] = {
      "    trf plot positions --d-model 128 --max-length 100 --output positions.svg\n"
      "    trf plot masks --words 'the cat sat down' --output masks.svg",
      EXIT_TEXT},
-    {REPORT, "report", "write trainings, answers and attention as one HTML page",
+    {REPORT, "report", "write training runs, answers and attention as one HTML page",
      "trf report LOG... [--model FILE --data FILE] --output FILE",
-     "Writes one HTML page that needs no network. It has a table of the trainings with the\n"
+     "Writes one HTML page that needs no network. It has a table of the runs with the\n"
      "options that differ between them, and their curves. With --model, it has the parts and the\n"
      "vocabulary of the model too; with --data, the model's answers beside the references, the\n"
      "worst first and with the differences marked, scores by length, and the attention of some\n"

@@ -47,8 +47,8 @@ void say_skips(const struct settings *s, const struct examples *data, int64_t tr
     inform("left out: %lld %s%s (%s)\n", (long long)all,
             s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural(all), list);
     if (all > trained_on / 9)
-        say("warning: that is more than a tenth of the data; are they what the options say, and in "
-            "UTF-8?");
+        say("warning: that is more than a tenth of the data; do the files match the options, and "
+            "are they UTF-8?");
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -276,12 +276,12 @@ int command_generate(struct settings *s, int argc, char **argv)
     }
     if (!status) status = draw(&t);
     if (t.beyond)
-        say("%lld of %lld text%s %s longer than the longest text of the training, %d token%s: %s",
+        say("%lld of %lld text%s %s longer than the longest training text, %d token%s: %s",
             (long long)t.beyond, (long long)t.drawn, plural(t.drawn), t.beyond == 1 ? "is" : "are",
             (int)longest_trained(t.model), plural(longest_trained(t.model)),
             s->sampling.window < INT32_MAX && trf_model_config(t.model)->kind == TRF_DECODER_ONLY
-                ? "the model read at most so many at a time"
-                : "the model has not learned the positions after these");
+                ? "the model read at most that many at a time"
+                : "the model has not learned the positions beyond that");
     if (t.out && close_output(t.out, s->output)) status = FAILED;
     say_unknown_share(&t.unknown, s->input ? "the input" : "--prompt", 0);
     forget_beginnings(&t);

@@ -152,7 +152,8 @@ static void print_labels(const trf_model *model, int json)
     int32_t n = trf_model_config(model)->n_labels, i;
     if (n == 0 || (!text && json)) return;
     if (!text) {
-        printf("%d label%s; the file has no texts of labels (the metadata 'labels')\n", (int)n,
+        printf("%d label%s; the file has no texts of labels (the metadata entry 'labels')\n",
+               (int)n,
                plural(n));
         return;
     }

@@ -73,13 +73,13 @@ int load_labels(const trf_model *model, const char *path, struct labels *labels)
     }
     if (labels->n == wanted) return DONE;
     if (!text)
-        say("%s: the metadata 'labels' is missing, the texts of the model's %d label%s, one a "
-            "line: trf train stores them, a program in C calls trf_model_set_metadata(model, "
-            "\"labels\", ...) before it saves",
+        say("%s: the metadata entry 'labels' is missing; it has the texts of the model's %d "
+            "label%s, one per line: trf train stores them; a program in C calls "
+            "trf_model_set_metadata(model, \"labels\", ...) before it saves",
             path, (int)wanted, plural(wanted));
     else
-        say("%s: the metadata 'labels' has %d line%s, but the model has %d label%s: there must be "
-            "one line for each",
+        say("%s: the metadata entry 'labels' has %d line%s, but the model has %d label%s: there "
+            "must be one line for each",
             path, (int)labels->n, plural(labels->n), (int)wanted, plural(wanted));
     return FAILED;
 }

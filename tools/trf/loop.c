@@ -253,7 +253,7 @@ static int end_by_signal(struct run *r)
         r->checkpoint ? r->checkpoint : "there is no checkpoint, ",
         r->checkpoint                   ? " is complete: the same command with --resume continues"
         : r->state.stopping.best_update ? "only the best model so far is kept"
-        : r->state.n_kept               ? "only models of the last validations are there"
+        : r->state.n_kept               ? "only the models of the last validations are kept"
                                         : "nothing is kept");
     return SIGNALLED + stopped();
 }

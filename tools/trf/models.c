@@ -129,7 +129,7 @@ void say_no_vocabulary(const char *path, const trf_config *config, const trf_voc
     int lacks_source = config->kind != TRF_DECODER_ONLY && !source;
     int lacks_target = config->kind != TRF_ENCODER_ONLY && !target;
     say("%s: it has no %s%s%s vocabulary, so it knows ids, but no text: trf train stores "
-        "vocabularies in the model, a program in C calls trf_model_set_vocabs before it saves",
+        "vocabularies in the model; a program in C calls trf_model_set_vocabs before it saves",
         path, lacks_source ? "source" : "", lacks_source && lacks_target ? " and no " : "",
         lacks_target ? "target" : "");
 }

@@ -183,7 +183,8 @@ static int read_log(struct plot *plot, struct run *run)
     if (got) return FAILED;
     for (i = 0; i < run->n_series; i++) finite += run->series[i].finite;
     if (!lines) say("%s is empty; trf train --log writes a log", run->path);
-    else if (!finite) say("%s: no numbers of a training; trf train --log writes them", run->path);
+    else if (!finite) say("%s: no numbers of a training run; trf train --log writes them",
+                          run->path);
     else if (bad) {
         say("%s:%lld: %s; %lld such line%s left out", run->path, (long long)first, why,
             (long long)bad, bad == 1 ? " is" : "s are");

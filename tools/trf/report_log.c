@@ -129,7 +129,7 @@ int read_run(struct run *run, const char *path)
     if (got) return FAILED;
     points = run->series[SERIES_LOSS].n + run->series[SERIES_VALID_LOSS].n;
     if (run->starts || points) return DONE;
-    say("%s: no events of a training; trf train --log writes them", path);
+    say("%s: no events of a training run; trf train --log writes them", path);
     return FAILED;
 }
 
@@ -241,7 +241,7 @@ static void put_best(FILE *to, const struct points *p, int low, int digits)
 static void put_end(FILE *to, const struct run *run)
 {
     static const char *const ends[][2] = {
-        {"updates", "--updates reached"},
+        {"updates", "--updates is reached"},
         {"epochs", "--epochs done"},
         {"minutes", "--minutes over"},
         {"patience", "no better model within --patience validations"},

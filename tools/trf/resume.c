@@ -39,7 +39,7 @@ static int check_pieces(struct training *t, int side)
     n = v->pieces_bytes[side];
     status = read_subwords(v, side, side, file, &vocab);
     if (!status && (n != v->pieces_bytes[side] || memcmp(stored, v->pieces[side], n))) {
-        say("%s was made with another SentencePiece model than '%s': vocabularies cannot change "
+        say("%s was made with a SentencePiece model other than '%s': vocabularies cannot change "
             "while a model is trained",
             t->run.checkpoint, file);
         status = FAILED;
@@ -214,7 +214,7 @@ static int merge_training(const struct training *t, const trf_load_options *load
     if (apply_given(merged)) return USAGE;
     if ((merged->training.schedule == TRF_NOAM) != (stored->schedule == TRF_NOAM) &&
         !is_given(t->s, AT(training.learning_rate))) {
-        say("another --schedule than the checkpoint's needs --learning-rate, which is a factor for "
+        say("a --schedule other than the checkpoint's needs --learning-rate, which is a factor for "
             "noam and the highest rate for the others");
         return USAGE;
     }

@@ -178,8 +178,8 @@ static int score_lines(struct scoring *t)
         say("%lld of %lld text%s had more than %d tokens: scored in parts (--split)",
             (long long)t->cut, (long long)t->lines, plural(t->lines), (int)part_tokens(t));
     if (t->beyond)
-        say("%lld of %lld %s%s %s longer than the longest text of the training, %d tokens: the "
-            "model has not learned the positions after these",
+        say("%lld of %lld %s%s %s longer than the longest training text, %d tokens: the model has "
+            "not learned the positions beyond that",
             (long long)t->beyond, (long long)t->lines, t->alone ? "text" : "pair", plural(t->lines),
             t->beyond == 1 ? "is" : "are", (int)longest_trained(t->model));
     if (!t->broken && t->tokens)

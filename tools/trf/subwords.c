@@ -208,7 +208,7 @@ int sample_subwords(const struct vocabularies *v, int side, const struct text *t
                     const trf_vocab *vocab, double alpha, uint32_t seed, struct side *ids)
 {
     (void)v; (void)side; (void)text; (void)vocab; (void)alpha; (void)seed; (void)ids;
-    say("this trf was built without libsentencepiece, so it cannot cut at random "
+    say("this trf was built without libsentencepiece, so it cannot sample segmentations "
         "(--subword-samples)");
     return FAILED;
 }
