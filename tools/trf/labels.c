@@ -103,11 +103,11 @@ int32_t for_words(const char *line, void (*each)(void *user, const char *word, s
 int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n,
                  size_t *capacity, int32_t *added, trf_error *err)
 {
-    int32_t room = (int32_t)fmin(INT32_MAX, (double)strlen(text) + 16);
+    int32_t guess = (int32_t)fmin(INT32_MAX, (double)strlen(text) + 16);
     trf_status status;
-    *ids = grow(*ids, capacity, n + (size_t)room, sizeof **ids);
-    status = trf_vocab_encode(vocab, text, *ids + n, room, added, err);
-    if (status == TRF_E_LIMIT && *added > room) {
+    *ids = grow(*ids, capacity, n + (size_t)guess, sizeof **ids);
+    status = trf_vocab_encode(vocab, text, *ids + n, guess, added, err);
+    if (status == TRF_E_LIMIT && *added > guess) {
         *ids = grow(*ids, capacity, n + (size_t)*added, sizeof **ids);
         status = trf_vocab_encode(vocab, text, *ids + n, *added, added, err);
     }
@@ -143,7 +143,7 @@ static void encode_word(void *user, const char *word, size_t bytes)
         e->failed = 1;
         return;
     }
-    if (n == 0) to->ids[to->n + n++] = UNK;         /* encode_after made room for it */
+    if (n == 0) to->ids[to->n + n++] = UNK;         /* encode_after has grown ids for it */
     to->n += n;
 }
 

@@ -180,13 +180,13 @@ static void put_cells(FILE *to, const double *weights, int64_t height, int64_t w
 /* The width in letters of the longest name of the rows or the columns. */
 static int widest_name(const struct data *d, const struct looked *l, int kind, int down)
 {
-    int target = kind == 2 ? down : kind, most = 0, width;
+    int target = kind == 2 ? down : kind, widest = 0, width;
     int64_t n = target ? l->rows : l->columns, i;
     for (i = 0; i < n; i++) {
         width = put_token_at(NULL, d, l, target, target && down, i);
-        if (width > most) most = width;
+        if (width > widest) widest = width;
     }
-    return most;
+    return widest;
 }
 
 /* A row of a target has the name of the token that it writes, a column that of the token read. */

@@ -142,8 +142,8 @@ static int by_size(const void *a, const void *b)
 /* The updates that have a row, at most ROWS: only those of validations if all would be too many. */
 static size_t choose_rows(const struct run *run, double **updates)
 {
-    size_t n = 0, kept = 0, capacity = 0, i, most = run->series[SERIES_VALID_LOSS].n;
-    int k, all = run->series[SERIES_LOSS].n + most <= ROWS || !most;
+    size_t n = 0, kept = 0, capacity = 0, i, validations = run->series[SERIES_VALID_LOSS].n;
+    int k, all = run->series[SERIES_LOSS].n + validations <= ROWS || !validations;
     for (k = 0; k < N_SERIES; k++) {
         const struct points *p = &run->series[k];
         if (!all && k != SERIES_VALID_LOSS) continue;

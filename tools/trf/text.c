@@ -34,11 +34,11 @@ size_t write_character(char *to, uint32_t c)
 
 static int is_control(uint32_t c) { return c < 32 || (c >= 127 && c < 0xA0); }
 
-void print_clean(FILE *file, const char *text, size_t most)
+void print_clean(FILE *file, const char *text, size_t limit)
 {
     size_t length = strlen(text), n, i;
     uint32_t c;
-    for (i = 0; i < length && i < most; i += n ? n : 1) {
+    for (i = 0; i < length && i < limit; i += n ? n : 1) {
         n = character_of(text + i, length - i, &c);
         if (n == 0 || is_control(c)) fputc('?', file);
         else fwrite(text + i, 1, n, file);

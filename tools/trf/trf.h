@@ -113,8 +113,8 @@ void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
 /* The bytes of the UTF-8 character at text, and its code point. 0: there is none. */
 size_t character_of(const char *text, size_t left, uint32_t *c);
 size_t write_character(char *to, uint32_t c);   /* its bytes, at most 4, without a NUL */
-/* At most `most` bytes of a text of unknown origin, without anything that controls a terminal. */
-void print_clean(FILE *file, const char *text, size_t most);
+/* At most `limit` bytes of a text of unknown origin, without anything that controls a terminal. */
+void print_clean(FILE *file, const char *text, size_t limit);
 void print_json_text(FILE *file, const char *text, size_t bytes);   /* quoted; bad UTF-8: U+FFFD */
 void print_json_number(FILE *file, double x);                       /* not finite: null */
 void print_json_field(FILE *file, const char *name, double x);      /* ,"name":x */
