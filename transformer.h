@@ -12867,7 +12867,7 @@ TRF__FN uint64_t trf__rule_cell(const trf__pieces *p, uint64_t at)
     return trf__from_little(p->rules + 4 * at, 4);
 }
 /* the offset; bit 9 scales it by 256 */
-TRF__FN uint64_t trf__rule_way(uint64_t cell) { return cell >> 10 << ((cell & 1u << 9) >> 6); }
+TRF__FN uint64_t trf__rule_edge(uint64_t cell) { return cell >> 10 << ((cell & 1u << 9) >> 6); }
 
 /* Whether the first cell is a root, every offset leads to 256 cells within the array, and every
    value to a text. After this check trf__rule needs none. */
@@ -12877,7 +12877,7 @@ TRF__FN int trf__rules_sound(const trf__pieces *p)
     int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0;
     for (at = 0; sound && at < p->n_rules; at++) {
         cell = trf__rule_cell(p, at);
-        to = at ^ trf__rule_way(cell);
+        to = at ^ trf__rule_edge(cell);
         if (cell >> 31) sound = (cell & INT32_MAX) < p->n_replaced;
         else sound = (to | 255) < p->n_rules && (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31);
     }
@@ -13098,11 +13098,11 @@ TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const
     uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
     size_t i, longest = 0, found = 0;
     for (i = 0; p->n_rules && i < n && i < 1000 && found < 32; i++) {
-        at ^= trf__rule_way(cell) ^ (unsigned char)text[i];
+        at ^= trf__rule_edge(cell) ^ (unsigned char)text[i];
         cell = trf__rule_cell(p, at);
         if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
         if (!(cell >> 8 & 1)) continue;
-        *to = p->replaced + (trf__rule_cell(p, at ^ trf__rule_way(cell)) & INT32_MAX);
+        *to = p->replaced + (trf__rule_cell(p, at ^ trf__rule_edge(cell)) & INT32_MAX);
         longest = i + 1;
         found++;
     }
@@ -13213,17 +13213,17 @@ TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
    piece itself can be unknown, 10 below the lowest score. A user-defined piece scores 0.1 for every
    byte but the first. */
 /* from -1: no path yet */
-typedef struct trf__way { float score; int32_t from, token; } trf__way;
+typedef struct trf__path { float score; int32_t from, token; } trf__path;
 
 /* Keeps the better of two paths, and the first of equal ones. */
-TRF__FN void trf__way_to(trf__way *to, float score, int32_t from, int32_t token)
+TRF__FN void trf__path_to(trf__path *to, float score, int32_t from, int32_t token)
 {
     if (to->from < 0 || score > to->score) {
         to->score = score; to->from = from; to->token = token;
     }
 }
 
-TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__way *ways,
+TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *ways,
                           trf__ids *to)
 {
     const trf__pieces *p = v->pieces;
@@ -13241,11 +13241,11 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
         for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
             token = p->cells[node].token;
             if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
-            trf__way_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
+            trf__path_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
                 ? (float)(0.1 * (end - at - 1)) : p->pieces[token].score), at, token);
             single |= end - at == step;
         }
-        if (!single) trf__way_to(&ways[at + step], unknown + till, at, -1);
+        if (!single) trf__path_to(&ways[at + step], unknown + till, at, -1);
         reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
     }
     /* reverse the path: now from is where a piece ends, and token is that piece */
@@ -13393,14 +13393,14 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
 {
     const trf__pieces *p = v->pieces;
     int64_t splits = !p->unigram && p->types & 1 << TRF__PIECE_UNUSED ? v->n_tokens : 0;
-    size_t each = p->unigram ? sizeof(trf__way) : sizeof(trf__symbol) + 3 * sizeof(trf__merge);
+    size_t each = p->unigram ? sizeof(trf__path) : sizeof(trf__symbol) + 3 * sizeof(trf__merge);
     size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each),
                                  trf__bytes(splits, sizeof(int32_t)));
     void *room = trf__alloc(&v->hooks, bytes);
     trf__bpe b;
     if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
                                 (int)n);
-    if (p->unigram) trf__unigram(v, text, n, (trf__way *)room, to);
+    if (p->unigram) trf__unigram(v, text, n, (trf__path *)room, to);
     else {
         TRF__ZERO(b);
         b.v = v;
@@ -15702,7 +15702,7 @@ typedef struct trf__sampled {
     int32_t n, n_begin, limit, n_source;        /* n_source: rows */
     int32_t first;                              /* number of the first id that is read */
     int32_t read;                               /* rows with keys and values in the cache */
-    int32_t told;               /* the callback has had the text of this many ids of the answer */
+    int32_t emitted;               /* the callback has had the text of this many ids of the answer */
     int32_t from;               /* decoding of new text begins at this id (>>new-text) */
 } trf__sampled;
 
@@ -15897,17 +15897,17 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
 {
     const trf_vocab *v = g->model->target;
     const int32_t *ids = s->answer.ids;
-    int32_t n = s->n - s->n_begin, end = ended ? n : trf__whole_ids(v, ids, s->told, n);
+    int32_t n = s->n - s->n_begin, end = ended ? n : trf__whole_ids(v, ids, s->emitted, n);
     size_t before, all, alone;
     *text = "";
-    if (!v || end == s->told) return TRF_OK;
-    (void)trf_vocab_decode(v, ids + s->from, s->told - s->from, NULL, 0, &before, NULL);
-    (void)trf_vocab_decode(v, ids + s->told, end - s->told, NULL, 0, &alone, NULL);
+    if (!v || end == s->emitted) return TRF_OK;
+    (void)trf_vocab_decode(v, ids + s->from, s->emitted - s->from, NULL, 0, &before, NULL);
+    (void)trf_vocab_decode(v, ids + s->emitted, end - s->emitted, NULL, 0, &alone, NULL);
     (void)trf_vocab_decode(v, ids + s->from, end - s->from, NULL, 0, &all, NULL);
     TRF__GROW(char, g->text, g->text_capacity, (int64_t)all + 1, &g->sampling.hooks);
     TRF__TRY(trf_vocab_decode(v, ids + s->from, end - s->from, g->text, all + 1, NULL, err));
-    if (alone > 0) s->from = s->told;
-    s->told = end;
+    if (alone > 0) s->from = s->emitted;
+    s->emitted = end;
     *text = g->text + before;
     *bytes = all - before;
     return TRF_OK;
@@ -15936,7 +15936,7 @@ TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
 }
 
 /* Makes `room` the capacity of ids for each sequence. On failure nothing has changed. */
-TRF__FN trf_status trf__sampled_room(trf_sampler *g, int64_t room, trf_error *err)
+TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t room, trf_error *err)
 {
     const trf_hooks *hooks = &g->sampling.hooks;
     size_t n_ids = trf__bytes(g->count, trf__bytes(room, sizeof *g->ids));
@@ -15979,7 +15979,7 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
         : TRF_ENDED_NOT_YET;
     trf_status status = TRF_OK;
     if (s->n >= g->room)
-        TRF__TRY(trf__sampled_room(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
+        TRF__TRY(trf__sampled_grow(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
     if (!eos) s->ids[s->n++] = id;
     if (g->sampling.token) status = trf__new_text(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes,
                                                   err);
@@ -16191,7 +16191,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
 }
 
 /* The most ids of a sequence with a beginning of n. */
-TRF__FN int32_t trf__story_limit(const trf_sampler *g, int32_t n)
+TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 {
     int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->model->config.max_length - 1;
     return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
@@ -16221,7 +16221,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
                          "source has %d sequence%s, but target has %d", (int)n, trf__plural(n),
                          (int)target->count);
     for (i = 0; i < n; i++)
-        most = trf__max64(most, trf__story_limit(g, begins ? begins[i] : trf__length_of(target,
+        most = trf__max64(most, trf__sampled_limit(g, begins ? begins[i] : trf__length_of(target,
         i)));
     *room = trf__max64(trf__min64(most, window + 1), longest);
     if (!window) *room = most;
@@ -16275,7 +16275,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                          (long long)most);
     trf__sampler_layout(g);
     if (n > 0) memset(g->sampled, 0, (size_t)n * sizeof *g->sampled);
-    return trf__sampled_room(g, room, err);
+    return trf__sampled_grow(g, room, err);
 }
 
 /* Stores the batch in the sampler. Returns the rows of the sources; their slots are listed. */
@@ -16291,7 +16291,7 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         TRF__ZERO(*s);
         s->n = trf__length_of(target, i);
         s->n_begin = begins ? begins[i] : s->n;
-        s->limit = trf__story_limit(g, s->n_begin);
+        s->limit = trf__sampled_limit(g, s->n_begin);
         s->first = trf__window_first(s->n, trf__window(g));
         s->ids = g->ids + i * g->room;
         s->each = g->each + i * (g->room + 1);
@@ -16300,7 +16300,7 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->answer.log_probabilities = s->each;
         s->answer.n = s->n - s->n_begin;
         s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;
-        s->told = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
+        s->emitted = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
         g->source_lengths[i] = trf__length_of(source, i);
         s->n_source = source ? source->lengths[i] + c->source_eos : 0;
         for (k = 0; k < s->n_source; k++) g->here.slots[row++] = (int32_t)(i * g->cache.area + k);
@@ -18429,7 +18429,7 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
 
 /* The nearest number of 16 bits with `fraction` bits of fraction: 7 for BF16, 10 for F16. Ties go
    to the even number. A number that is too large becomes infinite: all bits of the exponent. */
-TRF__FN uint32_t trf__narrow(double x, int fraction)
+TRF__FN uint32_t trf__bits_of_16(double x, int fraction)
 {
     const int lowest = fraction == 7 ? -126 : -14;      /* exponent of the least normal number */
     const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
@@ -18456,7 +18456,7 @@ TRF__FN uint32_t trf__narrow(double x, int fraction)
 }
 
 /* Writes n numbers in 16 bits each. `at` is the index of the first in its tensor, for messages. */
-TRF__FN trf_status trf__narrow_chunk(const trf__out *out, const trf_real *from, size_t n,
+TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *from, size_t n,
                                      uint64_t at,
                                      unsigned char *chunk, trf_error *err)
 {
@@ -18464,7 +18464,7 @@ TRF__FN trf_status trf__narrow_chunk(const trf__out *out, const trf_real *from, 
     const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
     size_t i;
     for (i = 0; i < n; i++) {
-        uint32_t bits = trf__narrow((double)from[i], fraction);
+        uint32_t bits = trf__bits_of_16((double)from[i], fraction);
         if ((bits & infinite) == infinite && trf__is_finite((double)from[i]))
             return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), out->name,
                              "tensor \"%.100s\": number %llu is %g, which %s cannot hold",
@@ -18496,7 +18496,8 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     }
     *bytes = n * (size_t)width;
     if (width == 2)
-        return trf__narrow_chunk(out, (const trf_real *)(const void *)from, n, at / (uint64_t)width,
+        return trf__chunk_of_16_bits(out, (const trf_real *)(const void *)from, n,
+                                     at / (uint64_t)width,
                                  chunk, err);
     for (i = 0; i < *bytes; i += (size_t)width) {
         uint64_t bits = from[i];
@@ -22247,7 +22248,7 @@ TRF__FN void *trf__bring(trf_context *c, void *host, size_t bytes, char use)
 }
 
 /* A tensor on the device, as numbers, or (trf__act_staged) as activations. */
-TRF__FN trf_real *trf__guest_of(trf_context *c, const trf_tensor *tensor, char use)
+TRF__FN trf_real *trf__stage(trf_context *c, const trf_tensor *tensor, char use)
 {
     size_t bytes = tensor ? trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)) : 0;
     return (trf_real *)trf__bring(c, tensor ? tensor->data : NULL, bytes, use);
@@ -22255,7 +22256,7 @@ TRF__FN trf_real *trf__guest_of(trf_context *c, const trf_tensor *tensor, char u
 
 TRF__FN trf__act *trf__act_staged(trf_context *c, const trf_tensor *tensor, char use)
 {
-    return (trf__act *)(void *)trf__guest_of(c, tensor, use);
+    return (trf__act *)(void *)trf__stage(c, tensor, use);
 }
 
 /* Ids, lengths or targets on the device. The cast drops const, and 'i' keeps the promise. */
@@ -22266,7 +22267,7 @@ TRF__FN const int32_t *trf__list_staged(trf_context *c, const int32_t *list, int
 }
 
 /* Ends an op: copies outputs back if all went well, and frees all copies. */
-TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_error *err)
+TRF__FN trf_status trf__staged_back(trf_context *c, trf_status status, trf_error *err)
 {
     const trf__run *run = &c->run;
     int i;
@@ -22282,10 +22283,10 @@ TRF__FN trf_status trf__guests_leave(trf_context *c, trf_status status, trf_erro
 }
 
 /* Whether everything is staged, checked before the op. If not, frees what is. */
-TRF__FN trf_status trf__guests_ready(trf_context *c, trf_error *err)
+TRF__FN trf_status trf__staged_ready(trf_context *c, trf_error *err)
 {
     if (!c->no_room) return TRF_OK;
-    return trf__guests_leave(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors",
+    return trf__staged_back(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors",
                                           "no memory on the device for the tensors"),
                              err);
 }
@@ -22329,7 +22330,7 @@ TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int6
 TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
 {
     trf__mat m;
-    m.plain = trf__guest_of(c, w, 'i');
+    m.plain = trf__stage(c, w, 'i');
     m.packed = NULL;
     m.format = TRF__FLOAT32;
     m.row = 0;
@@ -22401,7 +22402,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     TRF__TRY(trf__shape_check(y, "y", rows, d, err));
     TRF__ZERO(e);
     if (options->positions == TRF_POSITIONS_LEARNED)
-        e.table = trf__guest_of(context, options->learned, 'i');
+        e.table = trf__stage(context, options->learned, 'i');
     else if (options->positions != TRF_POSITIONS_NONE) {
         TRF__GROW(trf_real, context->table, context->table_capacity, longest * d,
                   &context->run.hooks);
@@ -22416,11 +22417,11 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     e.ids = trf__list_staged(context, x->ids, rows);
     e.at.position = trf__list_staged(context, context->ints, rows);
     e.rows = rows; e.d = d; e.scale = (trf_real)options->scale;
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     /* the whole table is staged; the op sees it from the offset on */
     if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * d;
     context->run.backend->embed(&context->run, &e);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -22453,19 +22454,19 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
     e.groups.n = trf__group_rows(context->ints + rows, context->ints + 2 * rows, x->ids, rows);
     e.groups.rows = trf__list_staged(context, context->ints + rows, rows);
     e.groups.first = trf__list_staged(context, context->ints + 2 * rows, rows + 1);
-    e.dweight = trf__guest_of(context, dweight, 'a');
-    e.dtable = trf__guest_of(context, dlearned, 'a');
+    e.dweight = trf__stage(context, dweight, 'a');
+    e.dtable = trf__stage(context, dlearned, 'a');
     e.dy = trf__act_staged(context, dy, 'i');
     e.ids = trf__list_staged(context, x->ids, rows);
     e.at.position = trf__list_staged(context, context->ints, rows);
     e.rows = rows; e.d = d; e.vocab = dweight->shape[0]; e.scale = (trf_real)options->scale;
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     if (dlearned) {
         e.dtable += options->position_offset * d;
         e.positions = dlearned->shape[0] - options->position_offset;
     }
     context->run.backend->embed_gradient(&context->run, &e);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 #endif
 
@@ -22503,11 +22504,11 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
     l.y = trf__act_staged(context, y, 'o');
     l.x = trf__act_staged(context, x, 'i');
     l.w = trf__mat_of(context, weight);
-    l.b = trf__guest_of(context, bias, 'i');
+    l.b = trf__stage(context, bias, 'i');
     l.rows = x->shape[0]; l.out = out; l.in = in;
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->linear(&context->run, &l);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -22533,12 +22534,12 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
     l.w = trf__mat_of(context, weight);
     /* add = 0: dx is set. dw and db are added to */
     l.rows = rows; l.out = out; l.in = in; l.add = 0;
-    dw = trf__dw_of(trf__guest_of(context, dweight, 'a'), trf__guest_of(context, dbias, 'a'), l.dy,
+    dw = trf__dw_of(trf__stage(context, dweight, 'a'), trf__stage(context, dbias, 'a'), l.dy,
                     trf__act_staged(context, x, 'i'), rows, out, in, 0);
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->linear_dw(&context->run, &dw, 1);
     if (dx) context->run.backend->linear_dx(&context->run, &l);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 #endif
 
@@ -22566,12 +22567,12 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
     if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
     /* without n.s and n.sub the op adds nothing: it only normalises x */
     n.x = trf__act_staged(context, x, 'i'); n.y = trf__act_staged(context, y, 'o');
-    n.gain = trf__guest_of(context, gain, 'i'); n.bias = trf__guest_of(context, bias, 'i');
-    n.stats = trf__guest_of(context, saved, 'o');
+    n.gain = trf__stage(context, gain, 'i'); n.bias = trf__stage(context, bias, 'i');
+    n.stats = trf__stage(context, saved, 'o');
     n.epsilon = epsilon;
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->add_norm(&context->run, &n);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -22594,13 +22595,13 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
     TRF__TRY(trf__shape_check(dbias, "dbias", n.d, -1, err));
     TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
     /* s is the input of the norm, here x itself */
-    n.s = trf__act_staged(context, x, 'i'); n.stats = trf__guest_of(context, saved, 'i');
-    n.gain = trf__guest_of(context, gain, 'i'); n.epsilon = epsilon;
+    n.s = trf__act_staged(context, x, 'i'); n.stats = trf__stage(context, saved, 'i');
+    n.gain = trf__stage(context, gain, 'i'); n.epsilon = epsilon;
     n.dy = trf__act_staged(context, dy, 'i'); n.ds = trf__act_staged(context, dx, 'o');
-    n.dgain = trf__guest_of(context, dgain, 'a'); n.dbias = trf__guest_of(context, dbias, 'a');
-    TRF__TRY(trf__guests_ready(context, err));
+    n.dgain = trf__stage(context, dgain, 'a'); n.dbias = trf__stage(context, dbias, 'a');
+    TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->norm_gradient(&context->run, &n);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 #endif
 
@@ -22703,7 +22704,7 @@ TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *save
 }
 TRF__FN trf_real *trf__saved_staged(trf_context *context, const trf_tensor *saved, char use)
 {
-    return saved ? trf__guest_of(context, saved, use) : (trf_real *)context->room.memory;
+    return saved ? trf__stage(context, saved, use) : (trf_real *)context->room.memory;
 }
 
 TRF__FN void trf__attention_staged(trf_context *c, trf__attention_in *a, const trf_tensor *q,
@@ -22729,10 +22730,10 @@ TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const tr
     TRF__TRY(trf__shape_check(out, "out", q->shape[0], q->shape[1], err));
     trf__attention_staged(context, &a.in, q, k, v);
     a.out = trf__act_staged(context, out, 'o');
-    a.stats = trf__guest_of(context, saved, 'o');
-    TRF__TRY(trf__guests_ready(context, err));
+    a.stats = trf__stage(context, saved, 'o');
+    TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->attention(&context->run, &a);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 
 /* Checks out: all weights in one row, or for one sequence (heads, queries, keys). */
@@ -22773,10 +22774,10 @@ TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor 
     TRF__TRY(trf__attention_args(context, &in, q, k, k, shape, NULL, err));
     TRF__TRY(trf__probabilities_check(context, &in, out, err));
     trf__attention_staged(context, &in, q, k, k);
-    maps = trf__guest_of(context, out, 'o');
-    TRF__TRY(trf__guests_ready(context, err));
+    maps = trf__stage(context, out, 'o');
+    TRF__TRY(trf__staged_ready(context, err));
     trf__probabilities_of(context, &in, maps);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -22808,10 +22809,10 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     a.dv = trf__act_staged(context, dv, 'o');
     a.dout = trf__act_staged(context, dout, 'i');
     a.out = trf__act_staged(context, out, 'i');
-    a.stats = trf__guest_of(context, saved, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
+    a.stats = trf__stage(context, saved, 'i');
+    TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->attention_gradient(&context->run, &a);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 #endif
 
@@ -22876,8 +22877,8 @@ TRF__FN void trf__multi_head_staged(trf_context *context, trf__operands *sub, in
     trf_real *kept = trf__saved_staged(context, saved, use);
     sub->in_w = trf__mat_of(context, &params->in_weight);
     sub->out_w = trf__mat_of(context, &params->out_weight);
-    sub->in_b = trf__guest_of(context, &params->in_bias, 'i');
-    sub->out_b = trf__guest_of(context, &params->out_bias, 'i');
+    sub->in_b = trf__stage(context, &params->in_bias, 'i');
+    sub->out_b = trf__stage(context, &params->out_bias, 'i');
     sub->attention.spans = trf__spans_staged(context, sub->attention.n_spans);
     if (!kept) return;
     sub->stats = kept + 4 * numbers;
@@ -22916,9 +22917,9 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
     out = trf__act_staged(context, y, 'o');
     in = trf__act_staged(context, x, 'i');
     m = trf__act_staged(context, memory, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     trf__attention_forward(&context->run, &sub, out, in, m);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 
 TRF__COLD
@@ -22940,13 +22941,13 @@ TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, 
     trf__multi_head_staged(context, &sub, !memory, params, NULL, 'o');
     in = trf__act_staged(context, x, 'i');
     m = trf__act_staged(context, memory, 'i');
-    maps = trf__guest_of(context, out, 'o');
-    TRF__TRY(trf__guests_ready(context, err));
+    maps = trf__stage(context, out, 'o');
+    TRF__TRY(trf__staged_ready(context, err));
     /* projections only; the weighted sum and the output projection are not needed */
     trf__attention_project(&context->run, &sub, in, m);
     attention = trf__attention_of(&context->run, &sub);
     trf__probabilities_of(context, &attention, maps);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -22989,18 +22990,18 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
                            memory ? 2 * sub.memory_rows * sub.d : 0, err));
     /* with a memory its keys and values have a gradient, (memory_rows, 2d) */
     trf__multi_head_staged(context, &sub, !memory, params, saved, 'i');
-    sub.d_in_w = trf__guest_of(context, &dparams->in_weight, 'a');
-    sub.d_in_b = trf__guest_of(context, &dparams->in_bias, 'a');
-    sub.d_out_w = trf__guest_of(context, &dparams->out_weight, 'a');
-    sub.d_out_b = trf__guest_of(context, &dparams->out_bias, 'a');
+    sub.d_in_w = trf__stage(context, &dparams->in_weight, 'a');
+    sub.d_in_b = trf__stage(context, &dparams->in_bias, 'a');
+    sub.d_out_w = trf__stage(context, &dparams->out_weight, 'a');
+    sub.d_out_b = trf__stage(context, &dparams->out_bias, 'a');
     out = trf__act_staged(context, dx, 'o');
     dm = trf__act_staged(context, memory ? dmemory : NULL, 'o');
     dout = trf__act_staged(context, dy, 'i');
     in = trf__act_staged(context, x, 'i');
     m = trf__act_staged(context, memory, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     trf__attention_backward(&context->run, &sub, out, dm, 0, dout, in, m);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 #endif
 
@@ -23042,8 +23043,8 @@ TRF__FN void trf__feed_forward_staged(trf_context *context, trf__operands *sub,
 {
     sub->projected = (trf__act *)(void *)trf__saved_staged(context, saved, use);
     sub->hidden = trf__act_at(&context->run, sub->projected, sub->rows * sub->f);
-    sub->in_w = trf__mat_of(context, &p->w1); sub->in_b = trf__guest_of(context, &p->b1, 'i');
-    sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__guest_of(context, &p->b2, 'i');
+    sub->in_w = trf__mat_of(context, &p->w1); sub->in_b = trf__stage(context, &p->b1, 'i');
+    sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__stage(context, &p->b2, 'i');
 }
 
 TRF__COLD
@@ -23062,9 +23063,9 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
     trf__feed_forward_staged(context, &sub, params, saved, 'o');
     out = trf__act_staged(context, y, 'o');
     in = trf__act_staged(context, x, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     trf__feed_forward(&context->run, &sub, out, in);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -23087,16 +23088,16 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
     TRF__TRY(trf__feed_forward_check(context, &same, x, dparams, activation, saved, 0, err));
     TRF__TRY(trf__take_gradients(context, &sub, sub.rows * sub.f, sub.rows * sub.f, 0, err));
     trf__feed_forward_staged(context, &sub, params, saved, 'i');
-    sub.d_in_w = trf__guest_of(context, &dparams->w1, 'a');
-    sub.d_in_b = trf__guest_of(context, &dparams->b1, 'a');
-    sub.d_out_w = trf__guest_of(context, &dparams->w2, 'a');
-    sub.d_out_b = trf__guest_of(context, &dparams->b2, 'a');
+    sub.d_in_w = trf__stage(context, &dparams->w1, 'a');
+    sub.d_in_b = trf__stage(context, &dparams->b1, 'a');
+    sub.d_out_w = trf__stage(context, &dparams->w2, 'a');
+    sub.d_out_b = trf__stage(context, &dparams->b2, 'a');
     out = trf__act_staged(context, dx, 'o');
     dout = trf__act_staged(context, dy, 'i');
     in = trf__act_staged(context, x, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     trf__feed_forward_backward(&context->run, &sub, out, dout, in);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 #endif
 
@@ -23140,9 +23141,9 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
     n.x = trf__act_staged(context, x, 'i');
     n.sub = trf__act_staged(context, sub, 'i');
     n.drop = trf__dropout_staged(context, dropout, &now);
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->add_norm(&context->run, &n);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -23165,9 +23166,9 @@ TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, t
     n.dsub = trf__act_staged(context, dsub, 'o');
     n.dy = trf__act_staged(context, dy, 'i');
     n.drop = trf__dropout_staged(context, dropout, &now);
-    TRF__TRY(trf__guests_ready(context, err));
+    TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->norm_gradient(&context->run, &n);
-    return trf__guests_leave(context, TRF_OK, err);
+    return trf__staged_back(context, TRF_OK, err);
 }
 #endif
 
@@ -23248,14 +23249,14 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     trf__loss_layout(context, &l, 1);
     l.targets = trf__list_staged(context, targets, l.rows);
     l.dx = trf__act_staged(context, dx, 'o');
-    l.dw = trf__guest_of(context, dweight, 'a'); l.db = trf__guest_of(context, dbias, 'a');
+    l.dw = trf__stage(context, dweight, 'a'); l.db = trf__stage(context, dbias, 'a');
     l.x = trf__act_staged(context, x, 'i');
-    l.w = trf__mat_of(context, weight); l.bias = trf__guest_of(context, bias, 'i');
-    TRF__TRY(trf__guests_ready(context, err));
+    l.w = trf__mat_of(context, weight); l.bias = trf__stage(context, bias, 'i');
+    TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->cross_entropy(&context->run, &l);
-    /* the sync in trf__guests_leave waits for this download too */
+    /* the sync in trf__staged_back waits for this download too */
     context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);
-    TRF__TRY(trf__guests_leave(context, TRF_OK, err));
+    TRF__TRY(trf__staged_back(context, TRF_OK, err));
     *loss = sums.loss;
     return TRF_OK;
 }
@@ -23455,11 +23456,11 @@ template <class Do> TRF__DEVICE void trf__each(int64_t n, Do thing)
 typedef struct trf__bf16 { uint16_t bits; } trf__bf16;
 
 TRF__DEVICE uint32_t trf__float_bits(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
-TRF__DEVICE float trf__wide(float x) { return x; }
+TRF__DEVICE float trf__as_float(float x) { return x; }
 TRF__DEVICE float trf__float_of(uint32_t u) { float x; memcpy(&x, &u, sizeof x); return x; }
-TRF__DEVICE float trf__wide(trf__bf16 b) { return trf__float_of((uint32_t)b.bits << 16); }
-TRF__DEVICE void trf__narrow(float *to, float x) { *to = x; }
-TRF__DEVICE void trf__narrow(trf__bf16 *to, float x)
+TRF__DEVICE float trf__as_float(trf__bf16 b) { return trf__float_of((uint32_t)b.bits << 16); }
+TRF__DEVICE void trf__put_as(float *to, float x) { *to = x; }
+TRF__DEVICE void trf__put_as(trf__bf16 *to, float x)
 {
     uint32_t u = trf__float_bits(x);
     /* rounding could turn a NaN into infinity, so NaN is written directly */
@@ -23470,11 +23471,11 @@ TRF__DEVICE void trf__narrow(trf__bf16 *to, float x)
    are always floats. */
 template <class A> TRF__DEVICE float trf__get(const trf__act *a, int64_t i)
 {
-    return trf__wide(((const A *)(const void *)a)[i]);
+    return trf__as_float(((const A *)(const void *)a)[i]);
 }
 template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
 {
-    trf__narrow((A *)(void *)a + i, x);
+    trf__put_as((A *)(void *)a + i, x);
 }
 #define TRF__OF_ACT(run, kernel) \
     ((run)->element == sizeof(float) ? kernel<float> : kernel<trf__bf16>)
@@ -23499,8 +23500,8 @@ template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
 {
     trf__each(p.m * p.n, [&](int64_t i) {
         D *d = (D *)p.d + i / p.m * p.ldd + i % p.m;
-        trf__narrow(d, (p.add ? trf__wide(*d) : 0) +
-                    (p.bias ? trf__wide(((const D *)p.bias)[i % p.m]) : 0));
+        trf__put_as(d, (p.add ? trf__as_float(*d) : 0) +
+                    (p.bias ? trf__as_float(((const D *)p.bias)[i % p.m]) : 0));
     });
 }
 
@@ -23675,7 +23676,7 @@ TRF__FN void trf__cuda_download(const trf__run *run, void *to, const void *from,
 template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const From *from,
                                                                   int64_t n)
 {
-    trf__each(n, [&](int64_t i) { trf__narrow(&to[i], trf__wide(from[i])); });
+    trf__each(n, [&](int64_t i) { trf__put_as(&to[i], trf__as_float(from[i])); });
 }
 
 /* Activations in 16 bits become floats in the workspace, piece by piece, and are then
@@ -24270,7 +24271,7 @@ TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i)
 {
     return i < h->n ? (int)trf__keys_seen(h, i) : 0;
 }
-TRF__DEVICE int trf__gpu_most(const trf__gpu_head *h)
+TRF__DEVICE int trf__gpu_last_seen(const trf__gpu_head *h)
 {
     return h->begin < h->n ? (int)trf__keys_seen(h, h->end - 1) : 0;
 }
@@ -24349,7 +24350,7 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
         int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head,
             ldo = a.in.heads * d;
-        int64_t most = trf__gpu_most(&h), seen = trf__gpu_seen(&h, i);
+        int64_t most = trf__gpu_last_seen(&h), seen = trf__gpu_seen(&h, i);
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
             float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
             for (int64_t key = 0; key < most; key += TRF__OTHERS) {
@@ -24423,8 +24424,8 @@ TRF__DEVICE float trf__quick_exp(float x) { return __expf(x); }
 TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
 {
     trf__bf16 l, h;
-    trf__narrow(&l, low);
-    trf__narrow(&h, high);
+    trf__put_as(&l, low);
+    trf__put_as(&h, high);
     return (uint32_t)l.bits | (uint32_t)h.bits << 16;
 }
 
@@ -24556,7 +24557,7 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
     int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
-        int most = trf__gpu_most(&h);
+        int most = trf__gpu_last_seen(&h);
         int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
         float out[D / 8][4] = {}, maximum[2] = { -FLT_MAX, -FLT_MAX }, sum[2] = { 0, 0 };
         uint32_t q[D / 16][4];
@@ -24695,7 +24696,7 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
         int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head,
             ldo = a.in.heads * d;
-        int64_t most = trf__gpu_most(&h), seen = trf__gpu_seen(&h, i);
+        int64_t most = trf__gpu_last_seen(&h), seen = trf__gpu_seen(&h, i);
         int64_t at = query * ldo + h.first;
         float delta = 0;
         for (int64_t c = lane; i < h.n && c < d; c += 32)
@@ -24800,7 +24801,7 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
     int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
-        int most = trf__gpu_most(&h), ldo = a.in.heads * (int)a.in.d_head;
+        int most = trf__gpu_last_seen(&h), ldo = a.in.heads * (int)a.in.d_head;
         int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
         float dq[D / 8][4] = {}, delta[2] = { 0, 0 }, ones[2] = { 1, 1 };
         uint32_t q[D / 16][4], dout[D / 16][4];
@@ -25172,16 +25173,16 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
         int64_t row = row0 + r, c;
         int32_t target = l.targets[row];
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
-            maximum = fmaxf(maximum, trf__wide(z[c]));
+            maximum = fmaxf(maximum, trf__as_float(z[c]));
         maximum = trf__block_max(maximum, room);
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
-            sum += expf(trf__wide(z[c]) - maximum);
-            total += fmaf(trf__wide(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
+            sum += expf(trf__as_float(z[c]) - maximum);
+            total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
         }
         sum = trf__block_sum(sum, room);
         total = trf__block_sum(total, room);
-        at_target = target >= 0 ? trf__wide(z[target]) : 0;
-        at_zero = target >= 0 && l.zero_column >= 0 ? trf__wide(z[l.zero_column]) : 0;
+        at_target = target >= 0 ? trf__as_float(z[target]) : 0;
+        at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
         /* all threads have read z[target] and z[zero_column]: now z may become dz */
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -25194,11 +25195,11 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
         }
         /* exp is computed again, as z may have only 16 bits */
         for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
-            float dz = target < 0 ? 0 : fmaf(expf(trf__wide(z[c]) - maximum), 1 / sum,
+            float dz = target < 0 ? 0 : fmaf(expf(trf__as_float(z[c]) - maximum), 1 / sum,
                                              (float)-l.off);
             if (c == target) dz -= (float)(l.on - l.off);
             if (target >= 0 && c == l.zero_column) dz += (float)l.off;
-            trf__narrow(&z[c], dz);
+            trf__put_as(&z[c], dz);
         }
     }
 }
@@ -25342,7 +25343,7 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
             /* infinity - infinity is NaN, which is not less */
             if (!(moved - moved < 1)) moved = p;
             a.p[i] = moved;
-            if (a.packed) trf__narrow((trf__bf16 *)a.packed + i, moved);
+            if (a.packed) trf__put_as((trf__bf16 *)a.packed + i, moved);
             a.m[i] = m; a.v[i] = v;
         }
         /* all have read job, so the next tile may overwrite it */

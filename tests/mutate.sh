@@ -620,9 +620,9 @@ a report read before it has come @@ separate_device @@ trf__report_batch @@
 tied matrices differ on a broken device @@ separate_device @@ trf__read_param @@
     TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err)) @@
         (void)trf__arena_get(model, arena, p->offset + at, there, n, NULL)
-a block's dropout outlives its memory @@ separate_device @@ trf__guests_leave @@
+a block's dropout outlives its memory @@ separate_device @@ trf__staged_back @@
     c->run.now = NULL @@ (void)0
-a block's guests stay @@ separate_device @@ trf__guests_leave @@
+a block's guests stay @@ separate_device @@ trf__staged_back @@
     for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device,
         c->guests[i].bytes) @@ (void)0
 the host makes the position table itself @@ separate_device @@ trf__pass_table @@
@@ -698,10 +698,10 @@ a GPU's slices with sums above their own maxima @@ cuda_ops @@ trf__gpu_top @@
     * expf(sums[2 * s] - maximum); @@ ;
 a GPU's keys beyond the last @@ cuda_ops @@ trf__gpu_mma_dkv @@
     h.begin + r < q->seen @@ h.begin + r <= q->seen
-16 bits cut, not rounded @@ cuda_ops @@ trf__narrow @@
+16 bits cut, not rounded @@ cuda_ops @@ trf__put_as @@
     (u + 0x7FFF + (u >> 16 & 1)) @@ u
 the copy of 16 bits keeps its old weights @@ cuda_ops cuda @@ trf__gpu_adam @@
-    (a.packed) trf__narrow @@ (0) trf__narrow
+    (a.packed) trf__put_as @@ (0) trf__put_as
 a bias of another parameter @@ cuda_ops cuda @@ trf__cuda_project @@
     j->b - j->w.plain @@ 0
 uploads overwritten before they are read @@ cuda @@ trf__cuda_stage @@
@@ -752,7 +752,7 @@ the blank that normalising added stays @@ pieces @@ trf__pieces_decode @@
     TRF__SPACE, 3)) k = 3; @@ TRF__SPACE, 3)) k = 0;
 a blank in front and behind @@ pieces @@ trf__normalise @@
     dummy_prefix && !p->suffix @@ dummy_prefix
-of equal ways the later @@ pieces @@ trf__way_to @@
+of equal ways the later @@ pieces @@ trf__path_to @@
     score > to->score @@ score >= to->score
 the shortest rule of the map @@ pieces @@ trf__rule @@
     !(cell >> 8 & 1) @@ longest || !(cell >> 8 & 1)
@@ -804,7 +804,7 @@ max_tokens counts from the loading of a session @@ generate @@ trf__sampled_writ
     (g, s->n_begin); @@ (g, s->n);
 a refused session leaves its rules @@ generate @@ trf__session_start @@
     if (status != TRF_OK) g->sampling = before @@ (void)before
-one token beyond max_length @@ generate @@ trf__story_limit @@
+one token beyond max_length @@ generate @@ trf__sampled_limit @@
     config.max_length - 1 @@ config.max_length
 a cancelled beginning can go on @@ generate @@ trf__sampler_start @@
     if (status != TRF_OK) trf__sampler_free(g) @@ (void)0
@@ -851,8 +851,8 @@ a memory without its end mark @@ look @@ trf__memory_sources @@
 a memory without rows @@ look @@ trf_decode @@
     memory_lengths[i] < 1 @@ memory_lengths[i] < 0
 what nobody saves is saved over weights @@ blocks @@ trf__saved_staged @@
-    saved ? trf__guest_of(context, saved, use) : (trf_real *)context->room.memory @@
-        trf__guest_of(context, saved, use)
+    saved ? trf__stage(context, saved, use) : (trf_real *)context->room.memory @@
+        trf__stage(context, saved, use)
 probabilities of the first sequence alone @@ blocks @@ trf__probabilities_of @@
     context->spans[i] @@ context->spans[0]
 probabilities without their shape @@ blocks @@ trf__probabilities_check @@
@@ -929,13 +929,13 @@ memory beyond the buffer is written @@ store files @@ trf__out_fits @@
     if (bytes <= to->size) return @@ return
 memory told too small @@ store files @@ trf__to_memory @@
     to->size = size; @@ to->size = size / 2;
-halves round up @@ store files @@ trf__narrow @@
+halves round up @@ store files @@ trf__bits_of_16 @@
     rest > middle || (rest == middle && (kept & 1)) @@ rest >= middle
-16 bits are cut in files @@ store files @@ trf__narrow @@
+16 bits are cut in files @@ store files @@ trf__bits_of_16 @@
     kept += rest > middle || (rest == middle && (kept & 1)) @@ (void)rest; (void)middle
-the smallest of 16 bits are 0 @@ store files @@ trf__narrow @@
+the smallest of 16 bits are 0 @@ store files @@ trf__bits_of_16 @@
     (shift > 53) return @@ (shift > 52) return
-what 16 bits cannot hold is infinite @@ store files @@ trf__narrow_chunk @@
+what 16 bits cannot hold is infinite @@ store files @@ trf__chunk_of_16_bits @@
     (bits & infinite) == infinite && trf__is_finite((double)from[i]) @@ 0
 a model wider than its heads @@ learn @@ trf__recipe_model @@
     while (c->d_model % c->n_heads) c->n_heads--; @@ (void)0;

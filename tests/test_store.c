@@ -1244,19 +1244,19 @@ static void nearest_of_16_bits(void **state)
             next = bits + 1 < infinite ? trf__from_file(two + 2, which ? 'B' : 'H')
                                        : which ? 340282366920938463463374607431768211456.0 : 65536;
             middle = (x + next) / 2;
-            assert_int_equal(trf__narrow(x, fraction), bits);
-            assert_int_equal(trf__narrow(-x, fraction), 0x8000 | bits);
-            assert_int_equal(trf__narrow(middle, fraction), bits + (bits & 1));
-            assert_int_equal(trf__narrow(-middle, fraction), 0x8000 | (bits + (bits & 1)));
-            assert_int_equal(trf__narrow(middle * (1 - DBL_EPSILON), fraction), bits);
-            assert_int_equal(trf__narrow(middle * (1 + 2 * DBL_EPSILON), fraction), bits + 1);
+            assert_int_equal(trf__bits_of_16(x, fraction), bits);
+            assert_int_equal(trf__bits_of_16(-x, fraction), 0x8000 | bits);
+            assert_int_equal(trf__bits_of_16(middle, fraction), bits + (bits & 1));
+            assert_int_equal(trf__bits_of_16(-middle, fraction), 0x8000 | (bits + (bits & 1)));
+            assert_int_equal(trf__bits_of_16(middle * (1 - DBL_EPSILON), fraction), bits);
+            assert_int_equal(trf__bits_of_16(middle * (1 + 2 * DBL_EPSILON), fraction), bits + 1);
         }
-        assert_int_equal(trf__narrow(HUGE_VAL, fraction), infinite);
-        assert_int_equal(trf__narrow(-HUGE_VAL, fraction), 0x8000 | infinite);
-        assert_int_equal(trf__narrow(1e300, fraction), infinite);
-        assert_true((trf__narrow((double)NAN, fraction) & 0x7FFF) > infinite);
-        assert_int_equal(trf__narrow(1e-300, fraction), 0);
-        assert_int_equal(trf__narrow(DBL_MIN / 4, fraction), 0);
+        assert_int_equal(trf__bits_of_16(HUGE_VAL, fraction), infinite);
+        assert_int_equal(trf__bits_of_16(-HUGE_VAL, fraction), 0x8000 | infinite);
+        assert_int_equal(trf__bits_of_16(1e300, fraction), infinite);
+        assert_true((trf__bits_of_16((double)NAN, fraction) & 0x7FFF) > infinite);
+        assert_int_equal(trf__bits_of_16(1e-300, fraction), 0);
+        assert_int_equal(trf__bits_of_16(DBL_MIN / 4, fraction), 0);
     }
 }
 
@@ -1301,7 +1301,7 @@ static void weights_of_16_bits(void **state)
             int64_t k;
             for (k = 0; k < trf_tensor_count(&a); k++) {
                 unsigned char two[2];
-                trf__to_little(two, trf__narrow((double)a.data[k], which == 1 ? 7 : 10), 2);
+                trf__to_little(two, trf__bits_of_16((double)a.data[k], which == 1 ? 7 : 10), 2);
                 assert_true((double)b.data[k] == trf__from_file(two, which == 1 ? 'B' : 'H'));
             }
             kit_close(&a);
