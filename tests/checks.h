@@ -20,7 +20,7 @@ static void check_fails(trf_status status, trf_status wanted, const char *what, 
     assert_true(strlen(err.message) > 10);
 }
 #define OK(call) (dirty(), check_ok(call))
-#define DONE(call) assert_int_equal(call, TRF_OK)       /* an internal call, which leaves err alone */
+#define DONE(call) assert_int_equal(call, TRF_OK) /* an internal call, which leaves err alone */
 #define FAILS(call, status, what, where) (dirty(), check_fails(call, status, what, where))
 
 #endif

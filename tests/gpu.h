@@ -7,7 +7,8 @@
 typedef struct gpu_numbers {
     int64_t calls, fail_at;             /* calls of CUDA and cuBLASLt so far; the one that fails */
     int64_t launches, graphs, uploads, downloads, syncs;
-    int64_t blocks, bytes, most_bytes;  /* memory of the device and pinned memory; blocks: streams and graphs too */
+    int64_t blocks, bytes,
+        most_bytes; /* memory of the device and pinned memory; blocks: streams and graphs too */
     int devices;                        /* 0: as on a machine without one */
     int no_graphs;                      /* 1: nothing can be captured */
 } gpu_numbers;

@@ -1,14 +1,17 @@
-/* The part of CUDA and cuBLASLt that >>cuda calls, on the CPU, so that its text is tested where no GPU is. C++11.
+/* The part of CUDA and cuBLASLt that >>cuda calls, on the CPU, so that its text is tested where no
+   GPU is. C++11.
 
-   A launch runs its grid block by block. Inside a block every CUDA thread is a fiber, which runs until it meets a
-   barrier or a warp operation, or ends; a block in which nobody can run is reported with the lines where its threads
-   wait. Shared and device memory are born as NaN, each array from malloc, so that AddressSanitizer sees every byte
-   out of range. Under ThreadSanitizer each CUDA thread is a fiber of its own, which only barriers order: a missing
+   A launch runs its grid block by block. Inside a block every CUDA thread is a fiber, which runs
+   until it meets a barrier or a warp operation, or ends; a block in which nobody can run is
+   reported with the lines where its threads wait. Shared and device memory are born as NaN, each
+   array from malloc, so that AddressSanitizer sees every byte out of range. Under ThreadSanitizer
+   each CUDA thread is a fiber of its own, which only barriers order: a missing
    __syncthreads is a data race. GPU_ORDER=1: threads run downwards; 2 and more: in shuffled orders.
 
-   What is asked for waits in a queue until somebody must know: a sync, a download, a free. Launches keep copies of
-   their arguments, and so do graphs. Uploads from pinned memory read it when their turn comes. A thread that captures
-   asks for nothing elsewhere, waits for nothing, allocates and frees nothing. Every call can be made to fail. */
+   What is asked for waits in a queue until somebody must know: a sync, a download, a free. Launches
+   keep copies of their arguments, and so do graphs. Uploads from pinned memory read it when their
+   turn comes. A thread that captures asks for nothing elsewhere, waits for nothing, allocates and
+   frees nothing. Every call can be made to fail. */
 #ifndef GPU_ON_CPU_H
 #define GPU_ON_CPU_H
 
@@ -82,13 +85,14 @@ extern "C" void gpu_switch(gpu_context *from, gpu_context to);
 __asm__(".text\n.globl gpu_switch\n.hidden gpu_switch\n.type gpu_switch,@function\ngpu_switch:\n"
         "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
         "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
-        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n.size gpu_switch,.-gpu_switch\n");
+        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n.size "
+        "gpu_switch,.-gpu_switch\n");
 
 static void gpu_start(gpu_context *context, char *stack, size_t bytes, void (*entry)(void))
 {
     void **s = (void **)(((uintptr_t)stack + bytes) & ~(uintptr_t)15);
     int i;
-    *--s = NULL;                        /* keeps the stack aligned at entry, and stops a back trace */
+    *--s = NULL; /* keeps the stack aligned at entry, and stops a back trace */
     *--s = (void *)entry;
     for (i = 0; i < 6; i++) *--s = NULL;
     *context = s;
@@ -108,8 +112,14 @@ static void gpu_start(gpu_context *context, char *stack, size_t bytes, void (*en
 #endif
 
 enum { GPU_READY, GPU_AT_BLOCK, GPU_AT_WARP, GPU_DONE };
-enum { GPU_MOST_THREADS = 1024, GPU_STACK = 64 << 10, GPU_MOST_SHARED = 8, GPU_POOL = 2048, GPU_TOKENS = 64,
-       GPU_POISON = 1 << 20 };
+enum {
+    GPU_MOST_THREADS = 1024,
+    GPU_STACK = 64 << 10,
+    GPU_MOST_SHARED = 8,
+    GPU_POOL = 2048,
+    GPU_TOKENS = 64,
+    GPU_POISON = 1 << 20
+};
 #if defined(__SANITIZE_ADDRESS__)        /* which sees each byte by itself */
 enum { GPU_GUARD = 0, GPU_BEHIND = 0x5A };
 #else
@@ -135,7 +145,8 @@ static struct gpu_block {
     gpu_warp warps[GPU_MOST_THREADS / 32];
     gpu_array shared[GPU_MOST_SHARED];
     unsigned n, alive, at_block, n_shared, stacks, count;
-    char begin, end, token[GPU_TOKENS][33];     /* what barriers synchronise on: nothing orders two blocks */
+    char begin, end,
+        token[GPU_TOKENS][33]; /* what barriers synchronise on: nothing orders two blocks */
     gpu_context scheduler;
     const std::function<void()> *kernel;
     const void *bottom;
@@ -154,7 +165,8 @@ static gpu_thread *gpu_now;             /* and one of its threads */
 
 GPU_QUIET static void gpu_fail(const char *what)
 {
-    static const char *const names[] = { "runs", "waits at __syncthreads", "waits in a warp operation", "has ended" };
+    static const char *const names[] = {"runs", "waits at __syncthreads",
+                                        "waits in a warp operation", "has ended"};
     unsigned i, shown = 0;
     fprintf(stderr, "gpu: %s, block %u\n", what, blockIdx.x);
     for (i = 0; i < gpu_b.n && shown < 6; i++) {
@@ -233,7 +245,8 @@ GPU_QUIET static void gpu_warp_meet(uint32_t mask, int line)
     char *token = &gpu_b.token[gpu_b.count % GPU_TOKENS][me->warp];
     unsigned i;
     (void)token;
-    if (!(mask >> me->lane & 1)) gpu_fail("a warp operation by a lane that its own mask leaves out");
+    if (!(mask >> me->lane & 1))
+        gpu_fail("a warp operation by a lane that its own mask leaves out");
     w->arrived |= 1u << me->lane;
     me->mask = mask;
     me->line = line;
@@ -275,8 +288,8 @@ template <class T> GPU_QUIET static T gpu_shuffle(uint32_t mask, T value, unsign
 #define __shfl_sync(m, v, s)     gpu_shuffle((m), (v), (unsigned)(s), __LINE__)
 #define __shfl_xor_sync(m, v, x) gpu_shuffle((m), (v), gpu_now->lane ^ (unsigned)(x), __LINE__)
 
-/* What a kernel asks of tensor cores, by the layouts of the PTX manual: a bf16 product (16, 8) += (16, 16) (16, 8),
-   and four matrices (8, 8) of 16 bits, turned. */
+/* What a kernel asks of tensor cores, by the layouts of the PTX manual: a bf16 product (16, 8) +=
+   (16, 16) (16, 8), and four matrices (8, 8) of 16 bits, turned. */
 static inline float gpu_widened(uint32_t bits)
 {
     float x;
@@ -285,8 +298,8 @@ static inline float gpu_widened(uint32_t bits)
     return x;
 }
 
-/* Lane 4 g + t holds rows g and g + 8 of a, columns 2 t, 2 t + 1 and eight further: register row / 8 + 2 * (k / 8).
-   Of b it holds column g, of d columns 2 t and 2 t + 1. */
+/* Lane 4 g + t holds rows g and g + 8 of a, columns 2 t, 2 t + 1 and eight further: register row /
+   8 + 2 * (k / 8). Of b it holds column g, of d columns 2 t and 2 t + 1. */
 GPU_QUIET static void gpu_mma(float d[4], const uint32_t a[4], const uint32_t b[2], int line)
 {
     static struct { uint32_t a[4], b[2]; } held[GPU_MOST_THREADS / 32][32][2];
@@ -307,18 +320,23 @@ GPU_QUIET static void gpu_mma(float d[4], const uint32_t a[4], const uint32_t b[
     }
 }
 
-static __attribute__((noinline)) uint32_t gpu_read16(const uint16_t *p) { return *p; }      /* sanitizers see it */
+static __attribute__((noinline)) uint32_t gpu_read16(const uint16_t *p)
+{
+    return *p;
+} /* sanitizers see it */
 GPU_QUIET static void gpu_load_turned(uint32_t r[4], const void *row, int line)
 {
     gpu_thread *me = gpu_now;
     uint64_t (*slots)[32] = &gpu_b.warps[me->warp].slot[me->warp_ops & 1];
     unsigned i, k;
-    if ((uintptr_t)row % 16) gpu_fail("a row of ldmatrix that does not begin at a multiple of 16 bytes");
+    if ((uintptr_t)row % 16)
+        gpu_fail("a row of ldmatrix that does not begin at a multiple of 16 bytes");
     (*slots)[me->lane] = (uint64_t)(uintptr_t)row;
     gpu_warp_meet(0xFFFFFFFFu, line);
     for (i = 0; i < 4; i++)
         for (k = 0, r[i] = 0; k < 2; k++)
-            r[i] |= gpu_read16((const uint16_t *)(uintptr_t)(*slots)[i * 8 + me->lane % 4 * 2 + k] + me->lane / 4)
+            r[i] |= gpu_read16((const uint16_t *)(uintptr_t)(*slots)[i * 8 + me->lane % 4 * 2 + k] +
+                               me->lane / 4)
                     << k * 16;
 }
 #define trf__mma(d, a, b)           gpu_mma((d), (a), (b), __LINE__)
@@ -326,8 +344,8 @@ GPU_QUIET static void gpu_load_turned(uint32_t r[4], const void *row, int line)
 #define trf__quick_exp              expf
 
 /* -----------------------------------------------------------------------------------------------
-   Shared memory: one array per declaration and block, of its exact size, freed when the block ends. Under
-   ThreadSanitizer blocks get addresses of their own, since nothing orders them. */
+   Shared memory: one array per declaration and block, of its exact size, freed when the block ends.
+   Under ThreadSanitizer blocks get addresses of their own, since nothing orders them. */
 
 GPU_QUIET static void *gpu_array_new(size_t bytes)
 {
@@ -350,7 +368,8 @@ GPU_QUIET static void gpu_shared_end(void)
     for (unsigned i = 0; i < gpu_b.n_shared; i++) {
         char *p = (char *)gpu_b.shared[i].memory;
         for (size_t k = 0; k < GPU_GUARD; k++)
-            if (p[gpu_b.shared[i].bytes + k] != GPU_BEHIND) gpu_fail("written behind a shared array");
+            if (p[gpu_b.shared[i].bytes + k] != GPU_BEHIND)
+                gpu_fail("written behind a shared array");
         free(p);
     }
 #endif
@@ -360,7 +379,8 @@ GPU_QUIET static void gpu_shared_end(void)
 GPU_QUIET static void *gpu_shared(const void *key, size_t bytes)
 {
     unsigned i;
-    for (i = 0; i < gpu_b.n_shared; i++) if (gpu_b.shared[i].key == key) return gpu_b.shared[i].memory;
+    for (i = 0; i < gpu_b.n_shared; i++)
+        if (gpu_b.shared[i].key == key) return gpu_b.shared[i].memory;
     if (i == GPU_MOST_SHARED) gpu_fail("too many shared arrays");
     gpu_b.shared[i].key = key;
     gpu_b.shared[i].memory = gpu_array_new(bytes);
@@ -374,7 +394,8 @@ GPU_QUIET static void *gpu_shared(const void *key, size_t bytes)
 
 static char *gpu_stack(void)            /* with a page below it that faults */
 {
-    char *p = (char *)mmap(NULL, GPU_STACK + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *p = (char *)mmap(NULL, GPU_STACK + 4096, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mprotect(p, 4096, PROT_NONE);
     return p + 4096;
 }
@@ -393,7 +414,8 @@ GPU_QUIET static void gpu_block_begin(void)
     for (i = 0; i < gpu_b.n; i++) {
         gpu_thread *t = &gpu_b.threads[i];
 #if defined(__SANITIZE_THREAD__)
-        unsigned at = (gpu_b.count * gpu_b.n + i) % gpu_b.pooled;   /* another one than in the last blocks */
+        unsigned at =
+            (gpu_b.count * gpu_b.n + i) % gpu_b.pooled; /* another one than in the last blocks */
         t->sanitizer = gpu_b.pool[at];
         t->stack = gpu_b.pool_stack[at];
 #endif
@@ -421,7 +443,8 @@ GPU_QUIET static void gpu_open_barrier(bool ran)
     if (gpu_b.alive < gpu_b.n) gpu_fail("a barrier that some threads of the block never reach");
     for (i = 0; i < gpu_b.n; i++) {
         gpu_thread *t = &gpu_b.threads[i];
-        if (line >= 0 && t->line != line) gpu_fail("threads of one block meet in different barriers");
+        if (line >= 0 && t->line != line)
+            gpu_fail("threads of one block meet in different barriers");
         line = t->line;
         t->state = GPU_READY;
     }
@@ -468,7 +491,8 @@ GPU_QUIET static bool gpu_run_warp(unsigned warp)
 GPU_QUIET static void gpu_grid(dim3 grid, dim3 size, const std::function<void()> &kernel)
 {
     unsigned i, n = size.x;
-    if (n == 0 || n > GPU_MOST_THREADS || n % 32 || size.y * size.z != 1 || !grid.x || grid.y * grid.z != 1)
+    if (n == 0 || n > GPU_MOST_THREADS || n % 32 || size.y * size.z != 1 || !grid.x ||
+        grid.y * grid.z != 1)
         gpu_fail("a launch that is not of this library's kind");
     while (gpu_b.stacks < n) gpu_b.threads[gpu_b.stacks++].stack = gpu_stack();
 #if defined(__SANITIZE_THREAD__)
@@ -504,8 +528,14 @@ GPU_QUIET static void gpu_grid(dim3 grid, dim3 size, const std::function<void()>
    The runtime: errors, memory, the queue. */
 
 typedef int cudaError_t;
-enum { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2, cudaErrorNoDevice = 100,
-       cudaErrorInvalidDevice = 101, cudaErrorUnknown = 999 };
+enum {
+    cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
+    cudaErrorMemoryAllocation = 2,
+    cudaErrorNoDevice = 100,
+    cudaErrorInvalidDevice = 101,
+    cudaErrorUnknown = 999
+};
 typedef int cudaMemcpyKind;
 enum { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
 typedef std::vector<std::function<void()> > gpu_things;
@@ -516,11 +546,13 @@ typedef enum { cudaStreamCaptureModeThreadLocal = 1 } cudaStreamCaptureMode;
 enum { cudaStreamNonBlocking = 1 };
 #define cudaStreamLegacy ((cudaStream_t)1)
 enum { cudaEventDisableTiming = 2 };
-typedef struct gpu_event { size_t behind; } *cudaEvent_t;      /* done when so many things have been */
+typedef struct gpu_event {
+    size_t behind;
+} * cudaEvent_t; /* done when so many things have been */
 typedef struct cudaFuncAttributes { int unused; } cudaFuncAttributes;
 
 static gpu_things gpu_queue;
-static thread_local cudaStream_t gpu_captures;     /* the stream that this thread captures, or NULL */
+static thread_local cudaStream_t gpu_captures; /* the stream that this thread captures, or NULL */
 static size_t gpu_did;                  /* things that have left the queue */
 static std::map<const char *, size_t> gpu_device_memory, gpu_pinned_memory;
 static thread_local cudaError_t gpu_last;
@@ -536,11 +568,18 @@ static inline int gpu_refuses(void)
 
 static inline const char *cudaGetErrorString(cudaError_t e)
 {
-    return e == cudaSuccess ? "no error" : e == cudaErrorMemoryAllocation ? "out of memory"
-         : e == cudaErrorNoDevice ? "no CUDA-capable device is detected" : e == cudaErrorUnknown ? "made to fail"
-         : "invalid argument";
+    return e == cudaSuccess                 ? "no error"
+           : e == cudaErrorMemoryAllocation ? "out of memory"
+           : e == cudaErrorNoDevice         ? "no CUDA-capable device is detected"
+           : e == cudaErrorUnknown          ? "made to fail"
+                                            : "invalid argument";
 }
-static inline cudaError_t cudaGetLastError(void) { cudaError_t e = gpu_last; gpu_last = cudaSuccess; return e; }
+static inline cudaError_t cudaGetLastError(void)
+{
+    cudaError_t e = gpu_last;
+    gpu_last = cudaSuccess;
+    return e;
+}
 
 static inline int gpu_holds(const std::map<const char *, size_t> &list, const void *p, size_t n)
 {
@@ -562,7 +601,8 @@ void gpu_on_cpu_flush(void) { gpu_flush(); }
 static inline void gpu_ask(cudaStream_t stream, const std::function<void()> &thing)
 {
     gpu_guard guard(gpu_lock);
-    if (gpu_captures && stream != gpu_captures) gpu_fail("asked beside the stream that this thread captures");
+    if (gpu_captures && stream != gpu_captures)
+        gpu_fail("asked beside the stream that this thread captures");
     if (stream != cudaStreamLegacy) {
         if (!stream->captures) gpu_fail("asked of a stream that does not capture");
         stream->things.push_back(thing);
@@ -571,7 +611,10 @@ static inline void gpu_ask(cudaStream_t stream, const std::function<void()> &thi
     gpu_queue.push_back(thing);
     if (gpu_queue.size() > 4096) gpu_flush();
 }
-static inline void gpu_outside(void) { if (gpu_captures) gpu_fail("a call that must not be made while capturing"); }
+static inline void gpu_outside(void)
+{
+    if (gpu_captures) gpu_fail("a call that must not be made while capturing");
+}
 
 static inline cudaError_t cudaGetDeviceCount(int *n)
 {
@@ -579,7 +622,11 @@ static inline cudaError_t cudaGetDeviceCount(int *n)
     *n = gpu_on_cpu.devices;
     return *n ? cudaSuccess : gpu_last = cudaErrorNoDevice;
 }
-static inline cudaError_t cudaGetDevice(int *device) { *device = gpu_device_now; return cudaSuccess; }
+static inline cudaError_t cudaGetDevice(int *device)
+{
+    *device = gpu_device_now;
+    return cudaSuccess;
+}
 static inline cudaError_t cudaSetDevice(int device)
 {
     if (device < 0 || device >= gpu_on_cpu.devices) return gpu_last = cudaErrorInvalidDevice;
@@ -650,7 +697,8 @@ static inline cudaError_t cudaMemsetAsync(void *p, int value, size_t n, cudaStre
     gpu_ask(stream, [=] { memset(p, value, n); });
     return cudaSuccess;
 }
-static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind, cudaStream_t stream)
+static inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, cudaMemcpyKind kind,
+                                          cudaStream_t stream)
 {
     gpu_guard guard(gpu_lock);
     GPU_CALL(cudaErrorUnknown);
@@ -713,8 +761,8 @@ static inline std::function<void()> gpu_bound(void (*kernel)(P...), void **list,
     return std::bind(kernel, *(P *)list[I]...);
 }
 template <class... P>
-static inline cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 size, void **list, size_t,
-                                           cudaStream_t stream)
+static inline cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 size, void **list,
+                                           size_t, cudaStream_t stream)
 {
     gpu_guard guard(gpu_lock);
     std::function<void()> one = gpu_bound(kernel, list, typename gpu_count<sizeof...(P)>::type());
@@ -768,7 +816,8 @@ static inline cudaError_t cudaGraphDestroy(cudaGraph_t graph)
     GPU_CALL(cudaErrorUnknown);
     return cudaSuccess;
 }
-static inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long)
+static inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, cudaGraph_t graph,
+                                                        unsigned long long)
 {
     gpu_guard guard(gpu_lock);
     GPU_CALL(cudaErrorUnknown);
@@ -776,7 +825,10 @@ static inline cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t *exec, c
     gpu_on_cpu.blocks++;
     return cudaSuccess;
 }
-static inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return cudaGraphDestroy(exec); }
+static inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    return cudaGraphDestroy(exec);
+}
 static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     gpu_guard guard(gpu_lock);
@@ -791,18 +843,30 @@ static inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t str
    cuBLASLt, as naive loops, strict about what the real one refuses. */
 
 typedef int cublasStatus_t;
-enum { CUBLAS_STATUS_SUCCESS = 0, CUBLAS_STATUS_INVALID_VALUE = 7, CUBLAS_STATUS_EXECUTION_FAILED = 13,
-       CUBLAS_STATUS_NOT_SUPPORTED = 15 };
+enum {
+    CUBLAS_STATUS_SUCCESS = 0,
+    CUBLAS_STATUS_INVALID_VALUE = 7,
+    CUBLAS_STATUS_EXECUTION_FAILED = 13,
+    CUBLAS_STATUS_NOT_SUPPORTED = 15
+};
 typedef enum { CUDA_R_32F = 0, CUDA_R_16BF = 14 } cudaDataType_t;
 typedef enum { CUBLAS_OP_N, CUBLAS_OP_T } cublasOperation_t;
 typedef enum { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_PEDANTIC = 69 } cublasComputeType_t;
 typedef enum { CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_BIAS = 4 } cublasLtEpilogue_t;
-typedef enum { CUBLASLT_MATMUL_DESC_TRANSA = 3, CUBLASLT_MATMUL_DESC_TRANSB = 4, CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
-               CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8 } cublasLtMatmulDescAttributes_t;
-typedef enum { CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,
-               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
-               CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8
-             } cublasLtMatmulPreferenceAttributes_t;
+typedef enum {
+    CUBLASLT_MATMUL_DESC_TRANSA = 3,
+    CUBLASLT_MATMUL_DESC_TRANSB = 4,
+    CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
+    CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8
+} cublasLtMatmulDescAttributes_t;
+typedef enum {
+    CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
+    CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES = 5,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES = 6,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES = 7,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8
+} cublasLtMatmulPreferenceAttributes_t;
 enum { CUBLASLT_REDUCTION_SCHEME_NONE = 0, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
 typedef struct cublasLtMatmulDescOpaque_t {
     cublasOperation_t turn_a, turn_b;
@@ -815,7 +879,10 @@ typedef struct cublasLtMatrixLayoutOpaque_t {
     int64_t ld;
     cudaDataType_t type;
 } cublasLtMatrixLayoutOpaque_t;
-typedef struct gpu_preference { uint64_t workspace; uint32_t reduction, aligned[4]; } *cublasLtMatmulPreference_t;
+typedef struct gpu_preference {
+    uint64_t workspace;
+    uint32_t reduction, aligned[4];
+} * cublasLtMatmulPreference_t;
 typedef struct gpu_lt { int unused; } *cublasLtHandle_t;
 /* What an algorithm was chosen for: another product must not use it. */
 typedef struct cublasLtMatmulAlgo_t {
@@ -832,12 +899,23 @@ typedef const cublasLtMatrixLayoutOpaque_t *gpu_layout;
 
 static inline const char *cublasLtGetStatusString(cublasStatus_t s)
 {
-    return s == CUBLAS_STATUS_EXECUTION_FAILED ? "made to fail" : s == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported"
-         : "invalid value";
+    return s == CUBLAS_STATUS_EXECUTION_FAILED ? "made to fail"
+           : s == CUBLAS_STATUS_NOT_SUPPORTED  ? "not supported"
+                                               : "invalid value";
 }
 #define GPU_LT_CALL() do { if (gpu_refuses()) return CUBLAS_STATUS_EXECUTION_FAILED; } while (0)
-static inline cublasStatus_t cublasLtCreate(cublasLtHandle_t *lt) { GPU_LT_CALL(); *lt = new gpu_lt(); return 0; }
-static inline cublasStatus_t cublasLtDestroy(cublasLtHandle_t lt) { delete lt; GPU_LT_CALL(); return 0; }
+static inline cublasStatus_t cublasLtCreate(cublasLtHandle_t *lt)
+{
+    GPU_LT_CALL();
+    *lt = new gpu_lt();
+    return 0;
+}
+static inline cublasStatus_t cublasLtDestroy(cublasLtHandle_t lt)
+{
+    delete lt;
+    GPU_LT_CALL();
+    return 0;
+}
 static inline cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *p)
 {
     GPU_LT_CALL();
@@ -850,19 +928,22 @@ static inline cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPrefe
     GPU_LT_CALL();
     return 0;
 }
-static inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
-                                                                  cublasLtMatmulPreferenceAttributes_t what,
-                                                                  const void *value, size_t n)
+static inline cublasStatus_t
+cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p,
+                                     cublasLtMatmulPreferenceAttributes_t what, const void *value,
+                                     size_t n)
 {
     GPU_LT_CALL();
     if (what == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && n == 8) memcpy(&p->workspace, value, n);
-    else if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && n == 4) memcpy(&p->reduction, value, n);
+    else if (what == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK && n == 4)
+        memcpy(&p->reduction, value, n);
     else if (what >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES && n == 4)
         memcpy(&p->aligned[what - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value, n);
     else return CUBLAS_STATUS_INVALID_VALUE;
     return 0;
 }
-static inline cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t *d, cublasComputeType_t compute,
+static inline cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t *d,
+                                                    cublasComputeType_t compute,
                                                     cudaDataType_t scale)
 {
     GPU_LT_CALL();
@@ -873,8 +954,8 @@ static inline cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDescOpaque_t *
     return 0;
 }
 static inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOpaque_t *d,
-                                                            cublasLtMatmulDescAttributes_t what, const void *value,
-                                                            size_t n)
+                                                            cublasLtMatmulDescAttributes_t what,
+                                                            const void *value, size_t n)
 {
     GPU_LT_CALL();
     if (what == CUBLASLT_MATMUL_DESC_TRANSA && n == 4) memcpy(&d->turn_a, value, n);
@@ -884,8 +965,9 @@ static inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDescOp
     else return CUBLAS_STATUS_INVALID_VALUE;
     return 0;
 }
-static inline cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t *l, cudaDataType_t type,
-                                                      uint64_t rows, uint64_t columns, int64_t ld)
+static inline cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque_t *l,
+                                                      cudaDataType_t type, uint64_t rows,
+                                                      uint64_t columns, int64_t ld)
 {
     GPU_LT_CALL();
     if (rows == 0 || columns == 0 || ld < (int64_t)rows) return CUBLAS_STATUS_INVALID_VALUE;
@@ -896,8 +978,8 @@ static inline cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayoutOpaque
     return 0;
 }
 /* The product's shape, or an error where the layouts do not fit together. */
-static inline cublasStatus_t gpu_lt_shape(cublasLtMatmulAlgo_t *x, gpu_desc d, gpu_layout a, gpu_layout b,
-                                          gpu_layout c)
+static inline cublasStatus_t gpu_lt_shape(cublasLtMatmulAlgo_t *x, gpu_desc d, gpu_layout a,
+                                          gpu_layout b, gpu_layout c)
 {
     x->m = c->rows;
     x->n = c->columns;
@@ -909,15 +991,18 @@ static inline cublasStatus_t gpu_lt_shape(cublasLtMatmulAlgo_t *x, gpu_desc d, g
     x->out = c->type;
     /* both factors are of one type; floats become floats, pedantically */
     if (a->type != b->type || (a->type == CUDA_R_32F && c->type != CUDA_R_32F) ||
-        (a->type == CUDA_R_32F) != (d->compute == CUBLAS_COMPUTE_32F_PEDANTIC)) return CUBLAS_STATUS_NOT_SUPPORTED;
+        (a->type == CUDA_R_32F) != (d->compute == CUBLAS_COMPUTE_32F_PEDANTIC))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
     if ((d->turn_a ? a->columns : a->rows) != x->m || (d->turn_b ? b->columns : b->rows) != x->k ||
-        (d->turn_b ? b->rows : b->columns) != x->n || (d->epilogue == CUBLASLT_EPILOGUE_BIAS) != x->bias)
+        (d->turn_b ? b->rows : b->columns) != x->n ||
+        (d->epilogue == CUBLASLT_EPILOGUE_BIAS) != x->bias)
         return CUBLAS_STATUS_INVALID_VALUE;
     return 0;
 }
-static inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, gpu_desc d, gpu_layout a, gpu_layout b,
-                                                            gpu_layout c, gpu_layout, cublasLtMatmulPreference_t p,
-                                                            int, cublasLtMatmulHeuristicResult_t *found, int *n)
+static inline cublasStatus_t
+cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, gpu_desc d, gpu_layout a, gpu_layout b,
+                               gpu_layout c, gpu_layout, cublasLtMatmulPreference_t p, int,
+                               cublasLtMatmulHeuristicResult_t *found, int *n)
 {
     GPU_LT_CALL();
     memset(found, 0, sizeof *found);
@@ -939,11 +1024,12 @@ static inline void gpu_number_put(char *p, int64_t i, int type, float x)
     memcpy(&u, &x, sizeof u);
     ((uint16_t *)(void *)p)[i] = (uint16_t)(x != x ? 0x7FC0 : (u + 0x7FFF + (u >> 16 & 1)) >> 16);
 }
-static inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, gpu_desc d, const void *alpha, const void *A,
-                                            gpu_layout a, const void *B, gpu_layout b, const void *beta,
-                                            const void *C, gpu_layout c, void *D, gpu_layout o,
-                                            const cublasLtMatmulAlgo_t *algo, void *workspace, size_t,
-                                            cudaStream_t stream)
+static inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, gpu_desc d, const void *alpha,
+                                            const void *A, gpu_layout a, const void *B,
+                                            gpu_layout b, const void *beta, const void *C,
+                                            gpu_layout c, void *D, gpu_layout o,
+                                            const cublasLtMatmulAlgo_t *algo, void *workspace,
+                                            size_t, cudaStream_t stream)
 {
     const void *const places[4] = { A, B, C, D };
     gpu_layout const layouts[4] = { a, b, c, o };
@@ -972,10 +1058,13 @@ static inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t, gpu_desc d, const 
                 int64_t to = row + column * ldd;
                 float y;
                 for (t = 0; t < k; t++)
-                    sum += (double)gpu_number(pa, x.turn_a ? t + row * lda : row + t * lda, now.in)
-                         * (double)gpu_number(pb, x.turn_b ? column + t * ldb : t + column * ldb, now.in);
+                    sum +=
+                        (double)gpu_number(pa, x.turn_a ? t + row * lda : row + t * lda, now.in) *
+                        (double)gpu_number(pb, x.turn_b ? column + t * ldb : t + column * ldb,
+                                           now.in);
                 y = factor * (float)sum + (more != 0 ? more * gpu_number(pd, to, now.out) : 0);
-                gpu_number_put(pd, to, now.out, y + (x.bias ? gpu_number(x.bias, row, now.out) : 0));
+                gpu_number_put(pd, to, now.out,
+                               y + (x.bias ? gpu_number(x.bias, row, now.out) : 0));
             }
     });
     return 0;

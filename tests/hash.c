@@ -1,7 +1,7 @@
-/* One line: a hash of forward, gradients, ten training steps with dropout, and translations, over models that use
-   every op. tests/columns.sh builds it in many ways and compares. With an argument: one line per stage, to see where
-   two builds part, and first the column that computes. Nothing of this may raise a floating-point exception: a host may
-   have them end the program. */
+/* One line: a hash of forward, gradients, ten training steps with dropout, and translations, over
+   models that use every op. tests/columns.sh builds it in many ways and compares. With an argument:
+   one line per stage, to see where two builds part, and first the column that computes. Nothing of
+   this may raise a floating-point exception: a host may have them end the program. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -20,12 +20,14 @@ static int verbose;
 
 static void stage(const char *model, int step, const char *what, uint64_t hash)
 {
-    if (verbose) printf("%-28s step %2d  %-10s %016llx\n", model, step, what, (unsigned long long)hash);
+    if (verbose)
+        printf("%-28s step %2d  %-10s %016llx\n", model, step, what, (unsigned long long)hash);
 }
 
 typedef struct kind {
     const char *name;
-    int kind, d, heads, f, vocab, place, rule, activation, tying, positions, start, smoothing, epsilon, optimizer;
+    int kind, d, heads, f, vocab, place, rule, activation, tying, positions, start, smoothing,
+        epsilon, optimizer;
     double dropout;
 } kind;
 
@@ -99,11 +101,13 @@ static uint64_t hash_of(const kind *k, uint64_t hash)
         batch = kit_fill(&data, step % 2 ? 12 : 3, 0, step % 2 ? 20 : 50, k->vocab, (uint64_t)step);
         MUST(trf_forward_backward(trainer, &batch, &report, &err));
         output = (size_t)(report.target_tokens * k->d) * sizeof(trf_real);
-        stage(k->name, step, "output", hash = hash_bytes(hash, (const void *)trainer->pass.decoder.out, output));
+        stage(k->name, step, "output",
+              hash = hash_bytes(hash, (const void *)trainer->pass.decoder.out, output));
         stage(k->name, step, "loss", hash = hash_bytes(hash, &report.loss, sizeof report.loss));
         stage(k->name, step, "gradients", hash = hash_gradients(hash, trainer));
         MUST(trf_optimizer_step(trainer, &report, &err));
-        stage(k->name, step, "norm", hash = hash_bytes(hash, &report.gradient_norm, sizeof report.gradient_norm));
+        stage(k->name, step, "norm",
+              hash = hash_bytes(hash, &report.gradient_norm, sizeof report.gradient_norm));
         stage(k->name, step, "weights", hash = hash_weights(hash, model));
     }
     batch = kit_fill(&data, 5, 1, 12, k->vocab, 99);

@@ -1,5 +1,5 @@
-/* What several tests share: random batches, hashes of whatever must not change, and an allocator that counts and
-   fails on demand. Include it after transformer.h. */
+/* What several tests share: random batches, hashes of whatever must not change, and an allocator
+   that counts and fails on demand. Include it after transformer.h. */
 #ifndef KIT_H
 #define KIT_H
 
@@ -8,7 +8,8 @@
 #define KIT_UNUSED __attribute__((unused))
 
 /* -----------------------------------------------------------------------------------------------
-   A model and a training in which everything is on: post-norm, the paper's schedule, smoothing and dropout. */
+   A model and a training in which everything is on: post-norm, the paper's schedule, smoothing and
+   dropout. */
 
 static KIT_UNUSED trf_config kit_config(void)
 {
@@ -27,9 +28,10 @@ static KIT_UNUSED trf_train_options kit_training(void)
     return o;
 }
 
-/* The family of small models: so many layers a side, d_model, ids of each vocabulary and longest sequence; two heads,
-   d_ff = 1.5 d_model, one thread. A suite sets other fields itself. */
-static KIT_UNUSED trf_config kit_small(int32_t layers, int32_t d_model, int32_t vocab, int32_t longest)
+/* The family of small models: so many layers a side, d_model, ids of each vocabulary and longest
+   sequence; two heads, d_ff = 1.5 d_model, one thread. A suite sets other fields itself. */
+static KIT_UNUSED trf_config kit_small(int32_t layers, int32_t d_model, int32_t vocab,
+                                       int32_t longest)
 {
     trf_config c = kit_config();
     c.encoder_layers = c.decoder_layers = layers;
@@ -49,7 +51,8 @@ static KIT_UNUSED trf_config kit_of_kind(trf_config c, trf_kind kind)
     return c;
 }
 
-/* A training of these: batches of at most 16 sequences of 20 ids, 128 together; a rate that rises for ten updates. */
+/* A training of these: batches of at most 16 sequences of 20 ids, 128 together; a rate that rises
+   for ten updates. */
 static KIT_UNUSED trf_train_options kit_small_training(double dropout)
 {
     trf_train_options o = kit_training();
@@ -75,7 +78,8 @@ static KIT_UNUSED uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
 #define HASH_START 0xCBF29CE484222325u
 
 /* -----------------------------------------------------------------------------------------------
-   Files: all bytes of one, a NUL behind them, NULL where they cannot be read; and back: did it succeed? */
+   Files: all bytes of one, a NUL behind them, NULL where they cannot be read; and back: did it
+   succeed? */
 
 static KIT_UNUSED char *kit_read_file(const char *path, size_t *n)
 {
@@ -83,7 +87,8 @@ static KIT_UNUSED char *kit_read_file(const char *path, size_t *n)
     char *bytes = NULL;
     long all = f && fseek(f, 0, SEEK_END) == 0 ? ftell(f) : -1;
     *n = 0;
-    if (all >= 0 && fseek(f, 0, SEEK_SET) == 0 && (bytes = (char *)calloc(1, (size_t)all + 1)) != NULL) {
+    if (all >= 0 && fseek(f, 0, SEEK_SET) == 0 &&
+        (bytes = (char *)calloc(1, (size_t)all + 1)) != NULL) {
         *n = fread(bytes, 1, (size_t)all, f);
         if (*n != (size_t)all) { free(bytes); bytes = NULL; }
     }
@@ -109,7 +114,8 @@ static KIT_UNUSED uint64_t hash_file(const char *path)
     return hash;
 }
 
-/* n numbers (or other things of the same size) of the model's device, wherever that is, to the host and back. */
+/* n numbers (or other things of the same size) of the model's device, wherever that is, to the host
+   and back. */
 static KIT_UNUSED trf_tensor kit_there(const trf_model *model, const void *there, int64_t n)
 {
     trf_real *address = (trf_real *)(uintptr_t)there;
@@ -192,7 +198,8 @@ static KIT_UNUSED uint64_t hash_tensor(uint64_t hash, trf_tensor tensor)
 static KIT_UNUSED uint64_t hash_weights(uint64_t hash, const trf_model *model)
 {
     int32_t i;
-    for (i = 0; i < trf_model_parameter_count(model); i++) hash = hash_tensor(hash, trf_model_parameter(model, i));
+    for (i = 0; i < trf_model_parameter_count(model); i++)
+        hash = hash_tensor(hash, trf_model_parameter(model, i));
     return hash;
 }
 
@@ -215,7 +222,8 @@ static KIT_UNUSED uint64_t hash_answers(uint64_t hash, const trf_translator *t, 
 static KIT_UNUSED uint64_t hash_gradients(uint64_t hash, trf_trainer *t)
 {
     int32_t i;
-    for (i = 0; i < trf_model_parameter_count(t->model); i++) hash = hash_tensor(hash, trf_trainer_gradient(t, i));
+    for (i = 0; i < trf_model_parameter_count(t->model); i++)
+        hash = hash_tensor(hash, trf_trainer_gradient(t, i));
     return hash;
 }
 
@@ -239,22 +247,28 @@ typedef struct kit_pairs {
     trf_batch batch;
 } kit_pairs;
 
-static KIT_UNUSED trf_batch kit_fill(kit_pairs *p, int32_t count, int32_t shortest, int32_t longest, int32_t vocab,
-                                     uint64_t seed)
+static KIT_UNUSED trf_batch kit_fill(kit_pairs *p, int32_t count, int32_t shortest, int32_t longest,
+                                     int32_t vocab, uint64_t seed)
 {
     uint64_t draw = 0;
     int32_t i, k, side;
     memset(p, 0, sizeof *p);
     for (side = 0; side < 2; side++) {
-        int32_t *ids = side ? p->target : p->source, *lengths = side ? p->target_lengths : p->source_lengths, n = 0;
+        int32_t *ids = side ? p->target : p->source,
+                *lengths = side ? p->target_lengths : p->source_lengths, n = 0;
         for (i = 0; i < count; i++) {
-            lengths[i] = shortest + (int32_t)(trf__random64(seed, 77, draw++) % (uint64_t)(longest - shortest + 1));
+            lengths[i] = shortest + (int32_t)(trf__random64(seed, 77, draw++) %
+                                              (uint64_t)(longest - shortest + 1));
             for (k = 0; k < lengths[i]; k++)
                 ids[n++] = 3 + (int32_t)(trf__random64(seed, 77, draw++) % (uint64_t)(vocab - 3));
         }
     }
-    p->batch.source.ids = p->source; p->batch.source.lengths = p->source_lengths; p->batch.source.count = count;
-    p->batch.target.ids = p->target; p->batch.target.lengths = p->target_lengths; p->batch.target.count = count;
+    p->batch.source.ids = p->source;
+    p->batch.source.lengths = p->source_lengths;
+    p->batch.source.count = count;
+    p->batch.target.ids = p->target;
+    p->batch.target.lengths = p->target_lengths;
+    p->batch.target.count = count;
     return p->batch;
 }
 
@@ -280,22 +294,29 @@ static KIT_UNUSED trf_batch kit_slice(const trf_batch *batch, int32_t first, int
     return part;
 }
 
-/* A SentencePiece model of <unk>, "\xE2\x96\x81" and "a", which puts the second before a text: n letters are n + 1 ids. */
+/* A SentencePiece model of <unk>, "\xE2\x96\x81" and "a", which puts the second before a text: n
+   letters are n + 1 ids. */
 static KIT_UNUSED trf_vocab *kit_pieces(const trf_hooks *hooks)
 {
-    static const char bytes[] = "\x0A\x0E\x0A\x05<unk>\x15\0\0\0\0\x18\x02" "\x0A\x0A\x0A\x03\xE2\x96\x81\x15\0\0\0\0"
-        "\x0A\x08\x0A\x01" "a\x15\0\0\0\0" "\x12\x02\x18\x01" "\x1A\x06\x18\x01\x20\x01\x28\x01";
+    static const char bytes[] = "\x0A\x0E\x0A\x05<unk>\x15\0\0\0\0\x18\x02"
+                                "\x0A\x0A\x0A\x03\xE2\x96\x81\x15\0\0\0\0"
+                                "\x0A\x08\x0A\x01"
+                                "a\x15\0\0\0\0"
+                                "\x12\x02\x18\x01"
+                                "\x1A\x06\x18\x01\x20\x01\x28\x01";
     trf_vocab *vocab = NULL;
-    if (trf_vocab_from_sentencepiece(&vocab, bytes, sizeof bytes - 1, hooks, NULL) != TRF_OK) abort();
+    if (trf_vocab_from_sentencepiece(&vocab, bytes, sizeof bytes - 1, hooks, NULL) != TRF_OK)
+        abort();
     return vocab;
 }
 
 /* -----------------------------------------------------------------------------------------------
-   An allocator that counts, checks what it gets back and the bytes behind it, and fails at call number `fail_at` (and,
-   with `for_ever`, at all later ones). */
+   An allocator that counts, checks what it gets back and the bytes behind it, and fails at call
+   number `fail_at` (and, with `for_ever`, at all later ones). */
 
 typedef struct kit_memory {
-    int64_t live, peak, blocks, calls, fail_at, limit;  /* live, peak: bytes; limit: larger requests fail; 0: none */
+    int64_t live, peak, blocks, calls, fail_at,
+        limit; /* live, peak: bytes; limit: larger requests fail; 0: none */
     int for_ever;
 } kit_memory;
 
@@ -324,8 +345,9 @@ static KIT_UNUSED void *kit_alloc(void *user, size_t align, size_t bytes)
 {
     kit_memory *m = (kit_memory *)user;
     void *memory = NULL;
-    if (kit_refuses(m, bytes) || align != 64 || posix_memalign(&memory, align, bytes + KIT_GUARD)) return NULL;
-    memset(memory, 0xA5, bytes < (1u << 22) ? bytes : (1u << 22));      /* nobody may count on zeros */
+    if (kit_refuses(m, bytes) || align != 64 || posix_memalign(&memory, align, bytes + KIT_GUARD))
+        return NULL;
+    memset(memory, 0xA5, bytes < (1u << 22) ? bytes : (1u << 22)); /* nobody may count on zeros */
     memset((char *)memory + bytes, 0xC7, KIT_GUARD);
     memcpy((char *)memory + bytes, &bytes, sizeof bytes);
     kit_took(m, bytes);
@@ -339,7 +361,8 @@ static KIT_UNUSED void kit_free(void *user, void *memory, size_t bytes)
     size_t asked, i;
     memcpy(&asked, guard, sizeof asked);
     for (i = sizeof asked; i < KIT_GUARD && guard[i] == 0xC7; i++) { }
-    if (asked != bytes || i < KIT_GUARD) abort();       /* freed with another size, or written behind its end */
+    if (asked != bytes || i < KIT_GUARD)
+        abort(); /* freed with another size, or written behind its end */
     memset(memory, 0x5A, bytes < (1u << 22) ? bytes : (1u << 22));      /* nobody may look again */
     kit_gave(m, bytes);
     free(memory);
@@ -370,7 +393,8 @@ static KIT_UNUSED void kit_counts_back(const trf_hooks *hooks, size_t bytes)
     if (hooks->alloc == kit_alloc) kit_gave((kit_memory *)hooks->user, bytes);
 }
 
-/* 1: the suite runs here once more, on another device or in double: what the host alone decides needs fewer cases. */
+/* 1: the suite runs here once more, on another device or in double: what the host alone decides
+   needs fewer cases. */
 #if defined(KIT_ON_CUDA) || defined(TRF__TEST_BACKEND) || defined(TRF_DOUBLE)
 #define KIT_AGAIN 1
 #else
@@ -387,7 +411,8 @@ static KIT_UNUSED int kit_all(void) { return getenv("TRF_TEST_ALL") != NULL; }
 #define KIT_SAME_ROWS 1
 #endif
 
-#if defined(KIT_ON_CUDA)        /* everything on the CUDA column, which gpu_on_cpu.h runs; linked with gpu.o */
+#if defined(KIT_ON_CUDA) /* everything on the CUDA column, which gpu_on_cpu.h runs; linked with \
+                            gpu.o */
 #include "gpu.h"
 static const trf__backend *cuda_backend(const trf__backend *cpu)
 {
@@ -397,7 +422,7 @@ static const trf__backend *cuda_backend(const trf__backend *cpu)
 #define separate_enter() gpu_on_cpu_flush()
 #define separate_leave() ((void)0)
 #define kit_device_bytes() gpu_on_cpu.bytes     /* memory that no hook sees */
-#define KIT_ASKS_ONCE 1                         /* a step that is played again asks the cancel hook once */
+#define KIT_ASKS_ONCE 1 /* a step that is played again asks the cancel hook once */
 #define KIT_HAS_STREAM 1
 #elif defined(TRF__TEST_BACKEND)
 #include "separate_device.h"

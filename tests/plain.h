@@ -1,13 +1,14 @@
-/* The obvious formulas as plain loops in double, to compare kernels with; random numbers; and memory in blocks of
-   exactly the size asked for, so that a sanitizer sees every step beyond one. Include it after transformer.h and
-   cmocka.h. */
+/* The obvious formulas as plain loops in double, to compare kernels with; random numbers; and
+   memory in blocks of exactly the size asked for, so that a sanitizer sees every step beyond one.
+   Include it after transformer.h and cmocka.h. */
 #ifndef PLAIN_H
 #define PLAIN_H
 
 #include "kit.h"
 
 /* -----------------------------------------------------------------------------------------------
-   Memory, given back by plain_teardown after each test, and random numbers, the same in every run. */
+   Memory, given back by plain_teardown after each test, and random numbers, the same in every run.
+ */
 
 enum { PLAIN_BLOCKS = 1 << 16 };
 static void *plain_blocks[PLAIN_BLOCKS];
@@ -45,7 +46,10 @@ static KIT_UNUSED double plain_draw(void)
     z = (z ^ z >> 27) * 0x94D049BB133111EBu;
     return (double)((z ^ z >> 31) >> 11) / 4503599627370496.0 - 1;
 }
-static KIT_UNUSED int64_t plain_below(int64_t n) { return (int64_t)((plain_draw() + 1) / 2 * (double)n) % n; }
+static KIT_UNUSED int64_t plain_below(int64_t n)
+{
+    return (int64_t)((plain_draw() + 1) / 2 * (double)n) % n;
+}
 
 static KIT_UNUSED trf_real *plain_fill(trf_real *x, int64_t n, double value)
 {
@@ -90,25 +94,26 @@ static KIT_UNUSED double *plain_doubles(const trf_real *from, int64_t n)
    Comparing. A NaN is never near anything. */
 
 /* Every |got - want| at most `tolerance` times the largest |want|. */
-#define assert_all_near(what, got, want, n, tolerance) plain_near(what, got, want, n, tolerance, __FILE__, __LINE__)
-static KIT_UNUSED void plain_near(const char *what, const trf_real *got, const double *want, int64_t n,
-                                  double tolerance, const char *file, int line)
+#define assert_all_near(what, got, want, n, tolerance) \
+    plain_near(what, got, want, n, tolerance, __FILE__, __LINE__)
+static KIT_UNUSED void plain_near(const char *what, const trf_real *got, const double *want,
+                                  int64_t n, double tolerance, const char *file, int line)
 {
     double largest = 0;
     int64_t i;
     for (i = 0; i < n; i++) if (fabs(want[i]) > largest) largest = fabs(want[i]);
     for (i = 0; i < n; i++) {
         if (fabs((double)got[i] - want[i]) <= tolerance * largest) continue;
-        print_error("%s[%lld] of %lld: got %.12g, expected %.12g within %.1e times %.3g\n", what, (long long)i,
-                    (long long)n,
-                    (double)got[i], want[i], tolerance, largest);
+        print_error("%s[%lld] of %lld: got %.12g, expected %.12g within %.1e times %.3g\n", what,
+                    (long long)i, (long long)n, (double)got[i], want[i], tolerance, largest);
         _fail(file, line);
     }
 }
 
 #define assert_number_near(got, want, tolerance) \
     plain_near_one((double)(got), (double)(want), tolerance, __FILE__, __LINE__)
-static KIT_UNUSED void plain_near_one(double got, double want, double tolerance, const char *file, int line)
+static KIT_UNUSED void plain_near_one(double got, double want, double tolerance, const char *file,
+                                      int line)
 {
     if (fabs(got - want) <= tolerance) return;
     print_error("got %.15g, expected %.15g within %.1e\n", got, want, tolerance);
@@ -119,8 +124,8 @@ static KIT_UNUSED void plain_near_one(double got, double want, double tolerance,
    The formulas. */
 
 /* y (rows, out) = x (rows, in) w^T + b */
-static KIT_UNUSED void plain_linear(double *y, const double *x, const double *w, const double *b, int64_t rows,
-                                    int64_t out, int64_t in)
+static KIT_UNUSED void plain_linear(double *y, const double *x, const double *w, const double *b,
+                                    int64_t rows, int64_t out, int64_t in)
 {
     int64_t r, o, i;
     for (r = 0; r < rows; r++)
@@ -141,13 +146,15 @@ static KIT_UNUSED double plain_slope(int kind, double h)
 {
     double s = 1 / (1 + exp(-h));
     if (kind == TRF_RELU) return h > 0;
-    if (kind == TRF_GELU) return 0.5 * (1 + erf(h / sqrt(2.0))) + h * exp(-h * h / 2) / sqrt(2 * acos(-1.0));
+    if (kind == TRF_GELU)
+        return 0.5 * (1 + erf(h / sqrt(2.0))) + h * exp(-h * h / 2) / sqrt(2 * acos(-1.0));
     return s + h * s * (1 - s);
 }
 
 /* One row: y = gain * n + bias, n = (s - mean) r. Returns r. */
-static KIT_UNUSED double plain_norm(double *y, const double *s, const double *gain, const double *bias, int64_t d,
-                                    double epsilon, int rule, double *mean_out)
+static KIT_UNUSED double plain_norm(double *y, const double *s, const double *gain,
+                                    const double *bias, int64_t d, double epsilon, int rule,
+                                    double *mean_out)
 {
     double mean = 0, var = 0, r;
     int64_t i;
@@ -161,16 +168,17 @@ static KIT_UNUSED double plain_norm(double *y, const double *s, const double *ga
 }
 
 /* ds of one row from dy, by the whole matrix of derivatives; dgain and dbias are added to. */
-static KIT_UNUSED void plain_norm_backward(double *ds, double *dgain, double *dbias, const double *dy,
-                                           const double *s,
-                                           const double *gain, int64_t d, double epsilon, int rule)
+static KIT_UNUSED void plain_norm_backward(double *ds, double *dgain, double *dbias,
+                                           const double *dy, const double *s, const double *gain,
+                                           int64_t d, double epsilon, int rule)
 {
     double *y = plain_zeros(d), mean, r = plain_norm(y, s, gain, gain, d, epsilon, rule, &mean);
     double deviation = 1 / r - epsilon;
     int64_t i, j;
     for (j = 0; j < d; j++) {
-        double dr = rule == TRF_NORM_ANNOTATED ? -r * r * (s[j] - mean) / ((double)(d - 1) * deviation)
-                                               : -r * r * r * (s[j] - mean) / (double)d;
+        double dr = rule == TRF_NORM_ANNOTATED
+                        ? -r * r * (s[j] - mean) / ((double)(d - 1) * deviation)
+                        : -r * r * r * (s[j] - mean) / (double)d;
         ds[j] = 0;
         for (i = 0; i < d; i++)
             ds[j] += dy[i] * gain[i] * (((i == j) - 1 / (double)d) * r + (s[i] - mean) * dr);
@@ -179,8 +187,9 @@ static KIT_UNUSED void plain_norm_backward(double *ds, double *dgain, double *db
     }
 }
 
-/* One head of one sequence: q (n, d), k and v (m, d); row i sees its first `m - n + i + 1` keys if causal. keep: the
-   dropout's factors (n, m), or NULL. p: the weights before dropout. dq, dk, dv only if dout is given. */
+/* One head of one sequence: q (n, d), k and v (m, d); row i sees its first `m - n + i + 1` keys if
+   causal. keep: the dropout's factors (n, m), or NULL. p: the weights before dropout. dq, dk, dv
+   only if dout is given. */
 typedef struct plain_head {
     int64_t n, m, d;
     int causal;
@@ -205,7 +214,8 @@ static KIT_UNUSED void plain_attention(const plain_head *a)
         for (j = 0; j < seen; j++) p[j] /= sum;
         if (a->maximum) { a->maximum[i] = maximum; a->sum[i] = sum; }
         for (j = 0; j < seen; j++)
-            for (c = 0; c < d; c++) out[c] += p[j] * (a->keep ? a->keep[i * m + j] : 1) * a->v[j * d + c];
+            for (c = 0; c < d; c++)
+                out[c] += p[j] * (a->keep ? a->keep[i * m + j] : 1) * a->v[j * d + c];
         if (!a->dout) continue;
         for (j = 0; j < seen; j++) {
             double factor = a->keep ? a->keep[i * m + j] : 1;
@@ -224,13 +234,15 @@ static KIT_UNUSED void plain_attention(const plain_head *a)
 }
 
 /* What label smoothing wants of a row (see trf_smoothing), and what is taken off the loss. */
-static KIT_UNUSED double plain_wanted(double *q, int rule, double e, int64_t vocab, int64_t target, int64_t pad)
+static KIT_UNUSED double plain_wanted(double *q, int rule, double e, int64_t vocab, int64_t target,
+                                      int64_t pad)
 {
     double entropy = 0;
     int64_t v;
     for (v = 0; v < vocab; v++) {
         if (rule == TRF_SMOOTH_UNIFORM) q[v] = e / (double)vocab + (v == target ? 1 - e : 0);
-        else if (rule == TRF_SMOOTH_NO_PAD_KL) q[v] = v == target ? 1 - e : v == pad ? 0 : e / (double)(vocab - 2);
+        else if (rule == TRF_SMOOTH_NO_PAD_KL)
+            q[v] = v == target ? 1 - e : v == pad ? 0 : e / (double)(vocab - 2);
         else q[v] = v == target ? 1 - e : e / (double)(vocab - 1);
         if (q[v] > 0) entropy -= q[v] * log(q[v]);
     }
@@ -238,7 +250,8 @@ static KIT_UNUSED double plain_wanted(double *q, int rule, double e, int64_t voc
 }
 
 /* Loss of one row of logits against q in long double; dz = softmax(z) - q if wanted. */
-static KIT_UNUSED long double plain_loss(double *dz, const double *z, const double *q, int64_t vocab)
+static KIT_UNUSED long double plain_loss(double *dz, const double *z, const double *q,
+                                         int64_t vocab)
 {
     long double maximum = z[0], sum = 0, loss = 0;
     int64_t v;

@@ -28,7 +28,8 @@ static int works(const char *name, trf_status status, const trf_error *err)
 /* Digits, and their names in reverse order. */
 static void pair_of(uint32_t *seed, char *digits, char *names)
 {
-    static const char *const name[10] = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"};
+    static const char *const name[10] = {"zero", "one", "two",   "three", "four",
+                                         "five", "six", "seven", "eight", "nine"};
     int number[4], n, i;
     *digits = *names = 0;
     *seed = *seed * 1664525u + 1013904223u;
@@ -63,7 +64,8 @@ static trf_status corpus_of(course *c, trf_error *err)
     if (trf_corpus_create(&c->corpus, &options, err)) return (trf_status)err->status;
     for (i = 0; i < 400; i++) {
         pair_of(&seed, digits, names);
-        if (trf_corpus_add_text(c->corpus, trf_model_source_vocab(c->model), digits, trf_model_target_vocab(c->model), names, err))
+        if (trf_corpus_add_text(c->corpus, trf_model_source_vocab(c->model), digits,
+                                trf_model_target_vocab(c->model), names, err))
             return (trf_status)err->status;
     }
     return TRF_OK;
@@ -78,9 +80,11 @@ static trf_status vocabs_of(trf_vocab *vocab[2], trf_error *err)
         if (trf_vocab_create(&vocab[i], TRF_WORDS, NULL, err)) return (trf_status)err->status;
     for (i = 0; i < 400; i++) {
         pair_of(&seed, digits, names);
-        if (trf_vocab_learn(vocab[0], digits, err) || trf_vocab_learn(vocab[1], names, err)) return (trf_status)err->status;
+        if (trf_vocab_learn(vocab[0], digits, err) || trf_vocab_learn(vocab[1], names, err))
+            return (trf_status)err->status;
     }
-    if (trf_vocab_finish(vocab[0], 1000, 1, err) || trf_vocab_finish(vocab[1], 1000, 1, err)) return (trf_status)err->status;
+    if (trf_vocab_finish(vocab[0], 1000, 1, err) || trf_vocab_finish(vocab[1], 1000, 1, err))
+        return (trf_status)err->status;
     return TRF_OK;
 }
 
@@ -125,13 +129,16 @@ static trf_status updates(course *c, int n, double *loss, trf_error *err)
     for (i = 0; i < n; i++) {
         trf_batch batch;
         trf_step_report report;
-        if (trf_corpus_next(c->corpus, &batch, err) || trf_train_step(c->trainer, &batch, &report, err)) return (trf_status)err->status;
+        if (trf_corpus_next(c->corpus, &batch, err) ||
+            trf_train_step(c->trainer, &batch, &report, err))
+            return (trf_status)err->status;
         loss[i] = report.loss;
     }
     return TRF_OK;
 }
 
-/* How many of n texts that training has not seen the model of a file translates without a mistake; -1: it cannot. */
+/* How many of n texts that training has not seen the model of a file translates without a mistake;
+   -1: it cannot. */
 static int right_of(const char *path, int n, int32_t threads)
 {
     trf_model *model = NULL;
@@ -142,7 +149,9 @@ static int right_of(const char *path, int n, int32_t threads)
     uint32_t seed = 77;
     int i, right = -1;
     search.threads = threads;
-    if (trf_model_load(&model, path, NULL, &err) || trf_translator_create(&translator, model, &search, &err)) n = 0;
+    if (trf_model_load(&model, path, NULL, &err) ||
+        trf_translator_create(&translator, model, &search, &err))
+        n = 0;
     else right = 0;
     for (i = 0; i < n; i++) {
         pair_of(&seed, digits, names);
@@ -155,7 +164,8 @@ static int right_of(const char *path, int n, int32_t threads)
     return right;
 }
 
-/* Training gives a model that translates; its file replaces another, and a checkpoint goes on with the same bits. */
+/* Training gives a model that translates; its file replaces another, and a checkpoint goes on with
+   the same bits. */
 static void train_and_translate(int32_t threads)
 {
     enum { UPDATES = 300, MORE = 5 };
@@ -170,7 +180,8 @@ static void train_and_translate(int32_t threads)
         check("the loss falls", loss[UPDATES - 1] < 0.1 && loss[0] > 1);
         works("saving", trf_model_save(c.model, "ports.model", &err), &err);
         works("saving over a file", trf_model_save(c.model, "ports.model", &err), &err);
-        works("a checkpoint", trf_checkpoint_save(c.trainer, c.corpus, "ports.checkpoint", &err), &err);
+        works("a checkpoint", trf_checkpoint_save(c.trainer, c.corpus, "ports.checkpoint", &err),
+              &err);
         works("five more updates", updates(&c, MORE, on, &err), &err);
         right = right_of("ports.model", 30, 1);
         check("27 of 30 unseen texts are translated right", right >= 27);
@@ -179,7 +190,10 @@ static void train_and_translate(int32_t threads)
         d.corpus = c.corpus;
         c.corpus = NULL;
         trf_corpus_rewind(d.corpus);
-        if (works("loading the checkpoint", trf_checkpoint_load(&d.model, &d.trainer, d.corpus, "ports.checkpoint", NULL, NULL, &err), &err)) {
+        if (works("loading the checkpoint",
+                  trf_checkpoint_load(&d.model, &d.trainer, d.corpus, "ports.checkpoint", NULL,
+                                      NULL, &err),
+                  &err)) {
             works("going on", updates(&d, MORE, again, &err), &err);
             for (i = 0; i < MORE && !(on[i] < again[i] || on[i] > again[i]); i++) {}
             check("the same bits from the checkpoint on", i == MORE);
@@ -210,7 +224,8 @@ static void read_files(const char *folder)
     *answer = 0;
     if (works("a model from elsewhere", trf_model_load(&model, path, NULL, &err), &err) &&
         works("its translator", trf_translator_create(&translator, model, NULL, &err), &err))
-        works("its translation", trf_translate_text(translator, "2 0 1", answer, sizeof answer, &err), &err);
+        works("its translation",
+              trf_translate_text(translator, "2 0 1", answer, sizeof answer, &err), &err);
     check("it translates as there", !strcmp(answer, "one zero two"));
     trf_translator_destroy(translator);
     trf_model_destroy(model);
@@ -224,15 +239,20 @@ static void read_files(const char *folder)
     sampling.max_tokens = 12;
     *answer = 0;
     if (works("a language model from elsewhere", trf_model_load(&model, path, NULL, &err), &err) &&
-        works("its beginning", trf_vocab_encode(trf_model_target_vocab(model), "seven", &id, 1, &n, &err), &err) &&
+        works("its beginning",
+              trf_vocab_encode(trf_model_target_vocab(model), "seven", &id, 1, &n, &err), &err) &&
         works("its generator", trf_sampler_create(&generator, model, &sampling, &err), &err) &&
         works("it begins", trf_sampler_begin(generator, &begin, &err), &err)) {
         const trf_hypothesis *h;
         while (live && works("it goes on", trf_sampler_step(generator, 20, &live, &err), &err)) {}
         h = trf_sampler_at(generator, 0);
-        works("its text", trf_vocab_decode(trf_model_target_vocab(model), h->ids, h->n, answer, sizeof answer, NULL, &err), &err);
+        works("its text",
+              trf_vocab_decode(trf_model_target_vocab(model), h->ids, h->n, answer, sizeof answer,
+                               NULL, &err),
+              &err);
     }
-    check("it goes on as there", !strcmp(answer, "seven eight nine zero one two") || !strcmp(answer, "eight nine zero one two"));
+    check("it goes on as there", !strcmp(answer, "seven eight nine zero one two") ||
+                                     !strcmp(answer, "eight nine zero one two"));
     trf_sampler_destroy(generator);
     trf_model_destroy(model);
 }
@@ -243,9 +263,14 @@ static void refuse_files(void)
     trf_model *model = NULL;
     trf_error err;
     FILE *f = fopen("ports.damaged", "wb");
-    check("a file to damage", f && fwrite("\x08\0\0\0\0\0\0\0{\"a\":1} ", 1, 16, f) == 16 && !fclose(f));
-    check("a missing file is refused", trf_model_load(&model, "ports.missing", NULL, &err) != TRF_OK && strstr(err.message, "ports.missing"));
-    check("a damaged file is refused", trf_model_load(&model, "ports.damaged", NULL, &err) != TRF_OK && strstr(err.message, "ports.damaged"));
+    check("a file to damage",
+          f && fwrite("\x08\0\0\0\0\0\0\0{\"a\":1} ", 1, 16, f) == 16 && !fclose(f));
+    check("a missing file is refused",
+          trf_model_load(&model, "ports.missing", NULL, &err) != TRF_OK &&
+              strstr(err.message, "ports.missing"));
+    check("a damaged file is refused",
+          trf_model_load(&model, "ports.damaged", NULL, &err) != TRF_OK &&
+              strstr(err.message, "ports.damaged"));
     check("nothing was made", !model);
     remove("ports.damaged");
     remove("ports.model");

@@ -1,8 +1,9 @@
-/* A separate device for tests: the CPU's ops behind memory that the host cannot reach. The device's memory is a mapping
-   of its own, which is PROT_NONE but inside an op or a verb, so that any host access faults; an op that is given a
-   pointer to anything else aborts. Downloads happen when sync is called and not before: until then the host's memory
-   is 0xA5. What crosses the seam is counted, and memory and sync can be made to fail.
-   kit.h includes this where TRF__TEST_BACKEND is defined (as separate_backend). */
+/* A separate device for tests: the CPU's ops behind memory that the host cannot reach. The device's
+   memory is a mapping of its own, which is PROT_NONE but inside an op or a verb, so that any host
+   access faults; an op that is given a pointer to anything else aborts. Downloads happen when sync
+   is called and not before: until then the host's memory is 0xA5. What crosses the seam is counted,
+   and memory and sync can be made to fail. kit.h includes this where TRF__TEST_BACKEND is defined
+   (as separate_backend). */
 #ifndef SEPARATE_H
 #define SEPARATE_H
 
@@ -15,22 +16,28 @@ enum { SEPARATE_GUARD = 64, SEPARATE_PAGE = 2 << 20, SEPARATE_POISON = 4 << 20 }
 #define SEPARATE_SIZE ((size_t)1 << 34)
 
 typedef struct separate_counts {
-    int64_t uploads, downloads, zeroes, copies, fetches, syncs, idle_syncs, allocs;     /* idle: brought nothing */
+    int64_t uploads, downloads, zeroes, copies, fetches, syncs, idle_syncs,
+        allocs; /* idle: brought nothing */
 #define X(name, type) int64_t name;     /* calls of each op */
     TRF__OPS(X)
 #undef X
 } separate_counts;
 
 typedef struct separate_block { size_t begin, bytes; } separate_block;
-typedef struct separate_late { const trf__run *run; void *to, *numbers; size_t bytes; } separate_late;
+typedef struct separate_late {
+    const trf__run *run;
+    void *to, *numbers;
+    size_t bytes;
+} separate_late;
 
 static struct separate {
     pthread_mutex_t lock;
     int off;                            /* 1: objects made now compute on the plain CPU */
     separate_counts n;
     int trains_on_copies;               /* 1: it wants copies of a trainer's weights too */
-    int64_t fills;                      /* training batches are filled up to multiples of this; 0: not */
-    int64_t fail_alloc, fail_sync;      /* the alloc that finds nothing; from this sync on, the device is broken */
+    int64_t fills; /* training batches are filled up to multiples of this; 0: not */
+    int64_t fail_alloc,
+        fail_sync; /* the alloc that finds nothing; from this sync on, the device is broken */
     const trf__backend *cpu;
     char *base;
     size_t opened;                      /* bytes that may be accessed now, or are used */
@@ -47,7 +54,8 @@ static void separate_abort(const char *what)
 
 static void separate_protect(size_t from, size_t to, int protection)
 {
-    if (to > from && mprotect(separate.base + from, to - from, protection)) separate_abort("mprotect failed");
+    if (to > from && mprotect(separate.base + from, to - from, protection))
+        separate_abort("mprotect failed");
 }
 
 /* Between these two, which may be nested, the device's memory can be read and written. */
@@ -69,7 +77,8 @@ static KIT_UNUSED void separate_leave(void)
 
 static int separate_mapped(const void *p)
 {
-    return separate.base && (const char *)p >= separate.base && (const char *)p < separate.base + SEPARATE_SIZE;
+    return separate.base && (const char *)p >= separate.base &&
+           (const char *)p < separate.base + SEPARATE_SIZE;
 }
 
 /* What verbs get lies in one block. */
@@ -79,11 +88,13 @@ static void separate_within(const void *p, size_t bytes)
     int low = 0, high;
     if (!separate_mapped(p)) separate_abort("a verb got an address of the host");
     pthread_mutex_lock(&separate.lock);
-    for (high = separate.n_blocks; high - low > 1; ) {         /* the last block that begins at or before it */
+    for (high = separate.n_blocks;
+         high - low > 1;) { /* the last block that begins at or before it */
         int middle = low + (high - low) / 2;
         if (separate.blocks[middle].begin <= at) low = middle; else high = middle;
     }
-    if (separate.n_blocks == 0 || at < separate.blocks[low].begin || bytes > separate.blocks[low].bytes ||
+    if (separate.n_blocks == 0 || at < separate.blocks[low].begin ||
+        bytes > separate.blocks[low].bytes ||
         at > separate.blocks[low].begin + separate.blocks[low].bytes - bytes)
         separate_abort("a verb got memory that is not in one block");
     pthread_mutex_unlock(&separate.lock);
@@ -94,8 +105,8 @@ static void separate_not(const void *p)
     if (separate_mapped(p)) separate_abort("an address of the device where the host's belongs");
 }
 
-/* What ops get: every pointer of the struct, which, where there are no rows, may lie behind its block. An op without
-   such a function does not compile. */
+/* What ops get: every pointer of the struct, which, where there are no rows, may lie behind its
+   block. An op without such a function does not compile. */
 static void separate_see(const void *p)
 {
     if (p && !separate_mapped(p)) separate_abort("an op got an address of the host");
@@ -103,8 +114,22 @@ static void separate_see(const void *p)
 #define ON(pointer)  separate_see(pointer)
 #define ROWS(at)     do { ON((at).sentence); ON((at).position); } while (0)
 #define MAT(w)       do { ON((w).plain); ON((w).packed); } while (0)
-#define KEYS(in)     do { ON((in).q); ON((in).k); ON((in).v); ON((in).spans); ON((in).key_rows); } while (0)
-static void see_embed(const trf__embed *j) { ON(j->y); MAT(j->weight); ON(j->table); ON(j->ids); ROWS(j->at); }
+#define KEYS(in) \
+    do { \
+        ON((in).q); \
+        ON((in).k); \
+        ON((in).v); \
+        ON((in).spans); \
+        ON((in).key_rows); \
+    } while (0)
+static void see_embed(const trf__embed *j)
+{
+    ON(j->y);
+    MAT(j->weight);
+    ON(j->table);
+    ON(j->ids);
+    ROWS(j->at);
+}
 static void see_linear(const trf__linear *j) { ON(j->y); ON(j->x); MAT(j->w); ON(j->b); }
 static void see_activate(const trf__activate *j) { ON(j->a); ON(j->h); ROWS(j->at); }
 static void see_attention(const trf__attention *j) { KEYS(j->in); ON(j->out); ON(j->stats); }
@@ -116,12 +141,25 @@ static void see_add_norm(const trf__norm *j)
 static void see_pool(const trf__pool *j) { ON(j->to); ON(j->from); ON(j->spans); }
 static void see_cross_entropy(const trf__loss *j)
 {
-    ON(j->row_loss); ON(j->row_nll); ON(j->sums); ON(j->slots); ON(j->room); ON(j->dx); ON(j->dw); ON(j->db);
+    ON(j->row_loss);
+    ON(j->row_nll);
+    ON(j->sums);
+    ON(j->slots);
+    ON(j->room);
+    ON(j->dx);
+    ON(j->dw);
+    ON(j->db);
     ON(j->x); MAT(j->w); ON(j->bias); ON(j->targets);
 }
 static void see_top(const trf__top *j)
 {
-    ON(j->log_probabilities); ON(j->ids); ON(j->room); ON(j->x); MAT(j->w); ON(j->bias); ON(j->only);
+    ON(j->log_probabilities);
+    ON(j->ids);
+    ON(j->room);
+    ON(j->x);
+    MAT(j->w);
+    ON(j->bias);
+    ON(j->only);
 }
 static void see_backpointers(const trf__backpointers *j)
 {
@@ -130,24 +168,56 @@ static void see_backpointers(const trf__backpointers *j)
 static void see_append_kv(const trf__append_kv *j) { ON(j->cache); ON(j->fresh); ON(j->slots); }
 static void see_reorder(const trf__reorder *j)
 {
-    ON(j->beams); ON(j->live); ON(j->starts); ON(j->sources); ON(j->progress); ON(j->log_probabilities); ON(j->found);
-    ON(j->ids); ON(j->parents); ON(j->position); ON(j->only); ON(j->slots); ON(j->self); ON(j->cross);
+    ON(j->beams);
+    ON(j->live);
+    ON(j->starts);
+    ON(j->sources);
+    ON(j->progress);
+    ON(j->log_probabilities);
+    ON(j->found);
+    ON(j->ids);
+    ON(j->parents);
+    ON(j->position);
+    ON(j->only);
+    ON(j->slots);
+    ON(j->self);
+    ON(j->cross);
 }
 static void see_pack(const trf__pack *j) { ON(j->packed); ON(j->weights); }
 #if !defined(TRF_NO_TRAIN)
 static void see_embed_gradient(const trf__embed_gradient *j)
 {
-    ON(j->dweight); ON(j->dtable); ON(j->dy); ON(j->ids); ON(j->groups.rows); ON(j->groups.first); ROWS(j->at);
+    ON(j->dweight);
+    ON(j->dtable);
+    ON(j->dy);
+    ON(j->ids);
+    ON(j->groups.rows);
+    ON(j->groups.first);
+    ROWS(j->at);
 }
 static void see_linear_dx(const trf__linear_dx *j) { ON(j->dx); ON(j->dy); MAT(j->w); }
-static void see_activate_gradient(const trf__activate_gradient *j) { ON(j->dh); ON(j->da); ON(j->h); ROWS(j->at); }
+static void see_activate_gradient(const trf__activate_gradient *j)
+{
+    ON(j->dh);
+    ON(j->da);
+    ON(j->h);
+    ROWS(j->at);
+}
 static void see_attention_gradient(const trf__attention_gradient *j)
 {
     KEYS(j->in); ON(j->dq); ON(j->dk); ON(j->dv); ON(j->dout); ON(j->out); ON(j->stats);
 }
 static void see_norm_gradient(const trf__norm_gradient *j)
 {
-    ON(j->ds); ON(j->dsub); ON(j->dgain); ON(j->dbias); ON(j->dy); ON(j->dy2); ON(j->ds_in); ON(j->s); ON(j->stats);
+    ON(j->ds);
+    ON(j->dsub);
+    ON(j->dgain);
+    ON(j->dbias);
+    ON(j->dy);
+    ON(j->dy2);
+    ON(j->ds_in);
+    ON(j->s);
+    ON(j->stats);
     ON(j->gain); ROWS(j->at);
 }
 static void see_pool_gradient(const trf__pool *j) { see_pool(j); }
@@ -185,7 +255,12 @@ TRF__OPS(X)
 static void separate_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
 {
     int i;
-    for (i = 0; i < n; i++) { ON(products[i].dw); ON(products[i].db); ON(products[i].dy); ON(products[i].x); }
+    for (i = 0; i < n; i++) {
+        ON(products[i].dw);
+        ON(products[i].db);
+        ON(products[i].dy);
+        ON(products[i].x);
+    }
     separate_enter();
     separate.cpu->linear_dw(run, products, n);
     separate_leave();
@@ -197,12 +272,13 @@ static void separate_linear_dw(const trf__run *run, const trf__linear_dw *produc
 #undef KEYS
 
 /* -----------------------------------------------------------------------------------------------
-   Memory: blocks of the mapping, aligned to 64 bytes, first fit. A program's counting allocator counts them too, and
-   may refuse them, as if they came from its hooks. */
+   Memory: blocks of the mapping, aligned to 64 bytes, first fit. A program's counting allocator
+   counts them too, and may refuse them, as if they came from its hooks. */
 
 static void separate_insert(int at, size_t begin, size_t bytes)
 {
-    separate_block *grown = (separate_block *)realloc(separate.blocks, (size_t)(separate.n_blocks + 1) * sizeof *grown);
+    separate_block *grown =
+        (separate_block *)realloc(separate.blocks, (size_t)(separate.n_blocks + 1) * sizeof *grown);
     if (!grown) separate_abort("no memory for the list of blocks");
     separate.blocks = grown;
     memmove(grown + at + 1, grown + at, (size_t)(separate.n_blocks++ - at) * sizeof *grown);
@@ -220,15 +296,19 @@ static void *separate_alloc(const trf__run *run, size_t bytes)
     pthread_mutex_lock(&separate.lock);
     if (!separate.base) {
         size_t mapped = SEPARATE_SIZE + SEPARATE_PAGE;
-        separate.base = (char *)mmap(NULL, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        separate.base = (char *)mmap(NULL, mapped, PROT_NONE,
+                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (separate.base == MAP_FAILED) separate_abort("no address space for the device");
         separate.base += (SEPARATE_PAGE - (uintptr_t)separate.base % SEPARATE_PAGE) % SEPARATE_PAGE;
         madvise(separate.base, SEPARATE_SIZE, MADV_HUGEPAGE);
     }
-    for (i = 0; i < separate.n_blocks && separate.blocks[i].begin - begin < bytes + SEPARATE_GUARD; i++)
-        begin = (separate.blocks[i].begin + separate.blocks[i].bytes + SEPARATE_GUARD + 63) / 64 * 64;
+    for (i = 0; i < separate.n_blocks && separate.blocks[i].begin - begin < bytes + SEPARATE_GUARD;
+         i++)
+        begin =
+            (separate.blocks[i].begin + separate.blocks[i].bytes + SEPARATE_GUARD + 63) / 64 * 64;
     top = (begin + bytes + SEPARATE_GUARD + SEPARATE_PAGE - 1) / SEPARATE_PAGE * SEPARATE_PAGE;
-    if (++separate.n.allocs != separate.fail_alloc && top <= SEPARATE_SIZE && kit_counts(&run->hooks, bytes)) {
+    if (++separate.n.allocs != separate.fail_alloc && top <= SEPARATE_SIZE &&
+        kit_counts(&run->hooks, bytes)) {
         separate_insert(i, begin, bytes);
         if (separate.inside > 0) separate_protect(separate.opened, top, PROT_READ | PROT_WRITE);
         if (top > separate.opened) separate.opened = top;
@@ -253,14 +333,17 @@ static void separate_release(const trf__run *run, void *memory, size_t bytes)
     if (!separate_mapped(memory)) separate_abort("freed memory that is not the device's");
     separate_enter();
     pthread_mutex_lock(&separate.lock);
-    for (i = 0; i < separate.n_blocks && separate.base + separate.blocks[i].begin != memory; i++) { }
+    for (i = 0; i < separate.n_blocks && separate.base + separate.blocks[i].begin != memory; i++) {}
     if (i == separate.n_blocks) separate_abort("freed what is no block, or twice");
     if (separate.blocks[i].bytes != bytes) separate_abort("freed with another size");
-    for (k = 0; k < SEPARATE_GUARD; k++) if (guard[k] != 0xC7) separate_abort("written behind the end of a block");
+    for (k = 0; k < SEPARATE_GUARD; k++)
+        if (guard[k] != 0xC7) separate_abort("written behind the end of a block");
     memset(memory, 0x5A, bytes < SEPARATE_POISON ? bytes : SEPARATE_POISON);
-    memmove(separate.blocks + i, separate.blocks + i + 1, (size_t)(--separate.n_blocks - i) * sizeof *separate.blocks);
+    memmove(separate.blocks + i, separate.blocks + i + 1,
+            (size_t)(--separate.n_blocks - i) * sizeof *separate.blocks);
     if (separate.n_blocks > 0)
-        top = separate.blocks[separate.n_blocks - 1].begin + separate.blocks[separate.n_blocks - 1].bytes + SEPARATE_GUARD;
+        top = separate.blocks[separate.n_blocks - 1].begin +
+              separate.blocks[separate.n_blocks - 1].bytes + SEPARATE_GUARD;
     top = (top + SEPARATE_PAGE - 1) / SEPARATE_PAGE * SEPARATE_PAGE;
     if (top < separate.opened) {
         madvise(separate.base + top, separate.opened - top, MADV_DONTNEED);
@@ -362,18 +445,27 @@ static trf_status separate_sync(const trf__run *run, trf_error *err)
     if (kept == separate.n_late) separate.n.idle_syncs++;
     separate.n_late = kept;
     pthread_mutex_unlock(&separate.lock);
-    return broken ? trf__fail(err, TRF_E_BACKEND, -1, "separate", "the device is out of order") : TRF_OK;
+    return broken ? trf__fail(err, TRF_E_BACKEND, -1, "separate", "the device is out of order")
+                  : TRF_OK;
 }
 
 /* State and sizes are the CPU's. */
-static trf_status separate_probe(const trf_device *device, trf_error *err) { return separate.cpu->probe(device, err); }
-static trf_status separate_open(trf__run *run, trf_error *err) { return separate.cpu->open(run, err); }
-static trf_status separate_reserve(trf__run *run, int64_t longest, int64_t d_head, int64_t weight, trf_error *err)
+static trf_status separate_probe(const trf_device *device, trf_error *err)
+{
+    return separate.cpu->probe(device, err);
+}
+static trf_status separate_open(trf__run *run, trf_error *err)
+{
+    return separate.cpu->open(run, err);
+}
+static trf_status separate_reserve(trf__run *run, int64_t longest, int64_t d_head, int64_t weight,
+                                   trf_error *err)
 {
     return separate.cpu->reserve(run, longest, d_head, weight, err);
 }
 static void separate_close(trf__run *run) { separate.cpu->close(run); }
-static size_t separate_state_bytes(const trf__run *run, int64_t longest, int64_t d_head, int64_t weight)
+static size_t separate_state_bytes(const trf__run *run, int64_t longest, int64_t d_head,
+                                   int64_t weight)
 {
     return separate.cpu->state_bytes(run, longest, d_head, weight);
 }
@@ -383,10 +475,17 @@ static int64_t separate_padded(const trf__run *run, int64_t n)
     (void)run;
     return separate.fills ? trf__round_up(n, separate.fills) : n;
 }
-static int separate_replay(const trf__run *run, const trf__shape *shape) { return separate.cpu->replay(run, shape); }
-static int separate_end_list(const trf__run *run, int whole) { return separate.cpu->end_list(run, whole); }
+static int separate_replay(const trf__run *run, const trf__shape *shape)
+{
+    return separate.cpu->replay(run, shape);
+}
+static int separate_end_list(const trf__run *run, int whole)
+{
+    return separate.cpu->end_list(run, whole);
+}
 static size_t separate_element(const trf_device *device) { return separate.cpu->element(device); }
-static size_t separate_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab, int64_t d, int copied)
+static size_t separate_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
+                                    int64_t d, int copied)
 {
     return separate.cpu->loss_scratch(device, rows, vocab, d, copied);
 }

@@ -1,5 +1,5 @@
-/* Small models and the tasks that they learn: the suites of programs and of decoding begin with learn(). Include it after
-   kit.h. */
+/* Small models and the tasks that they learn: the suites of programs and of decoding begin with
+   learn(). Include it after kit.h. */
 #ifndef TASKS_H
 #define TASKS_H
 
@@ -8,14 +8,17 @@
 
 static void check_ok(trf_status status, const trf_error *err, const char *call, int line)
 {
-    if (status != TRF_OK) fail_msg("line %d: %s: %s: %s", line, call, trf_status_name(status), err->message);
+    if (status != TRF_OK)
+        fail_msg("line %d: %s: %s: %s", line, call, trf_status_name(status), err->message);
 }
 
-static void check_fails(trf_status wanted, trf_status status, const trf_error *err, const char *call, int line)
+static void check_fails(trf_status wanted, trf_status status, const trf_error *err,
+                        const char *call, int line)
 {
     if (status != wanted || err->status != wanted || !err->message[0])
-        fail_msg("line %d: %s: expected %s, got %s with %s \"%s\"", line, call, trf_status_name(wanted),
-                 trf_status_name(status), trf_status_name((trf_status)err->status), err->message);
+        fail_msg("line %d: %s: expected %s, got %s with %s \"%s\"", line, call,
+                 trf_status_name(wanted), trf_status_name(status),
+                 trf_status_name((trf_status)err->status), err->message);
 }
 
 static char folder[64];
@@ -76,7 +79,10 @@ static uint64_t draws;
 static int32_t pick(int32_t n) { return (int32_t)(trf__random64(31, 9, draws++) % (uint64_t)n); }
 
 /* Pairs whose target is the source backwards. */
-typedef struct pairs { int32_t source[PAIRS * LONG], target[PAIRS * LONG], lengths[PAIRS]; trf_batch batch; } pairs;
+typedef struct pairs {
+    int32_t source[PAIRS * LONG], target[PAIRS * LONG], lengths[PAIRS];
+    trf_batch batch;
+} pairs;
 
 static const trf_batch *backwards(pairs *p)
 {
@@ -84,7 +90,8 @@ static const trf_batch *backwards(pairs *p)
     memset(p, 0, sizeof *p);
     for (i = 0; i < PAIRS; i++) {
         int32_t n = p->lengths[i] = SHORT + pick(LONG - SHORT + 1);
-        for (k = 0; k < n; k++) p->source[at + k] = p->target[at + n - 1 - k] = FIRST + pick(SYMBOLS);
+        for (k = 0; k < n; k++)
+            p->source[at + k] = p->target[at + n - 1 - k] = FIRST + pick(SYMBOLS);
         at += n;
     }
     p->batch.source.ids = p->source;
@@ -94,7 +101,8 @@ static const trf_batch *backwards(pairs *p)
     return &p->batch;
 }
 
-/* The model that most tests look at: it has learnt the task in part, so that alternatives are close. */
+/* The model that most tests look at: it has learnt the task in part, so that alternatives are
+   close. */
 static trf_model *learnt;
 
 static int learn(void **state)
@@ -109,8 +117,11 @@ static int learn(void **state)
     (void)state;
     strcpy(folder, "/tmp/trf-usage-XXXXXX");
     if (!mkdtemp(folder)) return -1;
-    if (trf_model_create(&learnt, &config, &err) || trf_trainer_create(&trainer, learnt, &training, &err)) return -1;
-    for (step = 0; step < 250; step++) if (trf_train_step(trainer, backwards(&p), &report, &err)) return -1;
+    if (trf_model_create(&learnt, &config, &err) ||
+        trf_trainer_create(&trainer, learnt, &training, &err))
+        return -1;
+    for (step = 0; step < 250; step++)
+        if (trf_train_step(trainer, backwards(&p), &report, &err)) return -1;
     trf_trainer_destroy(trainer);
     return report.nll > 0.02 && report.nll < 1.5 ? 0 : -1;
 }
@@ -145,9 +156,8 @@ static trf_batch pair_of(const int32_t *source, const int32_t *n_source, const i
 }
 
 /* Log-softmax in double of every row of a pair's logits. */
-static void log_probabilities(trf_translator *t, const int32_t *source, int32_t n_source, const int32_t *target,
-    int32_t n_target,
-                              int32_t vocab, double *out)
+static void log_probabilities(trf_translator *t, const int32_t *source, int32_t n_source,
+                              const int32_t *target, int32_t n_target, int32_t vocab, double *out)
 {
     trf_error err;
     trf_real logits[64 * VOCAB];
@@ -158,20 +168,25 @@ static void log_probabilities(trf_translator *t, const int32_t *source, int32_t 
     OK(trf_logits(t, &batch, &view, &err));
     for (r = 0; r <= n_target; r++) {
         double most = -HUGE_VAL, sum = 0;
-        for (w = 0; w < vocab; w++) if ((double)logits[r * vocab + w] > most) most = (double)logits[r * vocab + w];
+        for (w = 0; w < vocab; w++)
+            if ((double)logits[r * vocab + w] > most) most = (double)logits[r * vocab + w];
         for (w = 0; w < vocab; w++) sum += exp((double)logits[r * vocab + w] - most);
-        for (w = 0; w < vocab; w++) out[r * vocab + w] = (double)logits[r * vocab + w] - most - log(sum);
+        for (w = 0; w < vocab; w++)
+            out[r * vocab + w] = (double)logits[r * vocab + w] - most - log(sum);
     }
 }
 
 static double close_enough(void) { return sizeof(trf_real) == 8 ? 1e-10 : 2e-5; }
 
 /* -----------------------------------------------------------------------------------------------
-   2. Strings in, strings out, from one file: an article, a noun and a verb, answered in another order */
+   2. Strings in, strings out, from one file: an article, a noun and a verb, answered in another
+   order */
 
-static const char *const german[3][4] = { { "ein", "der", "kein", "unser" },
-    { "Hund", "B\xC3\xA4r", "Vogel", "Fu\xC3\x9Fg\xC3\xA4nger" },
-                                          { "schl\xC3\xA4" "ft", "l\xC3\xA4uft", "tr\xC3\xA4umt", "singt" } };
+static const char *const german[3][4] = {{"ein", "der", "kein", "unser"},
+                                         {"Hund", "B\xC3\xA4r", "Vogel", "Fu\xC3\x9Fg\xC3\xA4nger"},
+                                         {"schl\xC3\xA4"
+                                          "ft",
+                                          "l\xC3\xA4uft", "tr\xC3\xA4umt", "singt"}};
 static const char *const french[3][4] = { { "un", "le", "aucun", "notre" },
     { "chien", "ours", "oiseau", "pi\xC3\xA9ton" },
                                           { "dort", "court", "r\xC3\xAAve", "chante" } };
@@ -180,14 +195,15 @@ static void sentence(int number, char *from, char *to, size_t size)
 {
     int a = number % 4, b = number / 4 % 4, c = number / 16;
     snprintf(from, size, "%s %s %s", german[0][a], german[1][b], german[2][c]);
-    snprintf(to, size, "%s %s %s", french[2][c], french[1][b], french[0][a]);     /* the verb first */
+    snprintf(to, size, "%s %s %s", french[2][c], french[1][b], french[0][a]); /* the verb first */
 }
 
 /* -----------------------------------------------------------------------------------------------
    3. Many sentences, with everything known about each answer */
 
 /* Everything that can be said of an answer is what it should be: sums, scores, order, endings. */
-static void check_hypotheses(trf_translator *translator, const trf_search *search, const trf_sequences *sources)
+static void check_hypotheses(trf_translator *translator, const trf_search *search,
+                             const trf_sequences *sources)
 {
     int32_t i, k, j, at = 0;
     trf_translator *look = translator_of(translator->model, NULL);
@@ -212,7 +228,8 @@ static void check_hypotheses(trf_translator *translator, const trf_search *searc
             if (k > 0) {
                 const trf_hypothesis *before = trf_hypothesis_at(translator, i, k - 1);
                 assert_true(h->score <= before->score && h->proven <= before->proven);
-                assert_false(h->n == before->n && memcmp(h->ids, before->ids, (size_t)h->n * sizeof *h->ids) == 0);
+                assert_false(h->n == before->n &&
+                             memcmp(h->ids, before->ids, (size_t)h->n * sizeof *h->ids) == 0);
             }
         }
     }
@@ -232,7 +249,8 @@ static void *game_alloc(void *user, size_t align, size_t bytes)
     game *g = (game *)user;
     void *memory = NULL;
     assert_true(align <= 64 && (align & (align - 1)) == 0 && bytes > 0);
-    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes)) return NULL;
+    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes))
+        return NULL;
     memset(memory, 0xA5, bytes);
     pthread_mutex_lock(&g->lock);
     g->bytes += (int64_t)bytes;

@@ -1,6 +1,6 @@
-/* The public blocks, each alone: forward against plain loops, backward against finite differences of a random
-   linear function of the output, what is set and what is added to, and every wrong argument. Built twice: in
-   double the gradients must agree to 1e-6. */
+/* The public blocks, each alone: forward against plain loops, backward against finite differences
+   of a random linear function of the output, what is set and what is added to, and every wrong
+   argument. Built twice: in double the gradients must agree to 1e-6. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -12,7 +12,7 @@
 
 #if defined(TRF_DOUBLE)
 #define FORMULA  1e-12          /* of the largest number of a tensor */
-#define GRADIENT 1e-6           /* length of the difference by length of the gradient, tensor by tensor */
+#define GRADIENT 1e-6 /* length of the difference by length of the gradient, tensor by tensor */
 #define NUDGE    1e-5
 #else
 #define FORMULA  1e-5
@@ -21,8 +21,9 @@
 #endif
 
 /* -----------------------------------------------------------------------------------------------
-   A job: one call of a block. Its tensors in the order of the call, outputs first; their names as errors call
-   them; which of them may be NULL; which of them decide the shapes that the others must have. */
+   A job: one call of a block. Its tensors in the order of the call, outputs first; their names as
+   errors call them; which of them may be NULL; which of them decide the shapes that the others must
+   have. */
 
 enum { MOST = 16 };
 typedef struct job job;
@@ -84,7 +85,10 @@ static trf_tensor value_of(const trf_tensor *t)
     TRF__ZERO(none);
     return t ? *t : none;
 }
-static double *doubles_of(const trf_tensor *t) { return plain_doubles(t->data, trf_tensor_count(t)); }
+static double *doubles_of(const trf_tensor *t)
+{
+    return plain_doubles(t->data, trf_tensor_count(t));
+}
 
 static job job_of(job_call *call, unsigned optional, unsigned leads)
 {
@@ -97,7 +101,11 @@ static job job_of(job_call *call, unsigned optional, unsigned leads)
     j.epsilon = 1e-5;
     return j;
 }
-static void give(job *j, const char *name, trf_tensor *t) { j->arg[j->n] = t; j->name[j->n++] = name; }
+static void give(job *j, const char *name, trf_tensor *t)
+{
+    j->arg[j->n] = t;
+    j->name[j->n++] = name;
+}
 static void runs(job *j)
 {
     trf_error err;
@@ -113,7 +121,8 @@ static trf_status call_embedding(job *j, trf_error *err)
 }
 static trf_status call_embedding_backward(job *j, trf_error *err)
 {
-    return trf_embedding_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->ids, &j->embedding, err);
+    return trf_embedding_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->ids,
+                                  &j->embedding, err);
 }
 static trf_status call_linear(job *j, trf_error *err)
 {
@@ -121,25 +130,28 @@ static trf_status call_linear(job *j, trf_error *err)
 }
 static trf_status call_linear_backward(job *j, trf_error *err)
 {
-    return trf_linear_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4], j->arg[5], err);
+    return trf_linear_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4],
+                               j->arg[5], err);
 }
 static trf_status call_norm(job *j, trf_error *err)
 {
-    return trf_layer_norm(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->epsilon, j->arg[4], err);
+    return trf_layer_norm(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->epsilon,
+                          j->arg[4], err);
 }
 static trf_status call_norm_backward(job *j, trf_error *err)
 {
-    return trf_layer_norm_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4], j->arg[5],
-                                   j->epsilon, j->arg[6], err);
+    return trf_layer_norm_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3],
+                                   j->arg[4], j->arg[5], j->epsilon, j->arg[6], err);
 }
 static trf_status call_attention(job *j, trf_error *err)
 {
-    return trf_attention(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->shape, j->arg[4], err);
+    return trf_attention(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->shape,
+                         j->arg[4], err);
 }
 static trf_status call_attention_backward(job *j, trf_error *err)
 {
-    return trf_attention_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4], j->arg[5],
-                                  j->arg[6], j->arg[7], j->shape, j->arg[8], err);
+    return trf_attention_backward(j->context, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4],
+                                  j->arg[5], j->arg[6], j->arg[7], j->shape, j->arg[8], err);
 }
 static trf_attention_params attention_params(trf_tensor *const *t)
 {
@@ -151,7 +163,8 @@ static trf_attention_params attention_params(trf_tensor *const *t)
 static trf_status call_heads(job *j, trf_error *err)
 {
     trf_attention_params p = attention_params(j->arg + 3);
-    return trf_multi_head_attention(j->context, j->arg[0], j->arg[1], j->arg[2], &p, j->shape, j->arg[7], err);
+    return trf_multi_head_attention(j->context, j->arg[0], j->arg[1], j->arg[2], &p, j->shape,
+                                    j->arg[7], err);
 }
 static trf_status call_probabilities(job *j, trf_error *err)
 {
@@ -160,13 +173,14 @@ static trf_status call_probabilities(job *j, trf_error *err)
 static trf_status call_heads_probabilities(job *j, trf_error *err)
 {
     trf_attention_params p = attention_params(j->arg + 3);
-    return trf_multi_head_attention_probabilities(j->context, j->arg[0], j->arg[1], j->arg[2], &p, j->shape, err);
+    return trf_multi_head_attention_probabilities(j->context, j->arg[0], j->arg[1], j->arg[2], &p,
+                                                  j->shape, err);
 }
 static trf_status call_heads_backward(job *j, trf_error *err)
 {
     trf_attention_params d = attention_params(j->arg + 2), p = attention_params(j->arg + 9);
-    return trf_multi_head_attention_backward(j->context, j->arg[0], j->arg[1], &d, j->arg[6], j->arg[7], j->arg[8],
-                                             &p, j->shape, j->arg[13], err);
+    return trf_multi_head_attention_backward(j->context, j->arg[0], j->arg[1], &d, j->arg[6],
+                                             j->arg[7], j->arg[8], &p, j->shape, j->arg[13], err);
 }
 static trf_feed_forward_params feed_forward_params(trf_tensor *const *t)
 {
@@ -181,9 +195,10 @@ static trf_status call_feed_forward(job *j, trf_error *err)
 }
 static trf_status call_feed_forward_backward(job *j, trf_error *err)
 {
-    trf_feed_forward_params d = feed_forward_params(j->arg + 1), p = feed_forward_params(j->arg + 7);
-    return trf_feed_forward_backward(j->context, j->arg[0], &d, j->arg[5], j->arg[6], &p, j->activation, j->arg[11],
-                                     err);
+    trf_feed_forward_params d = feed_forward_params(j->arg + 1),
+                            p = feed_forward_params(j->arg + 7);
+    return trf_feed_forward_backward(j->context, j->arg[0], &d, j->arg[5], j->arg[6], &p,
+                                     j->activation, j->arg[11], err);
 }
 static trf_status call_residual(job *j, trf_error *err)
 {
@@ -195,12 +210,13 @@ static trf_status call_residual_backward(job *j, trf_error *err)
 }
 static trf_status call_cross_entropy(job *j, trf_error *err)
 {
-    return trf_cross_entropy(j->context, &j->loss, j->arg[0], j->arg[1], j->arg[2], j->arg[3], j->arg[4], j->arg[5],
-                             j->targets, &j->smoothing, err);
+    return trf_cross_entropy(j->context, &j->loss, j->arg[0], j->arg[1], j->arg[2], j->arg[3],
+                             j->arg[4], j->arg[5], j->targets, &j->smoothing, err);
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Gradients. The function that is differentiated is the sum of dy * output 0, over one job or a chain of them. */
+   Gradients. The function that is differentiated is the sum of dy * output 0, over one job or a
+   chain of them. */
 
 typedef struct chain { job *jobs[8]; int n; const trf_tensor *dy; } chain;
 
@@ -216,9 +232,10 @@ static double value_along(const chain *c)
     return sum;
 }
 
-/* Differentiates by every element of x, and compares with `gradient`, less what was there `before` (NULL: zero). */
-static void check_gradient(const char *name, const chain *c, trf_tensor *x, const trf_tensor *gradient,
-                           const trf_real *before)
+/* Differentiates by every element of x, and compares with `gradient`, less what was there `before`
+   (NULL: zero). */
+static void check_gradient(const char *name, const chain *c, trf_tensor *x,
+                           const trf_tensor *gradient, const trf_real *before)
 {
     double reference = 0, difference = 0;
     int64_t i;
@@ -234,7 +251,8 @@ static void check_gradient(const char *name, const chain *c, trf_tensor *x, cons
         reference += slope * slope;
         difference += (slope - got) * (slope - got);
     }
-    if (!(sqrt(reference) > 1e-3)) fail_msg("%s: its gradient is %g, too small to be checked", name, sqrt(reference));
+    if (!(sqrt(reference) > 1e-3))
+        fail_msg("%s: its gradient is %g, too small to be checked", name, sqrt(reference));
     if (!(sqrt(difference) <= GRADIENT * sqrt(reference)))
         fail_msg("%s: off by %g of %g", name, sqrt(difference), sqrt(reference));
 }
@@ -250,8 +268,8 @@ static sum sum_like(const trf_tensor *x)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Wrong arguments. Each tensor in turn is missing, without data, of another rank, longer, shorter, wider: the call
-   must name it, say so with and without a trf_error, and change nothing at all. */
+   Wrong arguments. Each tensor in turn is missing, without data, of another rank, longer, shorter,
+   wider: the call must name it, say so with and without a trf_error, and change nothing at all. */
 
 static uint64_t hash_of_args(const job *j)
 {
@@ -259,19 +277,22 @@ static uint64_t hash_of_args(const job *j)
     int i;
     for (i = 0; i < j->n; i++)
         if (j->arg[i])
-            hash = hash_bytes(hash, j->arg[i]->data, (size_t)trf_tensor_count(j->arg[i]) * sizeof(trf_real));
+            hash = hash_bytes(hash, j->arg[i]->data,
+                              (size_t)trf_tensor_count(j->arg[i]) * sizeof(trf_real));
     return hash;
 }
 
-/* what: NULL where any argument may be blamed, as one that decides the others' shapes cannot be wrong itself. */
+/* what: NULL where any argument may be blamed, as one that decides the others' shapes cannot be
+   wrong itself. */
 static void refused(job *j, trf_status status, const char *what, int64_t where, const char *doing)
 {
     trf_error err;
     memset(&err, 0x5A, sizeof err);
     if (j->call(j, &err) == TRF_OK) fail_msg("%s: accepted", doing);
     if (what && (err.status != (int32_t)status || strcmp(err.what, what) || err.where != where))
-        fail_msg("%s: %s, what \"%s\", where %lld: %s", doing, trf_status_name((trf_status)err.status), err.what,
-                 (long long)err.where, err.message);
+        fail_msg("%s: %s, what \"%s\", where %lld: %s", doing,
+                 trf_status_name((trf_status)err.status), err.what, (long long)err.where,
+                 err.message);
     if (!what && err.status != TRF_E_SHAPE && err.status != TRF_E_INVALID_ARG)
         fail_msg("%s: %s", doing, trf_status_name((trf_status)err.status));
     assert_true(err.message[0] != 0);
@@ -302,9 +323,10 @@ static void refuses_bent_tensors(job *good, const char *block)
             if (bend == 5) bent.shape[0]--;
             if (bend == 6) bent.shape[bent.rank - 1]++;
             if (bend == 7) bent.shape[bent.rank - 1]--;
-            snprintf(doing, sizeof doing, "%s: argument %d, %s, bend %d", block, i, good->name[i], bend);
-            refused(&j, missing ? TRF_E_INVALID_ARG : TRF_E_SHAPE, lead && bend > 3 ? NULL : good->name[i], -1,
-                    doing);
+            snprintf(doing, sizeof doing, "%s: argument %d, %s, bend %d", block, i, good->name[i],
+                     bend);
+            refused(&j, missing ? TRF_E_INVALID_ARG : TRF_E_SHAPE,
+                    lead && bend > 3 ? NULL : good->name[i], -1, doing);
             if (hash_of_args(good) != before) fail_msg("%s: something has changed", doing);
         }
     {
@@ -315,7 +337,8 @@ static void refuses_bent_tensors(job *good, const char *block)
     assert_true(hash_of_args(good) == before);
 }
 
-/* Whatever allocation fails, the status says so, nothing has changed, and the same call works afterwards. */
+/* Whatever allocation fails, the status says so, nothing has changed, and the same call works
+   afterwards. */
 static void survives_no_memory(const job *good, int asks)
 {
     kit_memory memory;
@@ -385,7 +408,8 @@ static void test_context(void **state)
         assert_int_equal(memory.live, 0);
     }
     memory.fail_at = 0;
-    assert_int_equal(trf_context_create(&context, NULL, &hooks, NULL), TRF_OK);     /* the default device */
+    assert_int_equal(trf_context_create(&context, NULL, &hooks, NULL),
+                     TRF_OK); /* the default device */
     assert_true(memory.live > 0);
     trf_context_destroy(context);
     assert_int_equal(memory.live, 0);
@@ -423,14 +447,16 @@ static void test_position_table(void **state)
             assert_int_equal(trf_position_table((trf_positions)rule, first, &t, &err), TRF_OK);
             for (p = 0; p < ROWS; p++)
                 for (i = 0; i < D; i++)
-                    assert_number_near((double)numbers[p * D + i], sinusoid(rule, first + p, i, D), FORMULA);
+                    assert_number_near((double)numbers[p * D + i], sinusoid(rule, first + p, i, D),
+                                       FORMULA);
         }
     assert_int_equal(trf_position_table(TRF_POSITIONS_LEARNED, 0, &t, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "rule");
     assert_int_equal(trf_position_table(TRF_POSITIONS_NONE, 0, &t, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, -1, &t, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "first");
-    assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, (1 << 20) + 1, &t, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, (1 << 20) + 1, &t, &err),
+                     TRF_E_INVALID_ARG);
     assert_int_equal(trf_position_table(TRF_POSITIONS_HALVES, 0, NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "out");
     t.rank = 1;
@@ -466,7 +492,8 @@ static void test_embedding(void **state)
     for (rule = TRF_POSITIONS_INTERLEAVED; rule <= TRF_POSITIONS_NONE; rule++)
         for (d = 6; d <= 34; d += 14)
             for (offset = 0; offset <= 2; offset += 2) {
-                job j = embedding_job(d, rule, offset, 4 + offset), back = job_of(call_embedding_backward, 2, 0);
+                job j = embedding_job(d, rule, offset, 4 + offset),
+                    back = job_of(call_embedding_backward, 2, 0);
                 double *want = plain_zeros(E_ROWS * d);
                 sum dweight = sum_like(j.arg[1]), dlearned;
                 chain c1;
@@ -476,7 +503,8 @@ static void test_embedding(void **state)
                             want[r * d + c] = 1.5 * (double)j.arg[1]->data[e_ids[r] * d + c];
                             if (rule == TRF_POSITIONS_LEARNED)
                                 want[r * d + c] += (double)j.arg[2]->data[(p + offset) * d + c];
-                            else if (rule != TRF_POSITIONS_NONE) want[r * d + c] += sinusoid(rule, p + offset, c, d);
+                            else if (rule != TRF_POSITIONS_NONE)
+                                want[r * d + c] += sinusoid(rule, p + offset, c, d);
                         }
                 runs(&j);
                 assert_all_near("y", j.arg[0]->data, want, E_ROWS * d, FORMULA);
@@ -494,8 +522,8 @@ static void test_embedding(void **state)
 }
 
 /* As `refused`; nothing that `good` shows may change. */
-static void embedding_refuses(job *bad, const job *good, const char *what, trf_status status, int64_t where,
-                              const char *doing)
+static void embedding_refuses(job *bad, const job *good, const char *what, trf_status status,
+                              int64_t where, const char *doing)
 {
     uint64_t before = hash_of_args(good);
     refused(bad, status, what, where, doing);
@@ -504,7 +532,8 @@ static void embedding_refuses(job *bad, const job *good, const char *what, trf_s
 
 static void test_embedding_errors(void **state)
 {
-    static const int32_t bad_ids[E_ROWS] = {3, 0, 6, 3, 3, 1, E_VOCAB, 6, 0}, below[E_ROWS] = {0, 0, -1};
+    static const int32_t bad_ids[E_ROWS] = {3, 0, 6, 3, 3, 1, E_VOCAB, 6, 0},
+                         below[E_ROWS] = {0, 0, -1};
     static const int32_t bad_lengths[4] = {4, -1, 3, 2}, many[2] = {INT32_MAX, 1};
     trf_sequences s[3];
     trf_tensor tall;
@@ -523,9 +552,12 @@ static void test_embedding_errors(void **state)
         runs(&good);
         for (i = 0; i < 3; i++) s[i] = e_sequences;
         s[0].ids = bad_ids; s[1].ids = below; s[2].lengths = bad_lengths;
-        j = good; j.ids = NULL; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no sequences");
         j = good;
-        j.ids = &s[0]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, 6, "id beyond the vocabulary");
+        j.ids = NULL;
+        embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no sequences");
+        j = good;
+        j.ids = &s[0];
+        embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, 6, "id beyond the vocabulary");
         j.ids = &s[1]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, 2, "negative id");
         j.ids = &s[2]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, 1, "negative length");
         s[0] = s[1] = e_sequences;
@@ -533,14 +565,16 @@ static void test_embedding_errors(void **state)
         j.ids = &s[0]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no ids");
         j.ids = &s[1]; embedding_refuses(&j, &good, "x", TRF_E_INVALID_ARG, -1, "no lengths");
         s[0].ids = e_ids; s[0].lengths = many; s[0].count = 2;
-        j.ids = &s[0]; embedding_refuses(&j, &good, "x", TRF_E_LIMIT, 1, "more ids than int32 counts");
+        j.ids = &s[0];
+        embedding_refuses(&j, &good, "x", TRF_E_LIMIT, 1, "more ids than int32 counts");
         j = good;
         if (side == 0) {
             j.embedding.positions = (trf_positions)5;
             embedding_refuses(&j, &good, "positions", TRF_E_INVALID_ARG, -1, "no such positions");
         } else {
             j.embedding.positions = TRF_POSITIONS_INTERLEAVED;
-            embedding_refuses(&j, &good, "dlearned", TRF_E_INVALID_ARG, -1, "dlearned, but nothing is learned");
+            embedding_refuses(&j, &good, "dlearned", TRF_E_INVALID_ARG, -1,
+                              "dlearned, but nothing is learned");
             tall = *good.arg[0];
             tall.shape[0] = (1 << 24) + 1;
             j = good; j.arg[0] = &tall;
@@ -554,7 +588,7 @@ static void test_embedding_errors(void **state)
             int bend;
             for (bend = 0; bend < 4; bend++) {
                 trf_tensor bent = *good.arg[i];
-                int decides = bend == 3 && i == (side ? 0 : 1);      /* the width of weight, dweight */
+                int decides = bend == 3 && i == (side ? 0 : 1); /* the width of weight, dweight */
                 j = good;
                 j.arg[i] = &bent;
                 if (bend == 0) { if (good.optional >> i & 1) continue; j.arg[i] = NULL; }
@@ -565,15 +599,19 @@ static void test_embedding_errors(void **state)
                                   bend < 2 ? TRF_E_INVALID_ARG : TRF_E_SHAPE, -1, good.name[i]);
             }
         }
-        j = good; j.context = NULL; embedding_refuses(&j, &good, "context", TRF_E_INVALID_ARG, -1, "no context");
+        j = good;
+        j.context = NULL;
+        embedding_refuses(&j, &good, "context", TRF_E_INVALID_ARG, -1, "no context");
         survives_no_memory(&good, 1);
         if (side) continue;
-        j = embedding_job(4, TRF_POSITIONS_INTERLEAVED, 0, 0);      /* a table of sines needs room too */
+        j = embedding_job(4, TRF_POSITIONS_INTERLEAVED, 0, 0); /* a table of sines needs room too */
         runs(&j);
         survives_no_memory(&j, 2);
     }
-    assert_int_equal(trf_embedding(shared, NULL, &e_sequences, NULL, NULL, NULL), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_embedding_backward(shared, NULL, NULL, NULL, &e_sequences, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_embedding(shared, NULL, &e_sequences, NULL, NULL, NULL),
+                     TRF_E_INVALID_ARG);
+    assert_int_equal(trf_embedding_backward(shared, NULL, NULL, NULL, &e_sequences, NULL, NULL),
+                     TRF_E_INVALID_ARG);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -587,7 +625,8 @@ static void test_linear(void **state)
     for (k = 0; k < 4; k++)
         for (bias = 0; bias < 2; bias++) {
             int64_t rows = shapes[k][0], out = shapes[k][1], in = shapes[k][2];
-            job j = job_of(call_linear, 1u << 3, 3u << 1), back = job_of(call_linear_backward, 1u | 1u << 2, 3u << 3);
+            job j = job_of(call_linear, 1u << 3, 3u << 1),
+                back = job_of(call_linear_backward, 1u | 1u << 2, 3u << 3);
             double *want = plain_zeros(rows * out);
             sum dw, db;
             chain c;
@@ -596,8 +635,8 @@ static void test_linear(void **state)
             give(&j, "weight", random_tensor(out, in));
             give(&j, "bias", bias ? random_tensor(out, 0) : NULL);
             runs(&j);
-            plain_linear(want, doubles_of(j.arg[1]), doubles_of(j.arg[2]), bias ? doubles_of(j.arg[3]) : NULL, rows,
-                         out, in);
+            plain_linear(want, doubles_of(j.arg[1]), doubles_of(j.arg[2]),
+                         bias ? doubles_of(j.arg[3]) : NULL, rows, out, in);
             assert_all_near("y", j.arg[0]->data, want, rows * out, FORMULA);
             dw = sum_like(j.arg[2]);
             db = sum_like(bias ? j.arg[3] : j.arg[2]);
@@ -623,7 +662,8 @@ static void test_linear(void **state)
 
 static void test_linear_errors(void **state)
 {
-    job j = job_of(call_linear, 1u << 3, 3u << 1), back = job_of(call_linear_backward, 1u | 1u << 2, 3u << 3);
+    job j = job_of(call_linear, 1u << 3, 3u << 1),
+        back = job_of(call_linear_backward, 1u | 1u << 2, 3u << 3);
     (void)state;
     give(&j, "y", random_tensor(5, 4));
     give(&j, "x", random_tensor(5, 3));
@@ -676,7 +716,8 @@ static void test_layer_norm(void **state)
     for (k = 0; k < 4; k++) {
         int64_t rows = shapes[k][0], d = shapes[k][1], r;
         job j = norm_job(rows, d), back;
-        double *want = plain_zeros(rows * d), *x = doubles_of(j.arg[1]), *gain = doubles_of(j.arg[2]), mean;
+        double *want = plain_zeros(rows * d), *x = doubles_of(j.arg[1]),
+               *gain = doubles_of(j.arg[2]), mean;
         double *bias = doubles_of(j.arg[3]);
         trf_tensor *saved = j.arg[4];
         trf_real *dgain, *dbias, *again;
@@ -686,7 +727,8 @@ static void test_layer_norm(void **state)
         dgain = plain_copy(back.arg[1]->data, d);
         dbias = plain_copy(back.arg[2]->data, d);
         runs(&j);
-        for (r = 0; r < rows; r++) plain_norm(want + r * d, x + r * d, gain, bias, d, j.epsilon, 0, &mean);
+        for (r = 0; r < rows; r++)
+            plain_norm(want + r * d, x + r * d, gain, bias, d, j.epsilon, 0, &mean);
         assert_all_near("y", j.arg[0]->data, want, rows * d, FORMULA);
         again = plain_copy(j.arg[0]->data, rows * d);
         j.arg[4] = NULL;                /* nothing to be saved: the same y */
@@ -724,20 +766,27 @@ static void test_layer_norm_errors(void **state)
 enum { COUNT = 3 };
 static const int32_t self_lengths[COUNT] = {3, 1, 4}, cross_lengths[COUNT] = {2, 5, 0};
 static const int32_t long_lengths[COUNT] = {40, 0, 21};
-static const int32_t growing_lengths[COUNT] = {500, 2, 50};     /* more keys than the scratch of a new context has room for */
+static const int32_t growing_lengths[COUNT] = {
+    500, 2, 50}; /* more keys than the scratch of a new context has room for */
 
-static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys, int32_t heads, trf_mask mask)
+static trf_attention_shape shape_of(const int32_t *queries, const int32_t *keys, int32_t heads,
+                                    trf_mask mask)
 {
     trf_attention_shape s;
-    s.query_lengths = queries; s.key_lengths = keys; s.count = COUNT; s.n_heads = heads; s.mask = mask;
+    s.query_lengths = queries;
+    s.key_lengths = keys;
+    s.count = COUNT;
+    s.n_heads = heads;
+    s.mask = mask;
     return s;
 }
 static int64_t rows_of(const int32_t *lengths) { return lengths[0] + lengths[1] + lengths[2]; }
 
-/* out (queries, d) of q, k, v with row strides ldq and ldk; the weights of all heads, one after another, go to p,
-   unless it is NULL */
-static void plain_sequences(double *out, double *p, const double *q, const double *k, const double *v, int64_t ldq,
-                            int64_t ldk, int64_t d, const trf_attention_shape *s)
+/* out (queries, d) of q, k, v with row strides ldq and ldk; the weights of all heads, one after
+   another, go to p, unless it is NULL */
+static void plain_sequences(double *out, double *p, const double *q, const double *k,
+                            const double *v, int64_t ldq, int64_t ldk, int64_t d,
+                            const trf_attention_shape *s)
 {
     int64_t query = 0, key = 0, i, c, width = d / s->n_heads;
     int32_t n, h;
@@ -747,7 +796,10 @@ static void plain_sequences(double *out, double *p, const double *q, const doubl
             plain_head a;
             double *qh, *kh, *vh;
             TRF__ZERO(a);
-            a.n = s->query_lengths[n]; a.m = s->key_lengths[n]; a.d = width; a.causal = s->mask == TRF_CAUSAL;
+            a.n = s->query_lengths[n];
+            a.m = s->key_lengths[n];
+            a.d = width;
+            a.causal = s->mask == TRF_CAUSAL;
             a.q = qh = plain_zeros(a.n * width);
             a.k = kh = plain_zeros(a.m * width);
             a.v = vh = plain_zeros(a.m * width);
@@ -760,7 +812,8 @@ static void plain_sequences(double *out, double *p, const double *q, const doubl
             plain_attention(&a);
             for (i = 0; p && i < a.n * a.m; i++) *p++ = a.p[i];
             for (i = 0; i < a.n; i++)
-                for (c = 0; c < width; c++) out[(query + i) * d + h * width + c] = a.out[i * width + c];
+                for (c = 0; c < width; c++)
+                    out[(query + i) * d + h * width + c] = a.out[i * width + c];
             plain_release(mark);
         }
 }
@@ -801,7 +854,8 @@ static void test_attention(void **state)
     static const int32_t heads[] = {2, 2, 1};
     int kind, k, i;
     (void)state;
-    for (kind = 0; kind < 4; kind++)        /* full, causal, cross with a sequence without keys, long and causal */
+    for (kind = 0; kind < 4;
+         kind++) /* full, causal, cross with a sequence without keys, long and causal */
         for (k = 0; k < 3; k++) {
             const int32_t *queries = kind == 3 ? long_lengths : self_lengths;
             trf_attention_shape s = shape_of(queries, kind == 2 ? cross_lengths : queries, heads[k],
@@ -815,7 +869,8 @@ static void test_attention(void **state)
             n = rows_of(queries) * d;
             want = plain_zeros(n);
             runs(&j);
-            plain_sequences(want, NULL, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), d, d, d, &s);
+            plain_sequences(want, NULL, doubles_of(j.arg[1]), doubles_of(j.arg[2]),
+                            doubles_of(j.arg[3]), d, d, d, &s);
             assert_all_near("out", j.arg[0]->data, want, n, FORMULA);
             again = plain_copy(j.arg[0]->data, n);
             j.arg[4] = NULL;
@@ -826,7 +881,8 @@ static void test_attention(void **state)
             runs(&back);
             if (kind == 3) continue;
             c.jobs[0] = &j; c.n = 1; c.dy = back.arg[3];
-            for (i = 0; i < 3; i++) check_gradient(j.name[1 + i], &c, j.arg[1 + i], back.arg[i], NULL);
+            for (i = 0; i < 3; i++)
+                check_gradient(j.name[1 + i], &c, j.arg[1 + i], back.arg[i], NULL);
         }
 }
 
@@ -840,7 +896,8 @@ static void test_attention_without_keys(void **state)
     (void)state;
     runs(&j);
     runs(&back);
-    for (i = 4 * 4; i < 8 * 4; i++) assert_true(j.arg[0]->data[i] == 0 && back.arg[0]->data[i] == 0);
+    for (i = 4 * 4; i < 8 * 4; i++)
+        assert_true(j.arg[0]->data[i] == 0 && back.arg[0]->data[i] == 0);
     empty = shape_of(self_lengths, none, 2, TRF_FULL);
     j = attention_job(&empty, 4);
     runs(&j);
@@ -859,7 +916,8 @@ static void test_attention_of_growing_sizes(void **state)
         job j = attention_job(&s, d);
         double *want = plain_zeros(n);
         runs(&j);
-        plain_sequences(want, NULL, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), d, d, d, &s);
+        plain_sequences(want, NULL, doubles_of(j.arg[1]), doubles_of(j.arg[2]),
+                        doubles_of(j.arg[3]), d, d, d, &s);
         assert_all_near("out", j.arg[0]->data, want, n, FORMULA);
     }
 }
@@ -874,13 +932,24 @@ static void refuses_bad_shapes(const job *good)
     j.shape = &s;
     s.n_heads = 0; refused(&j, TRF_E_INVALID_ARG, "n_heads", -1, "no heads");
     s.n_heads = -2; refused(&j, TRF_E_INVALID_ARG, "n_heads", -1, "negative heads");
-    s.n_heads = 4; refused(&j, TRF_E_INVALID_ARG, "n_heads", -1, "heads that do not divide the width");
-    s = *good->shape; s.query_lengths = negative; refused(&j, TRF_E_INVALID_ARG, "lengths", 1, "negative queries");
-    s = *good->shape; s.key_lengths = negative; refused(&j, TRF_E_INVALID_ARG, "lengths", 1, "negative keys");
-    s = *good->shape; s.query_lengths = NULL; refused(&j, TRF_E_INVALID_ARG, "lengths", -1, "no query lengths");
-    s = *good->shape; s.key_lengths = NULL; refused(&j, TRF_E_INVALID_ARG, "lengths", -1, "no key lengths");
+    s.n_heads = 4;
+    refused(&j, TRF_E_INVALID_ARG, "n_heads", -1, "heads that do not divide the width");
+    s = *good->shape;
+    s.query_lengths = negative;
+    refused(&j, TRF_E_INVALID_ARG, "lengths", 1, "negative queries");
+    s = *good->shape;
+    s.key_lengths = negative;
+    refused(&j, TRF_E_INVALID_ARG, "lengths", 1, "negative keys");
+    s = *good->shape;
+    s.query_lengths = NULL;
+    refused(&j, TRF_E_INVALID_ARG, "lengths", -1, "no query lengths");
+    s = *good->shape;
+    s.key_lengths = NULL;
+    refused(&j, TRF_E_INVALID_ARG, "lengths", -1, "no key lengths");
     s = *good->shape; s.count = -1; refused(&j, TRF_E_INVALID_ARG, NULL, -1, "negative count");
-    s = *good->shape; s.mask = (trf_mask)2; refused(&j, TRF_E_INVALID_ARG, "mask", -1, "no such mask");
+    s = *good->shape;
+    s.mask = (trf_mask)2;
+    refused(&j, TRF_E_INVALID_ARG, "mask", -1, "no such mask");
     s = *good->shape; s.mask = TRF_CAUSAL; s.query_lengths = self_lengths; s.key_lengths = other;
     refused(&j, TRF_E_INVALID_ARG, "lengths", 1, "causal, other numbers of keys");
 }
@@ -889,7 +958,8 @@ static void test_attention_errors(void **state)
 {
     trf_attention_shape s = shape_of(self_lengths, cross_lengths, 2, TRF_FULL);
     job j = attention_job(&s, 6), back = attention_backward_job(&j);
-    job wide = attention_job(&s, 1024), wide_back = attention_backward_job(&wide);   /* asks for more scratch, too */
+    job wide = attention_job(&s, 1024),
+        wide_back = attention_backward_job(&wide); /* asks for more scratch, too */
     (void)state;
     refuses_bent_tensors(&j, "attention");
     refuses_bent_tensors(&back, "attention backward");
@@ -914,7 +984,8 @@ static job heads_job(const trf_attention_shape *s, int64_t d, int cross)
     give(&j, "in_bias", random_tensor(3 * d, 0));
     give(&j, "out_weight", random_tensor(d, d));
     give(&j, "out_bias", random_tensor(d, 0));
-    give(&j, "saved", empty_tensor(trf_multi_head_attention_saved(queries, keys, d, s->n_heads), 0));
+    give(&j, "saved",
+         empty_tensor(trf_multi_head_attention_saved(queries, keys, d, s->n_heads), 0));
     return j;
 }
 
@@ -944,12 +1015,14 @@ static void test_multi_head_attention(void **state)
     int kind, i;
     (void)state;
     for (kind = 0; kind < 4; kind++) {      /* self, causal self, cross, memory = x */
-        trf_attention_shape s = shape_of(self_lengths, kind == 2 ? cross_lengths : self_lengths, HEADS,
-                                         kind == 1 ? TRF_CAUSAL : TRF_FULL);
+        trf_attention_shape s = shape_of(self_lengths, kind == 2 ? cross_lengths : self_lengths,
+                                         HEADS, kind == 1 ? TRF_CAUSAL : TRF_FULL);
         job j = heads_job(&s, D, kind == 2), back;
         int64_t queries = rows_of(s.query_lengths), keys = rows_of(s.key_lengths);
-        double *wide = plain_zeros(queries * 3 * D), *memory = plain_zeros(keys * 3 * D), *x = doubles_of(j.arg[1]);
-        double *inner = plain_zeros(queries * D), *want = plain_zeros(queries * D), *w = doubles_of(j.arg[3]);
+        double *wide = plain_zeros(queries * 3 * D), *memory = plain_zeros(keys * 3 * D),
+               *x = doubles_of(j.arg[1]);
+        double *inner = plain_zeros(queries * D), *want = plain_zeros(queries * D),
+               *w = doubles_of(j.arg[3]);
         double *b = doubles_of(j.arg[4]);
         trf_real *before[4];
         chain c;
@@ -967,7 +1040,8 @@ static void test_multi_head_attention(void **state)
         c.jobs[0] = &j; c.n = 1; c.dy = back.arg[6];
         check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
         if (kind == 2) check_gradient("memory", &c, j.arg[2], back.arg[1], NULL);
-        for (i = 0; i < 4; i++) check_gradient(j.name[3 + i], &c, j.arg[3 + i], back.arg[2 + i], before[i]);
+        for (i = 0; i < 4; i++)
+            check_gradient(j.name[3 + i], &c, j.arg[3 + i], back.arg[2 + i], before[i]);
     }
 }
 
@@ -982,12 +1056,14 @@ static void test_multi_head_attention_errors(void **state)
     refuses_bad_shapes(&back);
     survives_no_memory(&j, 1);
     survives_no_memory(&back, 2);
-    assert_int_equal(trf_multi_head_attention(shared, j.arg[0], j.arg[1], j.arg[2], NULL, &s, j.arg[7], NULL),
+    assert_int_equal(trf_multi_head_attention(shared, j.arg[0], j.arg[1], j.arg[2], NULL, &s,
+                                              j.arg[7], NULL),
                      TRF_E_INVALID_ARG);
     {
         trf_attention_params p = attention_params(j.arg + 3);
-        assert_int_equal(trf_multi_head_attention_backward(shared, back.arg[0], back.arg[1], NULL, back.arg[6],
-                                                           back.arg[7], back.arg[8], &p, &s, back.arg[13], NULL),
+        assert_int_equal(trf_multi_head_attention_backward(shared, back.arg[0], back.arg[1], NULL,
+                                                           back.arg[6], back.arg[7], back.arg[8],
+                                                           &p, &s, back.arg[13], NULL),
                          TRF_E_INVALID_ARG);
     }
     /* no memory means x: then keys and queries must be equal in number */
@@ -1038,7 +1114,8 @@ static int64_t weights_of(const trf_attention_shape *s)
 {
     int64_t n = 0;
     int i;
-    for (i = 0; i < s->count; i++) n += (int64_t)s->n_heads * s->query_lengths[i] * s->key_lengths[i];
+    for (i = 0; i < s->count; i++)
+        n += (int64_t)s->n_heads * s->query_lengths[i] * s->key_lengths[i];
     return n;
 }
 
@@ -1067,7 +1144,8 @@ static void test_probabilities(void **state)
     enum { D = 6, HEADS = 2 };
     int kind;
     (void)state;
-    for (kind = 0; kind < 4; kind++) {      /* full, causal, cross with a sequence without keys, long and causal */
+    for (kind = 0; kind < 4;
+         kind++) { /* full, causal, cross with a sequence without keys, long and causal */
         const int32_t *queries = kind == 3 ? long_lengths : self_lengths;
         trf_attention_shape s = shape_of(queries, kind == 2 ? cross_lengths : queries, HEADS,
                                          kind == 1 || kind == 3 ? TRF_CAUSAL : TRF_FULL);
@@ -1150,14 +1228,16 @@ static job feed_forward_backward_job(const job *j, trf_tensor *dy, trf_real *bef
     return back;
 }
 
-/* relu has no slope at 0: draws w1 until nothing before the activation is near enough to be nudged across. */
+/* relu has no slope at 0: draws w1 until nothing before the activation is near enough to be nudged
+   across. */
 static void keep_off_the_corner(job *j)
 {
     int64_t rows = j->arg[1]->shape[0], d = j->arg[1]->shape[1], f = j->arg[2]->shape[0], i;
     double closest = 0, *h = plain_zeros(rows * f);
     while (closest < 3 * NUDGE) {
         for (i = 0; i < f * d; i++) j->arg[2]->data[i] = (trf_real)plain_draw();
-        plain_linear(h, doubles_of(j->arg[1]), doubles_of(j->arg[2]), doubles_of(j->arg[3]), rows, f, d);
+        plain_linear(h, doubles_of(j->arg[1]), doubles_of(j->arg[2]), doubles_of(j->arg[3]), rows,
+                     f, d);
         for (closest = 1, i = 0; i < rows * f; i++) if (fabs(h[i]) < closest) closest = fabs(h[i]);
     }
 }
@@ -1174,7 +1254,8 @@ static void test_feed_forward(void **state)
         chain c;
         keep_off_the_corner(&j);
         back = feed_forward_backward_job(&j, NULL, before);
-        plain_linear(inner, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), ROWS, F, D);
+        plain_linear(inner, doubles_of(j.arg[1]), doubles_of(j.arg[2]), doubles_of(j.arg[3]), ROWS,
+                     F, D);
         for (i = 0; i < ROWS * F; i++) inner[i] = plain_activation(kind, inner[i]);
         plain_linear(want, inner, doubles_of(j.arg[4]), doubles_of(j.arg[5]), ROWS, D, F);
         runs(&j);
@@ -1182,7 +1263,8 @@ static void test_feed_forward(void **state)
         runs(&back);
         c.jobs[0] = &j; c.n = 1; c.dy = back.arg[5];
         check_gradient("x", &c, j.arg[1], back.arg[0], NULL);
-        for (i = 0; i < 4; i++) check_gradient(j.name[2 + i], &c, j.arg[2 + i], back.arg[1 + i], before[i]);
+        for (i = 0; i < 4; i++)
+            check_gradient(j.name[2 + i], &c, j.arg[2 + i], back.arg[1 + i], before[i]);
     }
 }
 
@@ -1208,13 +1290,16 @@ static void test_feed_forward_errors(void **state)
     bad = back; bad.activation = (trf_activation)77;
     refused(&bad, TRF_E_INVALID_ARG, "activation", -1, "no such activation, backward");
     survives_no_memory(&back, 1);
-    assert_int_equal(trf_feed_forward(shared, j.arg[0], j.arg[1], NULL, TRF_RELU, j.arg[6], NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_feed_forward(shared, j.arg[0], j.arg[1], NULL, TRF_RELU, j.arg[6], NULL),
+                     TRF_E_INVALID_ARG);
     {
         trf_feed_forward_params p = feed_forward_params(j.arg + 2);
-        assert_int_equal(trf_feed_forward_backward(shared, back.arg[0], NULL, back.arg[5], j.arg[1], &p, TRF_RELU,
-                                                   j.arg[6], NULL), TRF_E_INVALID_ARG);
-        assert_int_equal(trf_feed_forward_backward(shared, back.arg[0], &p, back.arg[5], j.arg[1], NULL, TRF_RELU,
-                                                   j.arg[6], NULL), TRF_E_INVALID_ARG);
+        assert_int_equal(trf_feed_forward_backward(shared, back.arg[0], NULL, back.arg[5], j.arg[1],
+                                                   &p, TRF_RELU, j.arg[6], NULL),
+                         TRF_E_INVALID_ARG);
+        assert_int_equal(trf_feed_forward_backward(shared, back.arg[0], &p, back.arg[5], j.arg[1],
+                                                   NULL, TRF_RELU, j.arg[6], NULL),
+                         TRF_E_INVALID_ARG);
     }
 }
 
@@ -1242,11 +1327,14 @@ static job residual_backward_job(const job *j, trf_tensor *dy)
     return back;
 }
 
-/* Without dropout a sum; with it every element of sub is 0 or 1/(1-p) of itself, and backward knows which. */
+/* Without dropout a sum; with it every element of sub is 0 or 1/(1-p) of itself, and backward knows
+   which. */
 static void test_residual(void **state)
 {
     enum { ROWS = 50, D = 37, N = ROWS * D };
-    static const trf_dropout dropouts[] = {{0, 1, 1, 1}, {0.25, 5, 3, 2}, {0.9, 0x123456789ABCDEFu, 100000, 17}};
+    static const trf_dropout dropouts[] = {{0, 1, 1, 1},
+                                           {0.25, 5, 3, 2},
+                                           {0.9, 0x123456789ABCDEFu, 100000, 17}};
     int k, i;
     (void)state;
     for (k = -1; k < 3; k++) {
@@ -1258,12 +1346,15 @@ static void test_residual(void **state)
         back = residual_backward_job(&j, NULL);
         runs(&back);
         for (i = 0; i < N; i++) {
-            double x = (double)j.arg[1]->data[i], part = (double)j.arg[2]->data[i], y = (double)j.arg[0]->data[i];
-            double dy = (double)back.arg[2]->data[i], factor = 1 / (1 - floor(p * 65536 + 0.5) / 65536);
+            double x = (double)j.arg[1]->data[i], part = (double)j.arg[2]->data[i],
+                   y = (double)j.arg[0]->data[i];
+            double dy = (double)back.arg[2]->data[i],
+                   factor = 1 / (1 - floor(p * 65536 + 0.5) / 65536);
             int alive = back.arg[1]->data[i] != 0;
             kept += alive;
             assert_true(back.arg[0]->data[i] == back.arg[2]->data[i]);
-            assert_number_near(back.arg[1]->data[i], alive ? dy * factor : 0, FORMULA * (1 + factor));
+            assert_number_near(back.arg[1]->data[i], alive ? dy * factor : 0,
+                               FORMULA * (1 + factor));
             assert_number_near(y, x + (alive ? part * factor : 0), FORMULA * (1 + factor));
         }
         assert_number_near(kept, N * (1 - p), 4 * sqrt(N * p * (1 - p)));
@@ -1273,7 +1364,8 @@ static void test_residual(void **state)
 static void test_residual_gradients(void **state)
 {
     static const trf_dropout drop = {0.4, 9, 2, 1};
-    job j = residual_job(random_tensor(5, 7), random_tensor(5, 7), &drop), back = residual_backward_job(&j, NULL);
+    job j = residual_job(random_tensor(5, 7), random_tensor(5, 7), &drop),
+        back = residual_backward_job(&j, NULL);
     chain c;
     (void)state;
     runs(&back);
@@ -1286,9 +1378,14 @@ static void test_residual_gradients(void **state)
 static void test_residual_masks(void **state)
 {
     enum { ROWS = 8, D = 40, N = ROWS * D };
-    static const trf_dropout dropouts[] = {{0.5, 1, 1, 1}, {0.5, 2, 1, 1}, {0.5, 1, 2, 1}, {0.5, 1, 1, 2},
-                                           {0.5, (uint64_t)1 << 40 | 1, 1, 1}, {0.5, 1, 1, 1},
-                                           {0.5, 1, ((int64_t)1 << 32) + 1, 1}};    /* of step the lower 32 bits */
+    static const trf_dropout dropouts[] = {{0.5, 1, 1, 1},
+                                           {0.5, 2, 1, 1},
+                                           {0.5, 1, 2, 1},
+                                           {0.5, 1, 1, 2},
+                                           {0.5, (uint64_t)1 << 40 | 1, 1, 1},
+                                           {0.5, 1, 1, 1},
+                                           {0.5, 1, ((int64_t)1 << 32) + 1,
+                                            1}}; /* of step the lower 32 bits */
     trf_real masks[7][N];
     int a, b, i;
     (void)state;
@@ -1312,7 +1409,8 @@ static void test_residual_errors(void **state)
 {
     static const double bad[] = {-0.1, 1, 2, NAN};
     trf_dropout drop = {0.2, 1, 1, 1};
-    job j = residual_job(random_tensor(4, 5), random_tensor(4, 5), &drop), back = residual_backward_job(&j, NULL);
+    job j = residual_job(random_tensor(4, 5), random_tensor(4, 5), &drop),
+        back = residual_backward_job(&j, NULL);
     int i;
     (void)state;
     refuses_bent_tensors(&j, "residual");
@@ -1328,7 +1426,8 @@ static void test_residual_errors(void **state)
    Cross-entropy */
 
 enum { L_ROWS = 7, L_VOCAB = 9, L_D = 4, L_PAD = 2 };
-static const int32_t l_targets[L_ROWS] = {0, 8, -1, 5, 5, -1, 1}, l_all[L_ROWS] = {0, 8, 2, 5, 5, 2, 1};
+static const int32_t l_targets[L_ROWS] = {0, 8, -1, 5, 5, -1, 1},
+                     l_all[L_ROWS] = {0, 8, 2, 5, 5, 2, 1};
 
 static job loss_job(trf_smoothing rule, double e, int bias)
 {
@@ -1348,13 +1447,13 @@ static double plain_total(const job *j)
 {
     double z[L_ROWS * L_VOCAB], q[L_VOCAB], total = 0;
     int r;
-    plain_linear(z, doubles_of(j->arg[3]), doubles_of(j->arg[4]), j->arg[5] ? doubles_of(j->arg[5]) : NULL, L_ROWS,
-                 L_VOCAB, L_D);
+    plain_linear(z, doubles_of(j->arg[3]), doubles_of(j->arg[4]),
+                 j->arg[5] ? doubles_of(j->arg[5]) : NULL, L_ROWS, L_VOCAB, L_D);
     for (r = 0; r < L_ROWS; r++) {
         double entropy;
         if (j->targets[r] < 0) continue;
-        entropy = plain_wanted(q, j->smoothing.rule, j->smoothing.label_smoothing, L_VOCAB, j->targets[r],
-                               j->smoothing.smoothing_pad);
+        entropy = plain_wanted(q, j->smoothing.rule, j->smoothing.label_smoothing, L_VOCAB,
+                               j->targets[r], j->smoothing.smoothing_pad);
         total += (double)plain_loss(NULL, z + r * L_VOCAB, q, L_VOCAB) - entropy;
     }
     return total;
@@ -1365,32 +1464,36 @@ static void test_cross_entropy(void **state)
     int rule, variant;
     (void)state;
     for (rule = TRF_SMOOTH_UNIFORM; rule <= TRF_SMOOTH_NO_PAD_KL; rule++)
-        for (variant = 0; variant < 4; variant++) {         /* with bias or without, smoothed or not */
+        for (variant = 0; variant < 4; variant++) { /* with bias or without, smoothed or not */
             job j = loss_job((trf_smoothing)rule, variant & 1 ? 0.2 : 0, variant & 2), alone;
             trf_real *dw = plain_copy(j.arg[1]->data, L_VOCAB * L_D);
             trf_real *db = j.arg[2] ? plain_copy(j.arg[2]->data, L_VOCAB) : NULL;
             double want;
             int i;
             chain c;
-            if (rule != TRF_SMOOTH_NO_PAD_KL && variant == 3) j.targets = l_all;        /* then all rows count */
-            if (rule != TRF_SMOOTH_NO_PAD_KL && variant == 2) j.smoothing.smoothing_pad = -77;     /* not read */
+            if (rule != TRF_SMOOTH_NO_PAD_KL && variant == 3)
+                j.targets = l_all; /* then all rows count */
+            if (rule != TRF_SMOOTH_NO_PAD_KL && variant == 2)
+                j.smoothing.smoothing_pad = -77; /* not read */
             want = plain_total(&j);
             runs(&j);
             assert_number_near(j.loss, want, FORMULA * want);
             if (j.targets == l_targets)
                 for (i = 0; i < L_D; i++)
-                    assert_true(j.arg[0]->data[2 * L_D + i] == 0 && j.arg[0]->data[5 * L_D + i] == 0);
+                    assert_true(j.arg[0]->data[2 * L_D + i] == 0 &&
+                                j.arg[0]->data[5 * L_D + i] == 0);
             alone = j;
-            alone.arg[0] = alone.arg[1] = alone.arg[2] = NULL;                          /* the loss alone */
+            alone.arg[0] = alone.arg[1] = alone.arg[2] = NULL; /* the loss alone */
             runs(&alone);
             assert_number_near(alone.loss, j.loss, 0);
             c.jobs[0] = &alone; c.n = 1; c.dy = NULL;
             check_gradient("x", &c, j.arg[3], j.arg[0], NULL);
             check_gradient("weight", &c, j.arg[4], j.arg[1], dw);
             if (db) check_gradient("bias", &c, j.arg[5], j.arg[2], db);
-            alone.arg[0] = empty_tensor(L_ROWS, L_D);                                   /* dx without the others */
+            alone.arg[0] = empty_tensor(L_ROWS, L_D); /* dx without the others */
             runs(&alone);
-            assert_memory_equal(alone.arg[0]->data, j.arg[0]->data, L_ROWS * L_D * sizeof(trf_real));
+            assert_memory_equal(alone.arg[0]->data, j.arg[0]->data,
+                                L_ROWS * L_D * sizeof(trf_real));
         }
 }
 
@@ -1405,18 +1508,22 @@ static void test_two_labels(void **state)
     (void)state;
     for (i = 0; i < 3; i++) {
         double z[2] = {0, 0}, ln[2];
-        for (k = 0; k < 10; k++) z[k / 5] += (double)x->data[5 * i + k % 5] * (double)weight->data[k];
+        for (k = 0; k < 10; k++)
+            z[k / 5] += (double)x->data[5 * i + k % 5] * (double)weight->data[k];
         for (k = 0; k < 2; k++) ln[k] = z[k] - log(exp(z[0]) + exp(z[1]));
         want -= 0.9 * ln[targets[i]] + 0.1 * ln[!targets[i]];
     }
-    assert_int_equal(trf_cross_entropy(shared, &loss, NULL, NULL, NULL, x, weight, NULL, targets, &options, NULL), TRF_OK);
+    assert_int_equal(trf_cross_entropy(shared, &loss, NULL, NULL, NULL, x, weight, NULL, targets,
+                                       &options, NULL),
+                     TRF_OK);
     assert_number_near(loss, want, FORMULA * want);
 }
 
 static void test_cross_entropy_errors(void **state)
 {
     static const double bad[] = {-0.1, 1, NAN};
-    static const int32_t beyond[L_ROWS] = {0, 8, 2, 9, 5, 2, 1}, below[L_ROWS] = {0, -2, 2, 5, 5, 2, 1};
+    static const int32_t beyond[L_ROWS] = {0, 8, 2, 9, 5, 2, 1},
+                         below[L_ROWS] = {0, -2, 2, 5, 5, 2, 1};
     job good = loss_job(TRF_SMOOTH_UNIFORM, 0.1, 1), j;
     trf_tensor two;
     int i;
@@ -1426,13 +1533,17 @@ static void test_cross_entropy_errors(void **state)
         j = good; j.smoothing.label_smoothing = bad[i];
         refused(&j, TRF_E_INVALID_ARG, "label_smoothing", -1, "smoothing");
     }
-    j = good; j.smoothing.rule = (trf_smoothing)4; refused(&j, TRF_E_INVALID_ARG, "rule", -1, "no such rule");
+    j = good;
+    j.smoothing.rule = (trf_smoothing)4;
+    refused(&j, TRF_E_INVALID_ARG, "rule", -1, "no such rule");
     j = good; j.smoothing.rule = TRF_SMOOTH_NO_PAD_KL;
     j.smoothing.smoothing_pad = L_VOCAB;
     refused(&j, TRF_E_INVALID_ARG, "smoothing_pad", -1, "pad beyond the vocabulary");
     j.smoothing.smoothing_pad = -1;
     refused(&j, TRF_E_INVALID_ARG, "smoothing_pad", -1, "a rule without its pad");
-    j = good; j.targets = beyond; refused(&j, TRF_E_INVALID_ARG, "targets", 3, "target beyond the vocabulary");
+    j = good;
+    j.targets = beyond;
+    refused(&j, TRF_E_INVALID_ARG, "targets", 3, "target beyond the vocabulary");
     j.targets = below; refused(&j, TRF_E_INVALID_ARG, "targets", 1, "target below -1");
     j.targets = NULL; refused(&j, TRF_E_INVALID_ARG, "targets", -1, "no targets");
     j = good; j.arg[0] = NULL; refused(&j, TRF_E_INVALID_ARG, "dx", -1, "dweight without dx");
@@ -1443,10 +1554,12 @@ static void test_cross_entropy_errors(void **state)
     j.smoothing.smoothing_pad = 1; j.smoothing.rule = TRF_SMOOTH_NO_PAD_KL;
     refused(&j, TRF_E_INVALID_ARG, "vocab", -1, "two tokens, and nothing on pad");
     j = good;
-    assert_int_equal(trf_cross_entropy(shared, NULL, j.arg[0], j.arg[1], j.arg[2], j.arg[3], j.arg[4], j.arg[5],
-                                       l_targets, &j.smoothing, NULL), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_cross_entropy(shared, &j.loss, j.arg[0], j.arg[1], j.arg[2], j.arg[3], j.arg[4], j.arg[5],
-                                       l_targets, NULL, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_cross_entropy(shared, NULL, j.arg[0], j.arg[1], j.arg[2], j.arg[3],
+                                       j.arg[4], j.arg[5], l_targets, &j.smoothing, NULL),
+                     TRF_E_INVALID_ARG);
+    assert_int_equal(trf_cross_entropy(shared, &j.loss, j.arg[0], j.arg[1], j.arg[2], j.arg[3],
+                                       j.arg[4], j.arg[5], l_targets, NULL, NULL),
+                     TRF_E_INVALID_ARG);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -1474,13 +1587,16 @@ static void test_no_rows(void **state)
     jobs[n] = feed_forward_backward_job(&jobs[n - 1], NULL, NULL); n++;
     jobs[n++] = residual_job(empty_tensor(0, D), empty_tensor(0, D), &drop);
     jobs[n] = loss_job(TRF_SMOOTH_UNIFORM, 0.1, 1);
-    jobs[n].arg[0] = empty_tensor(0, L_D); jobs[n].arg[3] = empty_tensor(0, L_D); jobs[n++].targets = NULL;
+    jobs[n].arg[0] = empty_tensor(0, L_D);
+    jobs[n].arg[3] = empty_tensor(0, L_D);
+    jobs[n++].targets = NULL;
     for (k = 0; k < n; k++) {
         uint64_t before;
         jobs[k].loss = 0;
         before = hash_of_args(&jobs[k]);
         runs(&jobs[k]);
-        for (i = 0; i < jobs[k].n; i++) assert_true(!jobs[k].arg[i] || jobs[k].arg[i]->data != NULL);
+        for (i = 0; i < jobs[k].n; i++)
+            assert_true(!jobs[k].arg[i] || jobs[k].arg[i]->data != NULL);
         if (hash_of_args(&jobs[k]) != before) fail_msg("job %d has changed something", k);
     }
 }
@@ -1501,12 +1617,15 @@ static void test_no_memory_rows(void **state)
     runs(&back);
 }
 
-/* No rows are nothing to do. No outputs are refused in both directions: their tensors would have no columns. */
+/* No rows are nothing to do. No outputs are refused in both directions: their tensors would have no
+   columns. */
 static void test_no_outputs(void **state)
 {
     enum { D = 4, ROWS = 40 };
-    trf_tensor *x = random_tensor(ROWS, D), *dy = random_tensor(ROWS, 3), *w = random_tensor(3, D), *b = random_tensor(3, 0);
-    trf_tensor *y = random_tensor(ROWS, 3), *dx = random_tensor(ROWS, D), *saved = random_tensor(2 * ROWS * 3, 0);
+    trf_tensor *x = random_tensor(ROWS, D), *dy = random_tensor(ROWS, 3), *w = random_tensor(3, D),
+               *b = random_tensor(3, 0);
+    trf_tensor *y = random_tensor(ROWS, 3), *dx = random_tensor(ROWS, D),
+               *saved = random_tensor(2 * ROWS * 3, 0);
     trf_feed_forward_params p, dp;
     trf_error err;
     trf_real first = w->data[0];
@@ -1522,7 +1641,8 @@ static void test_no_outputs(void **state)
     dp = p;
     assert_int_equal(trf_feed_forward(shared, dx, x, &p, TRF_RELU, saved, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "w1");
-    assert_int_equal(trf_feed_forward_backward(shared, dx, &dp, x, x, &p, TRF_RELU, saved, &err), TRF_E_SHAPE);
+    assert_int_equal(trf_feed_forward_backward(shared, dx, &dp, x, x, &p, TRF_RELU, saved, &err),
+                     TRF_E_SHAPE);
     assert_string_equal(err.what, "w1");
     w->shape[0] = b->shape[0] = y->shape[1] = dy->shape[1] = 3;
     x->shape[0] = y->shape[0] = dy->shape[0] = dx->shape[0] = 0;
@@ -1531,7 +1651,8 @@ static void test_no_outputs(void **state)
     assert_true(w->data[0] == first);
 }
 
-/* Sizes that no memory has: products do not wrap, and a call is refused before its scratch is made. */
+/* Sizes that no memory has: products do not wrap, and a call is refused before its scratch is made.
+ */
 static void test_sizes_beyond_memory(void **state)
 {
     static const int64_t sizes[] = {0, 1, -1, INT32_MAX, (int64_t)1 << 62, INT64_MAX, INT64_MIN};
@@ -1547,8 +1668,10 @@ static void test_sizes_beyond_memory(void **state)
             int64_t a = sizes[i], b = sizes[k];
             double product = a > 0 && b > 0 ? (double)a * (double)b : 0;
             count.shape[0] = a; count.shape[1] = b;
-            assert_true((double)trf_tensor_count(&count) == (product < 9.22337203e18 ? product : (double)INT64_MAX));
-            assert_true((double)trf_feed_forward_saved(a, b) == (2 * product < 9.22337203e18 ? 2 * product : (double)INT64_MAX));
+            assert_true((double)trf_tensor_count(&count) ==
+                        (product < 9.22337203e18 ? product : (double)INT64_MAX));
+            assert_true((double)trf_feed_forward_saved(a, b) ==
+                        (2 * product < 9.22337203e18 ? 2 * product : (double)INT64_MAX));
             assert_true(trf_layer_norm_saved(a) >= 0 && trf_attention_saved(a, INT32_MAX) >= 0);
             assert_true(trf_multi_head_attention_saved(a, b, b, 1) >= trf_feed_forward_saved(a, b));
             assert_true(trf_multi_head_attention_saved(a, b, INT64_MAX, INT32_MAX) >= 0);
@@ -1559,14 +1682,17 @@ static void test_sizes_beyond_memory(void **state)
     assert_true(trf_tensor_count(&count) == 0);
     empty.shape[0] = 0;
     empty.shape[1] = INT32_MAX;
-    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err), TRF_E_SHAPE);
+    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err),
+                     TRF_E_SHAPE);
     s.query_lengths = &none;
-    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err), TRF_E_SHAPE);
+    assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &s, NULL, &err),
+                     TRF_E_SHAPE);
     assert_string_equal(err.what, "k");
     {
         static const int32_t two[] = {INT32_MAX, 1};
         trf_attention_shape many = {two, two, 2, 1, TRF_FULL};
-        assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &many, NULL, &err), TRF_E_LIMIT);
+        assert_int_equal(trf_attention(shared, &empty, &empty, &empty, &empty, &many, NULL, &err),
+                         TRF_E_LIMIT);
         assert_string_equal(err.what, "lengths");
         assert_int_equal(err.where, 1);
     }
@@ -1576,7 +1702,8 @@ static void test_sizes_beyond_memory(void **state)
     assert_string_equal(err.what, "x");
 }
 
-/* Probabilities beyond the last multiple of 1/65536 count as that one: nothing is divided by zero, something lives. */
+/* Probabilities beyond the last multiple of 1/65536 count as that one: nothing is divided by zero,
+   something lives. */
 static void test_nearly_one(void **state)
 {
     enum { ROWS = 400, D = 512 };
@@ -1642,14 +1769,21 @@ static void make_layer(layer *l, trf_context *context)
     l->forward.n = 6;
     l->forward.dy = random_tensor(rows, LAYER_D);
     for (i = 0; i < 6; i++) l->forward.jobs[i]->context = context;
-    for (i = 0; i < 2; i++) { l->params[i] = l->norm1.arg[2 + i]; l->params[6 + i] = l->norm2.arg[2 + i]; }
-    for (i = 0; i < 4; i++) { l->params[2 + i] = l->heads.arg[3 + i]; l->params[8 + i] = l->feed.arg[2 + i]; }
+    for (i = 0; i < 2; i++) {
+        l->params[i] = l->norm1.arg[2 + i];
+        l->params[6 + i] = l->norm2.arg[2 + i];
+    }
+    for (i = 0; i < 4; i++) {
+        l->params[2 + i] = l->heads.arg[3 + i];
+        l->params[8 + i] = l->feed.arg[2 + i];
+    }
 }
 
 /* The mirror of forward. The two ways into a sum meet again: their gradients are added. */
 static void layer_backward(layer *l, trf_context *context)
 {
-    job add2 = residual_backward_job(&l->add2, (trf_tensor *)l->forward.dy), feed, norm2, add1, heads, norm1;
+    job add2 = residual_backward_job(&l->add2, (trf_tensor *)l->forward.dy), feed, norm2, add1,
+        heads, norm1;
     trf_real *before[4];
     int i;
     int64_t k;
@@ -1668,7 +1802,10 @@ static void layer_backward(layer *l, trf_context *context)
     add1 = residual_backward_job(&l->add1, add2.arg[0]);
     add1.context = context; runs(&add1);
     heads = heads_backward_job(&l->heads, add1.arg[1], before);
-    for (i = 0; i < 4; i++) { l->gradients[2 + i] = heads.arg[2 + i]; l->before[2 + i] = before[i]; }
+    for (i = 0; i < 4; i++) {
+        l->gradients[2 + i] = heads.arg[2 + i];
+        l->before[2 + i] = before[i];
+    }
     heads.context = context; runs(&heads);
     norm1 = norm_backward_job(&l->norm1);
     norm1.arg[3] = heads.arg[0];
@@ -1683,8 +1820,10 @@ static void layer_backward(layer *l, trf_context *context)
 
 static void test_encoder_layer_of_blocks(void **state)
 {
-    static const char *names[LAYER_PARAMS] = {"norm1 gain", "norm1 bias", "in_weight", "in_bias", "out_weight",
-                                              "out_bias", "norm2 gain", "norm2 bias", "w1", "b1", "w2", "b2"};
+    static const char *names[LAYER_PARAMS] = {"norm1 gain", "norm1 bias", "in_weight",
+                                              "in_bias",    "out_weight", "out_bias",
+                                              "norm2 gain", "norm2 bias", "w1",
+                                              "b1",         "w2",         "b2"};
     layer l;
     int i;
     (void)state;
@@ -1726,18 +1865,39 @@ static void test_same_bits_for_any_threads(void **state)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(test_context), TEST(test_position_table), TEST(test_embedding), TEST(test_embedding_errors), TEST(test_linear),
-        TEST(test_linear_errors), TEST(test_layer_norm), TEST(test_layer_norm_errors), TEST(test_attention),
-        TEST(test_attention_without_keys), TEST(test_attention_of_growing_sizes), TEST(test_attention_errors),
-        TEST(test_multi_head_attention), TEST(test_multi_head_attention_errors),
-        TEST(test_multi_head_attention_without_saved), TEST(test_probabilities), TEST(test_probabilities_errors),
-        TEST(test_feed_forward), TEST(test_feed_forward_without_saved),
-        TEST(test_feed_forward_errors), TEST(test_residual), TEST(test_residual_gradients), TEST(test_residual_masks),
-        TEST(test_residual_errors), TEST(test_cross_entropy), TEST(test_two_labels),
-        TEST(test_cross_entropy_errors), TEST(test_no_rows), TEST(test_no_memory_rows),
-        TEST(test_no_outputs), TEST(test_nearly_one), TEST(test_sizes_beyond_memory),
-        TEST(test_encoder_layer_of_blocks), TEST(test_same_bits_for_any_threads)
-    };
+    const struct CMUnitTest tests[] = {TEST(test_context),
+                                       TEST(test_position_table),
+                                       TEST(test_embedding),
+                                       TEST(test_embedding_errors),
+                                       TEST(test_linear),
+                                       TEST(test_linear_errors),
+                                       TEST(test_layer_norm),
+                                       TEST(test_layer_norm_errors),
+                                       TEST(test_attention),
+                                       TEST(test_attention_without_keys),
+                                       TEST(test_attention_of_growing_sizes),
+                                       TEST(test_attention_errors),
+                                       TEST(test_multi_head_attention),
+                                       TEST(test_multi_head_attention_errors),
+                                       TEST(test_multi_head_attention_without_saved),
+                                       TEST(test_probabilities),
+                                       TEST(test_probabilities_errors),
+                                       TEST(test_feed_forward),
+                                       TEST(test_feed_forward_without_saved),
+                                       TEST(test_feed_forward_errors),
+                                       TEST(test_residual),
+                                       TEST(test_residual_gradients),
+                                       TEST(test_residual_masks),
+                                       TEST(test_residual_errors),
+                                       TEST(test_cross_entropy),
+                                       TEST(test_two_labels),
+                                       TEST(test_cross_entropy_errors),
+                                       TEST(test_no_rows),
+                                       TEST(test_no_memory_rows),
+                                       TEST(test_no_outputs),
+                                       TEST(test_nearly_one),
+                                       TEST(test_sizes_beyond_memory),
+                                       TEST(test_encoder_layer_of_blocks),
+                                       TEST(test_same_bits_for_any_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* The map that trf gives to the subwords it learns (tools/trf/compose.c): what Unicode's composition writes otherwise is
-   written so, and nothing else is, as the header's reader of SentencePiece models has it. */
+/* The map that trf gives to the subwords it learns (tools/trf/compose.c): what Unicode's
+   composition writes otherwise is written so, and nothing else is, as the header's reader of
+   SentencePiece models has it. */
 #if !defined(TRF_NO_CBLAS)
 #define TRF_NO_CBLAS            /* trf's would be loaded, by a file that is not linked here */
 #endif
@@ -60,7 +61,8 @@ static void put_piece(const char *text, int type)
 
 static void begin(int hangul)
 {
-    static const unsigned char bytes_of_bpe[] = {8 * 2 + 2, 5, 8 * 3, 2, (8 * 35 & 127) | 128, 8 * 35 >> 7, 1};
+    static const unsigned char bytes_of_bpe[] = {8 * 2 + 2,   5, 8 * 3, 2, (8 * 35 & 127) | 128,
+                                                 8 * 35 >> 7, 1};
     char byte[8];
     size_t n;
     int i;
@@ -83,7 +85,10 @@ static void begin(int hangul)
     model[used++] = (unsigned char)(n >> 21);
     memcpy(model + used, map, n);
     used += n;
-    for (i = 3; i < 6; i++) { put_field(i, 0); put_number(0); }     /* no blank before, none taken away or renamed */
+    for (i = 3; i < 6; i++) {
+        put_field(i, 0);
+        put_number(0);
+    } /* no blank before, none taken away or renamed */
     if (trf_vocab_from_sentencepiece(&vocab, model, used, NULL, &err)) fail_msg("%s", err.message);
 }
 
@@ -98,22 +103,29 @@ static void reads_as(const char *text, const char *wanted)
 {
     int32_t ids[MOST], n, i;
     if (trf_vocab_encode(vocab, text, ids, MOST, &n, &err)) fail_msg("%s", err.message);
-    if (n != (int32_t)strlen(wanted)) fail_msg("'%s': expected '%s', got %d bytes", text, wanted, (int)n);
+    if (n != (int32_t)strlen(wanted))
+        fail_msg("'%s': expected '%s', got %d bytes", text, wanted, (int)n);
     for (i = 0; i < n; i++)
-        if (ids[i] != 4 + (int32_t)(unsigned char)wanted[i]) fail_msg("'%s': expected '%s'", text, wanted);
+        if (ids[i] != 4 + (int32_t)(unsigned char)wanted[i])
+            fail_msg("'%s': expected '%s'", text, wanted);
     assert_int_equal(is_composed(map, text), !strcmp(text, wanted));
 }
 
 static void written_otherwise(void **state)
 {
-    static const struct { const char *text, *wanted; } of[] = {
-        {"e\xCC\x81t\xC3\xA9 n\xCC\x83", "\xC3\xA9t\xC3\xA9 \xC3\xB1"}, {"\xE2\x84\xAB", "\xC3\x85"},
-        {"e\xCC\x82\xCC\x81|e\xCC\xA3\xCC\x82|e\xCC\x82\xCC\xA3|\xC3\xAA\xCC\xA3|\xE1\xBA\xB9\xCC\x82",
-         "\xE1\xBA\xBF|\xE1\xBB\x87|\xE1\xBB\x87|\xE1\xBB\x87|\xE1\xBB\x87"},
-        {"\xE0\xA5\x98", "\xE0\xA4\x95\xE0\xA4\xBC"}, {"\xEF\xA4\x80", "\xE8\xB1\x88"},
-        {"a\tb\r\n", "a b  "}, {"\xE3\x81\x8B\xE3\x82\x99", "\xE3\x81\x8C"},
-        {"\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB\xE1\x84\x80\xE1\x85\xB3\xE1\x86\xAF", "\xED\x95\x9C\xEA\xB8\x80"},
-        {"\xED\x95\x98\xE1\x86\xAB", "\xED\x95\x9C"}};
+    static const struct { const char *text, *wanted;
+    } of[] = {{"e\xCC\x81t\xC3\xA9 n\xCC\x83", "\xC3\xA9t\xC3\xA9 \xC3\xB1"},
+              {"\xE2\x84\xAB", "\xC3\x85"},
+              {"e\xCC\x82\xCC\x81|e\xCC\xA3\xCC\x82|e\xCC\x82\xCC\xA3|\xC3\xAA\xCC\xA3|"
+               "\xE1\xBA\xB9\xCC\x82",
+               "\xE1\xBA\xBF|\xE1\xBB\x87|\xE1\xBB\x87|\xE1\xBB\x87|\xE1\xBB\x87"},
+              {"\xE0\xA5\x98", "\xE0\xA4\x95\xE0\xA4\xBC"},
+              {"\xEF\xA4\x80", "\xE8\xB1\x88"},
+              {"a\tb\r\n", "a b  "},
+              {"\xE3\x81\x8B\xE3\x82\x99", "\xE3\x81\x8C"},
+              {"\xE1\x84\x92\xE1\x85\xA1\xE1\x86\xAB\xE1\x84\x80\xE1\x85\xB3\xE1\x86\xAF",
+               "\xED\x95\x9C\xEA\xB8\x80"},
+              {"\xED\x95\x98\xE1\x86\xAB", "\xED\x95\x9C"}};
     size_t i;
     (void)state;
     begin(1);
@@ -127,7 +139,8 @@ static void all_of_the_tables(void **state)
     size_t i;
     (void)state;
     begin(0);
-    assert_true(sizeof composed / sizeof *composed > 1500 && sizeof replaced / sizeof *replaced > 1100);
+    assert_true(sizeof composed / sizeof *composed > 1500 &&
+                sizeof replaced / sizeof *replaced > 1100);
     for (i = 0; i < sizeof composed / sizeof *composed; i++) {
         write_characters(text, composed[i] + 1, 4);
         write_characters(wanted, composed[i], 1);
@@ -150,7 +163,8 @@ static void all_of_hangul(void **state)
     begin(1);
     for (i = 0; i < SYLLABLES; i++) {
         uint32_t syllable = 0xAC00 + i, two[2] = {syllable - i % 28, 0x11A7 + i % 28};
-        uint32_t letters[3] = {0x1100 + i / 588, 0x1161 + i % 588 / 28, i % 28 ? 0x11A7 + i % 28 : 0};
+        uint32_t letters[3] = {0x1100 + i / 588, 0x1161 + i % 588 / 28,
+                               i % 28 ? 0x11A7 + i % 28 : 0};
         write_characters(wanted, &syllable, 1);
         write_characters(text, letters, 3);
         reads_as(text, wanted);
@@ -162,14 +176,17 @@ static void all_of_hangul(void **state)
     begin(0);
     reads_as("\xE1\x84\x92\xE1\x85\xA1", "\xE1\x84\x92\xE1\x85\xA1");
     end();
-    assert_false(has_hangul("text \xE4\xB8\xAD\xE6\x96\x87 \xE1\x88\x80 \xEE\x80\x80 \xEA\x80\x80 \xED\x9F\xBF"));
+    assert_false(has_hangul(
+        "text \xE4\xB8\xAD\xE6\x96\x87 \xE1\x88\x80 \xEE\x80\x80 \xEA\x80\x80 \xED\x9F\xBF"));
 }
 
 /* Every other character stays, and so do these. */
 static void nothing_else(void **state)
 {
-    static const char *const kept[] = {"m\xC2\xB2 \xC2\xBD \xE2\x80\xA6 \xEF\xBC\x8C\xEF\xBC\xA1\xC2\xA0\xE3\x80\x80",
-        "\xD9\x85\xDB\x8C\xE2\x80\x8C\xD8\xAE", "\xEF\xAC\x81 \xE2\x84\xA2 \xC2\xAD\xE2\x80\x8B\xEF\xBB\xBF", "x\xCC\x81", "  a  b  "};
+    static const char *const kept[] = {
+        "m\xC2\xB2 \xC2\xBD \xE2\x80\xA6 \xEF\xBC\x8C\xEF\xBC\xA1\xC2\xA0\xE3\x80\x80",
+        "\xD9\x85\xDB\x8C\xE2\x80\x8C\xD8\xAE",
+        "\xEF\xAC\x81 \xE2\x84\xA2 \xC2\xAD\xE2\x80\x8B\xEF\xBB\xBF", "x\xCC\x81", "  a  b  "};
     uint32_t c;
     size_t i;
     char text[MOST];
@@ -189,8 +206,9 @@ static void nothing_else(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_otherwise), cmocka_unit_test(all_of_the_tables), cmocka_unit_test(all_of_hangul),
-        cmocka_unit_test(nothing_else)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(written_otherwise),
+                                       cmocka_unit_test(all_of_the_tables),
+                                       cmocka_unit_test(all_of_hangul),
+                                       cmocka_unit_test(nothing_else)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

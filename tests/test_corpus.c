@@ -1,5 +1,5 @@
-/* The corpus: every pair once an epoch, budgets, orders, resuming at every batch, and every allocation failing once;
-   then the padded helpers. */
+/* The corpus: every pair once an epoch, budgets, orders, resuming at every batch, and every
+   allocation failing once; then the padded helpers. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -11,8 +11,9 @@
 #include "checks.h"
 
 /* -----------------------------------------------------------------------------------------------
-   A data set: pair p has the ids p, p * 7 + 1, p * 7 + 2, ... on the source and p, p * 5 + 1, ... on the target
-   side, so a delivered pair tells its number and can be checked. Lengths 1 to 25, many short, and two long pairs. */
+   A data set: pair p has the ids p, p * 7 + 1, p * 7 + 2, ... on the source and p, p * 5 + 1, ...
+   on the target side, so a delivered pair tells its number and can be checked. Lengths 1 to 25,
+   many short, and two long pairs. */
 enum { PAIRS = 300, LONG_A = 17, LONG_B = 230, MOST_BATCHES = 3 * PAIRS };
 static int32_t source_length[PAIRS], target_length[PAIRS];
 
@@ -24,7 +25,8 @@ static void make_lengths(void)
     int32_t p;
     for (p = 0; p < PAIRS; p++) {
         uint64_t x = trf__random64(5, 1, (uint64_t)p);
-        source_length[p] = 1 + (int32_t)(x % 5) + (int32_t)((x >> 8) % 5) * (int32_t)((x >> 16) % 5);
+        source_length[p] =
+            1 + (int32_t)(x % 5) + (int32_t)((x >> 8) % 5) * (int32_t)((x >> 16) % 5);
         target_length[p] = 1 + (source_length[p] + (int32_t)((x >> 24) % 3)) % 25;
     }
     source_length[LONG_A] = 90;
@@ -83,7 +85,8 @@ static trf_corpus_options variant(int n)
     return o;
 }
 
-/* An epoch as the corpus delivers it: numbers of pairs, one after another, and where batches begin. */
+/* An epoch as the corpus delivers it: numbers of pairs, one after another, and where batches begin.
+ */
 typedef struct epoch { int32_t pairs[PAIRS], first[PAIRS + 1], n_batches; } epoch;
 
 static epoch play(trf_corpus *c)
@@ -120,7 +123,8 @@ static int fits(const trf_corpus_options *o, const int32_t *pairs, int32_t n)
         if (longest < target_length[pairs[k]] + 1) longest = target_length[pairs[k]] + 1;
     }
     if (n > o->batch_sentences) return 0;
-    return o->padded_budget ? longest * n <= o->batch_tokens : source <= o->batch_tokens && target <= o->batch_tokens;
+    return o->padded_budget ? longest * n <= o->batch_tokens
+                            : source <= o->batch_tokens && target <= o->batch_tokens;
 }
 
 static int shorter(int32_t p, int32_t q)
@@ -129,7 +133,8 @@ static int shorter(int32_t p, int32_t q)
     return source_length[p] < source_length[q];
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------
+ */
 static void options(void **state)
 {
     trf_corpus_options o = trf_corpus_defaults();
@@ -137,11 +142,19 @@ static void options(void **state)
     kit_memory h;
     trf_hooks hooks = kit_hooks(&h);
     (void)state;
-    assert_true(o.batch_tokens == 4096 && o.batch_sentences == 1024 && o.padded_budget == 0 && o.shuffle == 1);
-    assert_true(o.buckets == 1 && o.max_length == 511 && o.epochs == TRF_ENDLESS && o.seed == 0 && !o.hooks.alloc);
-#define REFUSED(field, value) do { \
-    c = (trf_corpus *)&err; o = trf_corpus_defaults(); o.hooks = hooks; o.field = value; \
-    FAILS(trf_corpus_create(&c, &o, &err), TRF_E_INVALID_ARG, #field, -1); assert_null(c); } while (0)
+    assert_true(o.batch_tokens == 4096 && o.batch_sentences == 1024 && o.padded_budget == 0 &&
+                o.shuffle == 1);
+    assert_true(o.buckets == 1 && o.max_length == 511 && o.epochs == TRF_ENDLESS && o.seed == 0 &&
+                !o.hooks.alloc);
+#define REFUSED(field, value) \
+    do { \
+        c = (trf_corpus *)&err; \
+        o = trf_corpus_defaults(); \
+        o.hooks = hooks; \
+        o.field = value; \
+        FAILS(trf_corpus_create(&c, &o, &err), TRF_E_INVALID_ARG, #field, -1); \
+        assert_null(c); \
+    } while (0)
     REFUSED(batch_tokens, 0);
     REFUSED(batch_tokens, -1);
     REFUSED(batch_sentences, 0);
@@ -194,21 +207,22 @@ static void adding(void **state)
     FAILS(trf_corpus_next(NULL, &b, &err), TRF_E_INVALID_ARG, "corpus", -1);
     FAILS(trf_corpus_next(c, NULL, &err), TRF_E_INVALID_ARG, "batch", -1);
 
-    OK(trf_corpus_add(c, NULL, 0, NULL, 0, &err));                          /* empty sequences are sequences */
+    OK(trf_corpus_add(c, NULL, 0, NULL, 0, &err)); /* empty sequences are sequences */
     OK(trf_corpus_add(c, ids, 5, NULL, 0, &err));
     OK(trf_corpus_add(c, NULL, 0, ids + 1, 5, &err));
-    memset(ids, 0, sizeof ids);                                             /* the corpus has copies */
+    memset(ids, 0, sizeof ids); /* the corpus has copies */
     assert_int_equal(trf_corpus_size(c), 3);
     OK(trf_corpus_next(c, &b, &err));
     assert_int_equal(b.source.count, 3);
     assert_true(b.source.lengths[0] == 0 && b.source.lengths[1] == 5 && b.source.lengths[2] == 0);
     assert_true(b.target.lengths[0] == 0 && b.target.lengths[1] == 0 && b.target.lengths[2] == 5);
-    assert_true(b.source.ids[0] == 4 && b.source.ids[4] == 8 && b.target.ids[0] == 5 && b.target.ids[4] == 9);
+    assert_true(b.source.ids[0] == 4 && b.source.ids[4] == 8 && b.target.ids[0] == 5 &&
+                b.target.ids[4] == 9);
     FAILS(trf_corpus_add(c, ids, 1, ids, 1, &err), TRF_E_STATE, "corpus", -1);
     assert_int_equal(trf_corpus_size(c), 3);
     trf_corpus_destroy(c);
 
-    OK(trf_corpus_create(&c, NULL, &err));                                  /* nothing but empty pairs */
+    OK(trf_corpus_create(&c, NULL, &err)); /* nothing but empty pairs */
     OK(trf_corpus_add(c, NULL, 0, NULL, 0, &err));
     OK(trf_corpus_next(c, &b, &err));
     assert_true(b.source.count == 1 && b.source.lengths[0] == 0 && b.target.lengths[0] == 0);
@@ -232,7 +246,8 @@ static void every_pair_once_within_budget(void **state)
             for (b = 0; b < e.n_batches; b++) {
                 int32_t size = e.first[b + 1] - e.first[b];
                 assert_true(size == 1 || fits(&o, e.pairs + e.first[b], size));
-                /* No batch ends too early: its next pair, where we know it, would have broken a limit. */
+                /* No batch ends too early: its next pair, where we know it, would have broken a
+                   limit. */
                 if (!(o.buckets && o.shuffle) && b + 1 < e.n_batches)
                     assert_false(fits(&o, e.pairs + e.first[b], size + 1));
             }
@@ -280,17 +295,20 @@ static void shuffled_orders(void **state)
         other = filled(&o);
         first = play(c);
         second = play(same);
-        assert_memory_equal(&first, &second, sizeof first);             /* the same seed, the same order */
+        assert_memory_equal(&first, &second, sizeof first); /* the same seed, the same order */
         second = play(other);
         assert_memory_not_equal(first.pairs, second.pairs, sizeof first.pairs);
         second = play(c);
-        assert_memory_not_equal(first.pairs, second.pairs, sizeof first.pairs);     /* another epoch, another order */
+        assert_memory_not_equal(first.pairs, second.pairs,
+                                sizeof first.pairs); /* another epoch, another order */
         for (b = 1; o.buckets && b < first.n_batches; b++)
             falls += shorter(first.pairs[first.first[b]], first.pairs[first.first[b - 1]]);
-        for (b = 0; o.buckets && b < first.n_batches; b++) for (i = first.first[b] + 1; i < first.first[b + 1]; i++) {
-            assert_false(shorter(first.pairs[i], first.pairs[i - 1]));
-            swapped += !shorter(first.pairs[i - 1], first.pairs[i]) && first.pairs[i] < first.pairs[i - 1];
-        }
+        for (b = 0; o.buckets && b < first.n_batches; b++)
+            for (i = first.first[b] + 1; i < first.first[b + 1]; i++) {
+                assert_false(shorter(first.pairs[i], first.pairs[i - 1]));
+                swapped += !shorter(first.pairs[i - 1], first.pairs[i]) &&
+                           first.pairs[i] < first.pairs[i - 1];
+            }
         for (i = 1; !o.buckets && i < PAIRS; i++) falls += first.pairs[i] < first.pairs[i - 1];
         if (o.buckets) {
             assert_true(first.n_batches > 15 && swapped > 10);
@@ -302,8 +320,9 @@ static void shuffled_orders(void **state)
     }
 }
 
-/* The shapes of batches do not depend on the shuffling of equals, so a plain program can foretell them. It cuts as
-   common PyTorch loops do: sort, then close a batch when (longest + 1) * pairs would be more than the budget. */
+/* The shapes of batches do not depend on the shuffling of equals, so a plain program can foretell
+   them. It cuts as common PyTorch loops do: sort, then close a batch when (longest + 1) * pairs
+   would be more than the budget. */
 static void buckets_as_foretold(void **state)
 {
     trf_corpus_options o = trf_corpus_defaults();
@@ -334,7 +353,8 @@ static void buckets_as_foretold(void **state)
         int32_t place[PAIRS] = { 0 }, b;
         e = play(c);
         assert_int_equal(e.n_batches, n_batches);
-        for (b = 0; b < e.n_batches; b++) {             /* find each batch among the foretold ones by its shape */
+        for (b = 0; b < e.n_batches;
+             b++) { /* find each batch among the foretold ones by its shape */
             int32_t found = -1, at = 0;
             for (i = 0; i < n_batches && found < 0; at += size[i++]) {
                 int32_t j;
@@ -371,13 +391,15 @@ static void shuffling_is_fair(void **state)
         }
         count[code]++;
     }
-    for (i = 0; i < 24; i++) chi += (count[i] - ROUNDS / 24.0) * (count[i] - ROUNDS / 24.0) / (ROUNDS / 24.0);
-    assert_true(chi < 60);                              /* 23 degrees of freedom: one chance in 30,000 */
+    for (i = 0; i < 24; i++)
+        chi += (count[i] - ROUNDS / 24.0) * (count[i] - ROUNDS / 24.0) / (ROUNDS / 24.0);
+    assert_true(chi < 60); /* 23 degrees of freedom: one chance in 30,000 */
 
-    draws.key = 3;                          /* unbiased: n = 2^63 + 1 throws away about half of the draws */
+    draws.key = 3; /* unbiased: n = 2^63 + 1 throws away about half of the draws */
     draws.stream = 0;
     draws.next = 0;
-    for (i = 0; i < 1000; i++) assert_true(trf__draw_below(&draws, ((uint64_t)1 << 63) + 1) <= (uint64_t)1 << 63);
+    for (i = 0; i < 1000; i++)
+        assert_true(trf__draw_below(&draws, ((uint64_t)1 << 63) + 1) <= (uint64_t)1 << 63);
     assert_true(draws.next > 1800 && draws.next < 2200);
     draws.next = 0;
     for (i = 0; i < 1000; i++) assert_true(trf__draw_below(&draws, 1 + (uint64_t)i) <= (uint64_t)i);
@@ -385,7 +407,7 @@ static void shuffling_is_fair(void **state)
     trf__shuffle(NULL, 0, 1, 0);
 }
 
-static double padding(const epoch *e)                   /* filled cells over real tokens, both sides */
+static double padding(const epoch *e) /* filled cells over real tokens, both sides */
 {
     int64_t cells = 0, tokens = 0;
     int32_t b, i;
@@ -431,7 +453,7 @@ static void epochs_end(void **state)
     for (i = 0; i < 2; i++) (void)play(c);
     assert_int_equal(trf_corpus_epoch(c), 2);
     memset(&none, 0, sizeof none);
-    for (i = 0; i < 3; i++) {           /* a batch that there is not has no pairs, and no pointers */
+    for (i = 0; i < 3; i++) { /* a batch that there is not has no pairs, and no pointers */
         memset(&b, 0x33, sizeof b);
         FAILS(trf_corpus_next(c, &b, &err), TRF_E_END, "epochs", -1);
         assert_memory_equal(&b, &none, sizeof b);
@@ -446,7 +468,8 @@ static void epochs_end(void **state)
     trf_corpus_destroy(c);
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------
+ */
 typedef struct step { int64_t epoch, batch; int32_t n, pairs[PAIRS]; } step;
 
 /* Where the next batch stands. */
@@ -490,7 +513,8 @@ static void resuming(void **state)
         }
         for (i = 0; i < n_steps; i++) {
             trf_corpus *fresh = NULL;
-            if (i % 16 == 0) fresh = filled(&o);        /* a corpus that has delivered nothing, as after a restart */
+            if (i % 16 == 0)
+                fresh = filled(&o); /* a corpus that has delivered nothing, as after a restart */
             for (k = 0; k < 2; k++) {                   /* to and fro in one that has */
                 const step *s = &steps[k ? i : i * 7 % n_steps];
                 DONE(trf__corpus_seek(jumping, s->epoch, s->batch, &err));
@@ -551,7 +575,8 @@ static void seeking_nowhere(void **state)
     DONE(trf__corpus_seek(c, 0, e.n_batches - 1, &err));
     OK(trf_corpus_next(c, &b, &err));
     assert_int_equal(trf_corpus_epoch(c), 1);
-    DONE(trf__corpus_seek(c, 0, e.n_batches, &err));      /* behind the last batch the next epoch begins */
+    DONE(trf__corpus_seek(c, 0, e.n_batches,
+                          &err)); /* behind the last batch the next epoch begins */
     position_of(c, &epoch_now, &batch_now);
     assert_true(epoch_now == 1 && batch_now == 0);
     DONE(trf__corpus_seek(c, 1, e.n_batches, &err));
@@ -569,7 +594,8 @@ static void seeking_nowhere(void **state)
     trf_corpus_destroy(empty);
 }
 
-static uint64_t print_of(const trf_corpus_options *o, const int32_t *lengths, int32_t n, int32_t changed)
+static uint64_t print_of(const trf_corpus_options *o, const int32_t *lengths, int32_t n,
+                         int32_t changed)
 {
     int32_t ids[12] = { 4, 5, 6, 7, 4, 4, 4, 4, 9, 8, 7, 6 }, i, at = 0;
     trf_corpus *c;
@@ -577,7 +603,8 @@ static uint64_t print_of(const trf_corpus_options *o, const int32_t *lengths, in
     if (changed >= 0) ids[changed]++;
     OK(trf_corpus_create(&c, o, &err));
     for (i = 0; i < n; i++) {
-        OK(trf_corpus_add(c, ids + at, lengths[2 * i], ids + at + lengths[2 * i], lengths[2 * i + 1], &err));
+        OK(trf_corpus_add(c, ids + at, lengths[2 * i], ids + at + lengths[2 * i],
+                          lengths[2 * i + 1], &err));
         at += lengths[2 * i] + lengths[2 * i + 1];
     }
     print = trf__corpus_fingerprint(c);
@@ -587,8 +614,11 @@ static uint64_t print_of(const trf_corpus_options *o, const int32_t *lengths, in
 
 static void fingerprints(void **state)
 {
-    static const int32_t lengths[5][6] = { { 2, 2, 2, 2, 2, 2 }, { 3, 1, 2, 2, 2, 2 }, { 2, 3, 1, 2, 2, 2 },
-                                           { 2, 2, 2, 2, 3, 1 }, { 12, 0, 0, 0, 0, 0 } };
+    static const int32_t lengths[5][6] = {{2, 2, 2, 2, 2, 2},
+                                          {3, 1, 2, 2, 2, 2},
+                                          {2, 3, 1, 2, 2, 2},
+                                          {2, 2, 2, 2, 3, 1},
+                                          {12, 0, 0, 0, 0, 0}};
     trf_corpus_options o = trf_corpus_defaults();
     uint64_t prints[32];
     int n = 0, i, k;
@@ -601,7 +631,7 @@ static void fingerprints(void **state)
     o = trf_corpus_defaults(), o.field = value, prints[n++] = print_of(&o, lengths[0], 3, -1)
     CHANGED(batch_tokens, 4095);
     CHANGED(batch_sentences, 1023);
-    for (i = 1; i < 8; i++) {                           /* the three flags, in all ways but the default */
+    for (i = 1; i < 8; i++) { /* the three flags, in all ways but the default */
         o = trf_corpus_defaults();
         o.padded_budget = i & 1;
         o.shuffle = !(i & 2);
@@ -612,7 +642,7 @@ static void fingerprints(void **state)
     CHANGED(seed, (uint64_t)1 << 63);
     for (i = 0; i < n; i++) for (k = 0; k < i; k++)
         if (prints[i] == prints[k]) fail_msg("prints %d and %d are equal", i, k);
-    o = trf_corpus_defaults();                          /* what does not change the order does not count */
+    o = trf_corpus_defaults(); /* what does not change the order does not count */
     o.max_length = 77;
     o.epochs = 3;
     o.hooks = kit_hooks(&h);
@@ -620,7 +650,8 @@ static void fingerprints(void **state)
     assert_int_equal(h.blocks, 0);
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------
+ */
 static void no_allocation_in_steady_state(void **state)
 {
     int n;
@@ -698,7 +729,8 @@ static void out_of_memory(void **state)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------
+ */
 static void padded_arrays(void **state)
 {
     const int32_t padded[12] = { 5, 6, 7, 8,   9, 0, 0, 0,   0, 0, 0, 0 };
@@ -715,7 +747,8 @@ static void padded_arrays(void **state)
     OK(trf_from_padded(padded, 3, 4, 0, ids, lengths, &total, &err));
     assert_int_equal(total, 5);
     assert_true(lengths[0] == 4 && lengths[1] == 1 && lengths[2] == 0 && lengths[3] == -7);
-    assert_true(ids[0] == 5 && ids[1] == 6 && ids[2] == 7 && ids[3] == 8 && ids[4] == 9 && ids[5] == -7);
+    assert_true(ids[0] == 5 && ids[1] == 6 && ids[2] == 7 && ids[3] == 8 && ids[4] == 9 &&
+                ids[5] == -7);
     s.ids = ids;
     s.lengths = lengths;
     s.count = 3;
@@ -750,15 +783,23 @@ static void padded_errors(void **state)
     int64_t total = 77;
     trf_sequences s;
     (void)state;
-    FAILS(trf_from_padded(inner, 3, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "padded", 9);
-    FAILS(trf_from_padded(inner, 3, 4, 0, NULL, NULL, &total, &err), TRF_E_INVALID_ARG, "padded", 9);
+    FAILS(trf_from_padded(inner, 3, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "padded",
+          9);
+    FAILS(trf_from_padded(inner, 3, 4, 0, NULL, NULL, &total, &err), TRF_E_INVALID_ARG, "padded",
+          9);
     FAILS(trf_from_padded(front, 2, 2, 0, NULL, NULL, NULL, &err), TRF_E_INVALID_ARG, "total", -1);
-    FAILS(trf_from_padded(front, 1, 4, 0, NULL, NULL, &total, &err), TRF_E_INVALID_ARG, "padded", 0);
-    FAILS(trf_from_padded(inner, -1, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "count", -1);
-    FAILS(trf_from_padded(inner, 3, -4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "width", -1);
-    FAILS(trf_from_padded(NULL, 3, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "padded", -1);
-    FAILS(trf_from_padded(front, 2, 2, 0, ids, NULL, &total, &err), TRF_E_INVALID_ARG, "lengths", -1);
-    FAILS(trf_from_padded(front, 2, 2, 0, ids, lengths, NULL, &err), TRF_E_INVALID_ARG, "total", -1);
+    FAILS(trf_from_padded(front, 1, 4, 0, NULL, NULL, &total, &err), TRF_E_INVALID_ARG, "padded",
+          0);
+    FAILS(trf_from_padded(inner, -1, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "count",
+          -1);
+    FAILS(trf_from_padded(inner, 3, -4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "width",
+          -1);
+    FAILS(trf_from_padded(NULL, 3, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "padded",
+          -1);
+    FAILS(trf_from_padded(front, 2, 2, 0, ids, NULL, &total, &err), TRF_E_INVALID_ARG, "lengths",
+          -1);
+    FAILS(trf_from_padded(front, 2, 2, 0, ids, lengths, NULL, &err), TRF_E_INVALID_ARG, "total",
+          -1);
     assert_true(total == 0 && ids[0] == -7 && lengths[0] == -7);
 
     s.ids = ids + 1;
@@ -768,7 +809,8 @@ static void padded_errors(void **state)
     FAILS(trf_to_padded(&s, -1, 0, padded, &err), TRF_E_INVALID_ARG, "width", -1);
     FAILS(trf_to_padded(&s, 1, 0, padded, &err), TRF_E_LIMIT, "width", 0);
     FAILS(trf_to_padded(&s, 2, 0, NULL, &err), TRF_E_INVALID_ARG, "padded", -1);
-    FAILS(trf_to_padded(&s, 2, 4, padded, &err), TRF_E_INVALID_ARG, "ids", 2);      /* an id that is the padding */
+    FAILS(trf_to_padded(&s, 2, 4, padded, &err), TRF_E_INVALID_ARG, "ids",
+          2); /* an id that is the padding */
     lengths[2] = 3;
     FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_LIMIT, "width", 1);
     lengths[2] = -1;
@@ -783,7 +825,8 @@ static void padded_errors(void **state)
     assert_int_equal(padded[0], -7);
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------
+ */
 static trf_vocab *words(const char *line)
 {
     trf_vocab *v;
@@ -796,9 +839,11 @@ static trf_vocab *words(const char *line)
 /* Pairs of text are those of their ids, whatever their lengths and kinds. */
 static void texts(void **state)
 {
-    static const char long_text[] = "b a c b a c b a c b a c b a c b a c b a c b a c b a c b a c b a c b a c";
-    static const char sixteen[] = "aaaaaaaaaaaaaaaa", forty[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
-    const char *sources[] = { "a b", "", long_text, "zz a" }, *targets[] = { sixteen, forty, "", "a" };
+    static const char long_text[] =
+        "b a c b a c b a c b a c b a c b a c b a c b a c b a c b a c b a c b a c";
+    static const char sixteen[] = "aaaaaaaaaaaaaaaa",
+                      forty[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const char *sources[] = {"a b", "", long_text, "zz a"}, *targets[] = {sixteen, forty, "", "a"};
     trf_vocab *v = words("a a a b b c"), *pieces = kit_pieces(NULL);
     trf_corpus *c, *wanted;
     int32_t ids[2][64], n[2], i;
@@ -813,7 +858,8 @@ static void texts(void **state)
         OK(trf_corpus_add_text(c, v, sources[i], pieces, targets[i], &err));
     }
     assert_true(trf__corpus_fingerprint(c) == trf__corpus_fingerprint(wanted));
-    OK(trf_vocab_encode(v, "c b", ids[0], 64, &n[0], &err));        /* one side alone; the other's text is not read */
+    OK(trf_vocab_encode(v, "c b", ids[0], 64, &n[0],
+                        &err)); /* one side alone; the other's text is not read */
     OK(trf_corpus_add(wanted, ids[0], 2, NULL, 0, &err));
     OK(trf_corpus_add(wanted, NULL, 0, ids[0], 2, &err));
     OK(trf_corpus_add_text(c, v, "c b", NULL, "\xFF", &err));
@@ -844,13 +890,14 @@ static void texts_refused(void **state)
     OK(trf_corpus_add_text(c, v, "a b", v, "c", &err));
     before = trf__corpus_fingerprint(c);
     FAILS(trf_corpus_add_text(NULL, v, "a", v, "a", &err), TRF_E_INVALID_ARG, "corpus", -1);
-    FAILS(trf_corpus_add_text(c, NULL, "a", NULL, "a", &err), TRF_E_INVALID_ARG, "source_vocab", -1);
+    FAILS(trf_corpus_add_text(c, NULL, "a", NULL, "a", &err), TRF_E_INVALID_ARG, "source_vocab",
+          -1);
     FAILS(trf_corpus_add_text(c, v, NULL, v, "a", &err), TRF_E_INVALID_ARG, "source", -1);
     FAILS(trf_corpus_add_text(c, v, "a", v, NULL, &err), TRF_E_INVALID_ARG, "target", -1);
     FAILS(trf_corpus_add_text(c, v, "a b\xC3", v, "a", &err), TRF_E_FORMAT, "source", 3);
     FAILS(trf_corpus_add_text(c, v, "a", v, "\x80", &err), TRF_E_FORMAT, "target", 0);
-    FAILS(trf_corpus_add_text(c, v, "a", v, "a a a a a a a a a a a a a a a a a a a a a", &err), TRF_E_LIMIT, "n_target",
-          20);
+    FAILS(trf_corpus_add_text(c, v, "a", v, "a a a a a a a a a a a a a a a a a a a a a", &err),
+          TRF_E_LIMIT, "n_target", 20);
     assert_non_null(strstr(err.message, "got 21"));
     dirty();
     assert_int_equal(trf_corpus_add_text(c, learning, "a", v, "a", &err), TRF_E_STATE);
@@ -860,7 +907,9 @@ static void texts_refused(void **state)
     for (k = 1; k < 20; k++) {          /* every allocation failing once */
         OK(trf_corpus_create(&c, &o, &err));
         memory.fail_at = memory.calls + k;
-        if (trf_corpus_add_text(c, v, "a b c", v, "a a a a a a a a a a a a a a a a a a a", &err) == TRF_OK) break;
+        if (trf_corpus_add_text(c, v, "a b c", v, "a a a a a a a a a a a a a a a a a a a", &err) ==
+            TRF_OK)
+            break;
         assert_int_equal(err.status, TRF_E_NOMEM);
         assert_int_equal(trf_corpus_size(c), 0);
         memory.fail_at = 0;
@@ -898,13 +947,15 @@ static void chunks(void **state)
             OK(trf_corpus_add(by_hand, ids, 3, ids, 2, &err));
             OK(trf_corpus_add_chunks(c, ids, n, length, &err));
             for (k = 0; k < n; k += length)
-                OK(trf_corpus_add(by_hand, NULL, 0, ids + k, length < n - k ? length : n - k, &err));
+                OK(trf_corpus_add(by_hand, NULL, 0, ids + k, length < n - k ? length : n - k,
+                                  &err));
             assert_int_equal(trf_corpus_size(c), 1 + (n + length - 1) / length);
             assert_true(trf__corpus_fingerprint(c) == trf__corpus_fingerprint(by_hand));
             OK(trf_corpus_next(c, &batch, &err));
             OK(trf_corpus_next(by_hand, &other, &err));
             assert_int_equal(batch.target.count, other.target.count);
-            assert_memory_equal(batch.target.lengths, other.target.lengths, (size_t)batch.target.count * sizeof n);
+            assert_memory_equal(batch.target.lengths, other.target.lengths,
+                                (size_t)batch.target.count * sizeof n);
             assert_memory_equal(batch.target.ids, other.target.ids, (size_t)(n + 2) * sizeof n);
             FAILS(trf_corpus_add_chunks(c, ids, 5, 5, &err), TRF_E_STATE, "corpus", -1);
             trf_corpus_destroy(c);
@@ -966,7 +1017,8 @@ static void rewinding(void **state)
     for (i = 0; i < sizeof stops / sizeof *stops; i++) {
         trf_corpus *c = filled(&o), *fresh = filled(&o);
         trf_status status = TRF_OK;
-        for (k = 0; k < stops[i] && status == TRF_OK; k++) status = trf_corpus_next(c, &batch, &err);
+        for (k = 0; k < stops[i] && status == TRF_OK; k++)
+            status = trf_corpus_next(c, &batch, &err);
         trf_corpus_rewind(c);
         assert_int_equal(trf_corpus_epoch(c), 0);
         for (k = 0; ; k++) {
@@ -987,13 +1039,24 @@ static void rewinding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options), cmocka_unit_test(adding), cmocka_unit_test(every_pair_once_within_budget),
-        cmocka_unit_test(unshuffled_orders), cmocka_unit_test(shuffled_orders),
+        cmocka_unit_test(options),
+        cmocka_unit_test(adding),
+        cmocka_unit_test(every_pair_once_within_budget),
+        cmocka_unit_test(unshuffled_orders),
+        cmocka_unit_test(shuffled_orders),
         cmocka_unit_test(buckets_as_foretold),
-        cmocka_unit_test(shuffling_is_fair), cmocka_unit_test(buckets_save_padding), cmocka_unit_test(epochs_end),
-        cmocka_unit_test(texts), cmocka_unit_test(texts_refused), cmocka_unit_test(chunks), cmocka_unit_test(rewinding),
-        cmocka_unit_test(resuming), cmocka_unit_test(seeking_nowhere), cmocka_unit_test(fingerprints),
-        cmocka_unit_test(no_allocation_in_steady_state), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(shuffling_is_fair),
+        cmocka_unit_test(buckets_save_padding),
+        cmocka_unit_test(epochs_end),
+        cmocka_unit_test(texts),
+        cmocka_unit_test(texts_refused),
+        cmocka_unit_test(chunks),
+        cmocka_unit_test(rewinding),
+        cmocka_unit_test(resuming),
+        cmocka_unit_test(seeking_nowhere),
+        cmocka_unit_test(fingerprints),
+        cmocka_unit_test(no_allocation_in_steady_state),
+        cmocka_unit_test(out_of_memory),
         cmocka_unit_test(padded_arrays),
         cmocka_unit_test(padded_errors),
     };

@@ -1,5 +1,6 @@
-/* The CUDA column beside the CPU's, in one program: the same models trained and asked on both. Where no GPU is, its
-   text runs on the CPU (gpu_on_cpu.h); this program is linked with that column as an object of its own. */
+/* The CUDA column beside the CPU's, in one program: the same models trained and asked on both.
+   Where no GPU is, its text runs on the CPU (gpu_on_cpu.h); this program is linked with that column
+   as an object of its own. */
 #define TRF_WITH_CUDA
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -12,7 +13,8 @@
 #include "gpu.h"
 #include "kit.h"
 
-#if defined(TEST_REAL_GPU)              /* linked with the column that nvcc made: nothing is counted, nothing fails */
+#if defined(TEST_REAL_GPU) /* linked with the column that nvcc made: nothing is counted, nothing \
+                              fails */
 gpu_numbers gpu_on_cpu;
 #define COUNTED 0
 #else
@@ -43,31 +45,32 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    { "post, relu", TRF_ENCODER_DECODER, 32, 2, 64, 600, TRF_POST_NORM, TRF_NORM_STANDARD, TRF_RELU, TRF_UNTIED,
-      TRF_POSITIONS_INTERLEAVED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1 },
-    { "post, gelu, learned", TRF_ENCODER_DECODER, 20, 5, 37, 41, TRF_POST_NORM, TRF_NORM_STANDARD, TRF_GELU,
-      TRF_TIED_ALL, TRF_POSITIONS_LEARNED, TRF_SMOOTH_OTHERS, TRF_ADAMW, 0.2 },
-    { "pre, silu, annotated", TRF_ENCODER_DECODER, 48, 3, 80, 70, TRF_PRE_NORM, TRF_NORM_ANNOTATED, TRF_SILU,
-      TRF_UNTIED, TRF_POSITIONS_HALVES, TRF_SMOOTH_NO_PAD_KL, TRF_ADAM, 0.1 },
-    { "decoder only", TRF_DECODER_ONLY, 36, 2, 50, 130, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU, TRF_TIED_DECODER,
-      TRF_POSITIONS_NONE, TRF_SMOOTH_UNIFORM, TRF_ADAMW, 0.1 },
-    { "one head wider than a block's columns", TRF_ENCODER_DECODER, 160, 1, 16, 33, TRF_PRE_NORM, TRF_NORM_STANDARD,
-      TRF_RELU, TRF_UNTIED, TRF_POSITIONS_INTERLEAVED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0 },
-    { "RMS norm, no biases", TRF_ENCODER_DECODER, 32, 2, 64, 70, TRF_PRE_NORM, TRF_NORM_RMS, TRF_SILU,
-      TRF_TIED_EMBEDDINGS, TRF_POSITIONS_HALVES, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1 },
+    {"post, relu", TRF_ENCODER_DECODER, 32, 2, 64, 600, TRF_POST_NORM, TRF_NORM_STANDARD, TRF_RELU,
+     TRF_UNTIED, TRF_POSITIONS_INTERLEAVED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1},
+    {"post, gelu, learned", TRF_ENCODER_DECODER, 20, 5, 37, 41, TRF_POST_NORM, TRF_NORM_STANDARD,
+     TRF_GELU, TRF_TIED_ALL, TRF_POSITIONS_LEARNED, TRF_SMOOTH_OTHERS, TRF_ADAMW, 0.2},
+    {"pre, silu, annotated", TRF_ENCODER_DECODER, 48, 3, 80, 70, TRF_PRE_NORM, TRF_NORM_ANNOTATED,
+     TRF_SILU, TRF_UNTIED, TRF_POSITIONS_HALVES, TRF_SMOOTH_NO_PAD_KL, TRF_ADAM, 0.1},
+    {"decoder only", TRF_DECODER_ONLY, 36, 2, 50, 130, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU,
+     TRF_TIED_DECODER, TRF_POSITIONS_NONE, TRF_SMOOTH_UNIFORM, TRF_ADAMW, 0.1},
+    {"one head wider than a block's columns", TRF_ENCODER_DECODER, 160, 1, 16, 33, TRF_PRE_NORM,
+     TRF_NORM_STANDARD, TRF_RELU, TRF_UNTIED, TRF_POSITIONS_INTERLEAVED, TRF_SMOOTH_UNIFORM,
+     TRF_ADAM, 0},
+    {"RMS norm, no biases", TRF_ENCODER_DECODER, 32, 2, 64, 70, TRF_PRE_NORM, TRF_NORM_RMS,
+     TRF_SILU, TRF_TIED_EMBEDDINGS, TRF_POSITIONS_HALVES, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
 /* Encoders that are trained alone: these do not translate. */
 static const kind heads[] = {
-    { "mean", TRF_ENCODER_ONLY, 32, 2, 64, 40, TRF_POST_NORM, TRF_NORM_STANDARD, TRF_RELU, TRF_UNTIED,
-      TRF_POSITIONS_INTERLEAVED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1, TRF_HEAD_MEAN },
-    { "first", TRF_ENCODER_ONLY, 20, 5, 37, 41, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU, TRF_UNTIED,
-      TRF_POSITIONS_LEARNED, TRF_SMOOTH_OTHERS, TRF_ADAMW, 0.2, TRF_HEAD_FIRST },
-    { "tokens", TRF_ENCODER_ONLY, 48, 3, 80, 33, TRF_POST_NORM, TRF_NORM_ANNOTATED, TRF_SILU, TRF_UNTIED,
-      TRF_POSITIONS_HALVES, TRF_SMOOTH_OTHERS_KL, TRF_ADAM, 0.1, TRF_HEAD_TOKENS },
-    { "masked", TRF_ENCODER_ONLY, 36, 2, 50, 130, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU, TRF_UNTIED,
-      TRF_POSITIONS_LEARNED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1, TRF_HEAD_MASKED },
+    {"mean", TRF_ENCODER_ONLY, 32, 2, 64, 40, TRF_POST_NORM, TRF_NORM_STANDARD, TRF_RELU,
+     TRF_UNTIED, TRF_POSITIONS_INTERLEAVED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1, TRF_HEAD_MEAN},
+    {"first", TRF_ENCODER_ONLY, 20, 5, 37, 41, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU,
+     TRF_UNTIED, TRF_POSITIONS_LEARNED, TRF_SMOOTH_OTHERS, TRF_ADAMW, 0.2, TRF_HEAD_FIRST},
+    {"tokens", TRF_ENCODER_ONLY, 48, 3, 80, 33, TRF_POST_NORM, TRF_NORM_ANNOTATED, TRF_SILU,
+     TRF_UNTIED, TRF_POSITIONS_HALVES, TRF_SMOOTH_OTHERS_KL, TRF_ADAM, 0.1, TRF_HEAD_TOKENS},
+    {"masked", TRF_ENCODER_ONLY, 36, 2, 50, 130, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU,
+     TRF_UNTIED, TRF_POSITIONS_LEARNED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1, TRF_HEAD_MASKED},
 };
 enum { N_HEADS = sizeof heads / sizeof *heads };
 
@@ -105,7 +108,8 @@ static trf_train_options training_of(const kind *k)
 }
 
 /* Memory is planned for batches of so many tokens a side. */
-static side side_within(const kind *k, trf_device_kind device, trf_precision precision, int32_t tokens)
+static side side_within(const kind *k, trf_device_kind device, trf_precision precision,
+                        int32_t tokens)
 {
     trf_config c = config_of(k, device);
     trf_train_options o = training_of(k);
@@ -138,8 +142,8 @@ static void near_or_fail(const char *what, int step, double cpu, double gpu, dou
    Training and translating. */
 
 /* A batch for this kind: for a head with labels, a tenth of them -1. */
-static trf_batch batch_of(const kind *k, kit_pairs *data, int32_t count, int32_t shortest, int32_t longest,
-                          uint64_t seed)
+static trf_batch batch_of(const kind *k, kit_pairs *data, int32_t count, int32_t shortest,
+                          int32_t longest, uint64_t seed)
 {
     trf_batch batch = kit_fill(data, count, shortest, longest, k->vocab, seed);
     int pools = k->head == TRF_HEAD_MEAN || k->head == TRF_HEAD_FIRST;
@@ -147,7 +151,8 @@ static trf_batch batch_of(const kind *k, kit_pairs *data, int32_t count, int32_t
     if (!k->head) return batch;
     for (i = 0; i < count; i++) n += data->target_lengths[i] = pools ? 1 : data->source_lengths[i];
     for (i = 0; i < n; i++)
-        data->target[i] = (int32_t)(trf__random64(seed, 78, (uint64_t)i) % (uint64_t)k->vocab) - (i % 10 == 3);
+        data->target[i] =
+            (int32_t)(trf__random64(seed, 78, (uint64_t)i) % (uint64_t)k->vocab) - (i % 10 == 3);
     return batch;
 }
 
@@ -155,11 +160,13 @@ static trf_batch batch_of(const kind *k, kit_pairs *data, int32_t count, int32_t
 static void train_both(const kind *k, int steps, double tolerance)
 {
     static kit_pairs data;
-    side cpu = side_of(k, TRF_DEVICE_CPU, TRF_PRECISION_FLOAT32), gpu = side_of(k, TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32);
+    side cpu = side_of(k, TRF_DEVICE_CPU, TRF_PRECISION_FLOAT32),
+         gpu = side_of(k, TRF_DEVICE_CUDA, TRF_PRECISION_FLOAT32);
     int step;
     int32_t i;
     for (step = 1; step <= steps; step++) {
-        trf_batch batch = batch_of(k, &data, step % 3 ? 5 : 2, step % 4 != 0, step % 3 ? 9 : 20, (uint64_t)step);
+        trf_batch batch =
+            batch_of(k, &data, step % 3 ? 5 : 2, step % 4 != 0, step % 3 ? 9 : 20, (uint64_t)step);
         trf_step_report a, b;
         OK(trf_train_step(cpu.trainer, &batch, &a, &err));
         OK(trf_train_step(gpu.trainer, &batch, &b, &err));
@@ -191,7 +198,8 @@ static void train_both(const kind *k, int steps, double tolerance)
     side_end(&gpu);
 }
 
-/* Lists are filled up with sequences of the longer side; the shorter one is computed to their ends as well. */
+/* Lists are filled up with sequences of the longer side; the shorter one is computed to their ends
+   as well. */
 static void test_long_fillers(void **state)
 {
     enum { PAIRS = 35, SHORT = 4, LONG = 30 };
@@ -216,8 +224,8 @@ static void test_long_fillers(void **state)
     }
 }
 
-/* How far a batch is filled up, on which bits depend, follows from the batch: not from the plan, nor from larger ones
-   that were there before. */
+/* How far a batch is filled up, on which bits depend, follows from the batch: not from the plan,
+   nor from larger ones that were there before. */
 static void test_filling_follows_the_batch(void **state)
 {
     static kit_pairs data;
@@ -283,7 +291,8 @@ static void test_training_equals_the_cpu(void **state)
 
 static trf_real *random_numbers(int64_t n, uint64_t seed);
 
-/* In 16 bits: the losses of the first steps are float32's within 1 %, and so is the mean of all, while they fall. */
+/* In 16 bits: the losses of the first steps are float32's within 1 %, and so is the mean of all,
+   while they fall. */
 static void test_training_in_16_bits(void **state)
 {
     static kit_pairs data;
@@ -312,7 +321,8 @@ static void test_training_in_16_bits(void **state)
     }
 }
 
-/* The CPU refuses 16 bits; what it wrote, CUDA translates with them; blocks compute in float32 wherever they are. */
+/* The CPU refuses 16 bits; what it wrote, CUDA translates with them; blocks compute in float32
+   wherever they are. */
 static void test_precision(void **state)
 {
     static kit_pairs data;
@@ -324,7 +334,8 @@ static void test_precision(void **state)
     trf_translator *translator = NULL;
     trf_search search = trf_search_defaults();
     trf_real x[6] = { 1, 2.001f, 3, 4, 5, 6 }, y[3], w[6] = { 1.0001f, 0, 0, 1, 0, 0 }, *logits[2];
-    trf_tensor tx = trf_tensor_of(x, 2, 3, 2, 1), tw = trf_tensor_of(w, 2, 1, 2, 1), ty = trf_tensor_of(y, 2, 3, 1, 1);
+    trf_tensor tx = trf_tensor_of(x, 2, 3, 2, 1), tw = trf_tensor_of(w, 2, 1, 2, 1),
+               ty = trf_tensor_of(y, 2, 3, 1, 1);
     int64_t rows = 0, n, i;
     int at;
     (void)state;
@@ -389,7 +400,8 @@ static void test_answers_equal_the_cpu(void **state)
             for (s = 0; s < batch.source.count; s++) {
                 assert_int_equal(trf_hypothesis_count(on[0], s), trf_hypothesis_count(on[1], s));
                 for (n = 0; n < trf_hypothesis_count(on[0], s); n++) {
-                    const trf_hypothesis *a = trf_hypothesis_at(on[0], s, n), *b = trf_hypothesis_at(on[1], s, n);
+                    const trf_hypothesis *a = trf_hypothesis_at(on[0], s, n),
+                                         *b = trf_hypothesis_at(on[1], s, n);
                     assert_int_equal(a->n, b->n);
                     assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
                     near_or_fail(kinds[i].name, n, a->score, b->score, 1e-5);
@@ -424,7 +436,8 @@ static trf_real *random_numbers(int64_t n, uint64_t seed)
     return x;
 }
 
-static void arrays_near(const char *what, int64_t a, int64_t b, const trf_real *cpu, const trf_real *gpu, int64_t n)
+static void arrays_near(const char *what, int64_t a, int64_t b, const trf_real *cpu,
+                        const trf_real *gpu, int64_t n)
 {
     double difference = 0, size = 0;
     int64_t i;
@@ -433,7 +446,8 @@ static void arrays_near(const char *what, int64_t a, int64_t b, const trf_real *
         size += (double)cpu[i] * (double)cpu[i];
     }
     if (!(sqrt(difference) <= 1e-5 * sqrt(size)))
-        fail_msg("%s of %d, %d: off by %g of %g", what, (int)a, (int)b, sqrt(difference), sqrt(size));
+        fail_msg("%s of %d, %d: off by %g of %g", what, (int)a, (int)b, sqrt(difference),
+                 sqrt(size));
 }
 
 /* Ragged lengths and heads of every size, seen by all or causally; both directions. */
@@ -446,12 +460,15 @@ static void attention_near(int32_t heads, int32_t d_head, trf_mask mask)
     trf_real *in[4], *out[2][4];        /* q, k, v, dout; out, dq, dk, dv */
     int device;
     for (i = 0; i < 9; i++) { queries += lengths[i]; others += shape.key_lengths[i]; }
-    for (i = 0; i < 4; i++) in[i] = random_numbers((i == 0 || i == 3 ? queries : others) * d, (uint64_t)i);
+    for (i = 0; i < 4; i++)
+        in[i] = random_numbers((i == 0 || i == 3 ? queries : others) * d, (uint64_t)i);
     n = trf_attention_saved(queries, heads);
     for (device = 0; device < 2; device++) {
         trf_context *context = context_on(device ? TRF_DEVICE_CUDA : TRF_DEVICE_CPU);
-        trf_tensor q = trf_tensor_of(in[0], 2, queries, d, 1), k = trf_tensor_of(in[1], 2, others, d, 1);
-        trf_tensor v = trf_tensor_of(in[2], 2, others, d, 1), dout = trf_tensor_of(in[3], 2, queries, d, 1);
+        trf_tensor q = trf_tensor_of(in[0], 2, queries, d, 1),
+                   k = trf_tensor_of(in[1], 2, others, d, 1);
+        trf_tensor v = trf_tensor_of(in[2], 2, others, d, 1),
+                   dout = trf_tensor_of(in[3], 2, queries, d, 1);
         trf_tensor o, saved, dq, dk, dv;
         for (i = 0; i < 4; i++) out[device][i] = random_numbers((i < 2 ? queries : others) * d, 99);
         o = trf_tensor_of(out[device][0], 2, queries, d, 1);
@@ -460,7 +477,8 @@ static void attention_near(int32_t heads, int32_t d_head, trf_mask mask)
         dv = trf_tensor_of(out[device][3], 2, others, d, 1);
         saved = trf_tensor_of(random_numbers(n, 5), 1, n, 1, 1);
         OK(trf_attention(context, &o, &q, &k, &v, &shape, &saved, &err));
-        OK(trf_attention_backward(context, &dq, &dk, &dv, &dout, &o, &q, &k, &v, &shape, &saved, &err));
+        OK(trf_attention_backward(context, &dq, &dk, &dv, &dout, &o, &q, &k, &v, &shape, &saved,
+                                  &err));
         free(saved.data);
         trf_context_destroy(context);
     }
@@ -487,18 +505,21 @@ static void test_attention(void **state)
 /* Vocabularies and widths that are no multiple of anything; more rows than one chunk has. */
 static void test_loss(void **state)
 {
-    static const int32_t shapes[][3] = { { 5, 3, 3 }, { 300, 37, 5 }, { 17, 1001, 33 }, { 0, 9, 4 }, { 3, 70, 1 } };
+    static const int32_t shapes[][3] = {
+        {5, 3, 3}, {300, 37, 5}, {17, 1001, 33}, {0, 9, 4}, {3, 70, 1}};
     size_t s;
     (void)state;
     for (s = 0; s < sizeof shapes / sizeof *shapes; s++) {
         int64_t rows = shapes[s][0], vocab = shapes[s][1], d = shapes[s][2], i;
-        trf_real *x = random_numbers(rows * d, 1), *w = random_numbers(vocab * d, 2), *b = random_numbers(vocab, 3);
+        trf_real *x = random_numbers(rows * d, 1), *w = random_numbers(vocab * d, 2),
+                 *b = random_numbers(vocab, 3);
         trf_real *out[2][3];
         int32_t *targets = (int32_t *)malloc((size_t)rows * sizeof *targets + 1);
         trf_cross_entropy_options o = { 0.1, TRF_SMOOTH_UNIFORM, 0 };
         double loss[2];
         int device;
-        for (i = 0; i < rows; i++) targets[i] = i % 7 == 3 ? 0 : (int32_t)(1 + i * 31 % (vocab - 1));
+        for (i = 0; i < rows; i++)
+            targets[i] = i % 7 == 3 ? 0 : (int32_t)(1 + i * 31 % (vocab - 1));
         for (device = 0; device < 2; device++) {
             trf_context *context = context_on(device ? TRF_DEVICE_CUDA : TRF_DEVICE_CPU);
             trf_tensor tx = trf_tensor_of(x, 2, rows, d, 1), tw = trf_tensor_of(w, 2, vocab, d, 1);
@@ -509,7 +530,8 @@ static void test_loss(void **state)
             dx = trf_tensor_of(out[device][0], 2, rows, d, 1);
             dw = trf_tensor_of(out[device][1], 2, vocab, d, 1);
             db = trf_tensor_of(out[device][2], 1, vocab, 1, 1);
-            OK(trf_cross_entropy(context, &loss[device], &dx, &dw, &db, &tx, &tw, &tb, targets, &o, &err));
+            OK(trf_cross_entropy(context, &loss[device], &dx, &dw, &db, &tx, &tw, &tb, targets, &o,
+                                 &err));
             trf_context_destroy(context);
         }
         near_or_fail("loss", (int)s, loss[0], loss[1], 1e-6);
@@ -535,7 +557,8 @@ static KIT_UNUSED void test_counts(void **state)
     (void)state;
     OK(trf_train_step(s.trainer, &batch, &report, &err));
     before = gpu_on_cpu;
-    for (step = 0; step < 6; step++) OK(trf_train_step(s.trainer, &batch, NULL, &err));     /* more than stages */
+    for (step = 0; step < 6; step++)
+        OK(trf_train_step(s.trainer, &batch, NULL, &err)); /* more than stages */
     assert_int_equal(gpu_on_cpu.uploads - before.uploads, 6);
     assert_int_equal(gpu_on_cpu.downloads - before.downloads, 0);
     assert_int_equal(gpu_on_cpu.syncs - before.syncs, 0);
@@ -543,7 +566,8 @@ static KIT_UNUSED void test_counts(void **state)
     assert_int_equal(report.step, 7);
     assert_int_equal(gpu_on_cpu.downloads - before.downloads, 1);
     assert_int_equal(gpu_on_cpu.syncs - before.syncs, 1);
-    assert_int_equal(gpu_on_cpu.graphs - before.graphs, 6);     /* the second step records, and plays what it has */
+    assert_int_equal(gpu_on_cpu.graphs - before.graphs,
+                     6); /* the second step records, and plays what it has */
     before = gpu_on_cpu;
     OK(trf_train_step(s.trainer, &batch, NULL, &err));
     assert_int_equal(gpu_on_cpu.graphs - before.graphs, 1);
@@ -551,8 +575,8 @@ static KIT_UNUSED void test_counts(void **state)
     side_end(&s);
 }
 
-/* While it translates the host looks every eighth token, and at the end; lists of tokens are played when they come
-   again. Answers do not depend on who else is there, nor on what was recorded. */
+/* While it translates the host looks every eighth token, and at the end; lists of tokens are played
+   when they come again. Answers do not depend on who else is there, nor on what was recorded. */
 static KIT_UNUSED void test_counts_of_decoding(void **state)
 {
     static kit_pairs data;
@@ -578,10 +602,12 @@ static KIT_UNUSED void test_counts_of_decoding(void **state)
         before = gpu_on_cpu;
         OK(trf_translate_batch(translator, &batch.source, &err));
         hash[call] = hash_answers(HASH_START, translator, batch.source.count);
-        if (call > 0) assert_int_equal(gpu_on_cpu.uploads - before.uploads, 2);     /* sources, searches */
-        assert_in_range(gpu_on_cpu.syncs - before.syncs, 4, 6);     /* before tokens 0, 8, 16, perhaps 24; answers */
+        if (call > 0)
+            assert_int_equal(gpu_on_cpu.uploads - before.uploads, 2); /* sources, searches */
+        assert_in_range(gpu_on_cpu.syncs - before.syncs, 4,
+                        6); /* before tokens 0, 8, 16, perhaps 24; answers */
         downloads = gpu_on_cpu.downloads - before.downloads - (gpu_on_cpu.syncs - before.syncs);
-        assert_in_range(downloads, 3, 5);                           /* a beam is two, and waited for with others */
+        assert_in_range(downloads, 3, 5); /* a beam is two, and waited for with others */
         if (call == 0) first.launches = gpu_on_cpu.launches - before.launches;
         assert_true(gpu_on_cpu.graphs - before.graphs >= (call == 0 ? 14 : 18));
     }
@@ -591,7 +617,8 @@ static KIT_UNUSED void test_counts_of_decoding(void **state)
     trf_model_destroy(model);
 }
 
-/* One sentence in a translator that has had more of them: its rows, filled up, would be more than it has places for. */
+/* One sentence in a translator that has had more of them: its rows, filled up, would be more than
+   it has places for. */
 static void test_smaller_rounds(void **state)
 {
     static const int beams[] = { 9, 5, 1, 17 };
@@ -626,8 +653,9 @@ static void test_smaller_rounds(void **state)
 static int stop_at;
 static int stop(void *user) { (void)user; return --stop_at == 0; }
 
-/* Steps that are played are the steps that are asked for op by op, to the bit: batches of many shapes, in an order in
-   which they come again, are forgotten and come again; micro-batches; a step that is cancelled while it is recorded. */
+/* Steps that are played are the steps that are asked for op by op, to the bit: batches of many
+   shapes, in an order in which they come again, are forgotten and come again; micro-batches; a step
+   that is cancelled while it is recorded. */
 static void test_replay(void **state)
 {
     static kit_pairs data;
@@ -647,12 +675,14 @@ static void test_replay(void **state)
             OK(trf_model_create(&s.model, &c, &err));
             OK(trf_trainer_create(&s.trainer, s.model, &o, &err));
             gpu_on_cpu.no_graphs = !recorded;
-            for (step = 0; step < 28; step++) {         /* two shapes; 17 others push them out; one comes back */
+            for (step = 0; step < 28;
+                 step++) { /* two shapes; 17 others push them out; one comes back */
                 int32_t n = step < 8 ? 1 + step / 4 : step < 25 ? step - 5 : 1;
                 trf_batch batch = kit_fill(&data, n, 1, 4, 12, (uint64_t)(step < 4 ? 0 : step));
                 if (step == 1) {        /* in the middle of the list that is recorded now */
                     stop_at = 3;
-                    assert_int_equal(trf_forward_backward(s.trainer, &batch, NULL, &err), TRF_E_CANCELLED);
+                    assert_int_equal(trf_forward_backward(s.trainer, &batch, NULL, &err),
+                                     TRF_E_CANCELLED);
                     stop_at = 0;
                 }
                 OK(trf_forward_backward(s.trainer, &batch, NULL, &err));
@@ -800,7 +830,10 @@ static void every_call_fails(trf_precision precision)
     kit_memory memory;
     trf_hooks hooks = kit_hooks(&memory);
     int64_t first = gpu_on_cpu.calls, calls, at, blocks = gpu_on_cpu.blocks;
-    int failures = 0, tried = 0, stride = !getenv("TRF_TEST_ALL") ? 11 : precision == TRF_PRECISION_BF16 ? 3 : 1;
+    int failures = 0, tried = 0,
+        stride = !getenv("TRF_TEST_ALL")           ? 11
+                 : precision == TRF_PRECISION_BF16 ? 3
+                                                   : 1;
     uint64_t want, got;
     assert_int_equal(whole_life(&hooks, precision, &want), TRF_OK);
     calls = gpu_on_cpu.calls - first;
@@ -819,7 +852,7 @@ static void every_call_fails(trf_precision precision)
         assert_int_equal(memory.live, 0);
     }
     gpu_on_cpu.fail_at = 0;
-    assert_int_equal(whole_life(&hooks, precision, &got), TRF_OK);      /* what has failed is over */
+    assert_int_equal(whole_life(&hooks, precision, &got), TRF_OK); /* what has failed is over */
     assert_true(got == want);
     assert_true(failures > tried * 3 / 4);
 }

@@ -1,5 +1,5 @@
-/* Every op of the CUDA column beside its twin on the CPU, with the same numbers: in float32 to 1e-5, in bf16 to 1e-2.
-   Lengths, widths, heads and vocabularies are multiples of nothing. */
+/* Every op of the CUDA column beside its twin on the CPU, with the same numbers: in float32 to
+   1e-5, in bf16 to 1e-2. Lengths, widths, heads and vocabularies are multiples of nothing. */
 #define TRF_WITH_CUDA
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -35,7 +35,8 @@ static void open_all(void)
         device.kind = r == CPU ? TRF_DEVICE_CPU : TRF_DEVICE_CUDA;
         device.precision = r == NARROW ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
         runs[r] = trf__run_on(&device, &none);
-        if (runs[r].backend->open(&runs[r], &err) || runs[r].backend->reserve(&runs[r], 256, 160, 1 << 14, &err))
+        if (runs[r].backend->open(&runs[r], &err) ||
+            runs[r].backend->reserve(&runs[r], 256, 160, 1 << 14, &err))
             fail_msg("%s: %s", places[r], err.message);
     }
 }
@@ -70,7 +71,10 @@ static struct thing *bytes_of(const void *what, size_t bytes)
     for (r = 0; r < PLACES - 1; r++) bring(what, bytes, r);
     return bring(what, bytes, r);
 }
-static struct thing *ints(const int32_t *what, int64_t n) { return bytes_of(what, (size_t)n * sizeof *what); }
+static struct thing *ints(const int32_t *what, int64_t n)
+{
+    return bytes_of(what, (size_t)n * sizeof *what);
+}
 
 /* Random numbers between -1 and 1 that bf16 has, times `scale`, a power of two. */
 static trf_real *random_numbers(int64_t n, double scale)
@@ -79,7 +83,8 @@ static trf_real *random_numbers(int64_t n, double scale)
     trf_real *x = (trf_real *)malloc((size_t)n * sizeof *x + 1);
     int64_t i;
     seed++;
-    for (i = 0; i < n; i++) x[i] = (trf_real)(scale * (floor(256 * trf__uniform(seed, 3, (uint64_t)i)) - 128) / 128);
+    for (i = 0; i < n; i++)
+        x[i] = (trf_real)(scale * (floor(256 * trf__uniform(seed, 3, (uint64_t)i)) - 128) / 128);
     return x;
 }
 
@@ -129,7 +134,8 @@ static void make_weights(int64_t n)
 }
 static trf__mat mat_on(int r, int64_t row)
 {
-    trf__mat m = { (const trf_real *)weights->at[r], r == NARROW ? copies->at[r] : NULL, row, TRF__FLOAT32 };
+    trf__mat m = {(const trf_real *)weights->at[r], r == NARROW ? copies->at[r] : NULL, row,
+                  TRF__FLOAT32};
     return m;
 }
 static const trf_real *bias_on(int r, int64_t at) { return (const trf_real *)weights->at[r] + at; }
@@ -157,8 +163,8 @@ static void same(const char *what, int64_t a, int64_t b, const struct thing *t, 
             size += (double)want[i] * (double)want[i];
         }
         if (!(sqrt(difference) <= tolerances[r] * sqrt(size)))
-            fail_msg("%s of %d, %d on %s: off by %g of %g", what, (int)a, (int)b, places[r], sqrt(difference),
-                     sqrt(size));
+            fail_msg("%s of %d, %d on %s: off by %g of %g", what, (int)a, (int)b, places[r],
+                     sqrt(difference), sqrt(size));
         free(got);
     }
     free(want);
@@ -222,7 +228,11 @@ static void test_embed(void **state)
         EVERYWHERE {
             trf__embed e;
             trf__embed_gradient g;
-            e.y = ACT(y); e.weight = mat_on(r, 0); e.table = REAL(table); e.ids = INT(t_ids); e.at = rows_on(r);
+            e.y = ACT(y);
+            e.weight = mat_on(r, 0);
+            e.table = REAL(table);
+            e.ids = INT(t_ids);
+            e.at = rows_on(r);
             e.rows = ROWS; e.d = d; e.scale = 2; e.drop = drop_of(0.25);
             ON->embed(&runs[r], &e);
             g.dweight = REAL(dweight); g.dtable = REAL(dtable); g.dy = ACT(dy); g.ids = INT(t_ids);
@@ -238,10 +248,12 @@ static void test_embed(void **state)
     }
 }
 
-/* Products with a part of a matrix, with and without a bias; the gradient is set and is added to. */
+/* Products with a part of a matrix, with and without a bias; the gradient is set and is added to.
+ */
 static void test_linear(void **state)
 {
-    static const int64_t shapes[][3] = { { 1, 1, 1 }, { 17, 33, 5 }, { 64, 40, 96 }, { 200, 7, 64 }, { 0, 3, 3 } };
+    static const int64_t shapes[][3] = {
+        {1, 1, 1}, {17, 33, 5}, {64, 40, 96}, {200, 7, 64}, {0, 3, 3}};
     size_t s;
     int r;
     (void)state;
@@ -249,16 +261,28 @@ static void test_linear(void **state)
         int64_t rows = shapes[s][0], out = shapes[s][1], in = shapes[s][2];
         struct thing *x, *y, *dx, *dy, *dw, *db;
         make_weights((out + 2) * in + out);
-        x = acts(rows * in, 1); y = acts(rows * out, 1); dx = acts(rows * in, 1); dy = acts(rows * out, 1);
+        x = acts(rows * in, 1);
+        y = acts(rows * out, 1);
+        dx = acts(rows * in, 1);
+        dy = acts(rows * out, 1);
         dw = reals(out * in, 1); db = reals(out, 1);
         EVERYWHERE {
             trf__linear l;
             trf__linear_dx g;
             trf__linear_dw w;
-            l.y = ACT(y); l.x = ACT(x); l.w = mat_on(r, 2); l.b = s % 2 ? bias_on(r, (out + 2) * in) : NULL;
+            l.y = ACT(y);
+            l.x = ACT(x);
+            l.w = mat_on(r, 2);
+            l.b = s % 2 ? bias_on(r, (out + 2) * in) : NULL;
             l.rows = rows; l.out = out; l.in = in;
             ON->linear(&runs[r], &l);
-            g.dx = ACT(dx); g.dy = ACT(dy); g.w = mat_on(r, 2); g.rows = rows; g.out = out; g.in = in; g.add = s % 2;
+            g.dx = ACT(dx);
+            g.dy = ACT(dy);
+            g.w = mat_on(r, 2);
+            g.rows = rows;
+            g.out = out;
+            g.in = in;
+            g.add = s % 2;
             ON->linear_dx(&runs[r], &g);
             w.dw = REAL(dw); w.db = s == 0 ? NULL : REAL(db); w.dy = ACT(dy); w.x = ACT(x);
             w.rows = rows; w.out = out; w.in = in; w.first = s % 2 == 0;
@@ -287,10 +311,20 @@ static void test_activate(void **state)
             EVERYWHERE {
                 trf__activate f;
                 trf__activate_gradient g;
-                f.a = ACT(a); f.h = ACT(h); f.rows = ROWS; f.width = widths[w]; f.kind = kind; f.at = rows_on(r);
+                f.a = ACT(a);
+                f.h = ACT(h);
+                f.rows = ROWS;
+                f.width = widths[w];
+                f.kind = kind;
+                f.at = rows_on(r);
                 f.drop = drop_of(w == 1 ? 0 : 0.1);
                 ON->activate(&runs[r], &f);
-                g.dh = ACT(dh); g.da = ACT(da); g.h = ACT(h); g.rows = ROWS; g.width = widths[w]; g.kind = kind;
+                g.dh = ACT(dh);
+                g.da = ACT(da);
+                g.h = ACT(h);
+                g.rows = ROWS;
+                g.width = widths[w];
+                g.kind = kind;
                 g.at = rows_on(r); g.drop = f.drop;
                 ON->activate_gradient(&runs[r], &g);
             }
@@ -316,7 +350,13 @@ static void test_nan(void **state)
         EVERYWHERE {
             trf__activate f;
             trf_real *got;
-            f.a = ACT(a); f.h = ACT(h); f.rows = 1; f.width = 8; f.kind = kind; f.at = rows_on(r); f.drop = drop_of(0);
+            f.a = ACT(a);
+            f.h = ACT(h);
+            f.rows = 1;
+            f.width = 8;
+            f.kind = kind;
+            f.at = rows_on(r);
+            f.drop = drop_of(0);
             ON->activate(&runs[r], &f);
             got = numbers_of(a, r, 8, 1);
             for (i = 0; i < 8; i++) assert_int_equal(got[i] != got[i], i == 3);
@@ -337,7 +377,10 @@ static void test_nan(void **state)
             trf_real *got;
             memset(&f, 0, sizeof f);
             f.in.q = ACT(q); f.in.k = ACT(kv); f.in.v = trf__act_at(&runs[r], ACT(kv), WIDE);
-            f.in.ldq = WIDE; f.in.ldk = 2 * WIDE; f.in.spans = (const trf__span *)t_span->at[r]; f.in.n_spans = 1;
+            f.in.ldq = WIDE;
+            f.in.ldk = 2 * WIDE;
+            f.in.spans = (const trf__span *)t_span->at[r];
+            f.in.n_spans = 1;
             f.in.max_queries = 2; f.in.max_keys = KEYS; f.in.heads = 1; f.in.d_head = WIDE;
             f.in.drop = drop_of(0); f.out = ACT(out);
             ON->attention(&runs[r], &f);
@@ -387,18 +430,30 @@ static void test_pool(void **state)
     int r;
     (void)state;
     memset(spans, 0, sizeof spans);
-    for (s = 0; s < SENTENCES; s++, row += lengths[s - 1]) { spans[s].query = (int32_t)row; spans[s].n_query = lengths[s]; }
+    for (s = 0; s < SENTENCES; s++, row += lengths[s - 1]) {
+        spans[s].query = (int32_t)row;
+        spans[s].n_query = lengths[s];
+    }
     for (w = 0; w < sizeof widths / sizeof *widths; w++)
         for (m = 0; m < sizeof most / sizeof *most; m++) {
             int64_t d = widths[w];
-            struct thing *x = acts(ROWS * d, 1), *y = acts(SENTENCES * d, 1), *t_spans = bytes_of(spans, sizeof spans);
+            struct thing *x = acts(ROWS * d, 1), *y = acts(SENTENCES * d, 1),
+                         *t_spans = bytes_of(spans, sizeof spans);
             struct thing *dx = acts(ROWS * d, 1), *dy = acts(SENTENCES * d, 1);
             EVERYWHERE {
                 trf__pool p, g;
-                p.to = ACT(y); p.from = ACT(x); p.spans = (const trf__span *)t_spans->at[r]; p.n_spans = SENTENCES;
+                p.to = ACT(y);
+                p.from = ACT(x);
+                p.spans = (const trf__span *)t_spans->at[r];
+                p.n_spans = SENTENCES;
                 p.d = d; p.most = most[m];
                 ON->pool(&runs[r], &p);
-                g.to = ACT(dx); g.from = ACT(dy); g.spans = p.spans; g.n_spans = SENTENCES; g.d = d; g.most = most[m];
+                g.to = ACT(dx);
+                g.from = ACT(dy);
+                g.spans = p.spans;
+                g.n_spans = SENTENCES;
+                g.d = d;
+                g.most = most[m];
                 ON->pool_gradient(&runs[r], &g);
             }
             same("pool", d, most[m], y, SENTENCES * d, 1);
@@ -424,14 +479,21 @@ static void attention(int heads, int64_t d_head, int causal, double p)
     }
     make_rows();
     t_spans = bytes_of(spans, sizeof spans);
-    q = acts(queries * d, 2); kv = acts(keys * 2 * d, 2); out = acts(queries * d, 1); dout = acts(queries * d, 1);
+    q = acts(queries * d, 2);
+    kv = acts(keys * 2 * d, 2);
+    out = acts(queries * d, 1);
+    dout = acts(queries * d, 1);
     dq = acts(queries * d, 1); dkv = acts(keys * 2 * d, 1); stats = reals(queries * heads * 2, 1);
     weights_of = reals(200 * most, 1);
     EVERYWHERE {
         trf__attention a;
         trf__attention_gradient g;
         trf__attention_weights w;
-        a.in.q = ACT(q); a.in.k = ACT(kv); a.in.v = trf__act_at(&runs[r], ACT(kv), d); a.in.ldq = d; a.in.ldk = 2 * d;
+        a.in.q = ACT(q);
+        a.in.k = ACT(kv);
+        a.in.v = trf__act_at(&runs[r], ACT(kv), d);
+        a.in.ldq = d;
+        a.in.ldk = 2 * d;
         a.in.spans = (const trf__span *)t_spans->at[r]; a.in.n_spans = SENTENCES;
         a.in.max_queries = 200; a.in.max_keys = most;
         a.in.key_rows = NULL; a.in.key_stride = a.in.area = 0;
@@ -441,7 +503,11 @@ static void attention(int heads, int64_t d_head, int causal, double p)
         g.in = a.in; g.dq = ACT(dq); g.dk = ACT(dkv); g.dv = trf__act_at(&runs[r], ACT(dkv), d);
         g.dout = ACT(dout); g.out = ACT(out); g.stats = REAL(stats);
         ON->attention_gradient(&runs[r], &g);
-        w.in = a.in; w.in.spans = a.in.spans + 8; w.in.n_spans = 1; w.weights = REAL(weights_of); w.head = heads - 1;
+        w.in = a.in;
+        w.in.spans = a.in.spans + 8;
+        w.in.n_spans = 1;
+        w.weights = REAL(weights_of);
+        w.head = heads - 1;
         ON->attention_weights(&runs[r], &w);
     }
     same("attention", heads, d_head, out, queries * d, 1);
@@ -479,7 +545,9 @@ static void test_cached_attention(void **state)
     }
     t_spans = bytes_of(spans, sizeof spans);
     t_keys = ints(key_rows, QUERIES * SLOTS);
-    q = acts(QUERIES * HEADS * WIDE, 2); kv = acts(SLOTS * 2 * HEADS * WIDE, 2); out = acts(QUERIES * HEADS * WIDE, 1);
+    q = acts(QUERIES * HEADS * WIDE, 2);
+    kv = acts(SLOTS * 2 * HEADS * WIDE, 2);
+    out = acts(QUERIES * HEADS * WIDE, 1);
     EVERYWHERE {
         trf__attention a;
         memset(&a, 0, sizeof a);
@@ -508,21 +576,38 @@ static void test_norm(void **state)
             struct thing *s, *y, *x, *sub, *stats, *ds, *dsub, *dgain, *dbias, *dy, *dy2, *ds_in;
             make_rows();
             make_weights(2 * d);
-            s = acts(n, 1); y = acts(n, 1); x = acts(n, 4); sub = acts(n, 4); stats = reals(2 * ROWS, 1);
+            s = acts(n, 1);
+            y = acts(n, 1);
+            x = acts(n, 4);
+            sub = acts(n, 4);
+            stats = reals(2 * ROWS, 1);
             ds = acts(n, 1); dsub = acts(n, 1); dgain = reals(d, 1); dbias = reals(d, 1);
             dy = acts(n, 1); dy2 = acts(n, 1); ds_in = acts(n, 1);
             EVERYWHERE {
                 trf__norm f;
                 trf__norm_gradient g;
                 f.s = ACT(s); f.y = ACT(y); f.stats = REAL(stats); f.x = ACT(x); f.sub = ACT(sub);
-                f.gain = bias_on(r, 0); f.bias = bias_on(r, d); f.rows = ROWS; f.d = d; f.epsilon = 1e-5;
+                f.gain = bias_on(r, 0);
+                f.bias = bias_on(r, d);
+                f.rows = ROWS;
+                f.d = d;
+                f.epsilon = 1e-5;
                 f.rule = rule; f.at = rows_on(r); f.drop = drop_of(0.3);
                 ON->add_norm(&runs[r], &f);
-                g.ds = ACT(ds); g.dsub = ACT(dsub); g.dgain = REAL(dgain); g.dbias = REAL(dbias); g.dy = ACT(dy);
+                g.ds = ACT(ds);
+                g.dsub = ACT(dsub);
+                g.dgain = REAL(dgain);
+                g.dbias = REAL(dbias);
+                g.dy = ACT(dy);
                 g.dy2 = w % 2 ? ACT(dy2) : NULL; g.ds_in = w % 3 ? ACT(ds_in) : NULL; g.s = ACT(s);
-                g.stats = REAL(stats); g.gain = bias_on(r, 0); g.rows = ROWS; g.d = d; g.epsilon = 1e-5;
+                g.stats = REAL(stats);
+                g.gain = bias_on(r, 0);
+                g.rows = ROWS;
+                g.d = d;
+                g.epsilon = 1e-5;
                 g.rule = rule; g.first = w % 2 == 0; g.at = rows_on(r); g.drop = f.drop;
-                if (d > 1) ON->norm_gradient(&runs[r], &g);     /* of one feature the gradient is rounding */
+                if (d > 1)
+                    ON->norm_gradient(&runs[r], &g); /* of one feature the gradient is rounding */
             }
             same("s", rule, d, s, n, 1);
             same("y", rule, d, y, n, 1);
@@ -538,7 +623,8 @@ static void test_norm(void **state)
 
 static void test_cross_entropy(void **state)
 {
-    static const int64_t shapes[][3] = { { 5, 3, 3 }, { 300, 37, 5 }, { 17, 1001, 33 }, { 0, 9, 4 }, { 65, 70, 40 } };
+    static const int64_t shapes[][3] = {
+        {5, 3, 3}, {300, 37, 5}, {17, 1001, 33}, {0, 9, 4}, {65, 70, 40}};
     size_t s;
     int r;
     (void)state;
@@ -547,19 +633,25 @@ static void test_cross_entropy(void **state)
         int32_t *targets = (int32_t *)malloc((size_t)rows * sizeof *targets + 1);
         struct thing *x, *dx, *dw, *db, *slots, *t_targets, *row_loss, *row_nll;
         trf__sums sums[PLACES];
-        for (i = 0; i < rows; i++) targets[i] = i % 7 == 3 ? -1 : (int32_t)(1 + i * 31 % (vocab - 1));
+        for (i = 0; i < rows; i++)
+            targets[i] = i % 7 == 3 ? -1 : (int32_t)(1 + i * 31 % (vocab - 1));
         make_rows();
         make_weights(vocab * d + vocab);
-        x = acts(rows * d, 1); dx = acts(rows * d, 1); dw = reals(vocab * d, 1); db = reals(vocab, 1);
+        x = acts(rows * d, 1);
+        dx = acts(rows * d, 1);
+        dw = reals(vocab * d, 1);
+        db = reals(vocab, 1);
         slots = reals(TRF__TALLIES, 0); t_targets = ints(targets, rows);
         row_loss = reals(2 * rows, 0); row_nll = reals(2 * rows, 0);
         EVERYWHERE {
             size_t bytes = ON->loss_scratch(&runs[r].device, rows, vocab, d, 0);
-            void *room = ON->alloc(&runs[r], bytes), *device_sums = ON->alloc(&runs[r], sizeof(trf__sums));
+            void *room = ON->alloc(&runs[r], bytes),
+                 *device_sums = ON->alloc(&runs[r], sizeof(trf__sums));
             trf__loss l;
             memset(&l, 0, sizeof l);
             trf__smooth(&l, 0.1, s % 2 ? TRF_SMOOTH_NO_PAD_KL : TRF_SMOOTH_UNIFORM, vocab, 0);
-            l.row_loss = (double *)(void *)row_loss->at[r]; l.row_nll = (double *)(void *)row_nll->at[r];
+            l.row_loss = (double *)(void *)row_loss->at[r];
+            l.row_nll = (double *)(void *)row_nll->at[r];
             l.sums = (trf__sums *)device_sums; l.slots = REAL(slots); l.room = room;
             l.dx = ACT(dx); l.dw = REAL(dw); l.db = REAL(db); l.x = ACT(x); l.w = mat_on(r, 0);
             l.bias = bias_on(r, vocab * d); l.targets = INT(t_targets);
@@ -569,8 +661,10 @@ static void test_cross_entropy(void **state)
             assert_int_equal(ON->sync(&runs[r], &err), TRF_OK);
             ON->release(&runs[r], room, bytes);
             ON->release(&runs[r], device_sums, sizeof(trf__sums));
-            assert_true(fabs(sums[r].loss - sums[CPU].loss) <= (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].loss));
-            assert_true(fabs(sums[r].nll - sums[CPU].nll) <= (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].nll));
+            assert_true(fabs(sums[r].loss - sums[CPU].loss) <=
+                        (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].loss));
+            assert_true(fabs(sums[r].nll - sums[CPU].nll) <=
+                        (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].nll));
             assert_true(sums[r].tokens == sums[CPU].tokens);
             assert_true(r == NARROW || sums[r].correct == sums[CPU].correct);
         }
@@ -586,7 +680,7 @@ static void test_cross_entropy(void **state)
 static void test_adam(void **state)
 {
     enum { N = 5000 };
-    static const trf__tile tiles[] = { { 0, 4096, 0, 1 }, { 4096, 900, -3, 0 }, { 4996, 4, -1, 1 } };
+    static const trf__tile tiles[] = {{0, 4096, 0, 1}, {4096, 900, -3, 0}, {4996, 4, -1, 1}};
     struct thing *m, *v, *g, *t_tiles, *partial, *slots;
     trf_real slot[TRF__TALLIES] = { 0 };
     trf_real *wide, *narrow;
@@ -606,10 +700,18 @@ static void test_adam(void **state)
         for (step = 0; step < 3; step++) {
             trf__clip c;
             trf__adam a;
-            c.clip_result = verdict; c.partial = (double *)(void *)partial->at[r]; c.gradients = REAL(g);
-            c.slots = REAL(slots); c.tiles = (const trf__tile *)t_tiles->at[r]; c.n_tiles = 3; c.clip_norm = 0.5;
+            c.clip_result = verdict;
+            c.partial = (double *)(void *)partial->at[r];
+            c.gradients = REAL(g);
+            c.slots = REAL(slots);
+            c.tiles = (const trf__tile *)t_tiles->at[r];
+            c.n_tiles = 3;
+            c.clip_norm = 0.5;
             ON->clip(&runs[r], &c);
-            a.p = REAL(weights); a.m = REAL(m); a.v = REAL(v); a.packed = r == NARROW ? copies->at[r] : NULL;
+            a.p = REAL(weights);
+            a.m = REAL(m);
+            a.v = REAL(v);
+            a.packed = r == NARROW ? copies->at[r] : NULL;
             a.g = REAL(g); a.tiles = c.tiles; a.n_tiles = 3; a.clip_result = verdict;
             a.beta1 = 0.9; a.beta2 = 0.98; a.epsilon = 1e-9; a.weight_decay = 0.01;
             a.optimizer = (int)TRF_ADAMW; a.epsilon_rule = (int)trf_train_defaults().epsilon_rule;
@@ -623,7 +725,8 @@ static void test_adam(void **state)
     same("v", N, 0, v, N, 0);
     wide = numbers_of(weights, NARROW, N, 0);
     narrow = numbers_of(copies, NARROW, N, 1);
-    for (i = 0; i < N; i++) assert_true(fabs((double)wide[i] - (double)narrow[i]) <= fabs((double)wide[i]) / 256);
+    for (i = 0; i < N; i++)
+        assert_true(fabs((double)wide[i] - (double)narrow[i]) <= fabs((double)wide[i]) / 256);
     free(wide);
     free(narrow);
     forget();
@@ -632,7 +735,8 @@ static void test_adam(void **state)
 static void top_of(int32_t vocab, int64_t wide, int biased)
 {
     enum { ROWS_OF_TOP = 9, WANTED = 8 };
-    static const int32_t only[ROWS_OF_TOP] = { TRF__ANY, TRF__NOT_EOS, 5, TRF__ANY, 2, TRF__ANY, TRF__ANY, 900, 0 };
+    static const int32_t only[ROWS_OF_TOP] = {TRF__ANY, TRF__NOT_EOS, 5,   TRF__ANY, 2,
+                                              TRF__ANY, TRF__ANY,     900, 0};
     int32_t forced[ROWS_OF_TOP];
     struct thing *x, *t_only, *ids, *scores;
     double *want, *got;
@@ -646,7 +750,9 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
         size_t bytes = ON->top_scratch(&runs[r].device, ROWS_OF_TOP, vocab, WANTED);
         void *room = ON->alloc(&runs[r], bytes);
         trf__top t;
-        t.log_probabilities = (double *)(void *)scores->at[r]; t.ids = (int32_t *)(void *)ids->at[r]; t.room = room;
+        t.log_probabilities = (double *)(void *)scores->at[r];
+        t.ids = (int32_t *)(void *)ids->at[r];
+        t.room = room;
         t.x = ACT(x); t.w = mat_on(r, 0); t.bias = biased ? bias_on(r, vocab * wide) : NULL;
         t.rows = ROWS_OF_TOP; t.vocab = vocab; t.d = wide; t.n = WANTED;
         t.banned[0] = 0; t.banned[1] = -1; t.banned[2] = 5; t.only = INT(t_only); t.eos = 2;
@@ -672,7 +778,8 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
     forget();
 }
 
-/* One slice and several, the last of one logit; a width of 1 makes many equal logits, in one slice and in several. */
+/* One slice and several, the last of one logit; a width of 1 makes many equal logits, in one slice
+   and in several. */
 static void test_top(void **state)
 {
     static const int32_t vocabs[] = { 5, 1003, 4097 };
@@ -700,13 +807,15 @@ static void same_bytes(const char *what, int32_t token, const struct thing *t, s
     for (r = FLOAT; r < PLACES; r++) {
         runs[r].backend->download(&runs[r], there, t->at[r], bytes);
         if (runs[r].backend->sync(&runs[r], &err)) fail_msg("%s", err.message);
-        if (memcmp(here, there, bytes)) fail_msg("%s, token %d: %s differs from the CPU", what, (int)token, places[r]);
+        if (memcmp(here, there, bytes))
+            fail_msg("%s, token %d: %s differs from the CPU", what, (int)token, places[r]);
     }
     free(here);
     free(there);
 }
 
-/* Sentences of which half arrive when some tokens have been read; more of them than a block has threads. */
+/* Sentences of which half arrive when some tokens have been read; more of them than a block has
+   threads. */
 static void test_searches(void **state)
 {
     enum { BEAM = 2, LIMIT = 5, COLUMNS = 4, WORDS = 9, WANTED = 5 };
@@ -730,23 +839,32 @@ static void test_searches(void **state)
         memory = zeros(sentences, bytes); beams = zeros(sentences, sizeof(trf__beam));
         sources = zeros(sentences, sizeof(trf__span));
         live = zeros(sentences, 4); starts = zeros(sentences, 4);
-        progress = bytes_of(&nothing, sizeof nothing); arrivals = zeros(sentences, sizeof *arriving);
+        progress = bytes_of(&nothing, sizeof nothing);
+        arrivals = zeros(sentences, sizeof *arriving);
         logs = zeros(rows * WANTED, sizeof *p); best = zeros(rows * WANTED, 4);
-        ids = zeros(rows, 4); parents = zeros(rows, 4); position = zeros(rows, 4); only = zeros(rows, 4);
-        slots = zeros(rows, 4); self = zeros(rows, sizeof(trf__span)); cross = zeros(sentences, sizeof(trf__span));
+        ids = zeros(rows, 4);
+        parents = zeros(rows, 4);
+        position = zeros(rows, 4);
+        only = zeros(rows, 4);
+        slots = zeros(rows, 4);
+        self = zeros(rows, sizeof(trf__span));
+        cross = zeros(sentences, sizeof(trf__span));
         EVERYWHERE {
             for (i = 0; i < sentences; i++) {
                 arriving[i].place = sentences - 1 - i;
                 arriving[i].source.key = 7 * i;
                 arriving[i].source.n_key = 3 + i;
-                trf__beam_layout(&arriving[i].beam, &search, LIMIT + 1, (char *)memory->at[r] + (size_t)i * bytes);
-                trf__beam_sentence(&arriving[i].beam, i % 4 == 2 ? 0 : LIMIT - i % 3, NULL, 0, 2, WORDS);
+                trf__beam_layout(&arriving[i].beam, &search, LIMIT + 1,
+                                 (char *)memory->at[r] + (size_t)i * bytes);
+                trf__beam_sentence(&arriving[i].beam, i % 4 == 2 ? 0 : LIMIT - i % 3, NULL, 0, 2,
+                                   WORDS);
             }
             ON->upload(&runs[r], arrivals->at[r], arriving, (size_t)sentences * sizeof *arriving);
             a[r].beams = (trf__beam *)beams->at[r]; a[r].sources = (trf__span *)sources->at[r];
             a[r].live = (int32_t *)live->at[r]; a[r].starts = (int32_t *)starts->at[r];
             a[r].progress = (trf__progress *)progress->at[r];
-            a[r].log_probabilities = (const double *)logs->at[r]; a[r].found = (const int32_t *)best->at[r];
+            a[r].log_probabilities = (const double *)logs->at[r];
+            a[r].found = (const int32_t *)best->at[r];
             a[r].ids = (int32_t *)ids->at[r]; a[r].parents = (int32_t *)parents->at[r];
             a[r].position = (int32_t *)position->at[r]; a[r].only = (int32_t *)only->at[r];
             a[r].slots = (int32_t *)slots->at[r]; a[r].self = (trf__span *)self->at[r];
@@ -757,14 +875,16 @@ static void test_searches(void **state)
         for (token = -1; token < LIMIT + 4; token++) {
             begin = token == -1 ? sentences / 2 : token == 2 ? sentences - sentences / 2 : 0;
             for (i = 0; i < rows * WANTED; i++) {
-                p[i] = (i % WANTED ? p[i - 1] : 0) - 0.25 * floor(9 * trf__uniform(5, (uint64_t)(token + 1), (uint64_t)i));
+                p[i] = (i % WANTED ? p[i - 1] : 0) -
+                       0.25 * floor(9 * trf__uniform(5, (uint64_t)(token + 1), (uint64_t)i));
                 found[i] = (i / WANTED * 5 + i % WANTED) % WORDS;
             }
             EVERYWHERE {
                 ON->upload(&runs[r], logs->at[r], p, (size_t)(rows * WANTED) * sizeof *p);
                 ON->upload(&runs[r], best->at[r], found, (size_t)(rows * WANTED) * sizeof *found);
                 a[r].begin = begin;
-                a[r].arrivals = (const trf__arrival *)arrivals->at[r] + (token == 2 ? sentences / 2 : 0);
+                a[r].arrivals =
+                    (const trf__arrival *)arrivals->at[r] + (token == 2 ? sentences / 2 : 0);
                 ON->reorder(&runs[r], &a[r]);
             }
             same_bytes("ids", token, ids, (size_t)rows * 4);

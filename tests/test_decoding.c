@@ -1,5 +1,5 @@
-/* What a caller of translating may rely on, whatever is searched: limits, prefixes, batches and rounds; loops over
-   trf_logits and exhaustive search are the oracles. C99 and C++11. */
+/* What a caller of translating may rely on, whatever is searched: limits, prefixes, batches and
+   rounds; loops over trf_logits and exhaustive search are the oracles. C99 and C++11. */
 #if !defined(_XOPEN_SOURCE)
 #define _XOPEN_SOURCE 700               /* threads, barriers and mkdtemp under -std=c99 too */
 #endif
@@ -43,7 +43,8 @@ static void cancelled_looks(void **state)
     for (look = 0; look < 6; look++)
         for (at = 0, asked = 1; at <= asked; at++) {
             trf_status status;
-            trf_tensor hidden = trf_tensor_of(numbers, 2, 5, 32, 1), logits = trf_tensor_of(numbers, 2, 7, VOCAB, 1);
+            trf_tensor hidden = trf_tensor_of(numbers, 2, 5, 32, 1),
+                       logits = trf_tensor_of(numbers, 2, 7, VOCAB, 1);
             trf_tensor weights = trf_tensor_of(numbers, 2, look == 3 ? 5 : 7, look == 4 ? 7 : 5, 1);
             double scores[1] = {-77};
             for (i = 0; i < MANY; i++) numbers[i] = -77;
@@ -52,7 +53,9 @@ static void cancelled_looks(void **state)
             if (look == 0) status = trf_score(t, &batch, scores, &err);
             else if (look == 1) status = trf_encode(t, &batch.source, &hidden, &err);
             else if (look == 2) status = trf_logits(t, &batch, &logits, &err);
-            else status = trf_attention_weights(t, &batch, (trf_attention_kind)(look - 3), 0, 1, &weights, &err);
+            else
+                status = trf_attention_weights(t, &batch, (trf_attention_kind)(look - 3), 0, 1,
+                                               &weights, &err);
             if (at == 0) asked = g.asked;       /* never cancelled: so many places there are */
             assert_int_equal(status, at ? TRF_E_CANCELLED : TRF_OK);
             for (i = 0; at && i < MANY; i++) assert_true(numbers[i] == -77);
@@ -64,8 +67,9 @@ static void cancelled_looks(void **state)
     pthread_mutex_destroy(&g.lock);
 }
 
-/* A million sentences in one round would have more places in the cache, or rows of sources, than an int32_t can
-   number. The longest come first; where those that follow could be twice as many at a time, there is another round. */
+/* A million sentences in one round would have more places in the cache, or rows of sources, than an
+   int32_t can number. The longest come first; where those that follow could be twice as many at a
+   time, there is another round. */
 static void rounds_that_fit(void **state)
 {
     enum { MILLION = 1000000 };
@@ -74,7 +78,8 @@ static void rounds_that_fit(void **state)
     trf_search search = search_of(4, 1);
     trf_model *model = NULL;
     trf_translator *t = NULL;
-    int32_t *lengths = (int32_t *)malloc(MILLION * sizeof *lengths), *ids = (int32_t *)malloc((MILLION + 4000) * sizeof *ids);
+    int32_t *lengths = (int32_t *)malloc(MILLION * sizeof *lengths),
+            *ids = (int32_t *)malloc((MILLION + 4000) * sizeof *ids);
     int32_t i, k, longest[3] = {2201, 1, 4094};
     trf_sequences x;
     (void)state;
@@ -103,17 +108,17 @@ static void rounds_that_fit(void **state)
         area = round.n * (round.longest_source + 15) / 16 * 16;
         assert_true(slots <= INT32_MAX && area <= INT32_MAX && round.longest == longest[k % 3]);
         assert_int_equal(round.longest_source, k == 1 ? 4001 : 2);
-        if (k == 1) {                           /* the long one, which has room for nine of its kind, alone */
-            assert_true(round.end == 1 && round.n == 1 && ((const trf__pending *)t->order[0])->sentence == MILLION - 1);
+        if (k == 1) { /* the long one, which has room for nine of its kind, alone */
+            assert_true(round.end == 1 && round.n == 1 &&
+                        ((const trf__pending *)t->order[0])->sentence == MILLION - 1);
             round.first = 1;
             trf__round_size(t, MILLION, &round);
             assert_true(round.n == 20000 && round.end == MILLION && round.longest_source == 2);
-        }
-        else if (k == 4) {
+        } else if (k == 4) {
             assert_int_equal(round.n, MILLION);
-            assert_true((int64_t)trf__round_fits(&search, 4000, 1) * 4016 <= INT32_MAX);  /* areas are multiples of 16 */
-        }
-        else if (k == 2) assert_int_equal(round.n, 5);
+            assert_true((int64_t)trf__round_fits(&search, 4000, 1) * 4016 <=
+                        INT32_MAX); /* areas are multiples of 16 */
+        } else if (k == 2) assert_int_equal(round.n, 5);
         else assert_true(slots + (int64_t)search.beam * (round.longest + 1) > INT32_MAX);
         trf_translator_destroy(t);
     }
@@ -146,9 +151,12 @@ static void forced_prefix(void **state)
 {
     trf_error err;
     trf_search search = search_of(3, 3);
-    trf_translator *translator = translator_of(learnt, &search), *look = translator_of(learnt, NULL);
-    int32_t sources[10], lengths[2] = {5, 5}, prefix[3] = {8, 8, 10}, prefix_lengths[2] = {3, 0}, k, j;
-    trf_sequences x = sequences_of(sources, lengths, 2), forced = sequences_of(prefix, prefix_lengths, 2);
+    trf_translator *translator = translator_of(learnt, &search),
+                   *look = translator_of(learnt, NULL);
+    int32_t sources[10], lengths[2] = {5, 5}, prefix[3] = {8, 8, 10}, prefix_lengths[2] = {3, 0}, k,
+                         j;
+    trf_sequences x = sequences_of(sources, lengths, 2),
+                  forced = sequences_of(prefix, prefix_lengths, 2);
     double p[64 * VOCAB];
     (void)state;
     memcpy(sources, question, sizeof question);
@@ -162,7 +170,8 @@ static void forced_prefix(void **state)
         log_probabilities(look, question, 5, h->ids, h->n, VOCAB, p);
         for (j = 0; j < h->n; j++) sum += p[j * VOCAB + h->ids[j]];
         if (h->ended == TRF_ENDED_EOS) sum += p[h->n * VOCAB + 2];
-        assert_true(fabs(sum - h->log_probability) < close_enough() * (1 + h->n));      /* forced tokens count */
+        assert_true(fabs(sum - h->log_probability) <
+                    close_enough() * (1 + h->n)); /* forced tokens count */
     }
     {   /* an empty prefix is none */
         const trf_hypothesis *free_one = trf_hypothesis_at(translator, 1, 0);
@@ -171,7 +180,8 @@ static void forced_prefix(void **state)
         memcpy(kept, free_one->ids, (size_t)n * sizeof *kept);
         OK(trf_translate_batch(translator, &x, &err));
         assert_int_equal(trf_hypothesis_at(translator, 0, 0)->n, n);
-        assert_memory_equal(trf_hypothesis_at(translator, 0, 0)->ids, kept, (size_t)n * sizeof *kept);
+        assert_memory_equal(trf_hypothesis_at(translator, 0, 0)->ids, kept,
+                            (size_t)n * sizeof *kept);
         assert_true(fabs(trf_hypothesis_at(translator, 0, 0)->score - score) < 1e-5);
     }
     {   /* each sentence has its own, in one round and in several */
@@ -275,13 +285,14 @@ static void small_capacity(void **state)
     trf_translator_destroy(translator);
 }
 
-/* Beam 1 is the loop that everybody writes, which computes the whole beginning again for every token: so the cache is
-   right too. */
+/* Beam 1 is the loop that everybody writes, which computes the whole beginning again for every
+   token: so the cache is right too. */
 static void greedy_is_a_loop_over_logits(void **state)
 {
     trf_error err;
     trf_search search = search_of(1, 1);
-    trf_translator *translator = translator_of(learnt, &search), *look = translator_of(learnt, NULL);
+    trf_translator *translator = translator_of(learnt, &search),
+                   *look = translator_of(learnt, NULL);
     pairs p;
     const trf_sequences *x = &backwards(&p)->source;
     int32_t i, w, at = 0, n;
@@ -295,7 +306,8 @@ static void greedy_is_a_loop_over_logits(void **state)
         for (n = 0; n < 2 * x->lengths[i] + 20; n++) {
             log_probabilities(look, x->ids + at, x->lengths[i], ids, n, VOCAB, lp);
             /* no pad, no BOS */
-            for (best = 2, w = 3; w < VOCAB; w++) if (lp[n * VOCAB + w] > lp[n * VOCAB + best]) best = w;
+            for (best = 2, w = 3; w < VOCAB; w++)
+                if (lp[n * VOCAB + w] > lp[n * VOCAB + best]) best = w;
             sum += lp[n * VOCAB + best];
             if (best == 2) break;
             ids[n] = best;
@@ -309,7 +321,8 @@ static void greedy_is_a_loop_over_logits(void **state)
     trf_translator_destroy(look);
 }
 
-/* The same in every configuration: what search says of an answer is what scoring says, which reads it in one piece. */
+/* The same in every configuration: what search says of an answer is what scoring says, which reads
+   it in one piece. */
 static void cache_is_recomputation(void **state)
 {
     int number;
@@ -356,7 +369,8 @@ static void cache_is_recomputation(void **state)
                 for (j = 0; j < h->n; j++) sum += lp[j * VOCAB + h->ids[j]];
                 if (h->ended == TRF_ENDED_EOS) sum += lp[h->n * VOCAB + 2];
                 if (!(fabs(sum - h->log_probability) < close_enough() * (10 - sum)))
-                    fail_msg("configuration %d: search says %.9g, all at once %.9g", number, h->log_probability, sum);
+                    fail_msg("configuration %d: search says %.9g, all at once %.9g", number,
+                             h->log_probability, sum);
                 trf_translator_destroy(look);
             }
         trf_translator_destroy(t);
@@ -373,8 +387,8 @@ static int compare_possible(const void *a, const void *b)
     return x > y ? -1 : x < y;
 }
 
-static int32_t all_answers(trf_translator *look, const trf_search *search, int32_t limit, int32_t vocab,
-    possible *out)
+static int32_t all_answers(trf_translator *look, const trf_search *search, int32_t limit,
+                           int32_t vocab, possible *out)
 {
     int32_t count = 0, kinds = vocab - 3, n, total, number, k;
     double lp[8 * VOCAB];
@@ -403,7 +417,8 @@ static int32_t all_answers(trf_translator *look, const trf_search *search, int32
     return count;
 }
 
-/* A trained model with 7 ids: four tokens that can be said. A beam that holds everything is exhaustive search. */
+/* A trained model with 7 ids: four tokens that can be said. A beam that holds everything is
+   exhaustive search. */
 static void wide_beam_is_exhaustive(void **state)
 {
     enum { TINY = 7, LIMIT = 3, WIDE = 300, BEST = 10 };
@@ -465,7 +480,9 @@ static void wide_beam_is_exhaustive(void **state)
             assert_true(fabs(h->score - all[k].score) < close_enough() * 10);
             assert_int_equal(h->proven, 1);
             /* a tie */
-            if (all[k].score - all[k + 1].score < 1e-4 || (k > 0 && all[k - 1].score - all[k].score < 1e-4)) continue;
+            if (all[k].score - all[k + 1].score < 1e-4 ||
+                (k > 0 && all[k - 1].score - all[k].score < 1e-4))
+                continue;
             assert_int_equal(h->n, all[k].n);
             assert_int_equal((int)h->ended, all[k].ended);
             assert_memory_equal(h->ids, all[k].ids, (size_t)h->n * sizeof *h->ids);
@@ -497,7 +514,8 @@ static void beam_wider_than_vocabulary(void **state)
     translator = translator_of(learnt, &search);
     OK(trf_translate_batch(translator, &x, &err));
     check_hypotheses(translator, &search, &x);
-    assert_int_equal(trf_hypothesis_count(translator, 0), 1 + SYMBOLS + 1);     /* "", eight symbols, unk */
+    assert_int_equal(trf_hypothesis_count(translator, 0),
+                     1 + SYMBOLS + 1); /* "", eight symbols, unk */
     trf_translator_destroy(translator);
 }
 
@@ -517,9 +535,11 @@ static void alone_as_in_a_batch(void **state)
         OK(trf_translate_batch(single, &one, &err));
         assert_int_equal(trf_hypothesis_count(single, 0), trf_hypothesis_count(many, i));
         for (k = 0; k < trf_hypothesis_count(single, 0); k++) {
-            const trf_hypothesis *a = trf_hypothesis_at(single, 0, k), *b = trf_hypothesis_at(many, i, k);
+            const trf_hypothesis *a = trf_hypothesis_at(single, 0, k),
+                                 *b = trf_hypothesis_at(many, i, k);
 #if defined(TRF_NO_CBLAS)
-            assert_true(a->score == b->score && a->log_probability == b->log_probability);      /* the same bits */
+            assert_true(a->score == b->score &&
+                        a->log_probability == b->log_probability); /* the same bits */
 #else
             assert_true(fabs(a->score - b->score) < 1e-5);
 #endif
@@ -555,7 +575,8 @@ static void rounds_do_not_matter(void **state)
         OK(trf_translate_batch(t, x, &err));
         for (i = 0; i < PAIRS; i++) {
             assert_int_equal(trf_hypothesis_at(t, i, 0)->n, n[i]);
-            assert_memory_equal(trf_hypothesis_at(t, i, 0)->ids, ids[i], (size_t)n[i] * sizeof **ids);
+            assert_memory_equal(trf_hypothesis_at(t, i, 0)->ids, ids[i],
+                                (size_t)n[i] * sizeof **ids);
         }
         trf_translator_destroy(t);
     }
@@ -581,8 +602,8 @@ static void finished_sentences_leave(void **state)
     int32_t ids[10] = {7, 4, 5, 6, 7, 8, 9, 10, 11, 4}, lengths[2] = {1, 9}, i, k, steps[2];
     trf_sequences x = sequences_of(ids, lengths, 2);
     (void)state;
-    if (KIT_ASKS_ONCE) skip();                          /* a GPU that plays ops again does not call them */
-    OK(trf_translate_batch(translator, &x, &err));      /* memory, and with it the ops, is settled now */
+    if (KIT_ASKS_ONCE) skip(); /* a GPU that plays ops again does not call them */
+    OK(trf_translate_batch(translator, &x, &err)); /* memory, and with it the ops, is settled now */
     true_ops = translator->pass.run.backend;
     spy = *true_ops;
     spy.top = spy_top;
@@ -598,7 +619,8 @@ static void finished_sentences_leave(void **state)
     assert_int_equal(steps[0], 2);
     assert_true(steps[1] > steps[0] + 2);
     assert_int_equal(n_steps, steps[1]);
-    for (k = 0; k < n_steps; k++) assert_int_equal(rows_of_step[k], (k < steps[0]) + (k < steps[1]));
+    for (k = 0; k < n_steps; k++)
+        assert_int_equal(rows_of_step[k], (k < steps[0]) + (k < steps[1]));
     trf_translator_destroy(translator);
 }
 
@@ -625,7 +647,7 @@ static void edges(void **state)
     x.count = 0;
     OK(trf_translate_batch(translator, &x, &err));
     assert_int_equal(trf_hypothesis_count(translator, 0), 0);
-    OK(trf_translate(translator, NULL, 0, answer, 64, &n, &err));       /* an empty source is legal */
+    OK(trf_translate(translator, NULL, 0, answer, 64, &n, &err)); /* an empty source is legal */
     assert_int_equal(trf_hypothesis_count(translator, 0), 1);
     search.n_best = 3;
     FAILS(TRF_E_INVALID_ARG, trf_translator_create(&none, learnt, &search, &err));

@@ -1,5 +1,6 @@
-/* The conventions in which systems differ, each pinned by a number worked out by hand or by a page of plain Python,
-   and one test for each mistake that tutorials make (the rows about search stand in the tests of the search). */
+/* The conventions in which systems differ, each pinned by a number worked out by hand or by a page
+   of plain Python, and one test for each mistake that tutorials make (the rows about search stand
+   in the tests of the search). */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <setjmp.h>
@@ -9,12 +10,13 @@
 #include "kit.h"
 
 #if defined(TRF_DOUBLE)
-#define EXACT 1e-13             /* relative, where a few operations are compared with their formula */
+#define EXACT 1e-13 /* relative, where a few operations are compared with their formula */
 #else
 #define EXACT 2e-6
 #endif
 
-#define assert_near(got, want, tolerance) near_at((double)(got), (double)(want), tolerance, __FILE__, __LINE__)
+#define assert_near(got, want, tolerance) \
+    near_at((double)(got), (double)(want), tolerance, __FILE__, __LINE__)
 static void near_at(double got, double want, double tolerance, const char *file, int line)
 {
     if (fabs(got - want) <= tolerance) return;
@@ -38,8 +40,10 @@ static trf_context *one_thread(void)
 enum { V = 5 };
 static const double example[V] = { 0.5, -1.0, 2.0, 0.3, -0.7 };
 
-/* Loss of one row of logits; the weight is the identity, so that x are the logits and dx their gradient. */
-static double smoothed(const double *logits, int target, double e, trf_smoothing rule, trf_real dlogits[V])
+/* Loss of one row of logits; the weight is the identity, so that x are the logits and dx their
+   gradient. */
+static double smoothed(const double *logits, int target, double e, trf_smoothing rule,
+                       trf_real dlogits[V])
 {
     trf_context *context = one_thread();
     trf_cross_entropy_options options;
@@ -55,7 +59,8 @@ static double smoothed(const double *logits, int target, double e, trf_smoothing
     options.label_smoothing = e;
     options.rule = rule;
     options.smoothing_pad = 0;
-    assert_int_equal(trf_cross_entropy(context, &loss, &dx, NULL, NULL, &x, &weight, NULL, targets, &options, NULL),
+    assert_int_equal(trf_cross_entropy(context, &loss, &dx, NULL, NULL, &x, &weight, NULL, targets,
+                                       &options, NULL),
                      TRF_OK);
     trf_context_destroy(context);
     return loss;
@@ -94,7 +99,8 @@ static void test_smoothing_next_to_nothing(void **state)
     (void)state;
     for (rule = TRF_SMOOTH_UNIFORM; rule <= TRF_SMOOTH_NO_PAD_KL; rule++) {
         trf_real dz[V];
-        assert_near(smoothed(example, 2, 5e-324, (trf_smoothing)rule, dz), 0.420554860, EXACT + 1e-9);
+        assert_near(smoothed(example, 2, 5e-324, (trf_smoothing)rule, dz), 0.420554860,
+                    EXACT + 1e-9);
         for (i = 0; i < V; i++) assert_true(dz[i] - dz[i] == 0);
     }
 }
@@ -122,7 +128,8 @@ static void test_uniform_logits_lose_ln_v(void **state)
         assert_near(smoothed(flat, 2, smoothing[k], TRF_SMOOTH_UNIFORM, dz), log(5.0), EXACT);
         assert_near(smoothed(flat, 2, smoothing[k], TRF_SMOOTH_OTHERS, dz), log(5.0), EXACT);
     }
-    assert_near(smoothed(flat, 2, 0.1, TRF_SMOOTH_OTHERS_KL, dz), log(5.0) - 0.463712410, EXACT + 1e-9);
+    assert_near(smoothed(flat, 2, 0.1, TRF_SMOOTH_OTHERS_KL, dz), log(5.0) - 0.463712410,
+                EXACT + 1e-9);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -143,8 +150,10 @@ static void normalise(const double *row, int n, double epsilon, double bias, trf
     trf_context_destroy(context);
 }
 
-/* The rule of The Annotated Transformer: only a model's configuration knows it, so the row function is asked. */
-static void normalise_annotated(const double *row, int n, double epsilon, double bias, trf_real *out)
+/* The rule of The Annotated Transformer: only a model's configuration knows it, so the row function
+   is asked. */
+static void normalise_annotated(const double *row, int n, double epsilon, double bias,
+                                trf_real *out)
 {
     trf_real x[64], g[64], b[64], stats[2];
     trf__norm j;
@@ -199,7 +208,8 @@ static void test_layer_norm_of_constant_row(void **state)
 // Positions
 // -----------------------------------------------------------------------------------------------
 
-/* The table itself: embedding of `n` positions with a zero weight, d = 8. A short sequence stands before. */
+/* The table itself: embedding of `n` positions with a zero weight, d = 8. A short sequence stands
+   before. */
 static void positions_table(trf_positions kind, int offset, int n, trf_real *table)
 {
     trf_context *context = one_thread();
@@ -218,7 +228,8 @@ static void positions_table(trf_positions kind, int offset, int n, trf_real *tab
     x.ids = ids; x.lengths = lengths; x.count = 2;
     options.positions = kind; options.position_offset = offset; options.scale = 1.0;
     assert_int_equal(trf_embedding(context, &out, &x, &weight, &options, NULL), TRF_OK);
-    for (i = 0; i < 3 * 8; i++) assert_true(y[i] == y[3 * 8 + i]);     /* positions restart in every sequence */
+    for (i = 0; i < 3 * 8; i++)
+        assert_true(y[i] == y[3 * 8 + i]); /* positions restart in every sequence */
     memcpy(table, y + 3 * 8, (size_t)n * 8 * sizeof *y);
     free(y);
     free(ids);
@@ -227,20 +238,38 @@ static void positions_table(trf_positions kind, int offset, int n, trf_real *tab
 
 static void test_position_tables(void **state)
 {
-    static const struct { trf_positions kind; int offset, row; double want[8]; } cases[] = {
-        { TRF_POSITIONS_INTERLEAVED, 0, 0, { 0, 1, 0, 1, 0, 1, 0, 1 } },
-        { TRF_POSITIONS_INTERLEAVED, 0, 1, { .841471, .540302, .099833, .995004, .010000, .999950, .001000, 1.0 } },
-        { TRF_POSITIONS_INTERLEAVED, 0, 50, { -.262375, .964966, -.958924, .283662, .479426, .877583, .049979,
-                                              .998750 } },
-        { TRF_POSITIONS_HALVES_N1, 0, 0, { 0, 0, 0, 0, 1, 1, 1, 1 } },
-        { TRF_POSITIONS_HALVES_N1, 0, 1, { .841471, .046399, .002154, .000100, .540302, .998923, .999998, 1.0 } },
+    static const struct { trf_positions kind; int offset, row; double want[8];
+    } cases[] = {
+        {TRF_POSITIONS_INTERLEAVED, 0, 0, {0, 1, 0, 1, 0, 1, 0, 1}},
+        {TRF_POSITIONS_INTERLEAVED,
+         0,
+         1,
+         {.841471, .540302, .099833, .995004, .010000, .999950, .001000, 1.0}},
+        {TRF_POSITIONS_INTERLEAVED,
+         0,
+         50,
+         {-.262375, .964966, -.958924, .283662, .479426, .877583, .049979, .998750}},
+        {TRF_POSITIONS_HALVES_N1, 0, 0, {0, 0, 0, 0, 1, 1, 1, 1}},
+        {TRF_POSITIONS_HALVES_N1,
+         0,
+         1,
+         {.841471, .046399, .002154, .000100, .540302, .998923, .999998, 1.0}},
         /* fairseq */
-        { TRF_POSITIONS_HALVES_N1, 2, 0, { .909297, .092699, .004309, .000200, -.416147, .995694, .999991, 1.0 } },
+        {TRF_POSITIONS_HALVES_N1,
+         2,
+         0,
+         {.909297, .092699, .004309, .000200, -.416147, .995694, .999991, 1.0}},
         /* CTranslate2 */
-        { TRF_POSITIONS_HALVES_N1, 1, 0, { .841471, .046399, .002154, .000100, .540302, .998923, .999998, 1.0 } },
-        { TRF_POSITIONS_HALVES, 0, 0, { 0, 0, 0, 0, 1, 1, 1, 1 } },
-        { TRF_POSITIONS_HALVES, 0, 1, { .841471, .099833, .010000, .001000, .540302, .995004, .999950, 1.0 } },
-        { TRF_POSITIONS_NONE, 0, 1, { 0, 0, 0, 0, 0, 0, 0, 0 } },
+        {TRF_POSITIONS_HALVES_N1,
+         1,
+         0,
+         {.841471, .046399, .002154, .000100, .540302, .998923, .999998, 1.0}},
+        {TRF_POSITIONS_HALVES, 0, 0, {0, 0, 0, 0, 1, 1, 1, 1}},
+        {TRF_POSITIONS_HALVES,
+         0,
+         1,
+         {.841471, .099833, .010000, .001000, .540302, .995004, .999950, 1.0}},
+        {TRF_POSITIONS_NONE, 0, 1, {0, 0, 0, 0, 0, 0, 0, 0}},
     };
     trf_real table[51 * 8];
     size_t k;
@@ -261,8 +290,10 @@ static void test_low_features_are_fast(void **state)
     (void)state;
     positions_table(TRF_POSITIONS_INTERLEAVED, 0, N, table);
     for (i = 0; i < 4; i++)
-        for (p = 1; p < N; p++) crossings[i] += (table[p * 8 + 2 * i] < 0) != (table[(p - 1) * 8 + 2 * i] < 0);
-    assert_true(crossings[0] > crossings[1] && crossings[1] > crossings[2] && crossings[2] >= crossings[3]);
+        for (p = 1; p < N; p++)
+            crossings[i] += (table[p * 8 + 2 * i] < 0) != (table[(p - 1) * 8 + 2 * i] < 0);
+    assert_true(crossings[0] > crossings[1] && crossings[1] > crossings[2] &&
+                crossings[2] >= crossings[3]);
     assert_int_equal(crossings[0], 63);     /* of sin p for p < 200: floor(199 / pi) */
 }
 
@@ -287,7 +318,7 @@ static void test_noam(void **state)
     assert_near(trf_learning_rate(&t, 64, 1) / 1.5625e-05, 1, 1e-9);
     assert_near(trf_learning_rate(&t, 64, 400) / 6.25e-3, 1, 1e-9);
     assert_near(trf_learning_rate(&t, 64, 20000) / 8.838834765e-04, 1, 1e-9);
-    t.learning_rate = 2.0;                                                  /* tensor2tensor's 0.2 */
+    t.learning_rate = 2.0; /* tensor2tensor's 0.2 */
     t.warmup = 4000;
     assert_near(trf_learning_rate(&t, 512, 4000) / 1.397542486e-03, 1, 1e-9);
 }
@@ -299,7 +330,8 @@ static void test_noam_at_zero_and_its_peak(void **state)
     double last = HUGE_VAL;
     int64_t w, s;
     (void)state;
-    assert_true(trf_learning_rate(&t, 512, 0) >= 0 && trf_learning_rate(&t, 512, 0) <= trf_learning_rate(&t, 512, 1));
+    assert_true(trf_learning_rate(&t, 512, 0) >= 0 &&
+                trf_learning_rate(&t, 512, 0) <= trf_learning_rate(&t, 512, 1));
     for (w = 100; w <= 51200; w *= 2) {
         t.warmup = w;
         assert_true(trf_learning_rate(&t, 512, w) < last);
@@ -317,10 +349,16 @@ static void test_inverse_sqrt_and_others(void **state)
     assert_near(trf_learning_rate(&t, 512, 1000) / (1e-7 + 0.5 * (5e-3 - 1e-7)), 1, 1e-12);
     assert_near(trf_learning_rate(&t, 512, 2000) / 5e-3, 1, 1e-12);
     assert_near(trf_learning_rate(&t, 512, 8000) / 2.5e-3, 1, 1e-12);
-    t.learning_rate = pow(512 * 4000.0, -0.5); t.initial_rate = 0; t.warmup = 4000;     /* then it is Noam */
+    t.learning_rate = pow(512 * 4000.0, -0.5);
+    t.initial_rate = 0;
+    t.warmup = 4000; /* then it is Noam */
     for (s = 1; s < 50000; s += 777)
         assert_near(trf_learning_rate(&t, 512, s) / trf_learning_rate(&noam, 512, s), 1, 1e-12);
-    t.schedule = TRF_COSINE; t.learning_rate = 1e-3; t.final_rate = 1e-5; t.warmup = 100; t.total_steps = 1100;
+    t.schedule = TRF_COSINE;
+    t.learning_rate = 1e-3;
+    t.final_rate = 1e-5;
+    t.warmup = 100;
+    t.total_steps = 1100;
     assert_near(trf_learning_rate(&t, 512, 50), 5e-4, 1e-15);
     assert_near(trf_learning_rate(&t, 512, 100), 1e-3, 1e-15);
     assert_near(trf_learning_rate(&t, 512, 600), 0.5 * (1e-3 + 1e-5), 1e-15);
@@ -371,10 +409,14 @@ static trf_batch pairs(const int32_t *source, const int32_t *source_lengths, con
     return b;
 }
 
-static const int32_t ids_of_four[] = { 4, 7, 5, 6, 9, 8, 10, 11, 4, 5, 6, 7, 8, 9 };   /* lengths 3, 1, 9, 1 */
+static const int32_t ids_of_four[] = {4,  7, 5, 6, 9, 8, 10,
+                                      11, 4, 5, 6, 7, 8, 9}; /* lengths 3, 1, 9, 1 */
 static const int32_t lengths_of_four[] = { 3, 1, 9, 1 };
 
-static trf_batch batch_of_four(void) { return pairs(ids_of_four, lengths_of_four, ids_of_four, lengths_of_four, 4); }
+static trf_batch batch_of_four(void)
+{
+    return pairs(ids_of_four, lengths_of_four, ids_of_four, lengths_of_four, 4);
+}
 
 /* Teacher-forced logits of a batch; returns the number of rows. */
 static int64_t logits_of(const trf_model *model, const trf_batch *batch, trf_real *out)
@@ -426,11 +468,13 @@ static double adam_step(trf_adam_epsilon rule, trf_optimizer optimizer)
     assert_int_equal(trf_forward_backward(trainer, &batch, &report, NULL), TRF_OK);
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor g = trf_trainer_gradient(trainer, i);
-        for (k = 0; k < trf_tensor_count(&g); k++) g.data[k] = (trf_real)(1e-8 * (double)report.target_tokens);
+        for (k = 0; k < trf_tensor_count(&g); k++)
+            g.data[k] = (trf_real)(1e-8 * (double)report.target_tokens);
     }
     assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
     assert_near(report.learning_rate, 1.0, 1e-12);
-    bias = trf_model_parameter(model, trf_model_parameter_index(model, "encoder.layers.0.linear1.bias"));   /* was 0 */
+    bias = trf_model_parameter(
+        model, trf_model_parameter_index(model, "encoder.layers.0.linear1.bias")); /* was 0 */
     moved = -(double)bias.data[0];
     for (k = 1; k < trf_tensor_count(&bias); k++) assert_true(bias.data[k] == bias.data[0]);
     trf_trainer_destroy(trainer);
@@ -454,11 +498,15 @@ static void test_adam_epsilon(void **state)
 /* The closed form: attention 4d^2 + 4d, feed-forward 2 d ff + ff + d, norms 2d each. */
 static int64_t closed_form(const trf_config *c)
 {
-    int64_t d = c->d_model, ff = c->d_ff, attention = 4 * d * d + 4 * d, forward = 2 * d * ff + ff + d;
-    int64_t encoder = c->encoder_layers * (attention + forward + 4 * d) + (c->final_norm == 1 || c->final_norm == 2 ? 2 * d : 0);
-    int64_t decoder = c->decoder_layers * (2 * attention + forward + 6 * d) + (c->final_norm & 1 ? 2 * d : 0);
-    int64_t matrices = c->tying == TRF_UNTIED ? c->source_vocab + 2 * c->target_vocab
-                     : c->tying != TRF_TIED_ALL ? c->source_vocab + c->target_vocab : c->source_vocab;
+    int64_t d = c->d_model, ff = c->d_ff, attention = 4 * d * d + 4 * d,
+            forward = 2 * d * ff + ff + d;
+    int64_t encoder = c->encoder_layers * (attention + forward + 4 * d) +
+                      (c->final_norm == 1 || c->final_norm == 2 ? 2 * d : 0);
+    int64_t decoder =
+        c->decoder_layers * (2 * attention + forward + 6 * d) + (c->final_norm & 1 ? 2 * d : 0);
+    int64_t matrices = c->tying == TRF_UNTIED     ? c->source_vocab + 2 * c->target_vocab
+                       : c->tying != TRF_TIED_ALL ? c->source_vocab + c->target_vocab
+                                                  : c->source_vocab;
     return encoder + decoder + matrices * d + (c->generator_bias ? c->target_vocab : 0);
 }
 
@@ -491,17 +539,23 @@ static void test_parameter_counts(void **state)
     for (tying = 0; tying < 4; tying++)
         for (bias = 0; bias < 2; bias++)
             for (final_norm = 0; final_norm < 4; final_norm++) {
-                c.tying = tyings[tying]; c.generator_bias = bias; c.final_norm = (trf_final_norm)final_norm;
+                c.tying = tyings[tying];
+                c.generator_bias = bias;
+                c.final_norm = (trf_final_norm)final_norm;
                 check_count(&c, closed_form(&c));
             }
-    c.d_model = 256; c.d_ff = 1024; c.encoder_layers = c.decoder_layers = 4; c.source_vocab = c.target_vocab = 1000;
+    c.d_model = 256;
+    c.d_ff = 1024;
+    c.encoder_layers = c.decoder_layers = 4;
+    c.source_vocab = c.target_vocab = 1000;
     c.tying = TRF_UNTIED; c.generator_bias = 1; c.final_norm = 0;
     check_count(&c, 31980800 - 31000 * (3 * 256 + 1));
     c.d_model = 256; c.source_vocab = c.target_vocab = 32000;
     assert_int_equal(closed_form(&c), 31980800);
 }
 
-/* The paper's models by the bytes they would take: 101,007,496 and 63,082,496 weights and not much more. */
+/* The paper's models by the bytes they would take: 101,007,496 and 63,082,496 weights and not much
+   more. */
 static void test_parameter_counts_of_the_paper(void **state)
 {
     trf_config c = trf_config_base();
@@ -584,27 +638,43 @@ static void test_presets(void **state)
         assert_int_equal(c.embedding_init, paper ? TRF_EMBEDDING_NORMAL_D : TRF_EMBEDDING_NORMAL_1);
         assert_int_equal(c.source_eos, 1);
         assert_int_equal(c.decoder_start, TRF_START_BOS);
-        rest.activation = c.activation; rest.positions = c.positions; rest.position_offset = c.position_offset;
-        rest.norm_place = c.norm_place; rest.norm_rule = c.norm_rule; rest.norm_epsilon = c.norm_epsilon;
-        rest.final_norm = c.final_norm; rest.scale_embeddings = c.scale_embeddings; rest.tying = c.tying;
-        rest.generator_bias = c.generator_bias; rest.init = c.init; rest.embedding_init = c.embedding_init;
+        rest.activation = c.activation;
+        rest.positions = c.positions;
+        rest.position_offset = c.position_offset;
+        rest.norm_place = c.norm_place;
+        rest.norm_rule = c.norm_rule;
+        rest.norm_epsilon = c.norm_epsilon;
+        rest.final_norm = c.final_norm;
+        rest.scale_embeddings = c.scale_embeddings;
+        rest.tying = c.tying;
+        rest.generator_bias = c.generator_bias;
+        rest.init = c.init;
+        rest.embedding_init = c.embedding_init;
         rest.source_eos = c.source_eos; rest.decoder_start = c.decoder_start;
         assert_memory_equal(&c, &rest, sizeof c);
         trf_train_set_conventions(&o, whose);
         assert_int_equal(o.optimizer, TRF_ADAM);
-        assert_true(o.beta1 == 0.9 && o.beta2 == (paper ? 0.98 : 0.999) && o.epsilon == (paper ? 1e-9 : 1e-8));
+        assert_true(o.beta1 == 0.9 && o.beta2 == (paper ? 0.98 : 0.999) &&
+                    o.epsilon == (paper ? 1e-9 : 1e-8));
         assert_int_equal(o.epsilon_rule, paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE);
         assert_int_equal(o.smoothing_rule, paper ? TRF_SMOOTH_OTHERS_KL : TRF_SMOOTH_UNIFORM);
         assert_true(o.label_smoothing == (paper ? 0.1 : 0));
         assert_int_equal(o.schedule, paper ? TRF_NOAM : TRF_CONSTANT);
         assert_true(o.learning_rate == (paper ? 1 : 1e-3) && o.warmup == (paper ? 4000 : 1));
         assert_true(o.dropout == 0.1 && o.residual_dropout == 0.1);
-        assert_true(o.attention_dropout == (paper ? 0 : 0.1) && o.activation_dropout == o.attention_dropout);
+        assert_true(o.attention_dropout == (paper ? 0 : 0.1) &&
+                    o.activation_dropout == o.attention_dropout);
         others.label_smoothing = o.label_smoothing; others.schedule = o.schedule;
-        others.learning_rate = o.learning_rate; others.warmup = o.warmup; others.dropout = o.dropout;
-        others.attention_dropout = o.attention_dropout; others.activation_dropout = o.activation_dropout;
+        others.learning_rate = o.learning_rate;
+        others.warmup = o.warmup;
+        others.dropout = o.dropout;
+        others.attention_dropout = o.attention_dropout;
+        others.activation_dropout = o.activation_dropout;
         others.residual_dropout = o.residual_dropout;
-        others.optimizer = o.optimizer; others.beta1 = o.beta1; others.beta2 = o.beta2; others.epsilon = o.epsilon;
+        others.optimizer = o.optimizer;
+        others.beta1 = o.beta1;
+        others.beta2 = o.beta2;
+        others.epsilon = o.epsilon;
         others.epsilon_rule = o.epsilon_rule; others.smoothing_rule = o.smoothing_rule;
         assert_memory_equal(&o, &others, sizeof o);
     }
@@ -621,23 +691,40 @@ static void test_defaults(void **state)
     trf_corpus_options corpus = trf_corpus_defaults();
     trf_load_options load = trf_load_defaults();
     (void)state;
-    assert_true(tiny.encoder_layers == 4 && tiny.decoder_layers == 4 && tiny.d_model == 128 && tiny.d_ff == 256 && tiny.n_heads == 4);
-    assert_true(base.encoder_layers == 6 && base.decoder_layers == 6 && base.d_model == 512 && base.d_ff == 2048 && base.n_heads == 8);
-    assert_true(big.encoder_layers == 6 && big.decoder_layers == 6 && big.d_model == 1024 && big.d_ff == 4096 && big.n_heads == 16);
-    assert_true(tiny.max_length == 512 && tiny.pad == 0 && tiny.bos == 1 && tiny.eos == 2 && tiny.unk == 3);
-    assert_true(tiny.kind == TRF_ENCODER_DECODER && tiny.target_eos == 1 && tiny.seed == 1 && tiny.head == TRF_HEAD_NONE);
-    assert_true(o.optimizer == TRF_ADAM && o.beta1 == 0.9 && o.beta2 == 0.98 && o.epsilon == 1e-9 && o.weight_decay == 0);
-    assert_true(tiny.norm_place == TRF_PRE_NORM && base.norm_place == TRF_PRE_NORM && big.norm_place == TRF_PRE_NORM);
-    assert_true(o.schedule == TRF_INVERSE_SQRT && o.learning_rate == 1e-3 && o.warmup == 100 && o.initial_rate == 0);
-    assert_true(o.final_rate == 0 && o.label_smoothing == 0 && o.smoothing_rule == TRF_SMOOTH_UNIFORM && o.clip_norm == 1 && o.seed == 1);
-    assert_true(o.dropout == 0 && o.attention_dropout == 0 && o.activation_dropout == 0 && o.residual_dropout == 0);
-    assert_true(o.source_tokens == 4096 && o.target_tokens == 4096 && o.sequences == 256 && o.longest == 128 && o.n_ranks == 1);
-    assert_true(search.beam == 4 && search.n_best == 1 && search.max_length_a == 2.0 && search.max_length_b == 20);
-    assert_true(search.max_sentences == 32 && search.max_tokens == 4096 && search.word_penalty == 0);
-    assert_true(sampling.temperature == 1 && sampling.top_p == 1 && sampling.repetition_penalty == 1 && sampling.top_k == 0);
-    assert_true(sampling.min_p == 0 && sampling.max_tokens == 256 && sampling.min_tokens == 0 && sampling.seed == 0);
-    assert_true(noise.density == 0.15 && noise.masked == 0.8 && noise.randomised == 0.1 && noise.mean_span == 3);
-    assert_true(corpus.batch_tokens == 4096 && corpus.batch_sentences == 1024 && corpus.max_length == 511 && corpus.shuffle == 1);
+    assert_true(tiny.encoder_layers == 4 && tiny.decoder_layers == 4 && tiny.d_model == 128 &&
+                tiny.d_ff == 256 && tiny.n_heads == 4);
+    assert_true(base.encoder_layers == 6 && base.decoder_layers == 6 && base.d_model == 512 &&
+                base.d_ff == 2048 && base.n_heads == 8);
+    assert_true(big.encoder_layers == 6 && big.decoder_layers == 6 && big.d_model == 1024 &&
+                big.d_ff == 4096 && big.n_heads == 16);
+    assert_true(tiny.max_length == 512 && tiny.pad == 0 && tiny.bos == 1 && tiny.eos == 2 &&
+                tiny.unk == 3);
+    assert_true(tiny.kind == TRF_ENCODER_DECODER && tiny.target_eos == 1 && tiny.seed == 1 &&
+                tiny.head == TRF_HEAD_NONE);
+    assert_true(o.optimizer == TRF_ADAM && o.beta1 == 0.9 && o.beta2 == 0.98 && o.epsilon == 1e-9 &&
+                o.weight_decay == 0);
+    assert_true(tiny.norm_place == TRF_PRE_NORM && base.norm_place == TRF_PRE_NORM &&
+                big.norm_place == TRF_PRE_NORM);
+    assert_true(o.schedule == TRF_INVERSE_SQRT && o.learning_rate == 1e-3 && o.warmup == 100 &&
+                o.initial_rate == 0);
+    assert_true(o.final_rate == 0 && o.label_smoothing == 0 &&
+                o.smoothing_rule == TRF_SMOOTH_UNIFORM && o.clip_norm == 1 && o.seed == 1);
+    assert_true(o.dropout == 0 && o.attention_dropout == 0 && o.activation_dropout == 0 &&
+                o.residual_dropout == 0);
+    assert_true(o.source_tokens == 4096 && o.target_tokens == 4096 && o.sequences == 256 &&
+                o.longest == 128 && o.n_ranks == 1);
+    assert_true(search.beam == 4 && search.n_best == 1 && search.max_length_a == 2.0 &&
+                search.max_length_b == 20);
+    assert_true(search.max_sentences == 32 && search.max_tokens == 4096 &&
+                search.word_penalty == 0);
+    assert_true(sampling.temperature == 1 && sampling.top_p == 1 &&
+                sampling.repetition_penalty == 1 && sampling.top_k == 0);
+    assert_true(sampling.min_p == 0 && sampling.max_tokens == 256 && sampling.min_tokens == 0 &&
+                sampling.seed == 0);
+    assert_true(noise.density == 0.15 && noise.masked == 0.8 && noise.randomised == 0.1 &&
+                noise.mean_span == 3);
+    assert_true(corpus.batch_tokens == 4096 && corpus.batch_sentences == 1024 &&
+                corpus.max_length == 511 && corpus.shuffle == 1);
     assert_true(corpus.buckets == 1 && corpus.padded_budget == 0 && corpus.epochs == TRF_ENDLESS);
     assert_true(load.max_bytes == (uint64_t)64 << 30 && !load.config && !load.allow_nonfinite);
 }
@@ -645,12 +732,22 @@ static void test_defaults(void **state)
 /* Numbers that never change, as files and other programs have them. */
 static void test_numbers(void **state)
 {
-    static const struct { trf_status status; const char *name; } statuses[] = {
-        {TRF_OK, "TRF_OK"}, {TRF_E_NOMEM, "TRF_E_NOMEM"}, {TRF_E_INVALID_ARG, "TRF_E_INVALID_ARG"},
-        {TRF_E_LIMIT, "TRF_E_LIMIT"}, {TRF_E_IO, "TRF_E_IO"}, {TRF_E_FORMAT, "TRF_E_FORMAT"}, {TRF_E_SHAPE, "TRF_E_SHAPE"},
-        {TRF_E_UNSUPPORTED, "TRF_E_UNSUPPORTED"}, {TRF_E_CHECKSUM, "TRF_E_CHECKSUM"},
-        {TRF_E_NONFINITE, "TRF_E_NONFINITE"}, {TRF_E_STATE, "TRF_E_STATE"}, {TRF_E_BACKEND, "TRF_E_BACKEND"},
-        {TRF_E_INTERNAL, "TRF_E_INTERNAL"}, {TRF_E_CANCELLED, "TRF_E_CANCELLED"}, {TRF_E_END, "TRF_E_END"}};
+    static const struct { trf_status status; const char *name;
+    } statuses[] = {{TRF_OK, "TRF_OK"},
+                    {TRF_E_NOMEM, "TRF_E_NOMEM"},
+                    {TRF_E_INVALID_ARG, "TRF_E_INVALID_ARG"},
+                    {TRF_E_LIMIT, "TRF_E_LIMIT"},
+                    {TRF_E_IO, "TRF_E_IO"},
+                    {TRF_E_FORMAT, "TRF_E_FORMAT"},
+                    {TRF_E_SHAPE, "TRF_E_SHAPE"},
+                    {TRF_E_UNSUPPORTED, "TRF_E_UNSUPPORTED"},
+                    {TRF_E_CHECKSUM, "TRF_E_CHECKSUM"},
+                    {TRF_E_NONFINITE, "TRF_E_NONFINITE"},
+                    {TRF_E_STATE, "TRF_E_STATE"},
+                    {TRF_E_BACKEND, "TRF_E_BACKEND"},
+                    {TRF_E_INTERNAL, "TRF_E_INTERNAL"},
+                    {TRF_E_CANCELLED, "TRF_E_CANCELLED"},
+                    {TRF_E_END, "TRF_E_END"}};
     int i;
     (void)state;
     for (i = 0; i < (int)(sizeof statuses / sizeof *statuses); i++) {
@@ -659,20 +756,28 @@ static void test_numbers(void **state)
     }
     assert_true(TRF_ENCODER_DECODER == 0 && TRF_ENCODER_ONLY == 1 && TRF_DECODER_ONLY == 2);
     assert_true(TRF_RELU == 0 && TRF_GELU == 1 && TRF_SILU == 2);
-    assert_true(TRF_POSITIONS_INTERLEAVED == 0 && TRF_POSITIONS_HALVES_N1 == 1 && TRF_POSITIONS_HALVES == 2);
+    assert_true(TRF_POSITIONS_INTERLEAVED == 0 && TRF_POSITIONS_HALVES_N1 == 1 &&
+                TRF_POSITIONS_HALVES == 2);
     assert_true(TRF_POSITIONS_LEARNED == 3 && TRF_POSITIONS_NONE == 4);
-    assert_true(TRF_POST_NORM == 0 && TRF_PRE_NORM == 1 && TRF_NORM_STANDARD == 0 && TRF_NORM_ANNOTATED == 1);
-    assert_true(TRF_UNTIED == 0 && TRF_TIED_DECODER == 1 && TRF_TIED_ALL == 2 && TRF_TIED_EMBEDDINGS == 3);
-    assert_true(TRF_FINAL_NORM_NONE == 0 && TRF_FINAL_NORM_BOTH == 1 && TRF_FINAL_NORM_ENCODER == 2 &&
-                TRF_FINAL_NORM_DECODER == 3 && TRF_INIT_LINEAR == 2);
+    assert_true(TRF_POST_NORM == 0 && TRF_PRE_NORM == 1 && TRF_NORM_STANDARD == 0 &&
+                TRF_NORM_ANNOTATED == 1);
+    assert_true(TRF_UNTIED == 0 && TRF_TIED_DECODER == 1 && TRF_TIED_ALL == 2 &&
+                TRF_TIED_EMBEDDINGS == 3);
+    assert_true(TRF_FINAL_NORM_NONE == 0 && TRF_FINAL_NORM_BOTH == 1 &&
+                TRF_FINAL_NORM_ENCODER == 2 && TRF_FINAL_NORM_DECODER == 3 && TRF_INIT_LINEAR == 2);
     assert_true(TRF_INIT_XAVIER_PACKED == 0 && TRF_INIT_XAVIER == 1);
-    assert_true(TRF_EMBEDDING_NORMAL_D == 0 && TRF_EMBEDDING_NORMAL_1 == 1 && TRF_EMBEDDING_XAVIER == 2 && TRF_EMBEDDING_FAN_OUT == 3);
-    assert_true(TRF_START_BOS == 0 && TRF_START_EOS == 1 && TRF_START_PAD == 2 && TRF_START_ZERO == 3);
-    assert_true(TRF_HEAD_NONE == 0 && TRF_HEAD_MEAN == 1 && TRF_HEAD_FIRST == 2 && TRF_HEAD_TOKENS == 3 && TRF_HEAD_MASKED == 4);
+    assert_true(TRF_EMBEDDING_NORMAL_D == 0 && TRF_EMBEDDING_NORMAL_1 == 1 &&
+                TRF_EMBEDDING_XAVIER == 2 && TRF_EMBEDDING_FAN_OUT == 3);
+    assert_true(TRF_START_BOS == 0 && TRF_START_EOS == 1 && TRF_START_PAD == 2 &&
+                TRF_START_ZERO == 3);
+    assert_true(TRF_HEAD_NONE == 0 && TRF_HEAD_MEAN == 1 && TRF_HEAD_FIRST == 2 &&
+                TRF_HEAD_TOKENS == 3 && TRF_HEAD_MASKED == 4);
     assert_true(TRF_WORDS == 0 && TRF_CHARACTERS == 1 && TRF_SENTENCEPIECE == 2);
-    assert_true(TRF_ADAM == 0 && TRF_ADAMW == 1 && TRF_EPSILON_OUTSIDE == 0 && TRF_EPSILON_FAIRSEQ == 1 && TRF_EPSILON_INSIDE == 2);
+    assert_true(TRF_ADAM == 0 && TRF_ADAMW == 1 && TRF_EPSILON_OUTSIDE == 0 &&
+                TRF_EPSILON_FAIRSEQ == 1 && TRF_EPSILON_INSIDE == 2);
     assert_true(TRF_NOAM == 0 && TRF_INVERSE_SQRT == 1 && TRF_COSINE == 2 && TRF_CONSTANT == 3);
-    assert_true(TRF_SMOOTH_UNIFORM == 0 && TRF_SMOOTH_OTHERS == 1 && TRF_SMOOTH_OTHERS_KL == 2 && TRF_SMOOTH_NO_PAD_KL == 3);
+    assert_true(TRF_SMOOTH_UNIFORM == 0 && TRF_SMOOTH_OTHERS == 1 && TRF_SMOOTH_OTHERS_KL == 2 &&
+                TRF_SMOOTH_NO_PAD_KL == 3);
     assert_true(TRF_ENDED_EOS == 0 && TRF_ENDED_MAX_LENGTH == 1 && TRF_ENDED_NOT_YET == 2);
 }
 
@@ -701,7 +806,8 @@ static void test_initial_weights_differ(void **state)
                 squares_a += (double)a.data[j] * (double)a.data[j];
                 squares_b += (double)b.data[j] * (double)b.data[j];
             }
-            if (!(fabs(product) < 0.1 * sqrt(squares_a * squares_b))) fail_msg("%s is like %s", a.name, b.name);
+            if (!(fabs(product) < 0.1 * sqrt(squares_a * squares_b)))
+                fail_msg("%s is like %s", a.name, b.name);
         }
     }
     trf_model_destroy(model);
@@ -713,7 +819,11 @@ static void test_initial_weights(void **state)
     trf_model *model;
     double largest, deviation;
     (void)state;
-    c.d_model = 512; c.d_ff = 256; c.n_heads = 8; c.encoder_layers = c.decoder_layers = 1; c.source_vocab = 700;
+    c.d_model = 512;
+    c.d_ff = 256;
+    c.n_heads = 8;
+    c.encoder_layers = c.decoder_layers = 1;
+    c.source_vocab = 700;
     c.target_vocab = 300;
     c.tying = TRF_UNTIED; c.generator_bias = 1; c.init = TRF_INIT_XAVIER_PACKED;
     c.embedding_init = TRF_EMBEDDING_NORMAL_D;
@@ -725,7 +835,7 @@ static void test_initial_weights(void **state)
     check_uniform(model, "decoder.layers.0.linear2.weight", sqrt(6.0 / (512 + 256)));
     spread(model, "src_embed.weight", &largest, &deviation);
     assert_near(deviation / 0.04419417382, 1.0, 0.01);
-    assert_true(largest > 4 * deviation && largest < 7 * deviation);        /* a normal distribution */
+    assert_true(largest > 4 * deviation && largest < 7 * deviation); /* a normal distribution */
     spread(model, "encoder.layers.0.self_attn.in_proj_bias", &largest, &deviation);
     assert_true(largest == 0);
     spread(model, "decoder.layers.0.norm3.weight", &largest, &deviation);
@@ -779,7 +889,8 @@ static void write_row(trf_model *model, int32_t to, int32_t from)
 
 static void test_decoder_start(void **state)
 {
-    static const trf_decoder_start starts[4] = { TRF_START_BOS, TRF_START_EOS, TRF_START_PAD, TRF_START_ZERO };
+    static const trf_decoder_start starts[4] = {TRF_START_BOS, TRF_START_EOS, TRF_START_PAD,
+                                                TRF_START_ZERO};
     trf_batch batch = batch_of_four();
     trf_real logits[4][18 * 12], again[18 * 12];
     int i, j, row;
@@ -803,7 +914,8 @@ static void test_decoder_start(void **state)
         write_row(other, 1, from[i]);
         logits_of(other, &batch, again);
         /* the generator is untied or its row 1 is in the same way changed in both */
-        for (row = 0; row < 18; row++) assert_true(largest_difference(first + row * 12, again + row * 12, 12) == 0);
+        for (row = 0; row < 18; row++)
+            assert_true(largest_difference(first + row * 12, again + row * 12, 12) == 0);
         trf_model_destroy(other);
         trf_model_destroy(model);
     }
@@ -813,8 +925,8 @@ static void test_decoder_start(void **state)
 // Mistakes that tutorials make
 // -----------------------------------------------------------------------------------------------
 
-/* A mask of the wrong shape misaligns in silence where the batch is as large as the number of heads; a missing one
-   lets padding in. Each pair alone must give what it gives among four. */
+/* A mask of the wrong shape misaligns in silence where the batch is as large as the number of
+   heads; a missing one lets padding in. Each pair alone must give what it gives among four. */
 static void test_neighbours_do_not_matter(void **state)
 {
     trf_config c = kit_small(1, 16, 12, 32);
@@ -827,7 +939,8 @@ static void test_neighbours_do_not_matter(void **state)
     model = new_model(&c);
     logits_of(model, &batch, together);
     for (i = 0; i < 4; i++) {
-        trf_batch one = pairs(ids_of_four + at, lengths_of_four + i, ids_of_four + at, lengths_of_four + i, 1);
+        trf_batch one =
+            pairs(ids_of_four + at, lengths_of_four + i, ids_of_four + at, lengths_of_four + i, 1);
         int64_t rows = logits_of(model, &one, alone);
         assert_int_equal(rows, lengths_of_four[i] + 1);
         assert_true(largest_difference(together + row * 12, alone, rows * 12) < 1e-5);
@@ -850,7 +963,8 @@ static void test_training_is_not_padded(void **state)
     int i, at = 0;
     (void)state;
     for (i = 0; i < 4; i++) {
-        trf_batch one = pairs(ids_of_four + at, lengths_of_four + i, ids_of_four + at, lengths_of_four + i, 1);
+        trf_batch one =
+            pairs(ids_of_four + at, lengths_of_four + i, ids_of_four + at, lengths_of_four + i, 1);
         assert_int_equal(trf_forward_backward(alone, &one, &report, NULL), TRF_OK);
         loss += report.loss * (double)report.target_tokens;
         at += lengths_of_four[i];
@@ -861,7 +975,8 @@ static void test_training_is_not_padded(void **state)
         trf_tensor a = trf_trainer_gradient(together, k), b = trf_trainer_gradient(alone, k);
         int64_t n = trf_tensor_count(&a), j;
         double largest = 0;
-        for (j = 0; j < n; j++) if (fabs((double)a.data[j]) > largest) largest = fabs((double)a.data[j]);
+        for (j = 0; j < n; j++)
+            if (fabs((double)a.data[j]) > largest) largest = fabs((double)a.data[j]);
         assert_true(largest_difference(a.data, b.data, n) <= 1e-4 * largest + 1e-6);
     }
     trf_trainer_destroy(alone);
@@ -869,7 +984,8 @@ static void test_training_is_not_padded(void **state)
     trf_model_destroy(model);
 }
 
-/* Without BOS and EOS in the data a model cannot learn to stop: the library adds them, and EOS is learned. */
+/* Without BOS and EOS in the data a model cannot learn to stop: the library adds them, and EOS is
+   learned. */
 static void test_targets_end_with_eos(void **state)
 {
     trf_config c = kit_small(1, 16, 12, 32);
@@ -889,7 +1005,8 @@ static void test_targets_end_with_eos(void **state)
     assert_int_equal(report.target_tokens, 14 + 4);
     assert_int_equal(report.source_tokens, 14 + 4);
     g = trf_trainer_gradient(trainer, trf_model_parameter_index(model, "generator.bias"));
-    for (v = 0; v < 12; v++)    /* p - q summed over tokens: negative where the token is wanted often enough */
+    for (v = 0; v < 12;
+         v++) /* p - q summed over tokens: negative where the token is wanted often enough */
         if (v == c.pad || v == c.bos || v == c.unk) assert_true(g.data[v] > 0);
     assert_true(g.data[c.eos] < g.data[c.pad] - 1.0);       /* wanted four times */
     trf_trainer_destroy(trainer);
@@ -901,8 +1018,8 @@ static void test_targets_end_with_eos(void **state)
     trf_model_destroy(model);
 }
 
-/* A decoder that ignores its encoder: perturb the source, and the logits must change; but never those before the
-   change of a target. */
+/* A decoder that ignores its encoder: perturb the source, and the logits must change; but never
+   those before the change of a target. */
 static void test_what_depends_on_what(void **state)
 {
     static const int32_t source[] = { 4, 7, 5 }, other_source[] = { 4, 7, 6 };
@@ -921,7 +1038,8 @@ static void test_what_depends_on_what(void **state)
         logits_of(model, &batch, a);
         batch = pairs(other_source, three, target, four, 1);
         logits_of(model, &batch, b);
-        for (row = 0; row < 5; row++) assert_true(largest_difference(a + row * 12, b + row * 12, 12) > 1e-4);
+        for (row = 0; row < 5; row++)
+            assert_true(largest_difference(a + row * 12, b + row * 12, 12) > 1e-4);
         batch = pairs(source, three, other_target, four, 1);
         logits_of(model, &batch, b);
         assert_true(largest_difference(a, b, 3 * 12) == 0);     /* rows 0 to 2 read BOS, 8, 9 */

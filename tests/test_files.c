@@ -23,10 +23,15 @@
 #include <cmocka.h>
 
 /* Every call to the operating system comes by here: `fault.at` is the number of the call that fails
-   (0: none), `fault.all` makes all later ones fail too, `fault.interrupt` interrupts each call once and
-   shortens reads and writes; `fault.lie` lets stat call everything a regular file; `fault.unheld` lets no file be held
-   (1: none can be, 2: somebody else does, who came between). `trace` has one letter a call that worked. */
-static struct { int calls, at, all, interrupt, interrupted, lie, unheld, open_files; int64_t bytes_read; char trace[4096]; } fault;
+   (0: none), `fault.all` makes all later ones fail too, `fault.interrupt` interrupts each call once
+   and shortens reads and writes; `fault.lie` lets stat call everything a regular file;
+   `fault.unheld` lets no file be held (1: none can be, 2: somebody else does, who came between).
+   `trace` has one letter a call that worked. */
+static struct {
+    int calls, at, all, interrupt, interrupted, lie, unheld, open_files;
+    int64_t bytes_read;
+    char trace[4096];
+} fault;
 
 static int fails(char letter)
 {
@@ -72,9 +77,15 @@ static int faulty_open(const char *path, int create, int mode)
     if (fd >= 0) fault.open_files++;
     return fd;
 }
-static int faulty_rename(const char *from, const char *to) { return fails('N') ? -1 : trf_os_rename(from, to); }
+static int faulty_rename(const char *from, const char *to)
+{
+    return fails('N') ? -1 : trf_os_rename(from, to);
+}
 static int faulty_unlink(const char *path) { return trf_os_unlink(path); }
-static int faulty_chmod(const char *path, int mode) { return fails('M') ? -1 : trf_os_chmod(path, mode); }
+static int faulty_chmod(const char *path, int mode)
+{
+    return fails('M') ? -1 : trf_os_chmod(path, mode);
+}
 static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts)
 {
     if (fails(path ? '?' : 'F') || trf_os_stat(path, fd, facts)) return -1;
@@ -83,8 +94,15 @@ static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts)
 }
 static int faulty_sync(int fd) { return fails('S') ? -1 : trf_os_sync(fd); }
 /* As on Linux: an error of close comes after the descriptor is gone. */
-static int faulty_close(int fd) { fault.open_files--; return trf_os_close(fd) < 0 || fails('C') ? -1 : 0; }
-static int faulty_seek(int fd, uint64_t offset) { return fails('K') ? -1 : trf_os_seek(fd, offset); }
+static int faulty_close(int fd)
+{
+    fault.open_files--;
+    return trf_os_close(fd) < 0 || fails('C') ? -1 : 0;
+}
+static int faulty_seek(int fd, uint64_t offset)
+{
+    return fails('K') ? -1 : trf_os_seek(fd, offset);
+}
 static int64_t faulty_read(int fd, void *to, size_t bytes)
 {
     int64_t n = fails('R') ? -1 : trf_os_read(fd, to, shorter(bytes));
@@ -122,7 +140,8 @@ static int make_folder(void **state)
 {
     (void)state;
     alarm(900);         /* a test that hangs is a test that fails */
-    strcpy(folder, "/dev/shm/trf-files-XXXXXX");        /* in memory, where there is such a place: fsync costs nothing */
+    strcpy(folder, "/dev/shm/trf-files-XXXXXX"); /* in memory, where there is such a place: fsync
+                                                    costs nothing */
     if (!mkdtemp(folder)) {
         strcpy(folder, "/tmp/trf-files-XXXXXX");
         if (!mkdtemp(folder)) return -1;
@@ -182,12 +201,17 @@ static void *counted_alloc(void *user, size_t align, size_t bytes)
     c->calls++;
     if (bytes > c->largest) c->largest = bytes;
     if (c->at && (c->calls == c->at || (c->all && c->calls > c->at))) return NULL;
-    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes)) return NULL;
+    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes))
+        return NULL;
     memset(memory, 0xA5, bytes);
     c->live += (int64_t)bytes;
     return memory;
 }
-static void counted_free(void *user, void *memory, size_t bytes) { ((counted *)user)->live -= (int64_t)bytes; free(memory); }
+static void counted_free(void *user, void *memory, size_t bytes)
+{
+    ((counted *)user)->live -= (int64_t)bytes;
+    free(memory);
+}
 
 static trf_hooks counting(counted *c)
 {
@@ -203,8 +227,10 @@ static trf_hooks counting(counted *c)
 /* An error that says what and where, and agrees with its status. */
 static void assert_told(const trf_error *err, trf_status status, const char *id)
 {
-    if (err->status != status || !err->message[0] || !err->what[0] || (err->where < 0 && !strlen(err->what)))
-        fail_msg("%s: status %d, what \"%s\", where %lld: %s", id, err->status, err->what, (long long)err->where, err->message);
+    if (err->status != status || !err->message[0] || !err->what[0] ||
+        (err->where < 0 && !strlen(err->what)))
+        fail_msg("%s: status %d, what \"%s\", where %lld: %s", id, err->status, err->what,
+                 (long long)err->where, err->message);
 }
 
 /* Whether the message begins with the path, or with the end of a long one. */
@@ -221,7 +247,8 @@ static const float small_weights[6] = { 1.5f, -2.25f, 0.0f, 3e-20f, 7e20f, -0.1f
 static const double small_doubles[2] = { 0.1, -1e300 };
 static const int64_t small_integers[3] = { INT64_MIN, -1, INT64_MAX };
 
-static trf__out out_of(const char *name, const char *dtype, const void *data, int32_t rank, int64_t n0, int64_t n1)
+static trf__out out_of(const char *name, const char *dtype, const void *data, int32_t rank,
+                       int64_t n0, int64_t n1)
 {
     trf__out out;
     memset(&out, 0, sizeof out);
@@ -231,11 +258,13 @@ static trf__out out_of(const char *name, const char *dtype, const void *data, in
     out.shape[1] = n1;
     out.dtype = dtype;
     out.data = data;
-    out.bytes = (uint64_t)(rank > 0 ? n0 : 1) * (uint64_t)(rank > 1 ? n1 : 1) * (uint64_t)trf__dtype_of(dtype)->bytes;
+    out.bytes = (uint64_t)(rank > 0 ? n0 : 1) * (uint64_t)(rank > 1 ? n1 : 1) *
+                (uint64_t)trf__dtype_of(dtype)->bytes;
     return out;
 }
 
-/* Number i of an I64 tensor, from the bytes of the file: the library itself has no use for such tensors. */
+/* Number i of an I64 tensor, from the bytes of the file: the library itself has no use for such
+   tensors. */
 static int64_t integer_at(const char *path, trf_file_entry entry, int i)
 {
     FILE *f = fopen(path, "rb");
@@ -297,19 +326,27 @@ static void check_case_in_memory(const hostile_case *one)
     options.hooks = counting(&memory);
     memcpy(bytes, one->bytes, one->n);
     status = trf_file_open_memory(&file, bytes, one->n, &options, &err);
-    if (status != one->open) fail_msg("%s in memory: expected %s, got %s: %s", one->id, trf_status_name(one->open), trf_status_name(status), err.message);
+    if (status != one->open)
+        fail_msg("%s in memory: expected %s, got %s: %s", one->id, trf_status_name(one->open),
+                 trf_status_name(status), err.message);
     if (status == TRF_OK && one->tensor) {
         int32_t index = trf__file_find(file, one->tensor);
-        int64_t count = trf_file_at(file, index).rank ? trf_file_at(file, index).shape[0] * trf_file_at(file, index).shape[1] : 1;
+        int64_t count = trf_file_at(file, index).rank
+                            ? trf_file_at(file, index).shape[0] * trf_file_at(file, index).shape[1]
+                            : 1;
         status = trf_file_read(file, index, 0, numbers, count, &err);
-        if (status != one->read) fail_msg("%s in memory: reading: expected %s, got %s", one->id, trf_status_name(one->read), trf_status_name(status));
+        if (status != one->read)
+            fail_msg("%s in memory: reading: expected %s, got %s", one->id,
+                     trf_status_name(one->read), trf_status_name(status));
     }
     if (status && !names(&err, "memory")) fail_msg("%s: which file? %s", one->id, err.message);
     trf_file_close(file);
     status = trf_model_load(&model, in_folder("hostile.safetensors"), NULL, &of_file);
-    if (trf_model_load_memory(&model, bytes, one->n, NULL, &err) != status || err.where != of_file.where)
-        fail_msg("%s in memory: %s at %lld, of a file %s at %lld", one->id, trf_status_name((trf_status)err.status),
-                 (long long)err.where, trf_status_name(status), (long long)of_file.where);
+    if (trf_model_load_memory(&model, bytes, one->n, NULL, &err) != status ||
+        err.where != of_file.where)
+        fail_msg("%s in memory: %s at %lld, of a file %s at %lld", one->id,
+                 trf_status_name((trf_status)err.status), (long long)err.where,
+                 trf_status_name(status), (long long)of_file.where);
     assert_null(model);
     if (memory.live) fail_msg("%s in memory: something is left", one->id);
     free(bytes);
@@ -328,23 +365,30 @@ static void check_case(void *user, const hostile_case *one)
     options.hooks = counting(&memory);
     put_file(path, one->bytes, one->n, one->sparse);
     status = trf_file_open(&file, path, &options, &err);
-    if (status != one->open) fail_msg("%s: expected %s, got %s: %s", one->id, trf_status_name(one->open), trf_status_name(status), err.message);
+    if (status != one->open)
+        fail_msg("%s: expected %s, got %s: %s", one->id, trf_status_name(one->open),
+                 trf_status_name(status), err.message);
     if (status == TRF_OK) {
         if (err.status || err.message[0]) fail_msg("%s: an error with success", one->id);
         if (one->tensor) {
             int32_t index = trf__file_find(file, one->tensor);
-            int64_t count = trf_file_at(file, index).rank ? trf_file_at(file, index).shape[0] * trf_file_at(file, index).shape[1] : 1;
+            int64_t count = trf_file_at(file, index).rank ? trf_file_at(file, index).shape[0] *
+                                                                trf_file_at(file, index).shape[1]
+                                                          : 1;
             assert_true(index >= 0);
             assert_true(count <= 16);
             status = trf_file_read(file, index, 0, numbers, count, &err);
-            if (status != one->read) fail_msg("%s: reading: expected %s, got %s", one->id, trf_status_name(one->read), trf_status_name(status));
+            if (status != one->read)
+                fail_msg("%s: reading: expected %s, got %s", one->id, trf_status_name(one->read),
+                         trf_status_name(status));
         }
     }
     else if (file) fail_msg("%s: an error, but a file", one->id);
     if (status) {
         assert_told(&err, status, one->id);
         if (!file && !names(&err, path)) fail_msg("%s: which file? %s", one->id, err.message);
-        if (one->says && !strstr(err.message, one->says)) fail_msg("%s: expected \"%s\" in: %s", one->id, one->says, err.message);
+        if (one->says && !strstr(err.message, one->says))
+            fail_msg("%s: expected \"%s\" in: %s", one->id, one->says, err.message);
     }
     trf_file_close(file);
     {
@@ -354,7 +398,8 @@ static void check_case(void *user, const hostile_case *one)
     }
     if (!one->sparse) check_case_in_memory(one);
     if (memory.live || memory.calls > 1 || memory.largest > (size_t)40 << 20)
-        fail_msg("%s: %d allocations, the largest %llu", one->id, memory.calls, (unsigned long long)memory.largest);
+        fail_msg("%s: %d allocations, the largest %llu", one->id, memory.calls,
+                 (unsigned long long)memory.largest);
     if (fault.open_files) fail_msg("%s: a descriptor is lost", one->id);
 }
 
@@ -369,39 +414,67 @@ static void test_hostile(void **state)
 
 static void test_header_limits(void **state)
 {
-    static const struct { const char *header; size_t data; trf_status status; } cases[] = {
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, TRF_OK },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1, TRF_E_LIMIT },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[281474976710655,0],\"data_offsets\":[0,0]}}", 0, TRF_OK },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[281474976710656,0],\"data_offsets\":[0,0]}}", 0, TRF_E_LIMIT },
-        { "{\"a\":{\"dtype\":\"U16\",\"shape\":[281474976710655,0],\"data_offsets\":[0,0]}}", 0, TRF_E_LIMIT },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[281474976710655,2,0],\"data_offsets\":[0,0]}}", 0, TRF_E_LIMIT },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[18446744073709551615],\"data_offsets\":[0,0]}}", 0, TRF_E_LIMIT },
-        { "{\"__metadata__\":{\"a\":\"\",\"\":\"\\u001b\"}}", 0, TRF_OK },
-        { "{\"__metadata__\":{\"a\":\"x\\u0000\"}}", 0, TRF_E_FORMAT },
-        { "{\"__metadata__\":{}}", 0, TRF_OK },
-        { "{\"__metadata__\":{},\"\\u005f_metadata__\":{}}", 0, TRF_E_FORMAT },
-        { "{\"a\\u007f\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
-        { "{\"a\\u009b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
-        { "{\"a\\u00a0\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_OK },
-        { "{\"\\ud800\\u0041\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
-        { "{\"\\udc00\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
-        { "{\"\\\"\\\\\\/\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_OK },
-        { "{\"\\u0", 0, TRF_E_FORMAT }, { "{\"\\", 0, TRF_E_FORMAT }, { "{\"", 0, TRF_E_FORMAT }, { "{", 0, TRF_E_FORMAT },
-        { " ", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\u", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\ud83d\":", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\ue000\":", 0, TRF_E_FORMAT },
-        { "{\"\\ue000\\u0041\\udbff\\udfff\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_OK },
-        { "{\"\\ud83dau1234\":", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\a1234\":", 0, TRF_E_FORMAT }, { "{\"\xE0\x9F\xBF\":", 0, TRF_E_FORMAT },
-        { "{\"\\ud83d\\n\":", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\u12", 0, TRF_E_FORMAT }, { "{\"\\ud83d\\", 0, TRF_E_FORMAT },
-        { "{\"a\"", 0, TRF_E_FORMAT }, { "{\"a\":", 0, TRF_E_FORMAT }, { "{,}", 0, TRF_E_FORMAT },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[,1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1,],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[1 1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT },
-        { "{ \"a\" : { \"dtype\" : \"U8\" , \"shape\" : [ 1 , 1 ] , \"data_offsets\" : [ 0 , 1 ] } } ", 1, TRF_OK },
-        { "{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-          "\"c\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[1,1]}}", 1, TRF_OK },
-        { "\xFE", 0, TRF_E_FORMAT }, { "{\"\xF4\x90\x80\x80\":{}}", 0, TRF_E_FORMAT }, { "{\"\xF0\x8F\xBF\xBF\":{}}", 0, TRF_E_FORMAT },
-        { "{\"\xE2\x82", 0, TRF_E_FORMAT }
-    };
+    static const struct { const char *header; size_t data; trf_status status;
+    } cases[] = {
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1,
+         TRF_OK},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,1]}}", 1,
+         TRF_E_LIMIT},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[281474976710655,0],\"data_offsets\":[0,0]}}", 0,
+         TRF_OK},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[281474976710656,0],\"data_offsets\":[0,0]}}", 0,
+         TRF_E_LIMIT},
+        {"{\"a\":{\"dtype\":\"U16\",\"shape\":[281474976710655,0],\"data_offsets\":[0,0]}}", 0,
+         TRF_E_LIMIT},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[281474976710655,2,0],\"data_offsets\":[0,0]}}", 0,
+         TRF_E_LIMIT},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[18446744073709551615],\"data_offsets\":[0,0]}}", 0,
+         TRF_E_LIMIT},
+        {"{\"__metadata__\":{\"a\":\"\",\"\":\"\\u001b\"}}", 0, TRF_OK},
+        {"{\"__metadata__\":{\"a\":\"x\\u0000\"}}", 0, TRF_E_FORMAT},
+        {"{\"__metadata__\":{}}", 0, TRF_OK},
+        {"{\"__metadata__\":{},\"\\u005f_metadata__\":{}}", 0, TRF_E_FORMAT},
+        {"{\"a\\u007f\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT},
+        {"{\"a\\u009b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT},
+        {"{\"a\\u00a0\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_OK},
+        {"{\"\\ud800\\u0041\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
+         TRF_E_FORMAT},
+        {"{\"\\udc00\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT},
+        {"{\"\\\"\\\\\\/\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, TRF_OK},
+        {"{\"\\u0", 0, TRF_E_FORMAT},
+        {"{\"\\", 0, TRF_E_FORMAT},
+        {"{\"", 0, TRF_E_FORMAT},
+        {"{", 0, TRF_E_FORMAT},
+        {" ", 0, TRF_E_FORMAT},
+        {"{\"\\ud83d\\u", 0, TRF_E_FORMAT},
+        {"{\"\\ud83d\\ud83d\":", 0, TRF_E_FORMAT},
+        {"{\"\\ud83d\\ue000\":", 0, TRF_E_FORMAT},
+        {"{\"\\ue000\\u0041\\udbff\\udfff\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}"
+         "}",
+         1, TRF_OK},
+        {"{\"\\ud83dau1234\":", 0, TRF_E_FORMAT},
+        {"{\"\\ud83d\\a1234\":", 0, TRF_E_FORMAT},
+        {"{\"\xE0\x9F\xBF\":", 0, TRF_E_FORMAT},
+        {"{\"\\ud83d\\n\":", 0, TRF_E_FORMAT},
+        {"{\"\\ud83d\\u12", 0, TRF_E_FORMAT},
+        {"{\"\\ud83d\\", 0, TRF_E_FORMAT},
+        {"{\"a\"", 0, TRF_E_FORMAT},
+        {"{\"a\":", 0, TRF_E_FORMAT},
+        {"{,}", 0, TRF_E_FORMAT},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[,1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1,],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1 1],\"data_offsets\":[0,1]}}", 1, TRF_E_FORMAT},
+        {"{ \"a\" : { \"dtype\" : \"U8\" , \"shape\" : [ 1 , 1 ] , \"data_offsets\" : [ 0 , 1 ] } "
+         "} ",
+         1, TRF_OK},
+        {"{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},\"b\":{\"dtype\":\"U8\","
+         "\"shape\":[1],\"data_offsets\":[0,1]},"
+         "\"c\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[1,1]}}",
+         1, TRF_OK},
+        {"\xFE", 0, TRF_E_FORMAT},
+        {"{\"\xF4\x90\x80\x80\":{}}", 0, TRF_E_FORMAT},
+        {"{\"\xF0\x8F\xBF\xBF\":{}}", 0, TRF_E_FORMAT},
+        {"{\"\xE2\x82", 0, TRF_E_FORMAT}};
     const char *path = in_folder("limits.safetensors");
     size_t i;
     (void)state;
@@ -418,14 +491,16 @@ static void test_header_limits(void **state)
         put_file(path, m.bytes, m.n, 0);
         free(m.bytes);
         status = trf_file_open(&file, path, NULL, &err);
-        if (status != cases[i].status) fail_msg("%s: got %s %s", cases[i].header, trf_status_name(status), err.message);
+        if (status != cases[i].status)
+            fail_msg("%s: got %s %s", cases[i].header, trf_status_name(status), err.message);
         if (status) assert_told(&err, status, cases[i].header);
         if (status && !(err.where >= 8)) fail_msg("%s: no position", cases[i].header);
         trf_file_close(file);
     }
 }
 
-/* The longest name, the most tensors and texts, the longest header: each accepted, one more refused. */
+/* The longest name, the most tensors and texts, the longest header: each accepted, one more
+   refused. */
 static void test_largest(void **state)
 {
     const char *path = in_folder("largest.safetensors");
@@ -446,7 +521,9 @@ static void test_largest(void **state)
             hostile_text(&m, "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}");
         }
         for (i = 0; which == 1 && i < 65536 + more; i++) {
-            snprintf(text, sizeof text, "%s\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", i ? "," : "", i);
+            snprintf(text, sizeof text,
+                     "%s\"%d\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                     i ? "," : "", i);
             hostile_text(&m, text);
         }
         for (i = 0; which == 2 && i < TRF__FILE_TEXTS + more; i++) {
@@ -459,7 +536,8 @@ static void test_largest(void **state)
         put_file(path, m.bytes, m.n, 0);
         free(m.bytes);
         status = trf_file_open(&file, path, NULL, &err);
-        if (status != (more ? TRF_E_LIMIT : TRF_OK)) fail_msg("%d %d: %s", which, more, err.message);
+        if (status != (more ? TRF_E_LIMIT : TRF_OK))
+            fail_msg("%d %d: %s", which, more, err.message);
         if (!more && which == 1) {
             for (i = 0; i < 65536; i += 97) {
                 snprintf(text, sizeof text, "%d", i);
@@ -474,7 +552,8 @@ static void test_largest(void **state)
 /* A backslash before a byte 0 is no escape. */
 static void test_raw_nul(void **state)
 {
-    static const char header[] = "{\"a\\\0\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
+    static const char header[] =
+        "{\"a\\\0\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}";
     hostile_maker m;
     trf_file *file = NULL;
     trf_error err;
@@ -507,8 +586,12 @@ static void test_every_truncation(void **state)
         trf_status status;
         put_file(path, bytes, i, 0);
         status = trf_file_open(&file, path, NULL, &err);
-        if ((status == TRF_OK) != (i == n)) fail_msg("%d of %d bytes: %s", (int)i, (int)n, err.message);
-        if (status) { assert_told(&err, TRF_E_FORMAT, "truncated"); assert_non_null(strstr(err.message, "truncated")); }
+        if ((status == TRF_OK) != (i == n))
+            fail_msg("%d of %d bytes: %s", (int)i, (int)n, err.message);
+        if (status) {
+            assert_told(&err, TRF_E_FORMAT, "truncated");
+            assert_non_null(strstr(err.message, "truncated"));
+        }
         trf_file_close(file);
     }
     free(bytes);
@@ -520,7 +603,8 @@ static void test_every_truncation(void **state)
     assert_int_equal(fault.open_files, 0);
 }
 
-/* Every bit. In the data: the checksum tells. In the header: refused, or another well-formed file. */
+/* Every bit. In the data: the checksum tells. In the header: refused, or another well-formed file.
+ */
 static void test_every_bit(void **state)
 {
     const char *whole = in_folder("small.safetensors"), *path = in_folder("bit.safetensors");
@@ -554,7 +638,10 @@ static void test_every_bit(void **state)
             (void)trf_file_read(file, i, 0, numbers, count, NULL);
         }
         status = trf__file_check_crc(file, &err);
-        if (bit / 8 >= data) { assert_int_equal(status, TRF_E_CHECKSUM); assert_told(&err, status, "bit"); }
+        if (bit / 8 >= data) {
+            assert_int_equal(status, TRF_E_CHECKSUM);
+            assert_told(&err, status, "bit");
+        }
         trf_file_close(file);
     }
     assert_true(refused > data);
@@ -564,8 +651,10 @@ static void test_every_bit(void **state)
 
 static void test_crc(void **state)
 {
-    static const char *const texts[7] = { "bcf309b0", "BCF309B0", "bcf309b", "bcf309b00", "", "bcf309bg", "bcf309b1" };
-    static const trf_status wanted[7] = { TRF_OK, TRF_E_FORMAT, TRF_E_FORMAT, TRF_E_FORMAT, TRF_E_FORMAT, TRF_E_FORMAT, TRF_E_CHECKSUM };
+    static const char *const texts[7] = {"bcf309b0", "BCF309B0", "bcf309b", "bcf309b00",
+                                         "",         "bcf309bg", "bcf309b1"};
+    static const trf_status wanted[7] = {TRF_OK,       TRF_E_FORMAT, TRF_E_FORMAT,  TRF_E_FORMAT,
+                                         TRF_E_FORMAT, TRF_E_FORMAT, TRF_E_CHECKSUM};
     const char *path = in_folder("crc.safetensors");
     char digits[] = "123456789", header[256];
     trf__crc crc;
@@ -583,7 +672,10 @@ static void test_crc(void **state)
         trf_error err;
         memset(&m, 0, sizeof m);
         hostile_begin(&m);
-        snprintf(header, sizeof header, "{\"__metadata__\":{\"trf.crc32\":\"%s\"},\"a\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}", texts[i]);
+        snprintf(header, sizeof header,
+                 "{\"__metadata__\":{\"trf.crc32\":\"%s\"},\"a\":{\"dtype\":\"U8\",\"shape\":[9],"
+                 "\"data_offsets\":[0,9]}}",
+                 texts[i]);
         hostile_text(&m, header);
         hostile_length(&m, m.n - 8);
         hostile_text(&m, "123456788");
@@ -620,7 +712,8 @@ static void test_round_trip(void **state)
     assert_string_equal(entry.name, "encoder.weight");
     assert_string_equal(entry.dtype, "F32");
     assert_int_equal(entry.rank, 2);
-    assert_true(entry.shape[0] == 2 && entry.shape[1] == 3 && entry.shape[2] == 1 && entry.shape[7] == 1);
+    assert_true(entry.shape[0] == 2 && entry.shape[1] == 3 && entry.shape[2] == 1 &&
+                entry.shape[7] == 1);
     assert_true(entry.begin % 8 == 0 && entry.bytes == 24);
     assert_int_equal(trf__file_find(file, "state \"\\\xC3\xA9"), 2);
     assert_int_equal(trf__file_find(file, "moment"), 1);
@@ -630,7 +723,8 @@ static void test_round_trip(void **state)
     assert_int_equal(trf_file_read(file, 0, 0, numbers, 6, &err), TRF_OK);
     for (i = 0; i < 6; i++) assert_true((float)numbers[i] == small_weights[i]);
     assert_int_equal(trf_file_read(file, 3, 0, numbers, 0, &err), TRF_OK);
-    for (i = 0; i < 3; i++) assert_true(integer_at(path, trf_file_at(file, 2), i) == small_integers[i]);
+    for (i = 0; i < 3; i++)
+        assert_true(integer_at(path, trf_file_at(file, 2), i) == small_integers[i]);
     for (i = 0; i < 6; i++) {           /* any part */
         numbers[0] = 7;
         assert_int_equal(trf_file_read(file, 0, i, numbers, 1, &err), TRF_OK);
@@ -640,8 +734,10 @@ static void test_round_trip(void **state)
     assert_true((float)numbers[0] == small_weights[2] && (float)numbers[2] == small_weights[4]);
     assert_int_equal(trf_file_read(file, 0, 6, NULL, 0, &err), TRF_OK);
     for (i = 0; i < 6; i++) {           /* but nothing beyond it */
-        static const int64_t parts[6][2] = { { 0, 7 }, { 1, 6 }, { 7, 0 }, { -1, 1 }, { 0, -1 }, { INT64_MAX, INT64_MAX } };
-        assert_int_equal(trf_file_read(file, 0, parts[i][0], numbers, parts[i][1], &err), TRF_E_SHAPE);
+        static const int64_t parts[6][2] = {{0, 7},  {1, 6},  {7, 0},
+                                            {-1, 1}, {0, -1}, {INT64_MAX, INT64_MAX}};
+        assert_int_equal(trf_file_read(file, 0, parts[i][0], numbers, parts[i][1], &err),
+                         TRF_E_SHAPE);
         assert_told(&err, TRF_E_SHAPE, "part");
         assert_string_equal(err.what, "encoder.weight");
     }
@@ -661,7 +757,8 @@ static void test_round_trip(void **state)
     assert_int_equal(trf_file_read(file, 1, 0, numbers, 2, &err), TRF_OK);
     assert_true(numbers[0] == 0.1 && numbers[1] == -1e300);
 #else
-    assert_int_equal(trf_file_read(file, 1, 0, numbers, 2, &err), TRF_E_NONFINITE);       /* -1e300 is no float */
+    assert_int_equal(trf_file_read(file, 1, 0, numbers, 2, &err),
+                     TRF_E_NONFINITE); /* -1e300 is no float */
     assert_true(numbers[0] == 0.1f);
     assert_told(&err, TRF_E_NONFINITE, "moment");
     assert_true(err.where == (int64_t)trf_file_at(file, 1).begin + 8);
@@ -704,7 +801,8 @@ static void test_large(void **state)
     assert_int_equal(trf_file_read(file, 1, 0, back, COUNT, NULL), TRF_OK);
     for (i = 0; i < COUNT; i++) if ((float)back[i] != from[i]) fail_msg("number %d", i);
     assert_int_equal(trf_file_read(file, 1, 33333, back, 20000, NULL), TRF_OK);
-    for (i = 0; i < 20000; i++) if ((float)back[i] != from[33333 + i]) fail_msg("number %d of a part", i);
+    for (i = 0; i < 20000; i++)
+        if ((float)back[i] != from[33333 + i]) fail_msg("number %d of a part", i);
     trf_file_close(file);
     free(from);
     free(back);
@@ -737,7 +835,9 @@ static void test_many(void **state)
         snprintf(name, sizeof name, "%d", i);
         out[i] = out_of(name, "I64", small_integers, 1, i == 777, 0);
     }
-    assert_int_equal(trf__file_write(&none, at_path(path), out, COUNT, numbered_notes, &notes, NULL), TRF_OK);
+    assert_int_equal(trf__file_write(&none, at_path(path), out, COUNT, numbered_notes, &notes,
+                                     NULL),
+                     TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
     assert_int_equal(trf_file_count(file), COUNT);
     assert_int_equal(trf_file_metadata_count(file), COUNT);
@@ -752,10 +852,17 @@ static void test_many(void **state)
 /* BF16 and F16 widen exactly. */
 static void test_halves(void **state)
 {
-    static const struct { uint32_t bits; double value; } known[] = {
-        { 0x0000, 0.0 }, { 0x0001, 5.9604644775390625e-8 }, { 0x03FF, 6.0975551605224609375e-5 }, { 0x0400, 6.103515625e-5 },
-        { 0x3C00, 1.0 }, { 0x3C01, 1.0009765625 }, { 0xC000, -2.0 }, { 0x7BFF, 65504.0 }, { 0xFBFF, -65504.0 }, { 0x3555, 0.333251953125 }
-    };
+    static const struct { uint32_t bits; double value;
+    } known[] = {{0x0000, 0.0},
+                 {0x0001, 5.9604644775390625e-8},
+                 {0x03FF, 6.0975551605224609375e-5},
+                 {0x0400, 6.103515625e-5},
+                 {0x3C00, 1.0},
+                 {0x3C01, 1.0009765625},
+                 {0xC000, -2.0},
+                 {0x7BFF, 65504.0},
+                 {0xFBFF, -65504.0},
+                 {0x3555, 0.333251953125}};
     const char *path = in_folder("halves.safetensors");
     hostile_maker m;
     trf_file *file = NULL;
@@ -765,14 +872,18 @@ static void test_halves(void **state)
     uint32_t bits;
     size_t i;
     (void)state;
-    for (i = 0; i < sizeof known / sizeof known[0]; i++) assert_true(trf__from_half(known[i].bits) == known[i].value);
-    for (bits = 0; bits < 0x7BFF; bits++) assert_true(trf__from_half(bits) < trf__from_half(bits + 1));
-    for (bits = 0; bits < 0x7C00; bits++) assert_true(trf__from_half(bits | 0x8000) == -trf__from_half(bits));
+    for (i = 0; i < sizeof known / sizeof known[0]; i++)
+        assert_true(trf__from_half(known[i].bits) == known[i].value);
+    for (bits = 0; bits < 0x7BFF; bits++)
+        assert_true(trf__from_half(bits) < trf__from_half(bits + 1));
+    for (bits = 0; bits < 0x7C00; bits++)
+        assert_true(trf__from_half(bits | 0x8000) == -trf__from_half(bits));
     assert_true(trf__from_half(0x7C00) > 1e308 && trf__from_half(0xFC00) < -1e308);
     assert_true(trf__from_half(0x7E00) != trf__from_half(0x7E00));
     memset(&m, 0, sizeof m);
     hostile_begin(&m);
-    hostile_text(&m, "{\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[0,6]},\"h\":{\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[6,8]}}");
+    hostile_text(&m, "{\"b\":{\"dtype\":\"BF16\",\"shape\":[3],\"data_offsets\":[0,6]},\"h\":{"
+                     "\"dtype\":\"F16\",\"shape\":[],\"data_offsets\":[6,8]}}");
     hostile_length(&m, m.n - 8);
     hostile_add(&m, "\x80\x3F\x49\xC0\x80\x7F\x00\xC0", 8);
     put_file(path, m.bytes, m.n, 0);
@@ -792,7 +903,8 @@ static void test_halves(void **state)
 /* Escapes of two, three and four bytes, in names and texts. */
 static void test_escapes(void **state)
 {
-    static const char *const want = "\xC3\xA9\xDF\xBF\xE0\xA0\x80\xE2\x82\xAC\xEF\xBF\xBF\xF0\x90\x80\x80\xF0\x9F\x98\x80\xF4\x8F\xBF\xBF\x7F~";
+    static const char *const want = "\xC3\xA9\xDF\xBF\xE0\xA0\x80\xE2\x82\xAC\xEF\xBF\xBF\xF0\x90"
+                                    "\x80\x80\xF0\x9F\x98\x80\xF4\x8F\xBF\xBF\x7F~";
     const char *path = in_folder("escapes.safetensors");
     hostile_maker m;
     trf_file *file = NULL;
@@ -800,8 +912,11 @@ static void test_escapes(void **state)
     (void)state;
     memset(&m, 0, sizeof m);
     hostile_begin(&m);
-    hostile_text(&m, "{\"__metadata__\":{\"k\":\"\\u00e9\\u07FF\\u0800\\u20ac\\uffff\\ud800\\udc00\\ud83d\\ude00\\udbff\\udfff\\u007f\\u007e\"},"
-                     "\"\\u00e9\\u20AC\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}");
+    hostile_text(&m,
+                 "{\"__metadata__\":{\"k\":"
+                 "\"\\u00e9\\u07FF\\u0800\\u20ac\\uffff\\ud800\\udc00\\ud83d\\ude00\\udbff\\udfff\\"
+                 "u007f\\u007e\"},"
+                 "\"\\u00e9\\u20AC\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}");
     hostile_length(&m, m.n - 8);
     put_file(path, m.bytes, m.n, 0);
     free(m.bytes);
@@ -812,7 +927,10 @@ static void test_escapes(void **state)
     trf_file_close(file);
 }
 
-static void one_note(trf__text *notes, const void *of) { trf__add_metadata(notes, "k", (const char *)of); }
+static void one_note(trf__text *notes, const void *of)
+{
+    trf__add_metadata(notes, "k", (const char *)of);
+}
 
 /* Texts that do not fit into a header; a file without tensors; no path. */
 static void test_writer_refuses(void **state)
@@ -828,13 +946,16 @@ static void test_writer_refuses(void **state)
     assert_non_null(huge);
     memset(huge, 'x', 16 << 20);
     huge[16 << 20] = 0;
-    assert_int_equal(trf__file_write(&hooks, at_path(path), &good, 1, one_note, huge, &err), TRF_E_LIMIT);
+    assert_int_equal(trf__file_write(&hooks, at_path(path), &good, 1, one_note, huge, &err),
+                     TRF_E_LIMIT);
     assert_told(&err, TRF_E_LIMIT, "writer");
     assert_int_equal(access(path, F_OK), -1);
     huge[(16 << 20) - 200] = 0;
-    assert_int_equal(trf__file_write(&hooks, at_path(path), &good, 1, one_note, huge, &err), TRF_OK);
+    assert_int_equal(trf__file_write(&hooks, at_path(path), &good, 1, one_note, huge, &err),
+                     TRF_OK);
     free(huge);
-    assert_int_equal(trf__file_write(&hooks, at_path(""), &good, 1, NULL, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__file_write(&hooks, at_path(""), &good, 1, NULL, NULL, &err),
+                     TRF_E_INVALID_ARG);
     assert_int_equal(trf__file_write(&hooks, at_path(path), NULL, 0, NULL, NULL, &err), TRF_OK);
     assert_true(memory.live == 0);
     assert_int_equal(leftovers(), 0);
@@ -910,8 +1031,9 @@ static void test_no_memory(void **state)
     assert_int_equal(fault.open_files, 0);
 }
 
-/* The k-th call to the system fails, for every k, once or for ever: an error, no temporary file, and the
-   old file as it was; unless it was the last flush, that of the folder: then the new file is there. */
+/* The k-th call to the system fails, for every k, once or for ever: an error, no temporary file,
+   and the old file as it was; unless it was the last flush, that of the folder: then the new file
+   is there. */
 static void test_failing_writes(void **state)
 {
     const char *path = in_folder("io.safetensors");
@@ -926,7 +1048,9 @@ static void test_failing_writes(void **state)
     memset(&fault, 0, sizeof fault);
     assert_int_equal(write_small(NULL, path, NULL), TRF_OK);
     calls = fault.calls;
-    assert_string_equal(fault.trace, "?OFMWWWWWWSCONSCC");   /* the file is flushed before, the folder after the rename */
+    assert_string_equal(
+        fault.trace,
+        "?OFMWWWWWWSCONSCC"); /* the file is flushed before, the folder after the rename */
     whole = get_file(path, &n_whole);
     for (all = 0; all < 2; all++) for (k = 1; k <= calls; k++) {
         trf_error err;
@@ -938,15 +1062,19 @@ static void test_failing_writes(void **state)
         fault.all = all;
         status = write_small(NULL, path, &err);
         renamed = strchr(fault.trace, 'N') != NULL;
-        if (k >= calls - 1) assert_int_equal(status, TRF_OK);   /* closing the folder, and what was held: nothing depends on it */
+        if (k >= calls - 1)
+            assert_int_equal(
+                status, TRF_OK); /* closing the folder, and what was held: nothing depends on it */
         else {
             assert_int_equal(status, TRF_E_IO);
             assert_told(&err, TRF_E_IO, "writing");
             assert_true(err.sys_errno == EIO || err.sys_errno == ENOSPC);
         }
         now = get_file(path, &n);
-        if (renamed) { assert_true(k >= calls - 2); assert_true(n == n_whole && !memcmp(now, whole, n)); }
-        else assert_true(n == sizeof old && !memcmp(now, old, n));
+        if (renamed) {
+            assert_true(k >= calls - 2);
+            assert_true(n == n_whole && !memcmp(now, whole, n));
+        } else assert_true(n == sizeof old && !memcmp(now, old, n));
         free(now);
         if (leftovers()) fail_msg("call %d: a temporary file is left", k);
         if (fault.open_files) fail_msg("call %d: a descriptor is lost", k);
@@ -971,7 +1099,11 @@ static void test_failing_reads(void **state)
         if (!status) status = trf_file_read(file, 0, 0, numbers, 6, &err);
         if (!status) status = trf__file_check_crc(file, &err);
         done = !status;
-        if (status) { assert_int_equal(status, TRF_E_IO); assert_told(&err, status, "reading"); assert_int_equal(err.sys_errno, EIO); }
+        if (status) {
+            assert_int_equal(status, TRF_E_IO);
+            assert_told(&err, status, "reading");
+            assert_int_equal(err.sys_errno, EIO);
+        }
         trf_file_close(file);
         assert_int_equal(fault.open_files, 0);
     }
@@ -995,7 +1127,8 @@ static void test_interrupted(void **state)
     assert_int_equal(fault.open_files, 0);
 }
 
-/* A model is loaded in one pass: each byte comes once, for the checksum and for the weights. What fills rows up is zero. */
+/* A model is loaded in one pass: each byte comes once, for the checksum and for the weights. What
+   fills rows up is zero. */
 static void test_one_pass(void **state)
 {
     const char *path = in_folder("model.safetensors");
@@ -1024,7 +1157,8 @@ static void test_one_pass(void **state)
     for (i = 0; i < model->layout.n_params; i++) {
         const trf__param *p = &model->layout.params[i];
         end = i + 1 < model->layout.n_params ? p[1].offset : model->layout.n_weights;
-        for (at = p->offset + trf__param_size(p); at < end; at++, gaps++) assert_true(model->weights[at] == 0);
+        for (at = p->offset + trf__param_size(p); at < end; at++, gaps++)
+            assert_true(model->weights[at] == 0);
     }
     assert_true(gaps > 100);
     trf_model_destroy(model);
@@ -1084,7 +1218,8 @@ static void test_full(void **state)
     if (fd >= 0) {
         assert_int_equal(trf__write_all(fd, old, sizeof old), ENOSPC);
         close(fd);
-        assert_int_equal(write_small(NULL, "/dev/full", &err), TRF_E_IO);      /* a device is not replaced */
+        assert_int_equal(write_small(NULL, "/dev/full", &err),
+                         TRF_E_IO); /* a device is not replaced */
         assert_int_equal(access("/dev/full", W_OK), 0);
     }
 }
@@ -1118,7 +1253,8 @@ static void test_not_a_file(void **state)
     path = in_folder("pipe");
     assert_int_equal(mkfifo(path, 0600), 0);
     refuse_both(path, 0);
-    fault.lie = 1;          /* the pipe took the place of a file just after we looked: no waiting for a writer */
+    fault.lie =
+        1; /* the pipe took the place of a file just after we looked: no waiting for a writer */
     refuse_both(path, 1);
     fault.lie = 0;
     path = in_folder("socket");
@@ -1127,7 +1263,8 @@ static void test_not_a_file(void **state)
         memset(&address, 0, sizeof address);
         address.sun_family = AF_UNIX;
         snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-        if (bind(fd, (struct sockaddr *)(void *)&address, sizeof address) == 0) refuse_both(path, 0);
+        if (bind(fd, (struct sockaddr *)(void *)&address, sizeof address) == 0)
+            refuse_both(path, 0);
         close(fd);
     }
     path = in_folder("loop");
@@ -1136,7 +1273,8 @@ static void test_not_a_file(void **state)
     assert_int_equal(fault.open_files, 0);
 }
 
-/* No permission to read, and a folder that cannot be written: as root, in somebody else's clothes. */
+/* No permission to read, and a folder that cannot be written: as root, in somebody else's clothes.
+ */
 static void test_no_permission(void **state)
 {
     const char *path = in_folder("secret.safetensors"), *inside = in_folder("locked/x.safetensors");
@@ -1254,14 +1392,16 @@ static float read_large(const char *path)
     return (float)first;
 }
 
-/* Killed at any moment, again and again: one file is left at most, and the model is always a whole one. */
+/* Killed at any moment, again and again: one file is left at most, and the model is always a whole
+   one. */
 static void test_killed(void **state)
 {
     const char *path = in_folder("killed.safetensors");
     int k, killed = 0, seen = 0;
     (void)state;
     assert_int_equal(write_large(path, 0), TRF_OK);
-    for (k = 1; k <= 30 || (seen == 0 && k <= 1000); k++) {         /* until one was killed while it wrote */
+    for (k = 1; k <= 30 || (seen == 0 && k <= 1000);
+         k++) { /* until one was killed while it wrote */
         struct timespec wait = { 0, 0 };
         int status = 0;
         pid_t child = fork();
@@ -1283,7 +1423,8 @@ static void test_killed(void **state)
     assert_true(read_large(path) == 99);
 }
 
-/* A file of 5 GB, nearly all of it a hole: what stands behind is found, and a fault there has its place. */
+/* A file of 5 GB, nearly all of it a hole: what stands behind is found, and a fault there has its
+   place. */
 static void test_beyond_4_gib(void **state)
 {
     static const char header[] =
@@ -1299,15 +1440,17 @@ static void test_beyond_4_gib(void **state)
     int fd = open(path, O_WRONLY | O_CREAT, 0600), i;
     (void)state;
     assert_true(fd >= 0);
-    assert_true(write(fd, length, 8) == 8 && write(fd, header, sizeof header - 1) == (ssize_t)(sizeof header - 1));
+    assert_true(write(fd, length, 8) == 8 &&
+                write(fd, header, sizeof header - 1) == (ssize_t)(sizeof header - 1));
     assert_true(lseek(fd, 5000000000, SEEK_CUR) > 5000000000);
-    if (write(fd, numbers, sizeof numbers) != sizeof numbers) {     /* no file may be as large here */
+    if (write(fd, numbers, sizeof numbers) != sizeof numbers) { /* no file may be as large here */
         close(fd);
         skip();
     }
     close(fd);
     if (trf_file_open(&file, path, &options, &err)) fail_msg("%s", err.message);
-    assert_true(trf_file_at(file, 0).bytes == 5000000000u && trf_file_at(file, 1).begin == 8 + sizeof header - 1 + 5000000000u);
+    assert_true(trf_file_at(file, 0).bytes == 5000000000u &&
+                trf_file_at(file, 1).begin == 8 + sizeof header - 1 + 5000000000u);
     assert_int_equal(trf_file_read(file, 1, 0, got, 4, &err), TRF_OK);
     for (i = 0; i < 4; i++) assert_true(got[i] == (trf_real)numbers[i]);
     assert_int_equal(trf_file_read(file, 1, 3, got, 1, &err), TRF_OK);
@@ -1340,7 +1483,8 @@ static void test_at_the_same_time(void **state)
     assert_int_equal(leftovers(), 0);
 }
 
-/* What nobody holds goes, wherever it stands; what somebody holds stays, even if it is this process. */
+/* What nobody holds goes, wherever it stands; what somebody holds stays, even if it is this
+   process. */
 static void test_held(void **state)
 {
     const char *path = in_folder("held.safetensors");
@@ -1354,14 +1498,14 @@ static void test_held(void **state)
     fd = open(names[1], O_WRONLY);
     held = trf_os_hold(names[1], fd);
     assert_true(fd >= 0 && held >= 0);
-    close(fd);                                  /* what was written there is whole; the rename is to come */
+    close(fd); /* what was written there is whole; the rename is to come */
     assert_int_equal(write_large(path, 5), TRF_OK);
     assert_true(read_large(path) == 5);
     for (i = 0; i < 6; i++) assert_int_equal(access(names[i], F_OK), i == 1 || i > 3 ? 0 : -1);
     errno = 0;
     assert_int_equal(trf_os_hold(names[1], -1), -1);
     assert_int_equal(errno, EAGAIN);
-    fd = open(names[4], O_WRONLY);              /* the name goes to another file between opening and holding */
+    fd = open(names[4], O_WRONLY); /* the name goes to another file between opening and holding */
     unlink(names[4]);
     assert_int_equal(trf_os_hold(names[4], fd), -1);
     assert_int_equal(errno, EAGAIN);
@@ -1375,7 +1519,8 @@ static void test_held(void **state)
     unlink(names[4]);
     unlink(names[5]);
     assert_int_equal(leftovers(), 0);
-    for (fault.unheld = 1; fault.unheld <= 2; fault.unheld++) {         /* where nothing can be held, or others are faster */
+    for (fault.unheld = 1; fault.unheld <= 2;
+         fault.unheld++) { /* where nothing can be held, or others are faster */
         put_file(names[0], "half", 4, 0);
         assert_int_equal(write_large(path, 6 + (float)fault.unheld), TRF_OK);
         assert_true(read_large(path) == 6 + (float)fault.unheld);
@@ -1436,7 +1581,8 @@ static void test_paths(void **state)
         if (i == 3) strcpy(name, "a b\"'\\$`\n.safetensors");
         if (i == 4) memset(name, 'n', 256);
         assert_int_equal(write_small(NULL, in_folder(name), &err), i == 4 ? TRF_E_IO : TRF_OK);
-        assert_int_equal(trf_file_open(&file, in_folder(name), NULL, &err), i == 4 ? TRF_E_IO : TRF_OK);
+        assert_int_equal(trf_file_open(&file, in_folder(name), NULL, &err),
+                         i == 4 ? TRF_E_IO : TRF_OK);
         if (i == 4) assert_int_equal(err.sys_errno, ENAMETOOLONG);
         trf_file_close(file);
         unlink(in_folder(name));
@@ -1453,15 +1599,22 @@ static void test_paths(void **state)
 /* Files of something else: what they look like, behind their path. */
 static void test_other_files(void **state)
 {
-    static const struct { const char *bytes; size_t n; trf_status status; const char *says; } files[] = {
-        { "Wie sch\xC3\xB6n!\n", 13, TRF_E_FORMAT, ": not a safetensors file: it looks like text" },
-        { "one\ttwo\r\nthree", 14, TRF_E_FORMAT, ": not a safetensors file: it looks like text" },
-        { "PK\3\4 and so on", 14, TRF_E_FORMAT, ": not a safetensors file: it looks like a zip archive" },
-        { "\1\2\3\4\5\6\7\10\11", 9, TRF_E_LIMIT, ": not a safetensors file: a header of 578437695752307201 bytes" },
-        { "text\0\1\2\3\4", 9, TRF_E_LIMIT, ": not a safetensors file: a header of" },
-        { "\xC3\xB6\xC3\xB6\xFFtext", 9, TRF_E_LIMIT, ": not a safetensors file: a header of" },
-        { "\0\0\0\0\0\0\0\0\0", 9, TRF_E_FORMAT, ": not a safetensors file: its header has the length 0" }
-    };
+    static const struct {
+        const char *bytes;
+        size_t n;
+        trf_status status;
+        const char *says;
+    } files[] = {
+        {"Wie sch\xC3\xB6n!\n", 13, TRF_E_FORMAT, ": not a safetensors file: it looks like text"},
+        {"one\ttwo\r\nthree", 14, TRF_E_FORMAT, ": not a safetensors file: it looks like text"},
+        {"PK\3\4 and so on", 14, TRF_E_FORMAT,
+         ": not a safetensors file: it looks like a zip archive"},
+        {"\1\2\3\4\5\6\7\10\11", 9, TRF_E_LIMIT,
+         ": not a safetensors file: a header of 578437695752307201 bytes"},
+        {"text\0\1\2\3\4", 9, TRF_E_LIMIT, ": not a safetensors file: a header of"},
+        {"\xC3\xB6\xC3\xB6\xFFtext", 9, TRF_E_LIMIT, ": not a safetensors file: a header of"},
+        {"\0\0\0\0\0\0\0\0\0", 9, TRF_E_FORMAT,
+         ": not a safetensors file: its header has the length 0"}};
     trf_error err;
     trf_file *file = NULL;
     size_t i;
@@ -1470,12 +1623,13 @@ static void test_other_files(void **state)
         put_file(in_folder("other.txt"), files[i].bytes, files[i].n, 0);
         assert_int_equal(trf_file_open(&file, in_folder("other.txt"), NULL, &err), files[i].status);
         assert_true(names(&err, in_folder("other.txt")));
-        if (strstr(err.message, files[i].says) != err.message + strlen(in_folder("other.txt"))) fail_msg("%s", err.message);
+        if (strstr(err.message, files[i].says) != err.message + strlen(in_folder("other.txt")))
+            fail_msg("%s", err.message);
     }
 }
 
-/* A message shows the end of a long path, cut between two characters and safe for a terminal, and what is wrong; it
-   does so once, however many calls pass the error on. */
+/* A message shows the end of a long path, cut between two characters and safe for a terminal, and
+   what is wrong; it does so once, however many calls pass the error on. */
 static void test_names(void **state)
 {
     char path[400], shown[128];
@@ -1500,7 +1654,8 @@ static void test_names(void **state)
     assert_non_null(strstr(err.message, "/no/?""?[31m: cannot find it: "));
 }
 
-/* Text for a terminal: what is no character or controls one is '?', the rest stays, and no cut divides a character. */
+/* Text for a terminal: what is no character or controls one is '?', the rest stays, and no cut
+   divides a character. */
 static void test_safe_text(void **state)
 {
     static const struct { const char *from; size_t size; const char *to; } cases[] = {
@@ -1527,7 +1682,8 @@ static void test_safe_text(void **state)
         memset(name, 'a', i);
         for (k = 0; k < 74; k++) memcpy(name + i + 4 * k, "\xF0\x9F\x98\x80", 5);
         trf__fail(&err, TRF_E_IO, -1, name, "%s", name);
-        assert_true(strlen(err.message) == i + (255 - i) / 4 * 4 && strlen(err.what) == i + (63 - i) / 4 * 4);
+        assert_true(strlen(err.message) == i + (255 - i) / 4 * 4 &&
+                    strlen(err.what) == i + (63 - i) / 4 * 4);
         assert_true(!strncmp(err.message, name, strlen(err.message)));
     }
 }
@@ -1538,8 +1694,21 @@ static uint64_t bits_of(double x) { uint64_t bits; memcpy(&bits, &x, 8); return 
 
 static void round_trips(void)
 {
-    static const double known[] = { 0.0, -0.0, 1.0, 0.1, -1.5, 1e-5, 123456789.0, 1e22, 1e23, 5e-324, 2.2250738585072014e-308,
-                                    1.7976931348623157e308, -4.9406564584124654e-324, 3.1415926535897931, 9007199254740993.0 };
+    static const double known[] = {0.0,
+                                   -0.0,
+                                   1.0,
+                                   0.1,
+                                   -1.5,
+                                   1e-5,
+                                   123456789.0,
+                                   1e22,
+                                   1e23,
+                                   5e-324,
+                                   2.2250738585072014e-308,
+                                   1.7976931348623157e308,
+                                   -4.9406564584124654e-324,
+                                   3.1415926535897931,
+                                   9007199254740993.0};
     char text[32];
     double back;
     uint32_t i;
@@ -1552,7 +1721,8 @@ static void round_trips(void)
         else memcpy(&x, &random, 8);
         if (!trf__is_finite(x)) continue;
         trf__print_real(text, sizeof text, x, 17);
-        if (strchr(text, ',') || !trf__parse_real(text, &back) || bits_of(back) != bits_of(x)) fail_msg("%s", text);
+        if (strchr(text, ',') || !trf__parse_real(text, &back) || bits_of(back) != bits_of(x))
+            fail_msg("%s", text);
         memcpy(&f, &low, 4);
         if (!trf__is_finite((double)f)) continue;
         trf__print_real(text, sizeof text, (double)f, 9);
@@ -1562,12 +1732,33 @@ static void round_trips(void)
 
 static void test_numbers(void **state)
 {
-    static const char *const bad[] = { "", "-", ".", ".5", "5.", "1,5", "1e", "1e+", "1 ", " 1", "+1", "0x10", "1e400", "-1e999999999999999999999",
-                                       "INF", "infinity", "NaN", "-nan", "1.2.3", "1e5.", "--1", "1-", "1e5e5", "\xD9\xAB" };
-    static const char *const bad_integers[] = { "", "-", "-0", "00", "01", "+1", " 1", "1 ", "1.0", "1e3", "0x1", "9223372036854775808",
-                                                "-9223372036854775809", "99999999999999999999999", "a", "--1" };
-    static const struct { const char *text; int64_t value; } integers[] = {
-        { "0", 0 }, { "-1", -1 }, { "10", 10 }, { "9223372036854775807", INT64_MAX }, { "-9223372036854775808", INT64_MIN } };
+    static const char *const bad[] = {
+        "",    "-",        ".",       ".5",   "5.",    "1,5",   "1e",
+        "1e+", "1 ",       " 1",      "+1",   "0x10",  "1e400", "-1e999999999999999999999",
+        "INF", "infinity", "NaN",     "-nan", "1.2.3", "1e5.",  "--1",
+        "1-",  "1e5e5",    "\xD9\xAB"};
+    static const char *const bad_integers[] = {"",
+                                               "-",
+                                               "-0",
+                                               "00",
+                                               "01",
+                                               "+1",
+                                               " 1",
+                                               "1 ",
+                                               "1.0",
+                                               "1e3",
+                                               "0x1",
+                                               "9223372036854775808",
+                                               "-9223372036854775809",
+                                               "99999999999999999999999",
+                                               "a",
+                                               "--1"};
+    static const struct { const char *text; int64_t value;
+    } integers[] = {{"0", 0},
+                    {"-1", -1},
+                    {"10", 10},
+                    {"9223372036854775807", INT64_MAX},
+                    {"-9223372036854775808", INT64_MIN}};
     char text[32];
     double x = 7;
     int64_t n = 7;
@@ -1581,9 +1772,11 @@ static void test_numbers(void **state)
     trf__print_real(text, sizeof text, -HUGE_VAL, 9); assert_string_equal(text, "-inf");
     trf__print_real(text, sizeof text, HUGE_VAL - HUGE_VAL, 9); assert_string_equal(text, "nan");
     trf__print_real(text, 4, 0.125, 9); assert_string_equal(text, "0.1");
-    for (i = 0; i < sizeof bad / sizeof bad[0]; i++) if (trf__parse_real(bad[i], &x) || !(x == 7)) fail_msg("\"%s\" was a number", bad[i]);
+    for (i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        if (trf__parse_real(bad[i], &x) || !(x == 7)) fail_msg("\"%s\" was a number", bad[i]);
     for (i = 0; i < sizeof bad_integers / sizeof bad_integers[0]; i++)
-        if (trf__parse_int(bad_integers[i], &n) || n != 7) fail_msg("\"%s\" was an integer", bad_integers[i]);
+        if (trf__parse_int(bad_integers[i], &n) || n != 7)
+            fail_msg("\"%s\" was an integer", bad_integers[i]);
     for (i = 0; i < sizeof integers / sizeof integers[0]; i++) {
         assert_true(trf__parse_int(integers[i].text, &n));
         assert_true(n == integers[i].value);
@@ -1598,17 +1791,20 @@ static void test_numbers(void **state)
 /* The same in a program whose decimal point is a comma. */
 static void test_comma(void **state)
 {
-    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "de_DE", "German", "ps_AF.utf8" };
+    static const char *const names[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8",
+                                        "de_DE",       "German",     "ps_AF.utf8"};
     const char *path = in_folder("comma.safetensors");
     trf_file *file = NULL;
     size_t i;
     int found = 0;
     char text[32];
     (void)state;
-    for (i = 0; i < sizeof names / sizeof names[0] && !found; i++) found = setlocale(LC_ALL, names[i]) != NULL;
+    for (i = 0; i < sizeof names / sizeof names[0] && !found; i++)
+        found = setlocale(LC_ALL, names[i]) != NULL;
     if (!found) {                       /* one of our own, where there are the tools for it */
         char command[512];
-        snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s' >/dev/null 2>&1", in_folder("de_DE.UTF-8"));
+        snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 '%s' >/dev/null 2>&1",
+                 in_folder("de_DE.UTF-8"));
         if (system(command) == 0) {
             setenv("LOCPATH", folder, 1);
             found = setlocale(LC_ALL, "de_DE.UTF-8") != NULL;
@@ -1678,10 +1874,13 @@ int main(void)
         cmocka_unit_test_setup(test_modes, fresh),
         cmocka_unit_test_setup(test_links, fresh),
         cmocka_unit_test_setup(test_save_over_open, fresh),
-        cmocka_unit_test_setup(test_beyond_4_gib, fresh), cmocka_unit_test_setup(test_killed, fresh), cmocka_unit_test_setup(test_at_the_same_time, fresh),
+        cmocka_unit_test_setup(test_beyond_4_gib, fresh),
+        cmocka_unit_test_setup(test_killed, fresh),
+        cmocka_unit_test_setup(test_at_the_same_time, fresh),
         cmocka_unit_test_setup(test_held, fresh),
         cmocka_unit_test_setup(test_paths, fresh),
-        cmocka_unit_test_setup(test_names, fresh), cmocka_unit_test_setup(test_other_files, fresh),
+        cmocka_unit_test_setup(test_names, fresh),
+        cmocka_unit_test_setup(test_other_files, fresh),
         cmocka_unit_test_setup(test_safe_text, fresh),
         cmocka_unit_test_setup(test_numbers, fresh),
         cmocka_unit_test_setup(test_comma, fresh),

@@ -57,8 +57,10 @@ static trf_step_report step(lab *l, const trf_batch *batch)
 /* -----------------------------------------------------------------------------------------------
    Recomputing. */
 
-/* Three steps, the second in two micro-batches, an evaluation between them: gradients, reports, weights, moments. */
-static uint64_t hash_of_steps(const trf_config *c, const trf_train_options *o, const trf_batch *batch)
+/* Three steps, the second in two micro-batches, an evaluation between them: gradients, reports,
+   weights, moments. */
+static uint64_t hash_of_steps(const trf_config *c, const trf_train_options *o,
+                              const trf_batch *batch)
 {
     trf_step_report report;
     lab l = lab_open(c, o);
@@ -67,7 +69,9 @@ static uint64_t hash_of_steps(const trf_config *c, const trf_train_options *o, c
     for (i = 0; i < 3; i++) {
         int part, parts = i == 1 ? 2 : 1;
         for (part = 0; part < parts; part++) {
-            trf_batch some = parts == 1 ? *batch : kit_slice(batch, part * 3, part ? batch->target.count - 3 : 3);
+            trf_batch some = parts == 1
+                                 ? *batch
+                                 : kit_slice(batch, part * 3, part ? batch->target.count - 3 : 3);
             some.ordinal = 0;
             OK(trf_forward_backward(l.trainer, &some, &report, &err));
             hash = hash_bytes(hash, &report, sizeof report);
@@ -92,8 +96,8 @@ static void same_recomputed(const trf_config *c, trf_train_options o, const trf_
     o.recompute = 1;
     again = hash_of_steps(c, &o, batch);
     if (kept != again)
-        print_error("kind %d, layers %d + %d, norm place %d, final norm %d\n", (int)c->kind, c->encoder_layers,
-                    c->decoder_layers, (int)c->norm_place, c->final_norm);
+        print_error("kind %d, layers %d + %d, norm place %d, final norm %d\n", (int)c->kind,
+                    c->encoder_layers, c->decoder_layers, (int)c->norm_place, c->final_norm);
     assert_true(kept == again);
     o.threads = 3;
     assert_true(!KIT_SAME_ROWS || hash_of_steps(c, &o, batch) == kept);
@@ -119,10 +123,14 @@ static void recomputing_is_the_same(void **state)
                     now.target = now.source;
                 }
                 c.encoder_layers = c.kind == TRF_DECODER_ONLY ? 0 : layers;
-                c.decoder_layers = c.kind == TRF_ENCODER_ONLY ? 0 : c.kind == TRF_DECODER_ONLY ? layers : 5 - layers;
+                c.decoder_layers = c.kind == TRF_ENCODER_ONLY   ? 0
+                                   : c.kind == TRF_DECODER_ONLY ? layers
+                                                                : 5 - layers;
                 c.norm_place = norm & 1 ? TRF_PRE_NORM : TRF_POST_NORM;
                 c.final_norm = (trf_final_norm)(norm / 2);
-                c.norm_rule = layers == 3 ? TRF_NORM_ANNOTATED : layers == 4 ? TRF_NORM_RMS : TRF_NORM_STANDARD;
+                c.norm_rule = layers == 3   ? TRF_NORM_ANNOTATED
+                              : layers == 4 ? TRF_NORM_RMS
+                                            : TRF_NORM_STANDARD;
                 c.qkv_bias = c.feed_forward_bias = layers != 4;
                 c.activation = (trf_activation)(layers % 3);
                 if (layers == 2) {
@@ -142,7 +150,8 @@ static void recomputing_takes_less(void **state)
     static kit_pairs data;
     trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3);
     int64_t taken[2][2], more[2];
-    int again, deep, fixed = 0;         /* fixed: a GPU's column has room that does not depend on the model */
+    int again, deep,
+        fixed = 0; /* fixed: a GPU's column has room that does not depend on the model */
     (void)state;
     for (deep = 0; deep < 2; deep++)
         for (again = 0; again < 2; again++) {
@@ -161,7 +170,8 @@ static void recomputing_takes_less(void **state)
             fixed |= kit_device_bytes() > 0;
             /* tiles are planned as if every parameter ended in the middle of one */
             more[again] = (int64_t)trf_trainer_memory(&c, &o) - taken[deep][again];
-            assert_true(kit_device_bytes() || (more[again] >= 0 && more[again] * 1000 < taken[deep][again] + 64000));
+            assert_true(kit_device_bytes() ||
+                        (more[again] >= 0 && more[again] * 1000 < taken[deep][again] + 64000));
             assert_true(kit_device_bytes() || memory.live == memory.peak);
             assert_true(kit_device_bytes() || more[again] == more[0]);
             lab_close(&l);
@@ -171,11 +181,13 @@ static void recomputing_takes_less(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-/* Switched on and off between steps, after a larger batch, and through checkpoints: the same bits. */
+/* Switched on and off between steps, after a larger batch, and through checkpoints: the same bits.
+ */
 static void recomputing_half_way(void **state)
 {
     static kit_pairs data, large;
-    trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3), larger = kit_fill(&large, 30, 5, 30, VOCAB, 4);
+    trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3),
+              larger = kit_fill(&large, 30, 5, 30, VOCAB, 4);
     trf_config c = counted_config();
     trf_train_options o = counted_training(), wrong;
     trf_load_options load = trf_load_defaults();
@@ -227,14 +239,35 @@ static void recomputing_half_way(void **state)
 
 static void patterns(void **state)
 {
-    static const struct { const char *pattern, *name; int fits; } cases[] = {
-        { "", "", 1 }, { "", "a", 0 }, { "*", "", 1 }, { "*", "abc", 1 }, { "**", "abc", 1 }, { "abc", "abc", 1 },
-        { "abc", "abcd", 0 }, { "abcd", "abc", 0 }, { "a*", "abc", 1 }, { "*c", "abc", 1 }, { "*b", "abc", 0 },
-        { "a*c", "abc", 1 }, { "a*c", "ac", 1 }, { "a*c", "abcc", 1 }, { "a*b*c", "axbybzc", 1 }, { "a*b*c", "acb", 0 },
-        { "*.bias", "a.bias", 1 }, { "*.bias", "a.bias.b", 0 }, { "*ab*ab", "abab", 1 }, { "*ab*ab", "xabxaab", 1 },
-        { "*ab*ab", "aba", 0 }, { "?", "a", 0 }, { "A", "a", 0 },
-        { "encoder.layers.1.*", "encoder.layers.1.norm1.bias", 1 }, { "encoder.layers.1.*", "encoder.layers.10.norm1.bias", 0 },
-        { "*a*a*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 0 },
+    static const struct { const char *pattern, *name; int fits;
+    } cases[] = {
+        {"", "", 1},
+        {"", "a", 0},
+        {"*", "", 1},
+        {"*", "abc", 1},
+        {"**", "abc", 1},
+        {"abc", "abc", 1},
+        {"abc", "abcd", 0},
+        {"abcd", "abc", 0},
+        {"a*", "abc", 1},
+        {"*c", "abc", 1},
+        {"*b", "abc", 0},
+        {"a*c", "abc", 1},
+        {"a*c", "ac", 1},
+        {"a*c", "abcc", 1},
+        {"a*b*c", "axbybzc", 1},
+        {"a*b*c", "acb", 0},
+        {"*.bias", "a.bias", 1},
+        {"*.bias", "a.bias.b", 0},
+        {"*ab*ab", "abab", 1},
+        {"*ab*ab", "xabxaab", 1},
+        {"*ab*ab", "aba", 0},
+        {"?", "a", 0},
+        {"A", "a", 0},
+        {"encoder.layers.1.*", "encoder.layers.1.norm1.bias", 1},
+        {"encoder.layers.1.*", "encoder.layers.10.norm1.bias", 0},
+        {"*a*a*a*a*a*a*a*a*a*a*b", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+         0},
     };
     size_t i;
     (void)state;
@@ -254,8 +287,10 @@ static void hash_each(uint64_t *hash, const lab *l)
         const trf__param *p = &l->model->layout.params[i];
         assert_true(i < PARAMS);
         hash[i] = hash_tensor(HASH_START, trf_model_parameter(l->model, i));
-        hash[i] = hash_tensor(hash[i], kit_there(l->model, l->trainer->m + p->offset, trf__param_size(p)));
-        hash[i] = hash_tensor(hash[i], kit_there(l->model, l->trainer->v + p->offset, trf__param_size(p)));
+        hash[i] = hash_tensor(hash[i],
+                              kit_there(l->model, l->trainer->m + p->offset, trf__param_size(p)));
+        hash[i] = hash_tensor(hash[i],
+                              kit_there(l->model, l->trainer->v + p->offset, trf__param_size(p)));
     }
 }
 
@@ -290,13 +325,16 @@ static void frozen_stay(const char *first, const char *second, double decay, int
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         trf_tensor g = trf_trainer_gradient(l.trainer, i);
         trf_real *numbers = kit_numbers(g);
-        for (k = 0; !trf__fits(first, g.name) && !(second && trf__fits(second, g.name)) && k < trf_tensor_count(&g); k++)
+        for (k = 0; !trf__fits(first, g.name) && !(second && trf__fits(second, g.name)) &&
+                    k < trf_tensor_count(&g);
+             k++)
             sum += (double)numbers[k] * (double)numbers[k];
         free(numbers);
     }
     OK(trf_optimizer_step(l.trainer, &report, &err));
     assert_int_equal(report.skipped, 0);
-    assert_true(fabs(report.gradient_norm - sqrt(sum) / (double)report.target_tokens) <= 1e-5 * report.gradient_norm);
+    assert_true(fabs(report.gradient_norm - sqrt(sum) / (double)report.target_tokens) <=
+                1e-5 * report.gradient_norm);
     hash_each(after, &l);
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
         trf_tensor t = trf_model_parameter(l.model, i);
@@ -331,12 +369,19 @@ static void frozen_and_tied(void **state)
     (void)state;
     c.tying = TRF_TIED_ALL;
     l = lab_open(&c, &o);
-    FAILS(trf_trainer_freeze(l.trainer, "generator.weight", 1, &n, &err), TRF_E_INVALID_ARG, "pattern", -1);
-    FAILS(trf_trainer_freeze(l.trainer, "tgt_embed.*", 1, &n, &err), TRF_E_INVALID_ARG, "pattern", -1);
+    FAILS(trf_trainer_freeze(l.trainer, "generator.weight", 1, &n, &err), TRF_E_INVALID_ARG,
+          "pattern", -1);
+    FAILS(trf_trainer_freeze(l.trainer, "tgt_embed.*", 1, &n, &err), TRF_E_INVALID_ARG, "pattern",
+          -1);
     assert_int_equal(n, 0);
     OK(trf_trainer_freeze(l.trainer, "src_embed.weight", 1, &n, &err));
-    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_model_parameter_index(l.model, "src_embed.weight")), 1);
-    assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_model_parameter_index(l.model, "encoder.layers.0.linear1.weight")), 0);
+    assert_int_equal(trf_trainer_is_frozen(l.trainer,
+                                           trf_model_parameter_index(l.model, "src_embed.weight")),
+                     1);
+    assert_int_equal(trf_trainer_is_frozen(
+                         l.trainer,
+                         trf_model_parameter_index(l.model, "encoder.layers.0.linear1.weight")),
+                     0);
     assert_int_equal(trf_trainer_is_frozen(l.trainer, -1), 0);
     assert_int_equal(trf_trainer_is_frozen(l.trainer, trf_model_parameter_count(l.model)), 0);
     assert_int_equal(trf_trainer_is_frozen(NULL, 0), 0);
@@ -349,8 +394,8 @@ static void frozen_and_tied(void **state)
     lab_close(&l);
 }
 
-/* What is not finite in a frozen gradient stops nothing; what is in another is told by its own name, also after
-   something else has been frozen. */
+/* What is not finite in a frozen gradient stops nothing; what is in another is told by its own
+   name, also after something else has been frozen. */
 static void frozen_and_skipped(void **state)
 {
     static kit_pairs data;
@@ -382,7 +427,8 @@ static void frozen_and_skipped(void **state)
     lab_close(&l);
 }
 
-/* Freezing nothing, and freezing and thawing at once, change no bit. What has been thawed learns on. */
+/* Freezing nothing, and freezing and thawing at once, change no bit. What has been thawed learns
+   on. */
 static void frozen_and_thawed(void **state)
 {
     static kit_pairs data;
@@ -414,8 +460,9 @@ static void frozen_and_thawed(void **state)
     lab_close(&plain);
 }
 
-/* The first update after a thaw is Adam's first: by the rate, for any beta2, with or without a checkpoint between. A
-   second freeze, of moments that have had one: the next is the second, as in a trainer that never had the others. */
+/* The first update after a thaw is Adam's first: by the rate, for any beta2, with or without a
+   checkpoint between. A second freeze, of moments that have had one: the next is the second, as in
+   a trainer that never had the others. */
 static void thawed_as_new(void **state)
 {
     static kit_pairs data;
@@ -428,7 +475,11 @@ static void thawed_as_new(void **state)
     (void)state;
     load.device.threads = 1;
     load.hooks = c.hooks;
-    o.schedule = TRF_CONSTANT; o.warmup = 1; o.learning_rate = 1e-3; o.beta2 = 0.999; o.epsilon = 1e-30;
+    o.schedule = TRF_CONSTANT;
+    o.warmup = 1;
+    o.learning_rate = 1e-3;
+    o.beta2 = 0.999;
+    o.epsilon = 1e-30;
     trf_train_set_dropout(&o, 0);
     for (again = 0; again < 2; again++) {
         lab l = lab_open(&c, &o);
@@ -465,7 +516,8 @@ static void thawed_as_new(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-/* Moments that stand still while others move on: afterwards the same bits as if the others' updates had not been. */
+/* Moments that stand still while others move on: afterwards the same bits as if the others' updates
+   had not been. */
 static void thawed_where_it_was(void **state)
 {
     static kit_pairs data;
@@ -506,7 +558,8 @@ static void freezing_refused(void **state)
     FAILS(trf_trainer_freeze(NULL, "*", 1, &n, &err), TRF_E_INVALID_ARG, "trainer", -1);
     assert_int_equal(n, 0);
     FAILS(trf_trainer_freeze(l.trainer, NULL, 1, NULL, &err), TRF_E_INVALID_ARG, "pattern", -1);
-    FAILS(trf_trainer_freeze(l.trainer, "encoder", 1, NULL, &err), TRF_E_INVALID_ARG, "pattern", -1);
+    FAILS(trf_trainer_freeze(l.trainer, "encoder", 1, NULL, &err), TRF_E_INVALID_ARG, "pattern",
+          -1);
     FAILS(trf_trainer_freeze(l.trainer, "", 1, NULL, &err), TRF_E_INVALID_ARG, "pattern", -1);
     FAILS(trf_trainer_freeze(l.trainer, "*", 2, NULL, &err), TRF_E_INVALID_ARG, "frozen", -1);
     FAILS(trf_trainer_freeze(l.trainer, "*", -1, NULL, &err), TRF_E_INVALID_ARG, "frozen", -1);
@@ -521,7 +574,8 @@ static void freezing_refused(void **state)
     lab_close(&same);
 }
 
-/* Another rank with the same gradients and as many tokens: the same bits as alone, what is frozen included. */
+/* Another rank with the same gradients and as many tokens: the same bits as alone, what is frozen
+   included. */
 static int twice(void *user, trf_real *gradients, size_t count, void *stream)
 {
     size_t i;
@@ -550,7 +604,8 @@ static void frozen_on_two_ranks(void **state)
         OK(trf_trainer_freeze(l.trainer, "*self_attn*", 1, NULL, &err));
         OK(trf_trainer_freeze(l.trainer, "decoder.layers.2.*", 1, NULL, &err));
         for (i = 0; i < 3; i++) report = step(&l, &batch);
-        hash[ranks - 1] = hash_bytes(hash_state(l.trainer), &report.gradient_norm, sizeof report.gradient_norm);
+        hash[ranks - 1] =
+            hash_bytes(hash_state(l.trainer), &report.gradient_norm, sizeof report.gradient_norm);
         lab_close(&l);
     }
     assert_true(hash[0] == hash[1]);
@@ -560,7 +615,8 @@ static void frozen_on_two_ranks(void **state)
 static void frozen_for_good(void **state)
 {
     static kit_pairs data, large;
-    trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3), larger = kit_fill(&large, 30, 5, 30, VOCAB, 4);
+    trf_batch batch = kit_fill(&data, 7, 1, 12, VOCAB, 3),
+              larger = kit_fill(&large, 30, 5, 30, VOCAB, 4);
     trf_config c = counted_config();
     trf_train_options o = counted_training();
     trf_load_options load = trf_load_defaults();
@@ -582,13 +638,15 @@ static void frozen_for_good(void **state)
     step(&l, &batch);
     hash_each(after, &l);
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
-        assert_int_equal(before[i] == after[i], strstr(trf_model_parameter(l.model, i).name, ".layers.1.") != NULL);
+        assert_int_equal(before[i] == after[i],
+                         strstr(trf_model_parameter(l.model, i).name, ".layers.1.") != NULL);
         still += before[i] == after[i];
     }
     assert_true(still > 20);
     hash = hash_state(l.trainer);
     for (which = 0; which < 2; which++) {
-        OK(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, which ? &o : NULL, &load, &err));
+        OK(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, which ? &o : NULL, &load,
+                               &err));
         step(&loaded, &batch);
         assert_true(hash_state(loaded.trainer) == hash);
         lab_close(&loaded);
@@ -607,7 +665,8 @@ static void frozen_for_good(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-/* Files that say nonsense of what is frozen. The text of one is written over in place: as long as before. */
+/* Files that say nonsense of what is frozen. The text of one is written over in place: as long as
+   before. */
 static void frozen_nonsense(void **state)
 {
     trf_config c = counted_config();
@@ -629,12 +688,17 @@ static void frozen_nonsense(void **state)
         assert_non_null(at);
         at += strlen("\"trf.frozen\":\"");
         if (which == 0) at[2] = '2';
-        else if (which == 1) { at = strchr(at, '"'); at[-1] = '"'; at[0] = ' '; }      /* one too few */
-        else at[0] = '-';
+        else if (which == 1) {
+            at = strchr(at, '"');
+            at[-1] = '"';
+            at[0] = ' ';
+        } /* one too few */
+        else
+            at[0] = '-';
         assert_true(kit_write_file(path, bytes, n));
         free(bytes);
-        FAILS(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err), TRF_E_FORMAT,
-              "trf.frozen", -1);
+        FAILS(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err),
+              TRF_E_FORMAT, "trf.frozen", -1);
         assert_null(loaded.model);
         assert_null(loaded.trainer);
     }
@@ -671,17 +735,22 @@ static void missed_nonsense(void **state)
         at = strstr(at, "\":\"") + 3;
         assert_int_equal(strncmp(at, thawed ? "1\"" : "-2\"", thawed ? 2 : 3), 0);
         if (which < 3) at[thawed ? 0 : 1] = which == 0 ? '4' : which == 1 ? 'x' : '3';
-        else for (at = bytes + 8; (at = strstr(at, "\"trf.missed.")) != NULL; ) at[1] = 'x';      /* nothing is said of it */
+        else
+            for (at = bytes + 8; (at = strstr(at, "\"trf.missed.")) != NULL;)
+                at[1] = 'x'; /* nothing is said of it */
         assert_true(kit_write_file(path, bytes, n));
         free(bytes);
         if (which >= 2) {
             int64_t missed;
             OK(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err));
-            missed = loaded.trainer->missed[trf_model_parameter_index(loaded.model, "encoder.layers.0.linear1.weight")];
-            if (which == 3) assert_int_equal(missed, thawed ? 0 : -3);  /* frozen just now, and never before */
+            missed = loaded.trainer->missed[trf_model_parameter_index(
+                loaded.model, "encoder.layers.0.linear1.weight")];
+            if (which == 3)
+                assert_int_equal(missed, thawed ? 0 : -3); /* frozen just now, and never before */
         }
         else {
-            trf_status status = trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err);
+            trf_status status =
+                trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err);
             assert_int_equal(status, TRF_E_FORMAT);
             assert_non_null(strstr(err.message, "trf.missed.encoder."));
             assert_null(loaded.model);
@@ -696,24 +765,27 @@ static void missed_nonsense(void **state)
 /* -----------------------------------------------------------------------------------------------
    Weights of another model. */
 
-static void expect_rows(const trf_model *model, const char *name, const trf_model *from, int64_t rows,
-                        const trf_model *rest)
+static void expect_rows(const trf_model *model, const char *name, const trf_model *from,
+                        int64_t rows, const trf_model *rest)
 {
     trf_tensor a = trf_model_parameter(model, trf_model_parameter_index(model, name));
     int64_t n = trf_tensor_count(&a), columns = n / a.shape[0], i;
-    trf_real *got = kit_numbers(a), *want = kit_numbers(trf_model_parameter(from, trf_model_parameter_index(from, name)));
+    trf_real *got = kit_numbers(a),
+             *want = kit_numbers(trf_model_parameter(from, trf_model_parameter_index(from, name)));
     trf_real *old = kit_numbers(trf_model_parameter(rest, trf_model_parameter_index(rest, name)));
     for (i = 0; i < n; i++) assert_true(got[i] == (i < rows * columns ? want[i] : old[i]));
     free(got); free(want); free(old);
 }
 
-/* Every parameter of a model that has taken another's weights: what both have is the other's, the rest as before. */
+/* Every parameter of a model that has taken another's weights: what both have is the other's, the
+   rest as before. */
 static void expect_taken(const trf_model *model, const trf_model *from, const trf_model *before)
 {
     int32_t i, k;
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         const char *name = trf_model_parameter(model, i).name;
-        if ((k = trf_model_parameter_index(from, name)) < 0) expect_rows(model, name, before, 0, before);
+        if ((k = trf_model_parameter_index(from, name)) < 0)
+            expect_rows(model, name, before, 0, before);
         else expect_rows(model, name, from, trf_model_parameter(from, k).shape[0], before);
     }
 }
@@ -737,7 +809,7 @@ static void weights_of_another(void **state)
     OK(trf_model_copy(&fresh, large, &err));
     OK(trf_model_copy(&small_fresh, small, &err));
     OK(trf_model_copy_weights(large, small, &n, &err));
-    assert_int_equal(n, trf_model_parameter_count(small) - 18);       /* but the last decoder layer's */
+    assert_int_equal(n, trf_model_parameter_count(small) - 18); /* but the last decoder layer's */
     expect_taken(large, small, fresh);
     expect_rows(large, "tgt_embed.weight", small, VOCAB, fresh);
     expect_rows(large, "src_positions.weight", small, 40, fresh);
@@ -749,7 +821,8 @@ static void weights_of_another(void **state)
     expect_rows(small, "decoder.layers.2.linear1.weight", small_fresh, 24, small_fresh);
     trf_model_destroy(large);
     trf_model_destroy(small);
-    larger.positions = TRF_POSITIONS_INTERLEAVED;               /* only the smaller one has what follows its words */
+    larger.positions =
+        TRF_POSITIONS_INTERLEAVED; /* only the smaller one has what follows its words */
     OK(trf_model_create(&large, &larger, &err));
     OK(trf_model_copy(&small, small_fresh, &err));
     OK(trf_model_copy_weights(small, large, NULL, &err));
@@ -759,7 +832,10 @@ static void weights_of_another(void **state)
     OK(trf_model_copy_weights(small, small, &n, &err));
     assert_int_equal(n, trf_model_parameter_count(small));
     assert_true(hash_weights(HASH_START, small) == hash);
-    trf_model_destroy(small); trf_model_destroy(large); trf_model_destroy(fresh); trf_model_destroy(small_fresh);
+    trf_model_destroy(small);
+    trf_model_destroy(large);
+    trf_model_destroy(fresh);
+    trf_model_destroy(small_fresh);
     assert_int_equal(memory.live, 0);
 }
 
@@ -785,7 +861,8 @@ static void weights_of_a_larger_one(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-/* From hidden words to labels: a word's bias is no label's, though both are head.bias; labels' go on to labels. */
+/* From hidden words to labels: a word's bias is no label's, though both are head.bias; labels' go
+   on to labels. */
 static void weights_of_another_head(void **state)
 {
     trf_config c = counted_config();
@@ -817,7 +894,8 @@ static void weights_of_another_head(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-/* Another width is an error before anything is copied, also where the first tensors fit: here only d_ff differs. */
+/* Another width is an error before anything is copied, also where the first tensors fit: here only
+   d_ff differs. */
 static void weights_refused(void **state)
 {
     trf_config c = counted_config(), other = c;
@@ -830,7 +908,8 @@ static void weights_refused(void **state)
     OK(trf_model_create(&a, &c, &err));
     OK(trf_model_create(&b, &other, &err));
     hash = hash_weights(HASH_START, a);
-    FAILS(trf_model_copy_weights(a, b, &n, &err), TRF_E_SHAPE, "encoder.layers.0.linear2.weight", -1);
+    FAILS(trf_model_copy_weights(a, b, &n, &err), TRF_E_SHAPE, "encoder.layers.0.linear2.weight",
+          -1);
     assert_non_null(strstr(err.message, "24"));
     assert_non_null(strstr(err.message, "32"));
     assert_int_equal(n, 0);

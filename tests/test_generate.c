@@ -1,5 +1,6 @@
-/* Generating: every rule against a plain program of it and against Hugging Face's own numbers, frequencies against exact
-   probabilities, greedy against the search, the same bits however a session is cut, and what must be refused. */
+/* Generating: every rule against a plain program of it and against Hugging Face's own numbers,
+   frequencies against exact probabilities, greedy against the search, the same bits however a
+   session is cut, and what must be refused. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -34,13 +35,17 @@ static trf_model *make_model(trf_kind kind, int32_t vocab, const trf_hooks *hook
 /* Five sources and five beginnings, of which one is empty and one long. */
 static const int32_t source_ids[] = { 5, 9, 7, 4, 10, 6, 6, 12, 3, 18, 17, 16, 5, 4 };
 static const int32_t source_lengths[5] = { 3, 1, 0, 4, 6 };
-static const int32_t beginning_ids[] = { 5, 4, 9, 12, 12, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20 };
+static const int32_t beginning_ids[] = {5,  4,  9,  12, 12, 3,  4,  5,  6,  7,  8, 9,
+                                        10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20};
 static const int32_t beginning_lengths[5] = { 2, 0, 3, 1, 17 };
 static const int32_t no_lengths[5] = { 0, 0, 0, 0, 0 };
 
 static trf_batch five(void)
 {
-    trf_batch batch = { { source_ids, source_lengths, 5 }, { beginning_ids, beginning_lengths, 5 }, 0, { 0, 0, 0 } };
+    trf_batch batch = {{source_ids, source_lengths, 5},
+                       {beginning_ids, beginning_lengths, 5},
+                       0,
+                       {0, 0, 0}};
     return batch;
 }
 
@@ -71,7 +76,8 @@ static uint64_t hash_stories(uint64_t hash, const trf_sampler *g, int32_t first,
         hash = hash_bytes(hash, &h->n, sizeof h->n);
         hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
         hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
-        hash = hash_bytes(hash, h->log_probabilities, (size_t)(h->n + (h->ended == TRF_ENDED_EOS)) * sizeof(double));
+        hash = hash_bytes(hash, h->log_probabilities,
+                          (size_t)(h->n + (h->ended == TRF_ENDED_EOS)) * sizeof(double));
         hash = hash_bytes(hash, &h->ended, sizeof h->ended);
     }
     return hash;
@@ -89,11 +95,12 @@ static uint64_t run(trf_sampler *g, const trf_batch *batch, int32_t budget)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   The rules, on logits of our own. A plain program of them: everything sorted, as Hugging Face does it. */
+   The rules, on logits of our own. A plain program of them: everything sorted, as Hugging Face does
+   it. */
 
 /* What the rules make of logits: probabilities, 0 for what they drop. */
-static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_t *ids, int32_t n, int32_t generated,
-                        const trf_real *z, int32_t vocab, double *p)
+static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_t *ids, int32_t n,
+                        int32_t generated, const trf_real *z, int32_t vocab, double *p)
 {
     int32_t i, k, order[64];
     double sum, most, before;
@@ -101,7 +108,8 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
         p[i] = (double)z[i];
         for (k = 0; k < n && ids[k] != i; k++) { }
         if (k < n) p[i] = p[i] < 0 ? p[i] * o->repetition_penalty : p[i] / o->repetition_penalty;
-        if (i == c->pad || i == c->bos || (i == c->eos && generated < o->min_tokens)) p[i] = -HUGE_VAL;
+        if (i == c->pad || i == c->bos || (i == c->eos && generated < o->min_tokens))
+            p[i] = -HUGE_VAL;
         if (i == c->unk && !o->allow_unk) p[i] = -HUGE_VAL;
         p[i] /= o->temperature;
     }
@@ -110,7 +118,8 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
         order[k] = i;
     }
     if (o->top_k > 0 && o->top_k < vocab)
-        for (i = o->top_k; i < vocab; i++) if (p[order[i]] < p[order[o->top_k - 1]]) p[order[i]] = -HUGE_VAL;
+        for (i = o->top_k; i < vocab; i++)
+            if (p[order[i]] < p[order[o->top_k - 1]]) p[order[i]] = -HUGE_VAL;
     for (most = p[order[0]], sum = 0, i = 0; i < vocab; i++) sum += p[i] = exp(p[i] - most);
     for (i = 0; i < vocab; i++) p[i] /= sum;
     for (before = 0, i = 0; o->top_p < 1 && i < vocab; i++) {
@@ -118,7 +127,8 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
         if (i > 0 && before >= o->top_p) p[order[i]] = 0;
         before += own;
     }
-    for (most = p[order[0]], sum = 0, i = 0; i < vocab; i++) sum += p[i] = p[i] < o->min_p * most ? 0 : p[i];
+    for (most = p[order[0]], sum = 0, i = 0; i < vocab; i++)
+        sum += p[i] = p[i] < o->min_p * most ? 0 : p[i];
     for (i = 0; i < vocab; i++) p[i] /= sum;
 }
 
@@ -138,7 +148,8 @@ static trf__sampled story_of(int32_t *ids, int32_t n, int32_t n_begin)
 }
 
 /* n draws, each as another sequence; counts of ids. */
-static void draw_many(trf_sampler *g, trf__sampled *s, const trf_real *z, int64_t n, int64_t *counts)
+static void draw_many(trf_sampler *g, trf__sampled *s, const trf_real *z, int64_t n,
+                      int64_t *counts)
 {
     double lp;
     int64_t i;
@@ -162,18 +173,25 @@ static void draw_room(trf_sampler *g)
     assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
 }
 
-static const struct { double temperature; int32_t top_k; double top_p, min_p, penalty; int32_t min_tokens; } cases[] = {
-    { 1, 0, 1, 0, 1, 0 }, { 0.6, 0, 1, 0, 1, 0 }, { 3, 0, 1, 0, 1, 2 }, { 1, 5, 1, 0, 1, 0 }, { 1, 1, 1, 0, 1, 0 },
-    { 1, 0, 0.7, 0, 1, 0 }, { 2, 0, 0.3, 0, 1, 0 }, { 1, 0, 1, 0.1, 1, 0 }, { 1, 0, 1, 0, 1.3, 0 },
-    { 1, 0, 1, 0, 0.7, 2 }, { 0.8, 10, 0.9, 0.05, 1.2, 2 }, { 1.7, 12, 0.6, 0.3, 1.5, 0 },
-    { 1, 1000, 0.999, 0, 1, 0 }, { 1, 0, 0, 0, 1, 0 }, { 1, 0, 1, 1, 1, 0 }, { 1, 22, 0.95, 0.02, 1.1, 0 }
-};
+static const struct {
+    double temperature;
+    int32_t top_k;
+    double top_p, min_p, penalty;
+    int32_t min_tokens;
+} cases[] = {{1, 0, 1, 0, 1, 0},         {0.6, 0, 1, 0, 1, 0},         {3, 0, 1, 0, 1, 2},
+             {1, 5, 1, 0, 1, 0},         {1, 1, 1, 0, 1, 0},           {1, 0, 0.7, 0, 1, 0},
+             {2, 0, 0.3, 0, 1, 0},       {1, 0, 1, 0.1, 1, 0},         {1, 0, 1, 0, 1.3, 0},
+             {1, 0, 1, 0, 0.7, 2},       {0.8, 10, 0.9, 0.05, 1.2, 2}, {1.7, 12, 0.6, 0.3, 1.5, 0},
+             {1, 1000, 0.999, 0, 1, 0},  {1, 0, 0, 0, 1, 0},           {1, 0, 1, 1, 1, 0},
+             {1, 22, 0.95, 0.02, 1.1, 0}};
 enum { CASES = sizeof cases / sizeof *cases };
 
 static void set_case(trf_sampling *o, int i)
 {
     o->temperature = cases[i].temperature; o->top_k = cases[i].top_k; o->top_p = cases[i].top_p;
-    o->min_p = cases[i].min_p; o->repetition_penalty = cases[i].penalty; o->min_tokens = cases[i].min_tokens;
+    o->min_p = cases[i].min_p;
+    o->repetition_penalty = cases[i].penalty;
+    o->min_tokens = cases[i].min_tokens;
 }
 
 /* Logits of a case: every third number comes twice, so that there are equals. */
@@ -181,12 +199,14 @@ static void set_logits(trf_real *z, int seed)
 {
     int32_t i;
     for (i = 0; i < VOCAB; i++)
-        z[i] = i % 3 == 2 ? z[i - 1] : (trf_real)(trf__random64((uint64_t)seed, 5, (uint64_t)i) % 1000) / 150 - 3;
+        z[i] = i % 3 == 2
+                   ? z[i - 1]
+                   : (trf_real)(trf__random64((uint64_t)seed, 5, (uint64_t)i) % 1000) / 150 - 3;
 }
 
-/* Every case: what may be drawn is what the plain program leaves, by the same weights and as often: chi-squared below
-   mean + 6 deviations. The answer has one token, its beginning two, which are the same; every second time all logits
-   are negative. */
+/* Every case: what may be drawn is what the plain program leaves, by the same weights and as often:
+   chi-squared below mean + 6 deviations. The answer has one token, its beginning two, which are the
+   same; every second time all logits are negative. */
 static void test_rules(void **state)
 {
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
@@ -200,7 +220,9 @@ static void test_rules(void **state)
         for (seed = 0; seed < 4; seed++) {
             trf_real z[VOCAB];
             int64_t counts[VOCAB], many = 0;
-            int64_t n = seed || (KIT_AGAIN && !kit_all()) ? 3000 : KIT_AGAIN || !kit_all() ? 20000 : 200000;
+            int64_t n = seed || (KIT_AGAIN && !kit_all()) ? 3000
+                        : KIT_AGAIN || !kit_all()         ? 20000
+                                                          : 200000;
             double p[VOCAB], chi = 0, kept = 0;
             trf__sampled story = story_of(ids, 3, 2);
             int32_t i;
@@ -211,7 +233,8 @@ static void test_rules(void **state)
             plain_rules(&g->sampling, &model->config, ids, 3, 1, z, VOCAB, p);
             draw_many(g, &story, z, n, counts);
             for (i = 0; i < VOCAB; i++) if (p[i] > 0) kept += g->weights[i];
-            for (i = 0; i < VOCAB; i++) if (p[i] > 0) assert_true(fabs(g->weights[i] / kept - p[i]) < 1e-9);
+            for (i = 0; i < VOCAB; i++)
+                if (p[i] > 0) assert_true(fabs(g->weights[i] / kept - p[i]) < 1e-9);
             for (i = 0; i < VOCAB; i++) {
                 double want = p[i] * (double)n;
                 if (p[i] == 0) assert_int_equal(counts[i], 0);
@@ -259,8 +282,8 @@ static void test_most_likely(void **state)
     trf_model_destroy(model);
 }
 
-/* A model whose likeliest token is unk: never drawn unless asked for, though it keeps its share of the probabilities;
-   nor found where it is banned from a search. A beginning may have it. */
+/* A model whose likeliest token is unk: never drawn unless asked for, though it keeps its share of
+   the probabilities; nor found where it is banned from a search. A beginning may have it. */
 static void test_unknown(void **state)
 {
     const int32_t ids[] = { 7, 3, 9 }, lengths[] = { 3 };
@@ -268,7 +291,8 @@ static void test_unknown(void **state)
     (void)state;
     for (kind = 0; kind < 2; kind++) {
         trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
-        trf_tensor bias = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias")));
+        trf_tensor bias = kit_open(
+            trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias")));
         trf_batch batch = { { ids, lengths, 1 }, { ids, lengths, 1 }, 0, { 0, 0, 0 } };
         bias.data[3] += 5;
         kit_close(&bias);
@@ -313,7 +337,8 @@ static void test_unknown(void **state)
     }
 }
 
-/* The whole set that filters leave, weight by weight, against the plain program: 4,000 random rules. */
+/* The whole set that filters leave, weight by weight, against the plain program: 4,000 random
+   rules. */
 static void test_filters(void **state)
 {
     trf_sampling o = trf_sampling_defaults();
@@ -354,7 +379,7 @@ static void test_golden(void **state)
     trf_config c = kit_config();
     size_t k;
     (void)state;
-    c.pad = c.bos = 22;                 /* theirs forbids none: a place that the goldens give no weight */
+    c.pad = c.bos = 22; /* theirs forbids none: a place that the goldens give no weight */
     for (k = 0; k < sizeof golden_sampling / sizeof *golden_sampling; k++) {
         const golden_sampling_case *want = &golden_sampling[k];
         trf_sampling o = trf_sampling_defaults();
@@ -362,15 +387,20 @@ static void test_golden(void **state)
         double p[GOLDEN_SAMPLING_VOCAB], w[GOLDEN_SAMPLING_VOCAB], most = -HUGE_VAL, mass;
         int32_t order[GOLDEN_SAMPLING_VOCAB], i;
         int64_t m, kept;
-        o.temperature = want->temperature; o.top_k = want->top_k; o.top_p = want->top_p; o.min_p = want->min_p;
+        o.temperature = want->temperature;
+        o.top_k = want->top_k;
+        o.top_p = want->top_p;
+        o.min_p = want->min_p;
         o.repetition_penalty = want->repetition_penalty;
         o.allow_unk = 1;
         for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) z[i] = (trf_real)want->logits[i];
         plain_rules(&o, &c, want->ids, GOLDEN_SAMPLING_IDS, 9, z, GOLDEN_SAMPLING_VOCAB, p);
         for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++)
             if (!(fabs(p[i] - want->probabilities[i]) < 2e-6))
-                fail_msg("case %d, id %d: plain %.9g, Hugging Face %.9g", (int)k, (int)i, p[i], want->probabilities[i]);
-        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) {   /* and the library's filters, on penalised scores */
+                fail_msg("case %d, id %d: plain %.9g, Hugging Face %.9g", (int)k, (int)i, p[i],
+                         want->probabilities[i]);
+        for (i = 0; i < GOLDEN_SAMPLING_VOCAB;
+             i++) { /* and the library's filters, on penalised scores */
             int32_t t, seen = 0;
             w[i] = (double)z[i];
             for (t = 0; t < GOLDEN_SAMPLING_IDS; t++) seen |= want->ids[t] == i;
@@ -381,7 +411,8 @@ static void test_golden(void **state)
         for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) w[i] = exp((w[i] - most) / o.temperature);
         kept = trf__filter(&o, w, GOLDEN_SAMPLING_VOCAB, order, &m, &mass);
         for (i = 0; i < kept; i++)
-            assert_true(fabs(w[order[m - 1 - i]] / mass - want->probabilities[order[m - 1 - i]]) < 2e-6);
+            assert_true(fabs(w[order[m - 1 - i]] / mass - want->probabilities[order[m - 1 - i]]) <
+                        2e-6);
         for (mass = 0, i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) mass += want->probabilities[i] > 0;
         assert_int_equal((int64_t)mass, kept);
     }
@@ -397,20 +428,25 @@ static void test_greedy(void **state)
     (void)state;
     for (kind = 0; kind < 2; kind++)
         for (limit = 5; limit < 64; limit += 29) {
-            trf_model *model = make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
+            trf_model *model =
+                make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
             trf_search search = trf_search_defaults();
             trf_sampling s = quick();
             trf_translator *t = NULL;
             trf_sampler *g;
             trf_batch batch = five();
             int32_t i, k;
-            search.beam = 1; search.threads = 1; search.max_length_a = 0; search.max_length_b = limit;
+            search.beam = 1;
+            search.threads = 1;
+            search.max_length_a = 0;
+            search.max_length_b = limit;
             trf_search_set_rule(&search, TRF_SEARCH_RAW);
             s.temperature = 0; s.max_tokens = limit; s.window = 0;
             if (!kind) batch.target.lengths = no_lengths;
             g = make(model, &s);
             assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
-            assert_int_equal(trf_translate_batch(t, kind ? &batch.target : &batch.source, NULL), TRF_OK);
+            assert_int_equal(trf_translate_batch(t, kind ? &batch.target : &batch.source, NULL),
+                             TRF_OK);
             run(g, &batch, 3);
             for (i = 0; i < 5; i++) {
                 const trf_hypothesis *h = trf_sampler_at(g, i), *want = trf_hypothesis_at(t, i, 0);
@@ -437,7 +473,8 @@ static void test_log_probability(void **state)
     double scores[5];
     (void)state;
     s.top_k = 9; s.repetition_penalty = 1.2; s.max_tokens = 60;
-    kit_set(trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias")), 2, 2);      /* EOS */
+    kit_set(trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias")), 2,
+            2); /* EOS */
     g = make(model, &s);
     batch.target.count = 0;                             /* no beginnings at all */
     batch.target.ids = batch.target.lengths = NULL;
@@ -463,7 +500,8 @@ static void test_log_probability(void **state)
     trf_model_destroy(model);
 }
 
-/* The same bits for any threads, budgets, parts of the batch, and behind any beginning of an answer. */
+/* The same bits for any threads, budgets, parts of the batch, and behind any beginning of an
+   answer. */
 static void test_same_text(void **state)
 {
     static const int32_t threads[] = { 2, 5, 256 }, budgets[] = { 1, 2, 7, INT32_MAX };
@@ -479,7 +517,8 @@ static void test_same_text(void **state)
         trf_sampler_destroy(g);
         g = make(model, &s);
         want = run(g, &batch, 1000);
-        for (i = 0; i < 4; i++) assert_true(run(g, &batch, budgets[i]) == want);      /* begun again and again */
+        for (i = 0; i < 4; i++)
+            assert_true(run(g, &batch, budgets[i]) == want); /* begun again and again */
         for (i = 0; KIT_SAME_ROWS && i < 5; i++) {
             trf_batch part = kit_slice(&batch, i, 1);
             run(g, &part, 4);
@@ -487,7 +526,8 @@ static void test_same_text(void **state)
         }
         if (KIT_SAME_ROWS) assert_true(parts == want);
         run(g, &batch, 1000);
-        for (i = 0; KIT_SAME_ROWS && i < 5; i++) {      /* a beginning that is longer by some of the answer */
+        for (i = 0; KIT_SAME_ROWS && i < 5;
+             i++) { /* a beginning that is longer by some of the answer */
             const trf_hypothesis *h = trf_sampler_at(g, i);
             int32_t ids[64], n = beginning_lengths[i], more;
             trf_sampler *other;
@@ -501,7 +541,8 @@ static void test_same_text(void **state)
             other = make(model, &s);
             run(other, &one, 1);
             assert_int_equal(trf_sampler_at(other, 0)->n, h->n - more);
-            for (k = more; k < h->n; k++) assert_int_equal(trf_sampler_at(other, 0)->ids[k - more], h->ids[k]);
+            for (k = more; k < h->n; k++)
+                assert_int_equal(trf_sampler_at(other, 0)->ids[k - more], h->ids[k]);
             trf_sampler_destroy(other);
             s.max_tokens = 20;
         }
@@ -516,8 +557,8 @@ static void test_same_text(void **state)
     }
 }
 
-/* Beginnings of more rows than are read at a time, some of them cut in two, and more sequences than are drawn at a
-   time. */
+/* Beginnings of more rows than are read at a time, some of them cut in two, and more sequences than
+   are drawn at a time. */
 static void many_sequences(void)
 {
     enum { MANY = 520 };
@@ -543,8 +584,8 @@ static void many_sequences(void)
     trf_model_destroy(model);
 }
 
-/* Fewer and more sequences in one generator, in memory that may come back at the same place: what was recorded for others
-   is not played. */
+/* Fewer and more sequences in one generator, in memory that may come back at the same place: what
+   was recorded for others is not played. */
 static void fewer_sequences(void)
 {
     enum { MOST = 24 };
@@ -558,7 +599,7 @@ static void fewer_sequences(void)
     for (i = 0; i < MOST * 3; i++) ids[i] = 4 + i * 5 % 19;
     for (i = 0; i < MOST; i++) lengths[i] = 3;
     for (k = 0; k < sizeof counts / sizeof *counts; k++) {
-        trf_batch batch = { { ids, lengths, counts[k] }, { ids, lengths, counts[k] }, 0, { 0, 0, 0 } };
+        trf_batch batch = {{ids, lengths, counts[k]}, {ids, lengths, counts[k]}, 0, {0, 0, 0}};
         trf_sampler *fresh = make(model, &s);
         uint64_t want = run(fresh, &batch, 4);
         trf_sampler_destroy(fresh);
@@ -611,7 +652,8 @@ static void test_limits(void **state)
     assert_int_equal(trf_sampler_at(g, 0)->ended, TRF_ENDED_MAX_LENGTH);
     length = 64;
     assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_E_LIMIT);
-    assert_int_equal(trf_sampler_step(g, 1, &live, &err), TRF_E_STATE);       /* what was there is forgotten */
+    assert_int_equal(trf_sampler_step(g, 1, &live, &err),
+                     TRF_E_STATE); /* what was there is forgotten */
     assert_null(trf_sampler_at(g, 0));
     batch.target.count = 0;
     assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
@@ -633,8 +675,8 @@ static void test_limits(void **state)
     trf_model_destroy(model);
 }
 
-/* Whatever the rules are, ids are allowed ones and the numbers finite: the ends of every range. Nothing overflows on
-   the way, so a host that traps is not ended. */
+/* Whatever the rules are, ids are allowed ones and the numbers finite: the ends of every range.
+   Nothing overflows on the way, so a host that traps is not ended. */
 static void test_extremes(void **state)
 {
     static const double temperatures[] = { 0, 5e-324, 1e-30, 1e6 }, ps[] = { 0, 1e-30, 1 };
@@ -704,7 +746,8 @@ static void test_nonfinite(void **state)
 
 static char path[] = "/tmp/trf_generate_XXXXXX";
 
-/* Saved after every number of steps, loaded into another generator with other rules: it goes on with the same bits. */
+/* Saved after every number of steps, loaded into another generator with other rules: it goes on
+   with the same bits. */
 static void test_sessions(void **state)
 {
     int kind, cut;
@@ -716,7 +759,11 @@ static void test_sessions(void **state)
         trf_sampler *g, *other;
         trf_error err;
         uint64_t want;
-        s.temperature = 1.25; s.top_k = 15; s.top_p = 0.97; s.min_p = 1e-3; s.repetition_penalty = 1.1;
+        s.temperature = 1.25;
+        s.top_k = 15;
+        s.top_p = 0.97;
+        s.min_p = 1e-3;
+        s.repetition_penalty = 1.1;
         s.seed = (uint64_t)-5; s.min_tokens = 2;
         batch.ordinal = INT64_MAX - 2;      /* the fourth sequence has number 2^63 */
         plain.threads = 2;
@@ -752,7 +799,8 @@ static void test_sessions(void **state)
         assert_int_equal(trf_sampler_save(g, "/nonexistent/x", &err), TRF_E_IO);
         assert_int_equal(trf_model_save(model, path, NULL), TRF_OK);
         assert_int_equal(trf_sampler_load(other, path, &err), TRF_E_FORMAT);
-        assert_int_equal(trf_sampler_at(other, 4)->ended != TRF_ENDED_NOT_YET, 1);    /* nothing has changed */
+        assert_int_equal(trf_sampler_at(other, 4)->ended != TRF_ENDED_NOT_YET,
+                         1); /* nothing has changed */
         trf_sampler_destroy(g);
         trf_sampler_destroy(other);
         trf_model_destroy(model);
@@ -782,7 +830,8 @@ static void write_as_format_1(const char *to, const trf_sampler *g)
     memcpy(strstr(bytes + 8, "trf.crc32"), "own", 3);
     at = strstr(bytes + 8, "\"generator\":{");
     assert_non_null(at);
-    i = snprintf(at, (size_t)(bytes + begin - at), "\"generator\":{\"dtype\":\"I32\",\"shape\":[%lld],\"data_offsets\":[0,%lld]}}",
+    i = snprintf(at, (size_t)(bytes + begin - at),
+                 "\"generator\":{\"dtype\":\"I32\",\"shape\":[%lld],\"data_offsets\":[0,%lld]}}",
                  words, 4 * words);
     assert_true(at + i < bytes + begin);
     memset(at + i, ' ', (size_t)(bytes + begin - at - i));
@@ -790,8 +839,8 @@ static void write_as_format_1(const char *to, const trf_sampler *g)
     free(bytes);
 }
 
-/* Which goes on as it would have: unk may be drawn, there is no window, nor are there numbers of its tokens, not even
-   when it is saved once more. */
+/* Which goes on as it would have: unk may be drawn, there is no window, nor are there numbers of
+   its tokens, not even when it is saved once more. */
 static void test_format_1(void **state)
 {
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
@@ -819,7 +868,8 @@ static void test_format_1(void **state)
     for (live = 1; live;) assert_int_equal(trf_sampler_step(other, 5, &live, NULL), TRF_OK);
     for (i = 0; i < 5; i++) {
         const trf_hypothesis *a = trf_sampler_at(g, i), *b = trf_sampler_at(other, i);
-        assert_true(a->n == b->n && a->log_probability == b->log_probability && a->ended == b->ended);
+        assert_true(a->n == b->n && a->log_probability == b->log_probability &&
+                    a->ended == b->ended);
         assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
         assert_null(b->log_probabilities);
     }
@@ -828,8 +878,8 @@ static void test_format_1(void **state)
     trf_model_destroy(model);
 }
 
-/* Every number of a session replaced by hostile ones, without a checksum that would tell; every byte changed; every
-   length: a status, or a session that can go on. */
+/* Every number of a session replaced by hostile ones, without a checksum that would tell; every
+   byte changed; every length: a status, or a session that can go on. */
 static void test_hostile_sessions(void **state)
 {
     static const int32_t bad[] = { -1, 0, 1, 3, 40, 63, 64, 0x7FF00000, INT32_MAX, INT32_MIN };
@@ -867,12 +917,14 @@ static void test_hostile_sessions(void **state)
     assert_int_equal(trf_sampler_load(g, path, &err), TRF_OK);
     before = hash_stories(HASH_START, g, 0, 5);
     for (i = 0; i < 3; i++) {                           /* numbers in its header */
-        static const struct { const char *from, *to, *what; trf_status status; } of[] = {
-            {"\"trf.generator\":\"2\"", "\"trf.generator\":\"3\"", "trf.generator", TRF_E_UNSUPPORTED},
-            {"\"trf.sampling.top_p\":\"1\"", "\"trf.sampling.top_p\":\"5\"", "top_p", TRF_E_FORMAT},
-            {"\"trf.ordinal\"", "\"own.ordinal\"", "trf.ordinal", TRF_E_FORMAT}};
+        static const struct { const char *from, *to, *what; trf_status status;
+        } of[] = {{"\"trf.generator\":\"2\"", "\"trf.generator\":\"3\"", "trf.generator",
+                   TRF_E_UNSUPPORTED},
+                  {"\"trf.sampling.top_p\":\"1\"", "\"trf.sampling.top_p\":\"5\"", "top_p",
+                   TRF_E_FORMAT},
+                  {"\"trf.ordinal\"", "\"own.ordinal\"", "trf.ordinal", TRF_E_FORMAT}};
         memcpy(changed, bytes, n);
-        changed[begin - 1] = 0;                         /* a blank or the last brace, where strstr ends */
+        changed[begin - 1] = 0; /* a blank or the last brace, where strstr ends */
         crc = strstr(changed + 8, of[i].from);
         assert_non_null(crc);
         memcpy(crc, of[i].to, strlen(of[i].to));
@@ -899,7 +951,8 @@ static void test_hostile_sessions(void **state)
                 while (live) assert_int_equal(trf_sampler_step(g, 5, &live, NULL), TRF_OK);
                 taken++;
             } else {
-                assert_true(err.status == TRF_E_FORMAT || err.status == TRF_E_LIMIT || err.status == TRF_E_SHAPE);
+                assert_true(err.status == TRF_E_FORMAT || err.status == TRF_E_LIMIT ||
+                            err.status == TRF_E_SHAPE);
                 refused++;
             }
         }
@@ -911,7 +964,8 @@ static void test_hostile_sessions(void **state)
         kept = other->sampling;
         assert_int_equal(trf_sampler_begin(other, &batch, NULL), TRF_OK);
         memcpy(changed, bytes, n);
-        memcpy(changed + n - 4 - 8 * scores, &stranger, 4);      /* ids that do not fit: no sequences, and its own rules */
+        memcpy(changed + n - 4 - 8 * scores, &stranger,
+               4); /* ids that do not fit: no sequences, and its own rules */
         assert_true(kit_write_file(path, changed, n));
         assert_int_equal(trf_sampler_load(other, path, &err), TRF_E_FORMAT);
         assert_null(trf_sampler_at(other, 0));
@@ -971,7 +1025,7 @@ static void test_cancel(void **state)
             cancelled++;
             live = 1;
         }
-        assert_int_equal(cancelled, cancel_calls >= at);        /* what is played again asks less often */
+        assert_int_equal(cancelled, cancel_calls >= at); /* what is played again asks less often */
         assert_true(hash_stories(HASH_START, g, 0, 5) == want);
     }
     trf_sampler_destroy(g);
@@ -1026,7 +1080,8 @@ static void test_memory(void **state)
     trf_model_destroy(model);
 }
 
-/* A plain program of the window: the next token's logits are those of a translator that reads the last ids alone. */
+/* A plain program of the window: the next token's logits are those of a translator that reads the
+   last ids alone. */
 static void check_window(trf_model *model, int32_t window, int32_t tokens)
 {
     const int32_t asked = window ? window : INT32_MAX, W = window && window < 63 ? window : 63;
@@ -1060,13 +1115,17 @@ static void check_window(trf_model *model, int32_t window, int32_t tokens)
             assert_true(first == 0 || seen >= (W + 1) / 2);
             pair.target.ids = ids + first; pair.target.lengths = &seen; pair.target.count = 1;
             out = trf_tensor_of(logits, 2, seen + 1, VOCAB, 0);
-            if (k % 4 && n - first != W && n != first + (W + 1) / 2) continue;      /* at its ends, and now and then */
+            if (k % 4 && n - first != W && n != first + (W + 1) / 2)
+                continue; /* at its ends, and now and then */
             assert_int_equal(trf_logits(t, &pair, &out, NULL), TRF_OK);
-            for (v = 0; v < VOCAB; v++) if ((double)logits[seen * VOCAB + v] > most) most = (double)logits[seen * VOCAB + v];
+            for (v = 0; v < VOCAB; v++)
+                if ((double)logits[seen * VOCAB + v] > most)
+                    most = (double)logits[seen * VOCAB + v];
             for (v = 0; v < VOCAB; v++) all += exp((double)logits[seen * VOCAB + v] - most);
             want = (double)logits[seen * VOCAB + h->ids[k]] - most - log(all);
             if (!(fabs(want - h->log_probabilities[k]) < 1e-4))
-                fail_msg("window %d, sequence %d, token %d: %g, not %g", (int)W, (int)i, (int)k, h->log_probabilities[k], want);
+                fail_msg("window %d, sequence %d, token %d: %g, not %g", (int)W, (int)i, (int)k,
+                         h->log_probabilities[k], want);
         }
         for (k = 0; k < h->n; k++) sum += h->log_probabilities[k];
         assert_true(sum == h->log_probability && h->beginning == 0);
@@ -1076,8 +1135,9 @@ static void check_window(trf_model *model, int32_t window, int32_t tokens)
     trf_sampler_destroy(g);
 }
 
-/* Beyond max_length, and in windows that are smaller: the same bits for any threads, budgets and parts, across saving
-   and loading, and behind any beginning, which may be longer than all that is read. */
+/* Beyond max_length, and in windows that are smaller: the same bits for any threads, budgets and
+   parts, across saving and loading, and behind any beginning, which may be longer than all that is
+   read. */
 static void test_window(void **state)
 {
     static const int32_t windows[] = { 0, 3, 17, 1, 2, 8, 62, 63, 64, 1000 };
@@ -1100,7 +1160,8 @@ static void test_window(void **state)
         other = make(model, &s);
         want = run(g, &batch, 1000);
         assert_true(run(other, &batch, 1) == want);
-        for (i = 0; i < 5; i++) {           /* what has been drawn becomes a beginning, shorter or longer than a window */
+        for (i = 0; i < 5;
+             i++) { /* what has been drawn becomes a beginning, shorter or longer than a window */
             const trf_hypothesis *h = trf_sampler_at(g, i);
             lengths[i] = beginning_lengths[i] + 20 * i + 30;
             memcpy(ids + used, h->ids - beginning_lengths[i], (size_t)lengths[i] * sizeof *ids);
@@ -1113,7 +1174,8 @@ static void test_window(void **state)
             int32_t had = 20 * i + 30;
             if (!KIT_SAME_ROWS) continue;
             assert_memory_equal(a->ids + had, b->ids, (size_t)(150 - had) * sizeof *ids);
-            assert_memory_equal(a->log_probabilities + had, b->log_probabilities, (size_t)(150 - had) * sizeof(double));
+            assert_memory_equal(a->log_probabilities + had, b->log_probabilities,
+                                (size_t)(150 - had) * sizeof(double));
         }
         assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
         assert_int_equal(trf_sampler_step(g, 40 + (int32_t)w * 7, NULL, NULL), TRF_OK);
@@ -1129,8 +1191,8 @@ static void test_window(void **state)
     }
 }
 
-/* A beginning longer than max_length is read where there is a window, and refused where there is none; an encoder-decoder
-   ends with its length, whatever the window. */
+/* A beginning longer than max_length is read where there is a window, and refused where there is
+   none; an encoder-decoder ends with its length, whatever the window. */
 static void test_no_window(void **state)
 {
     static int32_t ids[300];
@@ -1167,7 +1229,8 @@ static void test_no_window(void **state)
     }
 }
 
-/* Cancelled at any moment, while a window is read again too: what has been drawn stays, and the rest is the same. */
+/* Cancelled at any moment, while a window is read again too: what has been drawn stays, and the
+   rest is the same. */
 static int cancel_every(void *user) { int *calls = (int *)user; return ++*calls % 7 == 0; }
 static void test_window_cancelled(void **state)
 {
@@ -1198,7 +1261,7 @@ static void test_window_cancelled(void **state)
     other->pass.run.hooks.cancel = NULL;
     trf_sampler_destroy(g);
     trf_sampler_destroy(other);
-    {                                       /* nor is anything lost where ids have no room to grow */
+    { /* nor is anything lost where ids have no room to grow */
         kit_memory memory;
         int64_t k, failures = 0;
         s.hooks = kit_hooks(&memory);
@@ -1257,7 +1320,8 @@ static void too_many(void)
 
 static void test_options(void **state)
 {
-    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL), *encoder = make_model(TRF_ENCODER_ONLY, VOCAB, NULL);
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL),
+              *encoder = make_model(TRF_ENCODER_ONLY, VOCAB, NULL);
     trf_model *both = make_model(TRF_ENCODER_DECODER, VOCAB, NULL);
     trf_sampler *g = NULL;
     trf_sampling good = quick(), s;
@@ -1274,7 +1338,9 @@ static void test_options(void **state)
     REFUSED(temperature, HUGE_VAL);
     REFUSED(top_k, -1); REFUSED(top_p, -0.1); REFUSED(top_p, 1.01); REFUSED(top_p, (double)NAN);
     REFUSED(min_p, -0.1); REFUSED(min_p, 1.01); REFUSED(min_p, (double)NAN);
-    REFUSED(repetition_penalty, 0); REFUSED(repetition_penalty, -1); REFUSED(repetition_penalty, (double)NAN);
+    REFUSED(repetition_penalty, 0);
+    REFUSED(repetition_penalty, -1);
+    REFUSED(repetition_penalty, (double)NAN);
     REFUSED(max_tokens, 0); REFUSED(max_tokens, -1); REFUSED(min_tokens, -1); REFUSED(threads, -1);
     REFUSED(window, -1); REFUSED(allow_unk, 2);
     REFUSED(threads, 4097);
@@ -1313,7 +1379,8 @@ static void test_options(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Text as it comes: pieces of it add up to what decoding all ids gives, and each is whole characters. */
+   Text as it comes: pieces of it add up to what decoding all ids gives, and each is whole
+   characters. */
 
 typedef struct said { char text[4096]; size_t bytes; int32_t tokens, ends; } said;
 static void say(void *user, int32_t sequence, int32_t id, const char *text, size_t n)
@@ -1343,8 +1410,17 @@ static trf_vocab *byte_pieces(void)
     trf_vocab *vocab = NULL;
     trf_error err;
     int i;
-    const struct { const char *text; int type; } first[] = { { "<unk>", 2 }, { "\xE2\x96\x81", 1 }, { "a", 1 },
-        { "\xE2\x96\x81" "b", 1 }, { "\xC3\xA9", 1 }, { "\xE2\x96\x81\xE2\x96\x81", 1 } };
+    const struct {
+        const char *text;
+        int type;
+    } first[] = {{"<unk>", 2},
+                 {"\xE2\x96\x81", 1},
+                 {"a", 1},
+                 {"\xE2\x96\x81"
+                  "b",
+                  1},
+                 {"\xC3\xA9", 1},
+                 {"\xE2\x96\x81\xE2\x96\x81", 1}};
     for (i = 0; i < 6 + 256; i++) {
         char text[16];
         size_t length;
@@ -1356,13 +1432,15 @@ static trf_vocab *byte_pieces(void)
         model[n++] = 0x15; memset(model + n, 0, 4); n += 4;
         model[n++] = 0x18; model[n++] = (char)(i < 6 ? first[i].type : 6);
     }
-    memcpy(model + n, "\x12\x05\x18\x01\x98\x02\x01", 7); n += 7;    /* unigram, byte_fallback (field 35) */
+    memcpy(model + n, "\x12\x05\x18\x01\x98\x02\x01", 7);
+    n += 7; /* unigram, byte_fallback (field 35) */
     memcpy(model + n, "\x1A\x06\x18\x01\x20\x01\x28\x01", 8); n += 8;
     if (trf_vocab_from_sentencepiece(&vocab, model, n, NULL, &err)) fail_msg("%s", err.message);
     return vocab;
 }
 
-/* Random ids, told one by one, of any vocabulary; sometimes from a session that was loaded in between. */
+/* Random ids, told one by one, of any vocabulary; sometimes from a session that was loaded in
+   between. */
 static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int rounds)
 {
     static said heard[1];
@@ -1385,7 +1463,8 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
         g->room = 1000;
         for (i = 0; i < n; i++) {
             uint64_t r = trf__random64(1, 6, (uint64_t)(round * 40 + i));
-            int32_t id = r % 5 == 0 ? first + (int32_t)((r >> 8) % (uint64_t)count) : 3 + (int32_t)((r >> 8) % (uint64_t)(size - 3));
+            int32_t id = r % 5 == 0 ? first + (int32_t)((r >> 8) % (uint64_t)count)
+                                    : 3 + (int32_t)((r >> 8) % (uint64_t)(size - 3));
             if (r % 11 == 0) {          /* as a session that is loaded finds it */
                 story.told = trf__whole_ids(vocab, ids, 0, story.n);
                 story.from = 0;
@@ -1396,7 +1475,8 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
         assert_int_equal(heard->tokens, n + 1);
         assert_int_equal(heard->ends, 1);
         assert_int_equal(trf_vocab_decode(vocab, ids, n, want, sizeof want, &bytes, NULL), TRF_OK);
-        if (bytes != heard->bytes || memcmp(want, heard->text, bytes)) fail_msg("round %d: told \"%s\", whole \"%s\"", (int)round, heard->text, want);
+        if (bytes != heard->bytes || memcmp(want, heard->text, bytes))
+            fail_msg("round %d: told \"%s\", whole \"%s\"", (int)round, heard->text, want);
         g->sampled = NULL;
     }
     trf_sampler_destroy(g);
@@ -1409,11 +1489,13 @@ static void test_text(void **state)
     trf_vocab *words = NULL, *characters = NULL;
     (void)state;
     assert_int_equal(trf_vocab_create(&words, TRF_WORDS, NULL, NULL), TRF_OK);
-    assert_int_equal(trf_vocab_learn(words, "the \xC3\xA9t\xC3\xA9 is \xE2\x82\xAC long", NULL), TRF_OK);
+    assert_int_equal(trf_vocab_learn(words, "the \xC3\xA9t\xC3\xA9 is \xE2\x82\xAC long", NULL),
+                     TRF_OK);
     assert_int_equal(trf_vocab_finish(words, 100, 1, NULL), TRF_OK);
     check_text(words, 4, 3, 300);
     assert_int_equal(trf_vocab_create(&characters, TRF_CHARACTERS, NULL, NULL), TRF_OK);
-    assert_int_equal(trf_vocab_learn(characters, "a\xC3\xA9 \xE2\x82\xAC\xF0\x9F\x98\x80", NULL), TRF_OK);
+    assert_int_equal(trf_vocab_learn(characters, "a\xC3\xA9 \xE2\x82\xAC\xF0\x9F\x98\x80", NULL),
+                     TRF_OK);
     assert_int_equal(trf_vocab_finish(characters, 100, 1, NULL), TRF_OK);
     check_text(characters, 4, 3, 300);
     check_text(kit_pieces(NULL), 4, 2, 300);
@@ -1452,7 +1534,8 @@ static void test_bytes_wait(void **state)
         assert_int_equal(trf__append_drawn(g, &story, zero + face[i], 0, NULL), TRF_OK);
     }
     assert_string_equal(heard->text, "\xF0\x9F\x98\x80");
-    for (i = 0; i < 2; i++) assert_int_equal(trf__append_drawn(g, &story, zero + face[i], 0, NULL), TRF_OK);
+    for (i = 0; i < 2; i++)
+        assert_int_equal(trf__append_drawn(g, &story, zero + face[i], 0, NULL), TRF_OK);
     assert_string_equal(heard->text, "\xF0\x9F\x98\x80");
     assert_int_equal(trf__append_drawn(g, &story, 2, 0, NULL), TRF_OK);
     assert_string_equal(heard->text, "\xF0\x9F\x98\x80\xEF\xBF\xBD\xEF\xBF\xBD");
@@ -1462,21 +1545,37 @@ static void test_bytes_wait(void **state)
     trf_vocab_destroy(vocab);
 }
 
-/* Bytes that cannot begin a character, or do not go on with the one that has begun, are told at once; a NUL too. */
+/* Bytes that cannot begin a character, or do not go on with the one that has begun, are told at
+   once; a NUL too. */
 static void test_bytes_do_not_wait(void **state)
 {
-    static const struct { const char *bytes; size_t n, told[4]; const char *text; size_t whole; } of[] = {
-        { "\xFE\0k", 3, { 3, 4, 5 }, "\xEF\xBF\xBD\0k", 5 },
-        { "\xF7" "A", 2, { 3, 4 }, "\xEF\xBF\xBD" "A", 4 },
-        { "\xC1\xC2\x80", 3, { 3, 3, 5 }, "\xEF\xBF\xBD\xC2\x80", 5 },
-        { "\xE2\x82" "A", 3, { 0, 0, 7 }, "\xEF\xBF\xBD\xEF\xBF\xBD" "A", 7 },
-        { "\xE0\x80", 2, { 0, 6 }, "\xEF\xBF\xBD\xEF\xBF\xBD", 6 },
-        { "\xED\xA0\x80", 3, { 0, 6, 9 }, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 9 },
-        { "\xF4\x90", 2, { 0, 6 }, "\xEF\xBF\xBD\xEF\xBF\xBD", 6 },
-        { "\xF0\x8F\x80", 3, { 0, 6, 9 }, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 9 },
-        { "\xF5", 1, { 3 }, "\xEF\xBF\xBD", 3 },
-        { "\xE2\xE2\x82\xAC", 4, { 0, 3, 3, 6 }, "\xEF\xBF\xBD\xE2\x82\xAC", 6 }
-    };
+    static const struct {
+        const char *bytes;
+        size_t n, told[4];
+        const char *text;
+        size_t whole;
+    } of[] = {{"\xFE\0k", 3, {3, 4, 5}, "\xEF\xBF\xBD\0k", 5},
+              {"\xF7"
+               "A",
+               2,
+               {3, 4},
+               "\xEF\xBF\xBD"
+               "A",
+               4},
+              {"\xC1\xC2\x80", 3, {3, 3, 5}, "\xEF\xBF\xBD\xC2\x80", 5},
+              {"\xE2\x82"
+               "A",
+               3,
+               {0, 0, 7},
+               "\xEF\xBF\xBD\xEF\xBF\xBD"
+               "A",
+               7},
+              {"\xE0\x80", 2, {0, 6}, "\xEF\xBF\xBD\xEF\xBF\xBD", 6},
+              {"\xED\xA0\x80", 3, {0, 6, 9}, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 9},
+              {"\xF4\x90", 2, {0, 6}, "\xEF\xBF\xBD\xEF\xBF\xBD", 6},
+              {"\xF0\x8F\x80", 3, {0, 6, 9}, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 9},
+              {"\xF5", 1, {3}, "\xEF\xBF\xBD", 3},
+              {"\xE2\xE2\x82\xAC", 4, {0, 3, 3, 6}, "\xEF\xBF\xBD\xE2\x82\xAC", 6}};
     static said heard[1];
     trf_vocab *vocab = byte_pieces();
     int32_t zero = trf_vocab_id(vocab, "<0x00>"), ids[8];
@@ -1496,7 +1595,9 @@ static void test_bytes_do_not_wait(void **state)
         g->sampled = &story;
         g->room = 1000;
         for (i = 0; i < of[k].n; i++) {
-            assert_int_equal(trf__append_drawn(g, &story, zero + (unsigned char)of[k].bytes[i], 0, NULL), TRF_OK);
+            assert_int_equal(trf__append_drawn(g, &story, zero + (unsigned char)of[k].bytes[i], 0,
+                                               NULL),
+                             TRF_OK);
             assert_int_equal(heard->bytes, of[k].told[i]);
         }
         assert_int_equal(heard->bytes, of[k].whole);
@@ -1531,7 +1632,8 @@ static void test_callback(void **state)
     for (i = 0; i < 5; i++) {
         const trf_hypothesis *h = trf_sampler_at(g, i);
         char want[4096];
-        assert_int_equal(trf_vocab_decode(vocab, h->ids, h->n, want, sizeof want, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_vocab_decode(vocab, h->ids, h->n, want, sizeof want, NULL, NULL),
+                         TRF_OK);
         assert_string_equal(heard[i].text, want);
         assert_int_equal(heard[i].tokens, h->n + (h->ended == TRF_ENDED_EOS));
         assert_int_equal(heard[i].ends, h->ended == TRF_ENDED_EOS);
@@ -1541,7 +1643,8 @@ static void test_callback(void **state)
     trf_vocab_destroy(vocab);
 }
 
-/* Most tokens are bytes of characters: a session that is saved in the middle of one goes on with the rest of it. */
+/* Most tokens are bytes of characters: a session that is saved in the middle of one goes on with
+   the rest of it. */
 static void test_session_of_bytes(void **state)
 {
     static said before[5], after[5];
@@ -1576,7 +1679,8 @@ static void test_session_of_bytes(void **state)
         for (i = 0; i < 5; i++) {
             const trf_hypothesis *h = trf_sampler_at(other, i);
             char want[4096];
-            assert_int_equal(trf_vocab_decode(vocab, h->ids, h->n, want, sizeof want, NULL, NULL), TRF_OK);
+            assert_int_equal(trf_vocab_decode(vocab, h->ids, h->n, want, sizeof want, NULL, NULL),
+                             TRF_OK);
             assert_string_equal(after[i].text, want);
         }
     }
@@ -1587,7 +1691,8 @@ static void test_session_of_bytes(void **state)
     trf_vocab_destroy(vocab);
 }
 
-/* A text that finds no memory: what has been drawn stays, and the next step draws the token again. */
+/* A text that finds no memory: what has been drawn stays, and the next step draws the token again.
+ */
 static void test_text_without_memory(void **state)
 {
     static said heard[5], whole[5];
@@ -1625,7 +1730,10 @@ static void test_text_without_memory(void **state)
             failed++;
             live = 1;
         }
-        if (k == 0) { want = hash_stories(HASH_START, g, 0, 5); memcpy(whole, heard, sizeof whole); }
+        if (k == 0) {
+            want = hash_stories(HASH_START, g, 0, 5);
+            memcpy(whole, heard, sizeof whole);
+        }
         assert_true(hash_stories(HASH_START, g, 0, 5) == want);
         for (i = 0; i < 5; i++) {
             assert_string_equal(heard[i].text, whole[i].text);
@@ -1669,19 +1777,34 @@ static void test_two_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rules), cmocka_unit_test(test_most_likely), cmocka_unit_test(test_filters),
-        cmocka_unit_test(test_golden), cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_greedy), cmocka_unit_test(test_log_probability), cmocka_unit_test(test_same_text),
-        cmocka_unit_test(test_many), cmocka_unit_test(test_limits), cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_nonfinite), cmocka_unit_test(test_sessions), cmocka_unit_test(test_hostile_sessions),
-        cmocka_unit_test(test_format_1), cmocka_unit_test(test_window), cmocka_unit_test(test_no_window),
-        cmocka_unit_test(test_window_cancelled),
-        cmocka_unit_test(test_cancel), cmocka_unit_test(test_memory), cmocka_unit_test(test_options),
-        cmocka_unit_test(test_text), cmocka_unit_test(test_bytes_wait), cmocka_unit_test(test_bytes_do_not_wait), cmocka_unit_test(test_callback),
-        cmocka_unit_test(test_session_of_bytes), cmocka_unit_test(test_text_without_memory),
-        cmocka_unit_test(test_two_threads)
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),
+                                       cmocka_unit_test(test_most_likely),
+                                       cmocka_unit_test(test_filters),
+                                       cmocka_unit_test(test_golden),
+                                       cmocka_unit_test(test_unknown),
+                                       cmocka_unit_test(test_greedy),
+                                       cmocka_unit_test(test_log_probability),
+                                       cmocka_unit_test(test_same_text),
+                                       cmocka_unit_test(test_many),
+                                       cmocka_unit_test(test_limits),
+                                       cmocka_unit_test(test_extremes),
+                                       cmocka_unit_test(test_nonfinite),
+                                       cmocka_unit_test(test_sessions),
+                                       cmocka_unit_test(test_hostile_sessions),
+                                       cmocka_unit_test(test_format_1),
+                                       cmocka_unit_test(test_window),
+                                       cmocka_unit_test(test_no_window),
+                                       cmocka_unit_test(test_window_cancelled),
+                                       cmocka_unit_test(test_cancel),
+                                       cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_options),
+                                       cmocka_unit_test(test_text),
+                                       cmocka_unit_test(test_bytes_wait),
+                                       cmocka_unit_test(test_bytes_do_not_wait),
+                                       cmocka_unit_test(test_callback),
+                                       cmocka_unit_test(test_session_of_bytes),
+                                       cmocka_unit_test(test_text_without_memory),
+                                       cmocka_unit_test(test_two_threads)};
     int failed, file;
     file = mkstemp(path);
     if (file < 0) return 1;

@@ -1,6 +1,7 @@
-/* The whole model against PyTorch: same weights file, same batch; encoder states, logits, loss, every gradient and
-   ten updates, for the configurations of tests/golden (made by tools/parity/make_goldens.py). And the other way round: a
-   convention that is set wrongly must be seen by these comparisons. */
+/* The whole model against PyTorch: same weights file, same batch; encoder states, logits, loss,
+   every gradient and ten updates, for the configurations of tests/golden (made by
+   tools/parity/make_goldens.py). And the other way round: a convention that is set wrongly must be
+   seen by these comparisons. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <setjmp.h>
@@ -20,7 +21,7 @@ enum { KEY_BIAS_IS_NOISE = 1 };     /* see train() */
 /* What became of one case: how the calls ended, and the comparison that came out worst. */
 typedef struct outcome {
     trf_status status;
-    double worst;               /* largest difference over largest expected value, of the worst tensor */
+    double worst; /* largest difference over largest expected value, of the worst tensor */
     char tensor[96];            /* its name */
     int compared;               /* number of tensors */
     trf_error error;
@@ -34,10 +35,10 @@ static void note(outcome *o, const char *name, double relative)
     snprintf(o->tensor, sizeof o->tensor, "%s", name);
 }
 
-/* Compares every `stride`-th number of got with the tensor of that name, each times `scale`. Where skip is not
-   empty the numbers [skip, skip_end) of got are left out. */
-static void compare(outcome *o, trf_file *expected, const char *name, const trf_real *got, int64_t n,
-                    int64_t stride, double scale, int64_t skip, int64_t skip_end)
+/* Compares every `stride`-th number of got with the tensor of that name, each times `scale`. Where
+   skip is not empty the numbers [skip, skip_end) of got are left out. */
+static void compare(outcome *o, trf_file *expected, const char *name, const trf_real *got,
+                    int64_t n, int64_t stride, double scale, int64_t skip, int64_t skip_end)
 {
     int32_t index = trf__file_find(expected, name);
     int64_t i, count = (n + stride - 1) / stride, in_file = 1;
@@ -55,7 +56,8 @@ static void compare(outcome *o, trf_file *expected, const char *name, const trf_
         double d = fabs((double)got[i * stride] * scale - (double)want[i]);
         if (fabs((double)want[i]) > largest) largest = fabs((double)want[i]);
         if (i * stride >= skip && i * stride < skip_end) continue;
-        if (!(d <= difference)) difference = d <= DBL_MAX ? d : HUGE_VAL;      /* NaN counts as infinite */
+        if (!(d <= difference))
+            difference = d <= DBL_MAX ? d : HUGE_VAL; /* NaN counts as infinite */
     }
     free(want);
     note(o, name, difference == 0 ? 0 : difference / largest);
@@ -67,7 +69,8 @@ static void compare_number(outcome *o, const char *name, double got, double want
 }
 
 /* Encoder states and logits, through a translator. */
-static void look_inside(outcome *o, trf_file *expected, const trf_model *model, const trf_batch *batch)
+static void look_inside(outcome *o, trf_file *expected, const trf_model *model,
+                        const trf_batch *batch)
 {
     const trf_config *c = trf_model_config(model);
     trf_search search = trf_search_defaults();
@@ -83,11 +86,16 @@ static void look_inside(outcome *o, trf_file *expected, const trf_model *model, 
         assert_true(source_rows * c->d_model <= 4096);
         out = trf_tensor_of(room, 2, source_rows, c->d_model, 1);
         o->status = trf_encode(translator, &batch->source, &out, &o->error);
-        if (o->status == TRF_OK) compare(o, expected, "encoder", room, source_rows * c->d_model, 1, 1.0, 0, 0);
+        if (o->status == TRF_OK)
+            compare(o, expected, "encoder", room, source_rows * c->d_model, 1, 1.0, 0, 0);
     }
     if (o->status == TRF_OK && (c->head || c->kind != TRF_ENCODER_ONLY)) {
-        int64_t rows = !c->head ? target_rows : c->head >= TRF_HEAD_TOKENS ? source_rows : batch->source.count;
-        int64_t columns = !c->head ? c->target_vocab : c->head == TRF_HEAD_MASKED ? c->source_vocab : c->n_labels;
+        int64_t rows = !c->head                     ? target_rows
+                       : c->head >= TRF_HEAD_TOKENS ? source_rows
+                                                    : batch->source.count;
+        int64_t columns = !c->head                     ? c->target_vocab
+                          : c->head == TRF_HEAD_MASKED ? c->source_vocab
+                                                       : c->n_labels;
         assert_true(rows * columns <= 4096);
         out = trf_tensor_of(room, 2, rows, columns, 1);
         o->status = trf_logits(translator, batch, &out, &o->error);
@@ -98,8 +106,8 @@ static void look_inside(outcome *o, trf_file *expected, const trf_model *model, 
 }
 
 /* Loss and gradients of one pass, then ten updates and what they made of the weights. */
-static void train(outcome *o, trf_file *expected, trf_model *model, const trf_train_options *training,
-                  const trf_batch *batch)
+static void train(outcome *o, trf_file *expected, trf_model *model,
+                  const trf_train_options *training, const trf_batch *batch)
 {
     trf_trainer *trainer = NULL;
     trf_step_report report;
@@ -109,7 +117,8 @@ static void train(outcome *o, trf_file *expected, trf_model *model, const trf_tr
     int64_t d = trf_model_config(model)->d_model;
     o->status = trf_trainer_create(&trainer, model, training, &o->error);
     if (o->status) return;
-    assert_int_equal(trf_file_read(expected, trf__file_find(expected, "report"), 0, want, 4, NULL), TRF_OK);
+    assert_int_equal(trf_file_read(expected, trf__file_find(expected, "report"), 0, want, 4, NULL),
+                     TRF_OK);
     o->status = trf_forward_backward(trainer, batch, &report, &o->error);
     if (o->status == TRF_OK) {
         compare_number(o, "loss", report.loss, (double)want[0]);
@@ -118,13 +127,15 @@ static void train(outcome *o, trf_file *expected, trf_model *model, const trf_tr
         for (i = 0; i < trf_model_parameter_count(model); i++) {
             trf_tensor g = trf_trainer_gradient(trainer, i);
             snprintf(name, sizeof name, "gradient.%s", g.name);
-            compare(o, expected, name, g.data, trf_tensor_count(&g), 1, 1.0 / (double)report.target_tokens, 0, 0);
+            compare(o, expected, name, g.data, trf_tensor_count(&g), 1,
+                    1.0 / (double)report.target_tokens, 0, 0);
         }
         trf_trainer_discard_gradients(trainer);
         o->status = trf_evaluate(trainer, batch, &report, &o->error);
         compare_number(o, "evaluated loss", report.loss, (double)want[0]);
         compare_number(o, "evaluated nll", report.nll, (double)want[1]);
-        assert_int_equal(trf_file_read(expected, trf__file_find(expected, "steps"), 0, want, GOLDEN_STEPS * 4, NULL),
+        assert_int_equal(trf_file_read(expected, trf__file_find(expected, "steps"), 0, want,
+                                       GOLDEN_STEPS * 4, NULL),
                          TRF_OK);
         for (i = 0; i < GOLDEN_STEPS && o->status == TRF_OK; i++) {
             o->status = trf_train_step(trainer, batch, &report, &o->error);
@@ -133,18 +144,20 @@ static void train(outcome *o, trf_file *expected, trf_model *model, const trf_tr
             assert_int_equal(report.skipped, 0);
             compare_number(o, "loss of an update", report.loss, (double)want[4 * i]);
             compare_number(o, "nll of an update", report.nll, (double)want[4 * i + 1]);
-            compare_number(o, "gradient norm of an update", report.gradient_norm, (double)want[4 * i + 2]);
-            compare_number(o, "learning rate of an update", report.learning_rate, (double)want[4 * i + 3]);
+            compare_number(o, "gradient norm of an update", report.gradient_norm,
+                           (double)want[4 * i + 2]);
+            compare_number(o, "learning rate of an update", report.learning_rate,
+                           (double)want[4 * i + 3]);
         }
     }
     for (i = 0; i < trf_model_parameter_count(model) && o->status == TRF_OK; i++) {
         trf_tensor p = trf_model_parameter(model, i);
         int skip_keys = KEY_BIAS_IS_NOISE && strstr(p.name, "in_proj_bias") != NULL;
         snprintf(name, sizeof name, "trained.%s", p.name);
-        /* The bias of the keys adds the same to all scores of a query: its gradient is zero but for rounding, which
-           Adam turns into steps of any size. */
-        compare(o, expected, name, p.data, trf_tensor_count(&p), GOLDEN_STRIDE, 1.0, skip_keys ? d : 0,
-                skip_keys ? 2 * d : 0);
+        /* The bias of the keys adds the same to all scores of a query: its gradient is zero but for
+           rounding, which Adam turns into steps of any size. */
+        compare(o, expected, name, p.data, trf_tensor_count(&p), GOLDEN_STRIDE, 1.0,
+                skip_keys ? d : 0, skip_keys ? 2 * d : 0);
     }
     trf_trainer_destroy(trainer);
 }
@@ -153,7 +166,8 @@ static void options_of(int index, trf_config *config, trf_train_options *trainin
 {
     *config = trf_config_tiny();
     *training = trf_train_defaults();
-    config->norm_place = TRF_POST_NORM;     /* what the cases begin with: tools/parity/make_goldens.py */
+    config->norm_place =
+        TRF_POST_NORM; /* what the cases begin with: tools/parity/make_goldens.py */
     training->schedule = TRF_NOAM;
     training->learning_rate = 1;
     training->warmup = 4000;
@@ -202,11 +216,12 @@ static void test_every_golden(void **state)
         options_of(index, &config, &training, &batch);
         o = run_case(index, &config, &training, &batch);
         if (o.status) {
-            print_error("%s: %s: %s\n", golden_names[index], trf_status_name(o.status), o.error.message);
+            print_error("%s: %s: %s\n", golden_names[index], trf_status_name(o.status),
+                        o.error.message);
             failed++;
         } else {
-            print_message("%-18s %3d comparisons, worst %.1e (%s)\n", golden_names[index], o.compared, o.worst,
-                          o.tensor);
+            print_message("%-18s %3d comparisons, worst %.1e (%s)\n", golden_names[index],
+                          o.compared, o.worst, o.tensor);
             if (!(o.worst < tolerance) || o.compared < 1) failed++;
         }
     }
@@ -228,44 +243,59 @@ typedef struct field {
 #define CONFIG(f) #f, 0, offsetof(trf_config, f)
 #define TRAINING(f) #f, 1, offsetof(trf_train_options, f)
 static const field fields[] = {
-    { CONFIG(n_heads), INT32, 0, 2, { 1, 2 } },
-    { CONFIG(bos), INT32, 0, 1, { 3 } },
-    { CONFIG(eos), INT32, 0, 1, { 3 } },
-    { CONFIG(pad), INT32, 0, 1, { 3 } },
-    { CONFIG(activation), INT32, 0, 3, { TRF_RELU, TRF_GELU, TRF_SILU } },
-    { CONFIG(positions), INT32, 0, 4, { TRF_POSITIONS_INTERLEAVED, TRF_POSITIONS_HALVES_N1, TRF_POSITIONS_HALVES,
-                                        TRF_POSITIONS_NONE } },
-    { CONFIG(positions), INT32, 1, 1, { TRF_POSITIONS_LEARNED } },
-    { CONFIG(position_offset), INT32, 0, 3, { 0, 1, 2 } },
-    { CONFIG(norm_place), INT32, 0, 2, { TRF_POST_NORM, TRF_PRE_NORM } },
-    { CONFIG(norm_rule), INT32, 1, 3, { TRF_NORM_STANDARD, TRF_NORM_ANNOTATED, TRF_NORM_RMS } },
-    { CONFIG(norm_epsilon), DOUBLE, 0, 3, { 1e-5, 1e-6, 1e-12 } },
-    { CONFIG(final_norm), INT32, 1, 4, { 0, 1, 2, 3 } },
-    { CONFIG(scale_embeddings), INT32, 0, 2, { 0, 1 } },
-    { CONFIG(tying), INT32, 1, 4, { TRF_UNTIED, TRF_TIED_DECODER, TRF_TIED_ALL, TRF_TIED_EMBEDDINGS } },
-    { CONFIG(generator_bias), INT32, 1, 2, { 0, 1 } },
-    { CONFIG(qkv_bias), INT32, 1, 2, { 0, 1 } },
-    { CONFIG(out_bias), INT32, 1, 2, { 0, 1 } },
-    { CONFIG(feed_forward_bias), INT32, 1, 2, { 0, 1 } },
-    { CONFIG(source_eos), INT32, 0, 2, { 0, 1 } },
-    { CONFIG(decoder_start), INT32, 0, 4, { TRF_START_BOS, TRF_START_EOS, TRF_START_PAD, TRF_START_ZERO } },
-    { TRAINING(optimizer), INT32, 0, 2, { TRF_ADAM, TRF_ADAMW } },
-    { TRAINING(beta1), DOUBLE, 0, 1, { 0.8 } },
-    { TRAINING(beta2), DOUBLE, 0, 1, { 0.999 } },
-    { TRAINING(epsilon), DOUBLE, 0, 1, { 1e-9 } },
-    { TRAINING(epsilon_rule), INT32, 0, 3, { TRF_EPSILON_OUTSIDE, TRF_EPSILON_FAIRSEQ, TRF_EPSILON_INSIDE } },
-    { TRAINING(weight_decay), DOUBLE, 0, 1, { 0.0 } },
-    { TRAINING(decay_all), INT32, 0, 2, { 0, 1 } },
-    { TRAINING(schedule), INT32, 0, 3, { TRF_NOAM, TRF_INVERSE_SQRT, TRF_CONSTANT } },
-    { TRAINING(learning_rate), DOUBLE, 0, 1, { 0.01 } },
-    { TRAINING(initial_rate), DOUBLE, 0, 1, { 0.0 } },
-    { TRAINING(final_rate), DOUBLE, 0, 1, { 0.0 } },
-    { TRAINING(warmup), INT64, 0, 1, { 6 } },
-    { TRAINING(total_steps), INT64, 0, 1, { 12 } },
-    { TRAINING(label_smoothing), DOUBLE, 0, 2, { 0.0, 0.1 } },
-    { TRAINING(smoothing_rule), INT32, 0, 4, { TRF_SMOOTH_UNIFORM, TRF_SMOOTH_OTHERS, TRF_SMOOTH_OTHERS_KL,
-                                               TRF_SMOOTH_NO_PAD_KL } },
-    { TRAINING(clip_norm), DOUBLE, 0, 2, { 0.05, TRF_NO_CLIPPING } },
+    {CONFIG(n_heads), INT32, 0, 2, {1, 2}},
+    {CONFIG(bos), INT32, 0, 1, {3}},
+    {CONFIG(eos), INT32, 0, 1, {3}},
+    {CONFIG(pad), INT32, 0, 1, {3}},
+    {CONFIG(activation), INT32, 0, 3, {TRF_RELU, TRF_GELU, TRF_SILU}},
+    {CONFIG(positions),
+     INT32,
+     0,
+     4,
+     {TRF_POSITIONS_INTERLEAVED, TRF_POSITIONS_HALVES_N1, TRF_POSITIONS_HALVES,
+      TRF_POSITIONS_NONE}},
+    {CONFIG(positions), INT32, 1, 1, {TRF_POSITIONS_LEARNED}},
+    {CONFIG(position_offset), INT32, 0, 3, {0, 1, 2}},
+    {CONFIG(norm_place), INT32, 0, 2, {TRF_POST_NORM, TRF_PRE_NORM}},
+    {CONFIG(norm_rule), INT32, 1, 3, {TRF_NORM_STANDARD, TRF_NORM_ANNOTATED, TRF_NORM_RMS}},
+    {CONFIG(norm_epsilon), DOUBLE, 0, 3, {1e-5, 1e-6, 1e-12}},
+    {CONFIG(final_norm), INT32, 1, 4, {0, 1, 2, 3}},
+    {CONFIG(scale_embeddings), INT32, 0, 2, {0, 1}},
+    {CONFIG(tying), INT32, 1, 4, {TRF_UNTIED, TRF_TIED_DECODER, TRF_TIED_ALL, TRF_TIED_EMBEDDINGS}},
+    {CONFIG(generator_bias), INT32, 1, 2, {0, 1}},
+    {CONFIG(qkv_bias), INT32, 1, 2, {0, 1}},
+    {CONFIG(out_bias), INT32, 1, 2, {0, 1}},
+    {CONFIG(feed_forward_bias), INT32, 1, 2, {0, 1}},
+    {CONFIG(source_eos), INT32, 0, 2, {0, 1}},
+    {CONFIG(decoder_start),
+     INT32,
+     0,
+     4,
+     {TRF_START_BOS, TRF_START_EOS, TRF_START_PAD, TRF_START_ZERO}},
+    {TRAINING(optimizer), INT32, 0, 2, {TRF_ADAM, TRF_ADAMW}},
+    {TRAINING(beta1), DOUBLE, 0, 1, {0.8}},
+    {TRAINING(beta2), DOUBLE, 0, 1, {0.999}},
+    {TRAINING(epsilon), DOUBLE, 0, 1, {1e-9}},
+    {TRAINING(epsilon_rule),
+     INT32,
+     0,
+     3,
+     {TRF_EPSILON_OUTSIDE, TRF_EPSILON_FAIRSEQ, TRF_EPSILON_INSIDE}},
+    {TRAINING(weight_decay), DOUBLE, 0, 1, {0.0}},
+    {TRAINING(decay_all), INT32, 0, 2, {0, 1}},
+    {TRAINING(schedule), INT32, 0, 3, {TRF_NOAM, TRF_INVERSE_SQRT, TRF_CONSTANT}},
+    {TRAINING(learning_rate), DOUBLE, 0, 1, {0.01}},
+    {TRAINING(initial_rate), DOUBLE, 0, 1, {0.0}},
+    {TRAINING(final_rate), DOUBLE, 0, 1, {0.0}},
+    {TRAINING(warmup), INT64, 0, 1, {6}},
+    {TRAINING(total_steps), INT64, 0, 1, {12}},
+    {TRAINING(label_smoothing), DOUBLE, 0, 2, {0.0, 0.1}},
+    {TRAINING(smoothing_rule),
+     INT32,
+     0,
+     4,
+     {TRF_SMOOTH_UNIFORM, TRF_SMOOTH_OTHERS, TRF_SMOOTH_OTHERS_KL, TRF_SMOOTH_NO_PAD_KL}},
+    {TRAINING(clip_norm), DOUBLE, 0, 2, {0.05, TRF_NO_CLIPPING}},
 };
 
 /* Sets the field; 0 if it had that value. */
@@ -315,13 +345,14 @@ static void test_every_convention_is_seen(void **state)
                 keep_ids_apart(&was, &config);
                 o = run_case(index, &config, &training, &batch);
                 if (o.status == TRF_E_SHAPE && fields[k].sees_shape) o.worst = HUGE_VAL;
-                else if (o.status) continue;        /* this value and this case do not go together */
+                else if (o.status) continue; /* this value and this case do not go together */
                 tried++;
                 if (o.worst > moved) { moved = o.worst; seen_at = index; }
             }
             if (!(moved > 1e-4)) {
                 print_error("%s = %g is not seen: %d cases, at most %.1e (%s)\n", fields[k].name,
-                            fields[k].values[v], tried, moved, seen_at < 0 ? "-" : golden_names[seen_at]);
+                            fields[k].values[v], tried, moved,
+                            seen_at < 0 ? "-" : golden_names[seen_at]);
                 failed++;
             }
         }

@@ -1,5 +1,5 @@
-// The sentences of tools/data/grammar.h: are those to test with new? grammar_check reads the English
-// text alone, so it tests the grammar's own bookkeeping.
+// The sentences of tools/data/grammar.h: are those to test with new? grammar_check reads the
+// English text alone, so it tests the grammar's own bookkeeping.
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -79,6 +79,7 @@ static void test_held_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers), cmocka_unit_test(test_held_out)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_numbers),
+                                       cmocka_unit_test(test_held_out)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

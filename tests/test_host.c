@@ -1,6 +1,7 @@
-/* Beside a host: OpenBLAS's three builds while the program itself computes, many threads, little address space, no
-   threads left. Each case is a process of its own: the program starts itself again. A build that is not installed is
-   left out; TRF_OPENBLAS_BUILDS names a folder with more of them (openblas-serial/libopenblas.so.0 and so on). */
+/* Beside a host: OpenBLAS's three builds while the program itself computes, many threads, little
+   address space, no threads left. Each case is a process of its own: the program starts itself
+   again. A build that is not installed is left out; TRF_OPENBLAS_BUILDS names a folder with more of
+   them (openblas-serial/libopenblas.so.0 and so on). */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -9,10 +10,12 @@
 /* Every product that the library asks CBLAS for is seen here. */
 #if !defined(TRF_NO_CBLAS)
 #include <cblas.h>
-static void seen_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, int m, int n, int k, float alpha,
-                      const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
-static void host_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, int m, int n, int k, float alpha,
-                      const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc)
+static void seen_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, int m,
+                      int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+                      float beta, float *c, int ldc);
+static void host_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, int m,
+                      int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+                      float beta, float *c, int ldc)
 {
     cblas_sgemm(order, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
@@ -49,15 +52,20 @@ char *seen_config(void);
 #include "kit.h"
 
 #if defined(__SANITIZE_THREAD__)
-/* OpenBLAS is not instrumented: how its own threads hand over what they have computed is not seen. */
+/* OpenBLAS is not instrumented: how its own threads hand over what they have computed is not seen.
+ */
 const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void) { return "called_from_lib:libopenblas\nrace:^host_product$\n"; }
+const char *__tsan_default_suppressions(void)
+{
+    return "called_from_lib:libopenblas\nrace:^host_product$\n";
+}
 #endif
 
 #if !defined(TRF_NO_CBLAS)
 int seen_parallel(void) { return pretended < 0 ? real_parallel() : pretended; }
 
-/* Its answer is written anew at every call: who asks beside another caller may see the beginning of it alone. */
+/* Its answer is written anew at every call: who asks beside another caller may see the beginning of
+   it alone. */
 char *seen_config(void)
 {
     static char nothing[1];
@@ -69,12 +77,23 @@ char *seen_config(void)
 static const char *self;        /* the path of this program */
 
 #define MUST(condition) \
-    do if (!(condition)) { fprintf(stderr, "line %d: %s\n", __LINE__, #condition); exit(1); } while (0)
+    do \
+        if (!(condition)) { \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #condition); \
+            exit(1); \
+        } \
+    while (0)
 #define OK(call) \
-    do if ((call) != TRF_OK) { fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, err.message); exit(1); } while (0)
+    do \
+        if ((call) != TRF_OK) { \
+            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #call, err.message); \
+            exit(1); \
+        } \
+    while (0)
 
 /* -----------------------------------------------------------------------------------------------
-   In a child: small work that is large enough for CBLAS, and for OpenBLAS's own threads if it were let. */
+   In a child: small work that is large enough for CBLAS, and for OpenBLAS's own threads if it were
+   let. */
 
 enum { VOCAB = 60, WIDTH = 128 };
 
@@ -136,11 +155,14 @@ static int products, inside, most_inside, most_threads, slowly;
 static void most_is(int *most, int value)
 {
     int old = __atomic_load_n(most, __ATOMIC_RELAXED);
-    while (value > old && !__atomic_compare_exchange_n(most, &old, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) { }
+    while (value > old &&
+           !__atomic_compare_exchange_n(most, &old, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
 }
 
-static void seen_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, int m, int n, int k, float alpha,
-                      const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc)
+static void seen_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, int m,
+                      int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+                      float beta, float *c, int ldc)
 {
     __atomic_add_fetch(&products, 1, __ATOMIC_RELAXED);
     most_is(&most_inside, __atomic_add_fetch(&inside, 1, __ATOMIC_RELAXED));
@@ -160,7 +182,8 @@ static int host_product(void)
 {
     float *c = (float *)malloc(sizeof host_a);
     int i, errors = 0;
-    host_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIZE, SIZE, SIZE, 1, host_a, SIZE, host_b, SIZE, 0, c, SIZE);
+    host_gemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, SIZE, SIZE, SIZE, 1, host_a, SIZE, host_b,
+              SIZE, 0, c, SIZE);
     for (i = 0; i < SIZE * SIZE; i++) errors += !(fabs((double)c[i] - host_c[i]) < 1e-3);
     free(c);
     return errors;
@@ -168,7 +191,10 @@ static int host_product(void)
 
 static void *host(void *unused)
 {
-    while (!__atomic_load_n(&host_stops, __ATOMIC_RELAXED)) { host_errors += host_product() > 0; host_rounds++; }
+    while (!__atomic_load_n(&host_stops, __ATOMIC_RELAXED)) {
+        host_errors += host_product() > 0;
+        host_rounds++;
+    }
     return unused;
 }
 
@@ -188,13 +214,15 @@ static void host_prepare(void)
 extern int omp_get_max_threads(void) __attribute__((weak));
 static int team_of_host(void) { return omp_get_max_threads ? omp_get_max_threads() : 0; }
 
-/* The OpenMP build's number is not looked at: there the products of the host's other thread move it. */
+/* The OpenMP build's number is not looked at: there the products of the host's other thread move
+   it. */
 static int as_set(int parallel, int number, int team)
 {
     return (parallel == 2 || openblas_get_num_threads() == number) && team_of_host() == team;
 }
 
-/* What the host has set stands before, between and after our calls; what we compute does not depend on it. */
+/* What the host has set stands before, between and after our calls; what we compute does not depend
+   on it. */
 static void child_beside(int parallel)
 {
     static const int numbers[] = {1, 2, 4, 3};
@@ -267,7 +295,8 @@ static void child_wide(void)
     for (i = 0; i < ROWS * WIDE; i++) {
         trf_real want = 0;
         int64_t k;
-        for (k = 0; k < WIDE; k++) want += x.data[i / WIDE * WIDE + k] * w.data[i % WIDE * WIDE + k];
+        for (k = 0; k < WIDE; k++)
+            want += x.data[i / WIDE * WIDE + k] * w.data[i % WIDE * WIDE + k];
         MUST(y.data[i] == want);                /* small integers: exact */
     }
     trf_context_destroy(context);
@@ -305,7 +334,8 @@ static void child_hosts(void)
     pthread_t threads[HOSTS];
     int i;
     shared = new_model(32);
-    shared_batch = kit_fill(&data, SENTENCES, 15, 20, VOCAB, 5);        /* more rows than packed weights are used for */
+    shared_batch = kit_fill(&data, SENTENCES, 15, 20, VOCAB,
+                            5); /* more rows than packed weights are used for */
     scores(want);
     MUST(products > 0);
     slowly = 1;
@@ -319,8 +349,9 @@ static void child_hosts(void)
 }
 #elif !defined(TRF_NO_CBLAS)
 #define HAVE_BUILDS 0
-static void seen_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, int m, int n, int k, float alpha,
-                      const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc)
+static void seen_gemm(CBLAS_ORDER order, CBLAS_TRANSPOSE turn_a, CBLAS_TRANSPOSE turn_b, int m,
+                      int n, int k, float alpha, const float *a, int lda, const float *b, int ldb,
+                      float beta, float *c, int ldc)
 {
     host_gemm(order, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
@@ -336,7 +367,8 @@ static void limit_space(int more)
     FILE *file = fopen("/proc/self/statm", "r");
     MUST(file && fscanf(file, "%ld", &pages) == 1);
     fclose(file);
-    limit.rlim_cur = limit.rlim_max = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)more << 20);
+    limit.rlim_cur = limit.rlim_max =
+        (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + ((rlim_t)more << 20);
     MUST(setrlimit(RLIMIT_AS, &limit) == 0);
 }
 
@@ -403,10 +435,12 @@ static void run_child(char *said, size_t size, const char *library, const char *
         close(out[0]);
         close(out[1]);
 #if defined(__linux__)
-        prctl(PR_SET_PDEATHSIG, SIGKILL);       /* a parent that is killed leaves nothing behind that runs */
+        prctl(PR_SET_PDEATHSIG,
+              SIGKILL); /* a parent that is killed leaves nothing behind that runs */
 #endif
         if (library) setenv("LD_LIBRARY_PATH", library, 1);
-        if (__builtin_cpu_supports("avx2")) setenv("OPENBLAS_CORETYPE", "Haswell", 1);  /* here its threads change bits */
+        if (__builtin_cpu_supports("avx2"))
+            setenv("OPENBLAS_CORETYPE", "Haswell", 1); /* here its threads change bits */
         execl(self, self, name, first, second, (char *)NULL);
         _exit(127);
     }
@@ -415,7 +449,8 @@ static void run_child(char *said, size_t size, const char *library, const char *
     said[n] = 0;
     close(out[0]);
     assert_true(waitpid(pid, &status, 0) == pid);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) fail_msg("%s %d %d: status %x: %s", name, a, b, status, said);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("%s %d %d: status %x: %s", name, a, b, status, said);
 }
 
 static KIT_UNUSED void silent_child(const char *library, const char *name, int a)
@@ -434,9 +469,11 @@ static KIT_UNUSED int find_build(const char *name, int parallel, char *library, 
     int i, here = 0;
     for (i = 0; i < 2 && !here; i++) {
         if (i && !more) break;
-        snprintf(pattern, sizeof pattern, "%s/openblas-%s/libopenblas.so.0", i ? more : "/usr/lib/*", name);
+        snprintf(pattern, sizeof pattern, "%s/openblas-%s/libopenblas.so.0",
+                 i ? more : "/usr/lib/*", name);
         if (glob(pattern, 0, NULL, &found) == 0) {
-            snprintf(library, size, "%.*s", (int)(strrchr(found.gl_pathv[0], '/') - found.gl_pathv[0]), found.gl_pathv[0]);
+            snprintf(library, size, "%.*s",
+                     (int)(strrchr(found.gl_pathv[0], '/') - found.gl_pathv[0]), found.gl_pathv[0]);
             here = 1;
             globfree(&found);
         }
@@ -450,7 +487,10 @@ static void beside(const char *name, int parallel)
 {
 #if HAVE_BUILDS
     char library[512];
-    if (find_build(name, parallel, library, sizeof library)) { silent_child(library, "beside", parallel); return; }
+    if (find_build(name, parallel, library, sizeof library)) {
+        silent_child(library, "beside", parallel);
+        return;
+    }
 #else
     (void)name; (void)parallel;
 #endif
@@ -577,10 +617,14 @@ static void test_other_builds(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gate), cmocka_unit_test(test_other_builds),
-        cmocka_unit_test(test_beside_pthread_openblas), cmocka_unit_test(test_beside_serial_openblas),
-        cmocka_unit_test(test_beside_openmp_openblas), cmocka_unit_test(test_256_threads),
-        cmocka_unit_test(test_200_hosts), cmocka_unit_test(test_address_space_short),
+        cmocka_unit_test(test_gate),
+        cmocka_unit_test(test_other_builds),
+        cmocka_unit_test(test_beside_pthread_openblas),
+        cmocka_unit_test(test_beside_serial_openblas),
+        cmocka_unit_test(test_beside_openmp_openblas),
+        cmocka_unit_test(test_256_threads),
+        cmocka_unit_test(test_200_hosts),
+        cmocka_unit_test(test_address_space_short),
         cmocka_unit_test(test_threads_short),
     };
     self = argv[0];

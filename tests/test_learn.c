@@ -1,5 +1,6 @@
-/* From texts to a trained model: what the recipe finds, which pairs are held out, what is best, and that trf_learn over a
-   data set makes the model of trf train, bit for bit. Run from the top folder; trf is where this program is. */
+/* From texts to a trained model: what the recipe finds, which pairs are held out, what is best, and
+   that trf_learn over a data set makes the model of trf train, bit for bit. Run from the top
+   folder; trf is where this program is. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -41,9 +42,11 @@ static uint32_t below(uint64_t *state, uint32_t n)
 /* Pairs of three kinds: letters from behind, sums in words, dates. */
 static void make_pair(int kind, uint64_t *state, char source[128], char target[128])
 {
-    static const char *const ones[] = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"};
+    static const char *const ones[] = {"zero", "one", "two",   "three", "four",
+                                       "five", "six", "seven", "eight", "nine"};
     static const char *const months[] = {"January", "February", "March", "April", "May", "June"};
-    uint32_t a = below(state, 10), b = below(state, 10), c = below(state, 30), n = 1 + below(state, 6), i;
+    uint32_t a = below(state, 10), b = below(state, 10), c = below(state, 30),
+             n = 1 + below(state, 6), i;
     *source = *target = 0;
     if (kind == 0)
         for (i = 0; i < n; i++) {
@@ -60,22 +63,26 @@ static void make_pair(int kind, uint64_t *state, char source[128], char target[1
     }
     if (kind == 2) {
         snprintf(source, 128, "%d %s %d", (int)c + 1, months[a % 6], 1950 + (int)(b * 7 + c));
-        snprintf(target, 128, "%d-%02d-%02d", 1950 + (int)(b * 7 + c), (int)(a % 6) + 1, (int)c + 1);
+        snprintf(target, 128, "%d-%02d-%02d", 1950 + (int)(b * 7 + c), (int)(a % 6) + 1,
+                 (int)c + 1);
     }
 }
 
-/* Texts with labels, or words with one each; and what cannot be learned from: no label, one too long or too many. */
+/* Texts with labels, or words with one each; and what cannot be learned from: no label, one too
+   long or too many. */
 static void write_labelled(const char *name, int tagged, int n)
 {
     static const char *const words[] = {"red", "green", "blue", "one", "two", "six", "cat", "dog"};
-    static const char *const labels[] = {"colour", "colour", "a  colour", "number", "number", "number", "animal", "animal"};
+    static const char *const labels[] = {"colour", "colour", "a  colour", "number",
+                                         "number", "number", "animal",    "animal"};
     FILE *f = fopen(in_folder(name), "w");
     uint64_t state = 5;
     int i, k;
     assert_non_null(f);
     for (i = 0; i < n; i++) {
         uint32_t of[6], count = 1 + below(&state, 6), j;
-        for (j = 0; j < count; j++) fprintf(f, "%s%s", j ? " " : "", words[of[j] = below(&state, 8)]);
+        for (j = 0; j < count; j++)
+            fprintf(f, "%s%s", j ? " " : "", words[of[j] = below(&state, 8)]);
         fputc('\t', f);
         if (i % 40 == 7) fprintf(f, "rare%d", i);
         else if (i % 40 == 9) for (k = 0; k < 1001; k++) fputc('x', f);
@@ -120,7 +127,8 @@ static void learn_file(trf_data_kind kind, const char *pairs, const char *to, in
     recipe = trf_dataset_recipe(data);
     OK(trf_dataset_create_model(data, &model, &err));
     OK(trf_trainer_create(&trainer, model, &recipe->training, &err));
-    OK(trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning, &report, &err));
+    OK(trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
+                 &report, &err));
     assert_int_equal(report.end, TRF_END_UPDATES);
     assert_int_equal(report.updates, updates);
     OK(trf_model_save(model, in_folder(to), &err));
@@ -138,15 +146,19 @@ static void same_as_trf(void **state)
     snprintf(command, sizeof command, "%s/trf", beside);
     if (access(command, X_OK)) { skip(); return; }
     for (kind = 0; kind < 5; kind++) {
-        static const char *const objectives[] = {"translate", "translate", "translate", "classify", "tag"};
-        static const trf_data_kind kinds[] = {TRF_DATA_PAIRS, TRF_DATA_PAIRS, TRF_DATA_PAIRS, TRF_DATA_LABELLED,
-                                              TRF_DATA_TAGGED};
+        static const char *const objectives[] = {"translate", "translate", "translate", "classify",
+                                                 "tag"};
+        static const trf_data_kind kinds[] = {TRF_DATA_PAIRS, TRF_DATA_PAIRS, TRF_DATA_PAIRS,
+                                              TRF_DATA_LABELLED, TRF_DATA_TAGGED};
         char *ours, *theirs;
         size_t n, m;
-        if (kind < 3) write_pairs("pairs.tsv", kind, 120); else write_labelled("pairs.tsv", kind == 4, 400);
+        if (kind < 3) write_pairs("pairs.tsv", kind, 120);
+        else write_labelled("pairs.tsv", kind == 4, 400);
         learn_file(kinds[kind], "pairs.tsv", "ours", UPDATES);
-        snprintf(command, sizeof command, "cd %s && rm -f theirs && '%s/trf' train --objective %s --tsv pairs.tsv "
-                 "--model theirs --checkpoint '' --updates %d 2>log", folder, beside, objectives[kind], UPDATES);
+        snprintf(command, sizeof command,
+                 "cd %s && rm -f theirs && '%s/trf' train --objective %s --tsv pairs.tsv "
+                 "--model theirs --checkpoint '' --updates %d 2>log",
+                 folder, beside, objectives[kind], UPDATES);
         assert_int_equal(system(command), 0);
         ours = kit_read_file(in_folder("ours"), &n);
         theirs = kit_read_file(in_folder("theirs"), &m);
@@ -179,13 +191,19 @@ static void recipe_follows_data(void **state)
     trf_recipe r;
     (void)state;
     OK(trf_recipe_find(&r, &a, &err));          /* few symbols, few tokens */
-    assert_true(r.config.d_model == 128 && r.config.d_ff == 256 && r.config.encoder_layers == 4 && r.config.decoder_layers == 4);
-    assert_true(r.config.norm_place == TRF_PRE_NORM && r.config.tying == TRF_TIED_DECODER && !r.config.generator_bias);
-    assert_true(r.training.dropout == 0.1 && r.training.residual_dropout == 0.1 && r.training.attention_dropout == 0);
-    assert_true(r.training.label_smoothing == 0.1 && r.training.warmup == 1000 && r.training.schedule == TRF_INVERSE_SQRT);
+    assert_true(r.config.d_model == 128 && r.config.d_ff == 256 && r.config.encoder_layers == 4 &&
+                r.config.decoder_layers == 4);
+    assert_true(r.config.norm_place == TRF_PRE_NORM && r.config.tying == TRF_TIED_DECODER &&
+                !r.config.generator_bias);
+    assert_true(r.training.dropout == 0.1 && r.training.residual_dropout == 0.1 &&
+                r.training.attention_dropout == 0);
+    assert_true(r.training.label_smoothing == 0.1 && r.training.warmup == 1000 &&
+                r.training.schedule == TRF_INVERSE_SQRT);
     assert_true(fabs(r.training.learning_rate - 0.025 / sqrt(128)) < 1e-15);
-    assert_true(r.corpus.batch_tokens == 512 && r.training.source_tokens == 512 && r.training.longest == 21);
-    assert_true(r.learning.valid_every == 100 && r.learning.patience == 10 && r.learning.metric == TRF_METRIC_ERROR_RATE);
+    assert_true(r.corpus.batch_tokens == 512 && r.training.source_tokens == 512 &&
+                r.training.longest == 21);
+    assert_true(r.learning.valid_every == 100 && r.learning.patience == 10 &&
+                r.learning.metric == TRF_METRIC_ERROR_RATE);
     assert_non_null(strstr(r.reasons, "of few symbols"));
     a.source_vocab = a.target_vocab = 9000;     /* a language of few sentences */
     OK(trf_recipe_find(&r, &a, &err));
@@ -193,11 +211,13 @@ static void recipe_follows_data(void **state)
     a.source_tokens = a.target_tokens = 2000000;
     a.one_vocabulary = 1;
     OK(trf_recipe_find(&r, &a, &err));
-    assert_true(r.config.d_model == 256 && r.config.encoder_layers == 3 && r.config.d_ff == 512 && r.training.dropout == 0.2);
+    assert_true(r.config.d_model == 256 && r.config.encoder_layers == 3 && r.config.d_ff == 512 &&
+                r.training.dropout == 0.2);
     assert_true(r.config.tying == TRF_TIED_ALL && r.corpus.batch_tokens == 4096);
     a.source_tokens = a.target_tokens = 50000000;
     OK(trf_recipe_find(&r, &a, &err));
-    assert_true(r.config.d_model == 512 && r.config.encoder_layers == 6 && r.training.dropout == 0.1);
+    assert_true(r.config.d_model == 512 && r.config.encoder_layers == 6 &&
+                r.training.dropout == 0.1);
     a = some_stats();
     a.source_tokens = a.target_tokens = 2000000;        /* many, of few symbols */
     OK(trf_recipe_find(&r, &a, &err));
@@ -207,27 +227,58 @@ static void recipe_follows_data(void **state)
     a.d_model = 64;
     OK(trf_recipe_find(&r, &a, &err));
     assert_true(r.training.warmup == 10 && r.learning.patience == 0 && r.learning.updates == 80);
-    assert_true(r.learning.valid_every == 700 && r.config.d_model == 64 && fabs(r.training.learning_rate - 0.003125) < 1e-12);
+    assert_true(r.learning.valid_every == 700 && r.config.d_model == 64 &&
+                fabs(r.training.learning_rate - 0.003125) < 1e-12);
     a = some_stats();
     a.kind = TRF_DECODER_ONLY;
     a.source_vocab = 0; a.source_tokens = a.pairs;
     OK(trf_recipe_find(&r, &a, &err));
-    assert_true(r.config.encoder_layers == 0 && r.training.label_smoothing == 0 && r.learning.metric == TRF_METRIC_LOSS);
+    assert_true(r.config.encoder_layers == 0 && r.training.label_smoothing == 0 &&
+                r.learning.metric == TRF_METRIC_LOSS);
     a.kind = TRF_ENCODER_ONLY;
-    a.head = TRF_HEAD_MEAN; a.n_labels = 4; a.source_vocab = 700; a.target_vocab = 0; a.source_tokens = 10000;
+    a.head = TRF_HEAD_MEAN;
+    a.n_labels = 4;
+    a.source_vocab = 700;
+    a.target_vocab = 0;
+    a.source_tokens = 10000;
     OK(trf_recipe_find(&r, &a, &err));
-    assert_true(r.config.decoder_layers == 0 && r.config.tying == TRF_UNTIED && r.training.dropout == 0.3);
+    assert_true(r.config.decoder_layers == 0 && r.config.tying == TRF_UNTIED &&
+                r.training.dropout == 0.3);
 }
 
 /* Every field has a range, and an error that names it; a failure changes nothing. */
 static void recipe_refuses(void **state)
 {
-    enum { KIND, HEAD, LABELS, PAIRS_, SOURCE_TOKENS, TARGET_TOKENS, LONGEST, SOURCE_VOCAB, TARGET_VOCAB, ONE, WIDTH, PASS,
-           UPDATES_, FIELDS };
-    static const char *const names[FIELDS] = {"kind", "head", "n_labels", "pairs", "source_tokens", "target_tokens",
-        "longest", "source_vocab", "target_vocab", "one_vocabulary", "d_model", "updates_per_epoch", "updates"};
-    static const int64_t wrong[FIELDS][2] = {{-1, 3}, {1, -1}, {2, -1}, {0, -1}, {-1, -5}, {-1, -5}, {-1, 1 << 20},
-        {4, (1 << 24) + 1}, {0, -5}, {2, -1}, {-1, 65537}, {-1, -7}, {-1, INT64_MIN}};
+    enum {
+        KIND,
+        HEAD,
+        LABELS,
+        PAIRS_,
+        SOURCE_TOKENS,
+        TARGET_TOKENS,
+        LONGEST,
+        SOURCE_VOCAB,
+        TARGET_VOCAB,
+        ONE,
+        WIDTH,
+        PASS,
+        UPDATES_,
+        FIELDS
+    };
+    static const char *const names[FIELDS] = {"kind",          "head",
+                                              "n_labels",      "pairs",
+                                              "source_tokens", "target_tokens",
+                                              "longest",       "source_vocab",
+                                              "target_vocab",  "one_vocabulary",
+                                              "d_model",       "updates_per_epoch",
+                                              "updates"};
+    static const int64_t wrong[FIELDS][2] = {{-1, 3},        {1, -1},
+                                             {2, -1},        {0, -1},
+                                             {-1, -5},       {-1, -5},
+                                             {-1, 1 << 20},  {4, (1 << 24) + 1},
+                                             {0, -5},        {2, -1},
+                                             {-1, 65537},    {-1, -7},
+                                             {-1, INT64_MIN}};
     trf_data_stats a = some_stats();
     trf_recipe r, before;
     int field, k;
@@ -261,7 +312,8 @@ static void recipe_refuses(void **state)
     a = some_stats();
     a.one_vocabulary = 1;
     a.target_vocab = 31;
-    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "target_vocab", -1);        /* one has one size */
+    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "target_vocab",
+          -1); /* one has one size */
     a = some_stats();
     a.kind = TRF_DECODER_ONLY;
     FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "source_vocab", -1);
@@ -288,7 +340,12 @@ static void recipes_work(void **state)
         if (i == 0) a.d_model = 1;
         if (i == 1) a.d_model = 63;
         if (i == 2) a.longest = 3000;
-        if (i == 3) { a.kind = TRF_ENCODER_ONLY; a.head = TRF_HEAD_MEAN; a.n_labels = 2; a.target_vocab = 0; }
+        if (i == 3) {
+            a.kind = TRF_ENCODER_ONLY;
+            a.head = TRF_HEAD_MEAN;
+            a.n_labels = 2;
+            a.target_vocab = 0;
+        }
         OK(trf_recipe_find(&r, &a, &err));
         assert_true(r.config.max_length > a.longest && r.config.d_model % r.config.n_heads == 0);
         assert_int_equal(r.learning.metric, i == 3 ? TRF_METRIC_ACCURACY : TRF_METRIC_ERROR_RATE);
@@ -310,7 +367,10 @@ static void rows_are_not_combed(void **state)
     int64_t count;
     int period, i, of[20];
     (void)state;
-    for (i = 0; i < N; i++) { snprintf(texts[i], sizeof texts[i], "n%d", i); sources[i] = texts[i]; }
+    for (i = 0; i < N; i++) {
+        snprintf(texts[i], sizeof texts[i], "n%d", i);
+        sources[i] = texts[i];
+    }
     OK(trf_hold_out(sources, N, 0, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_int_equal(count, 100);
     OK(trf_hold_out(sources, N, 100, TRF_HOLD_OUT_RANDOM, again, &count, NULL, &err));
@@ -322,16 +382,19 @@ static void rows_are_not_combed(void **state)
     }
     OK(trf_hold_out(sources, N, 100, TRF_HOLD_OUT_EVERY_KTH, again, &count, NULL, &err));
     for (i = 0; i < N; i++) assert_int_equal(again[i], i % 20 == 10);
-    for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i / 3);     /* three lines a source */
+    for (i = 0; i < N; i++)
+        snprintf(texts[i], sizeof texts[i], "n%d", i / 3); /* three lines a source */
     OK(trf_hold_out(sources, N, 100, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_true(count >= 80 && count <= 120);
     for (i = 0; i + 2 < N; i += 3) assert_true(held[i] == held[i + 1] && held[i] == held[i + 2]);
-    for (i = 0; i < 100; i++) snprintf(texts[i], sizeof texts[i], "n%d", i < 50 ? 0 : i);      /* half is one sentence */
+    for (i = 0; i < 100; i++)
+        snprintf(texts[i], sizeof texts[i], "n%d", i < 50 ? 0 : i); /* half is one sentence */
     OK(trf_hold_out(sources, 100, 20, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_int_equal(count, 20);
     for (of[0] = i = 0; i < 50; i++) of[0] += held[i];
     assert_true(of[0] > 0 && of[0] < 20);
-    for (i = 0; i < 9; i++) snprintf(texts[i], sizeof texts[i], "n%d", i / 3);        /* the last pick takes all there is */
+    for (i = 0; i < 9; i++)
+        snprintf(texts[i], sizeof texts[i], "n%d", i / 3); /* the last pick takes all there is */
     OK(trf_hold_out(sources, 9, 7, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_true(count == 3 || count == 6);
     OK(trf_hold_out(sources, 3, 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
@@ -341,8 +404,10 @@ static void rows_are_not_combed(void **state)
         OK(trf_hold_out(sources, N, N, (trf_hold_out_rule)i, held, &count, NULL, &err));
         assert_true(count == N && !memchr(held, 0, N));
     }
-    FAILS(trf_hold_out(sources, N, N + 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err), TRF_E_INVALID_ARG, "size", -1);
-    FAILS(trf_hold_out(sources, N, 1, (trf_hold_out_rule)2, held, &count, NULL, &err), TRF_E_INVALID_ARG, "rule", -1);
+    FAILS(trf_hold_out(sources, N, N + 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err),
+          TRF_E_INVALID_ARG, "size", -1);
+    FAILS(trf_hold_out(sources, N, 1, (trf_hold_out_rule)2, held, &count, NULL, &err),
+          TRF_E_INVALID_ARG, "rule", -1);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -359,24 +424,29 @@ static void tokens_follow_texts(void **state)
     for (i = 0; i < N; i++) {
         snprintf(text[0][i], 128, "w%d w%d w%d", i % 7, i % 11, i % 5);
         snprintf(text[1][i], 128, "name%d", i);
-        snprintf(text[2][i], 128, "the long sentence number%d has a word%d that nobody knows%d yet", i, i, i);
+        snprintf(text[2][i], 128, "the long sentence number%d has a word%d that nobody knows%d yet",
+                 i, i, i);
         words[i] = text[0][i]; names[i] = text[1][i]; sentences[i] = text[2][i];
     }
     memset(&c, 0, sizeof c);
     OK(trf_tokens_choose(&c, words, names, N, NULL, &err));
-    assert_true(c.tokens[0] == TRF_TOKENS_WORDS && c.tokens[1] == TRF_TOKENS_CHARACTERS && c.vocabularies == 2);
+    assert_true(c.tokens[0] == TRF_TOKENS_WORDS && c.tokens[1] == TRF_TOKENS_CHARACTERS &&
+                c.vocabularies == 2);
     assert_true(c.unknown[0] == 0 && c.unknown[1] == 100 && c.vocab_size[0] == 32000);
     memset(&c, 0, sizeof c);
     OK(trf_tokens_choose(&c, words, sentences, N, NULL, &err));
-    assert_true(c.tokens[0] == TRF_TOKENS_WORDS && c.tokens[1] == TRF_TOKENS_SUBWORDS && c.vocab_size[1] == 500);
+    assert_true(c.tokens[0] == TRF_TOKENS_WORDS && c.tokens[1] == TRF_TOKENS_SUBWORDS &&
+                c.vocab_size[1] == 500);
     memset(&c, 0, sizeof c);
     c.no_subwords = 1;
     OK(trf_tokens_choose(&c, words, sentences, N, NULL, &err));
-    assert_true(c.tokens[1] == TRF_TOKENS_WORDS && c.would_be_subwords[1] && !c.would_be_subwords[0]);
+    assert_true(c.tokens[1] == TRF_TOKENS_WORDS && c.would_be_subwords[1] &&
+                !c.would_be_subwords[0]);
     memset(&c, 0, sizeof c);
     OK(trf_tokens_choose(&c, words, words, N, NULL, &err));
     assert_true(c.vocabularies == 1);
-    for (i = 0; i < N; i++) {       /* words of another language; three new words a line, which are short */
+    for (i = 0; i < N;
+         i++) { /* words of another language; three new words a line, which are short */
         snprintf(text[2][i], 128, "v%d v%d v%d", i % 7, i % 11, i % 5);
         snprintf(text[1][i], 128, "a%d b%d c%d", i, i, i);
     }
@@ -394,7 +464,8 @@ static void tokens_follow_texts(void **state)
     c.tokens[0] = TRF_TOKENS_CHARACTERS;
     c.vocabularies = 2;
     OK(trf_tokens_choose(&c, words, words, N, NULL, &err));
-    assert_true(c.tokens[0] == TRF_TOKENS_CHARACTERS && c.tokens[1] == TRF_TOKENS_WORDS && c.vocabularies == 2);
+    assert_true(c.tokens[0] == TRF_TOKENS_CHARACTERS && c.tokens[1] == TRF_TOKENS_WORDS &&
+                c.vocabularies == 2);
     memset(&c, 0, sizeof c);
     OK(trf_tokens_choose(&c, NULL, names, N, NULL, &err));
     assert_true(c.tokens[0] == TRF_TOKENS_AUTO && c.tokens[1] == TRF_TOKENS_CHARACTERS);
@@ -411,9 +482,11 @@ static void early_stopping(void **state)
     trf_early_stopping s = {-1, 0, 0, 0, 0};
     (void)state;
     assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 10, 300, 5), 2);
-    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 20, 250, 6), 0);     /* both no better than no answer */
+    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 20, 250, 6),
+                     0); /* both no better than no answer */
     assert_int_equal(s.wait, 1);
-    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 30, 400, 4), 1);     /* but it learns */
+    assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 30, 400, 4),
+                     1); /* but it learns */
     assert_true(s.wait == 0 && s.best_update == 30 && s.validated == 30);
     assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 40, 50, 4.5), 2);
     assert_int_equal(trf_early_stopping_add(&s, TRF_METRIC_ERROR_RATE, 50, 50, 4.4), 1);
@@ -431,15 +504,21 @@ static void early_stopping(void **state)
     assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, INT32_MAX), INT32_MAX);
     s.best = 0;
     s.wait = 3;
-    assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 10), 0);        /* perfect: three will do */
+    assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 10),
+                     0); /* perfect: three will do */
     assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_LOSS, 10), 7);
     assert_true(trf_is_perfect(TRF_METRIC_ERROR_RATE, 0) && !trf_is_perfect(TRF_METRIC_LOSS, 0));
-    assert_true(trf_is_perfect(TRF_METRIC_ACCURACY, 100) && !trf_is_perfect(TRF_METRIC_CUSTOM, 99.9));
-    assert_true(trf_is_better(TRF_METRIC_ACCURACY, 2, 9, 1, 1) && !trf_is_better(TRF_METRIC_ACCURACY, 1, 1, 2, 9));
+    assert_true(trf_is_perfect(TRF_METRIC_ACCURACY, 100) &&
+                !trf_is_perfect(TRF_METRIC_CUSTOM, 99.9));
+    assert_true(trf_is_better(TRF_METRIC_ACCURACY, 2, 9, 1, 1) &&
+                !trf_is_better(TRF_METRIC_ACCURACY, 1, 1, 2, 9));
     assert_true(!trf_is_better(TRF_METRIC_LOSS, (double)NAN, 1, (double)NAN, 1));
-    assert_true(trf_is_better(TRF_METRIC_LOSS, 1, 1, 2, 2) && !trf_is_better(TRF_METRIC_LOSS, 2, 2, 1, 1));
-    assert_true(trf_is_better(TRF_METRIC_CUSTOM, 2, 9, 1, 1) && trf_is_better(TRF_METRIC_CUSTOM, 1, 1, 1, 2));
-    assert_true(trf_is_better(TRF_METRIC_CUSTOM, 1, 1, (double)NAN, 1) && !trf_is_better(TRF_METRIC_CUSTOM, (double)NAN, 1, 1, 1));
+    assert_true(trf_is_better(TRF_METRIC_LOSS, 1, 1, 2, 2) &&
+                !trf_is_better(TRF_METRIC_LOSS, 2, 2, 1, 1));
+    assert_true(trf_is_better(TRF_METRIC_CUSTOM, 2, 9, 1, 1) &&
+                trf_is_better(TRF_METRIC_CUSTOM, 1, 1, 1, 2));
+    assert_true(trf_is_better(TRF_METRIC_CUSTOM, 1, 1, (double)NAN, 1) &&
+                !trf_is_better(TRF_METRIC_CUSTOM, (double)NAN, 1, 1, 1));
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -447,7 +526,12 @@ static void early_stopping(void **state)
 
 enum { PAIRS = 40, VOCAB = 12 };
 
-typedef struct rig { trf_model *model; trf_trainer *trainer; trf_corpus *corpus; trf_batch held_out; } rig;
+typedef struct rig {
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_corpus *corpus;
+    trf_batch held_out;
+} rig;
 static int32_t held_ids[2 * PAIRS], held_lengths[PAIRS];
 
 static rig make_rig(const trf_hooks *hooks, int64_t epochs, double rate)
@@ -502,7 +586,11 @@ static uint64_t weights_hash(const trf_model *model)
     return hash;
 }
 
-typedef struct seen { int updates, validations, best, stop_at; uint64_t best_weights; const trf_model *model; } seen;
+typedef struct seen {
+    int updates, validations, best, stop_at;
+    uint64_t best_weights;
+    const trf_model *model;
+} seen;
 
 static int note_progress(void *user, const trf_learn_progress *p)
 {
@@ -537,8 +625,8 @@ static void ends(void **state)
     o.updates = 25; o.valid_every = 10; o.metric = TRF_METRIC_ERROR_RATE;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_UPDATES && report.updates == 25 && report.skipped == 0);
-    assert_true(s.updates == 25 && s.validations == 3 && s.best >= 1);          /* 10, 20 and the end */
-    assert_true(weights_hash(r.model) == s.best_weights);       /* the best ones stand in the model */
+    assert_true(s.updates == 25 && s.validations == 3 && s.best >= 1); /* 10, 20 and the end */
+    assert_true(weights_hash(r.model) == s.best_weights); /* the best ones stand in the model */
     s.stop_at = s.updates + 4;
     o.updates = TRF_ENDLESS;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
@@ -548,20 +636,26 @@ static void ends(void **state)
     o.patience = 2; o.valid_every = 1;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_PATIENCE && report.stopping.wait >= 2);
-    FAILS(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "updates", -1);
-    FAILS(trf_learn(r.trainer, r.corpus, &none, &o, &report, &err), TRF_E_INVALID_ARG, "updates", -1);
+    FAILS(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "updates",
+          -1);
+    FAILS(trf_learn(r.trainer, r.corpus, &none, &o, &report, &err), TRF_E_INVALID_ARG, "updates",
+          -1);
     FAILS(trf_learn(NULL, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "trainer", -1);
     FAILS(trf_learn(r.trainer, NULL, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "corpus", -1);
     o.valid_every = 0;
-    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG, "valid_every", -1);
+    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG,
+          "valid_every", -1);
     o = trf_learn_defaults();
     o.metric = TRF_METRIC_CUSTOM;
-    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG, "custom", -1);
+    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, NULL, &err), TRF_E_INVALID_ARG, "custom",
+          -1);
     end_rig(&r);
     r = make_rig(NULL, 2, 5e-3);
     o = trf_learn_defaults();
-    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));        /* without pairs to validate on: the last weights */
-    assert_true(report.end == TRF_END_EPOCHS && report.updates > 0 && report.stopping.best_update == 0);
+    OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report,
+                 &err)); /* without pairs to validate on: the last weights */
+    assert_true(report.end == TRF_END_EPOCHS && report.updates > 0 &&
+                report.stopping.best_update == 0);
     end_rig(&r);
 }
 
@@ -584,7 +678,8 @@ static void cancelled(void **state)
     o = watched(&r, &s);
     o.updates = 1000; o.valid_every = 3;
     left = 200;
-    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err), TRF_E_CANCELLED);
+    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
+                     TRF_E_CANCELLED);
     assert_int_equal(err.status, TRF_E_CANCELLED);
     assert_true(report.updates > 3 && report.updates < 1000 && report.stopping.best_update > 0);
     assert_true(weights_hash(r.model) == s.best_weights);
@@ -598,7 +693,8 @@ static void cancelled(void **state)
 /* All weights, one parameter behind the other, as trf_ema_weights has them. */
 static trf_real *all_weights(const trf_model *model, int64_t *count)
 {
-    trf_real *all = (trf_real *)malloc((size_t)trf_model_parameter_total(model) * sizeof *all), *to = all;
+    trf_real *all = (trf_real *)malloc((size_t)trf_model_parameter_total(model) * sizeof *all),
+             *to = all;
     int32_t i;
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor w = trf_model_parameter(model, i);
@@ -609,8 +705,8 @@ static trf_real *all_weights(const trf_model *model, int64_t *count)
     return all;
 }
 
-/* The average is that of a plain loop over all weights, and moves at once though its share is small. Applied and
-   restored, the trainer's own weights are the same to the bit. */
+/* The average is that of a plain loop over all weights, and moves at once though its share is
+   small. Applied and restored, the trainer's own weights are the same to the bit. */
 static void averages(void **state)
 {
     trf_ema *ema, *none;
@@ -629,10 +725,12 @@ static void averages(void **state)
         OK(trf_train_step(r.trainer, &batch, NULL, &err));
         OK(trf_ema_update(ema, &err));
         raw = all_weights(r.model, &n);
-        share = 9.0 / (10 + step) > 0.8 / 11 ? 9.0 / (10 + step) : 0.8 / 11;       /* the second from update 114 on */
+        share = 9.0 / (10 + step) > 0.8 / 11 ? 9.0 / (10 + step)
+                                             : 0.8 / 11; /* the second from update 114 on */
         for (i = 0; i < n; i++) {
             want[i] += (trf_real)share * (raw[i] - want[i]);
-            if (!(fabs((double)(want[i] - trf_ema_weights(ema)[i])) < 1e-6)) fail_msg("update %d, weight %d", step, (int)i);
+            if (!(fabs((double)(want[i] - trf_ema_weights(ema)[i])) < 1e-6))
+                fail_msg("update %d, weight %d", step, (int)i);
             if (fabs((double)(raw[i] - want[i])) > most) most = fabs((double)(raw[i] - want[i]));
         }
         free(raw);
@@ -652,7 +750,8 @@ static void averages(void **state)
     trf_ema_destroy(ema);             /* also after its trainer */
 }
 
-/* The loss of many pairs in batches is their loss in one; edits are counted against plain recursion. */
+/* The loss of many pairs in batches is their loss in one; edits are counted against plain
+   recursion. */
 static int plain_edits(const int32_t *a, int n, const int32_t *b, int k)
 {
     int best, other;
@@ -681,12 +780,14 @@ static void judging(void **state)
     OK(trf_evaluate(r.trainer, &r.held_out, &whole, &err));
     OK(trf_evaluate_all(r.trainer, &r.held_out, NULL, &parts, &err));
     assert_int_equal(whole.target_tokens, parts.target_tokens);
-    assert_true(fabs(whole.loss - parts.loss) < 1e-5 && fabs(whole.accuracy - parts.accuracy) < 1e-12);
+    assert_true(fabs(whole.loss - parts.loss) < 1e-5 &&
+                fabs(whole.accuracy - parts.accuracy) < 1e-12);
     assert_true(fabs(whole.nll - parts.nll) < 1e-5 && whole.source_tokens == parts.source_tokens);
     search.beam = 1; search.max_length_a = 1; search.max_length_b = 2;
     OK(trf_translator_create(&translator, r.model, &search, &err));
     OK(trf_error_rate(translator, &pairs, &percent, &err));
-    OK(trf_translate(translator, ids, 2, answer, 16, &n, &err));       /* twice: the nearer target of two */
+    OK(trf_translate(translator, ids, 2, answer, 16, &n,
+                     &err)); /* twice: the nearer target of two */
     e[0] = plain_edits(wanted, 3, answer, n);
     e[1] = plain_edits(wanted + 5, 1, answer, n);
     edits += e[0] <= e[1] ? e[0] : e[1];
@@ -697,7 +798,8 @@ static void judging(void **state)
     edits += plain_edits(wanted + 6, 3, answer, n);
     all += 5;
     assert_true(fabs(percent - 100 * edits / all) < 1e-9);
-    for (i = 0; i < 2; i++) {           /* one token too few, or one too many: of two that are equally near the longer */
+    for (i = 0; i < 2;
+         i++) { /* one token too few, or one too many: of two that are equally near the longer */
         int32_t source[] = {4, 5, 4, 5}, sources[] = {2, 2}, near_by[64], lengths_near[2];
         trf_batch two;
         OK(trf_translate(translator, source, 2, answer, 16, &n, &err));
@@ -734,22 +836,28 @@ static void judging(void **state)
 
 static void refused_files(void **state)
 {
-    static const struct { const char *text; size_t n; int64_t where; } files[] = {
-        {"a\tb\nc\n", 6, 2}, {"a\tb\tc\n", 6, 1}, {"a\tb\n\xFF\tc\n", 8, 2}, {"a\tb\nc\0\td\n", 9, 2}};
+    static const struct { const char *text; size_t n; int64_t where;
+    } files[] = {{"a\tb\nc\n", 6, 2},
+                 {"a\tb\tc\n", 6, 1},
+                 {"a\tb\n\xFF\tc\n", 8, 2},
+                 {"a\tb\nc\0\td\n", 9, 2}};
     trf_dataset *data;
     size_t i;
     (void)state;
     OK(trf_dataset_create(&data, NULL, &err));
     for (i = 0; i < sizeof files / sizeof *files; i++) {
         write_file("bad.tsv", files[i].text, files[i].n);
-        FAILS(trf_dataset_read(data, in_folder("bad.tsv"), NULL, &err), TRF_E_FORMAT, "line", files[i].where);
+        FAILS(trf_dataset_read(data, in_folder("bad.tsv"), NULL, &err), TRF_E_FORMAT, "line",
+              files[i].where);
         assert_non_null(strstr(err.message, "bad.tsv"));
     }
-    FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1);     /* nothing of them is there */
+    FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "data", -1); /* nothing of them is there */
     write_file("one", "a\nb\nc\n", 6);
     write_file("two", "a\nb\n", 4);
-    FAILS(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err), TRF_E_FORMAT, "line", -1);
-    FAILS(trf_dataset_read(data, in_folder("two"), in_folder("one"), &err), TRF_E_FORMAT, "line", -1);
+    FAILS(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err), TRF_E_FORMAT, "line",
+          -1);
+    FAILS(trf_dataset_read(data, in_folder("two"), in_folder("one"), &err), TRF_E_FORMAT, "line",
+          -1);
     assert_int_equal(trf_dataset_read(data, in_folder("nobody"), NULL, &err), TRF_E_IO);
     FAILS(trf_dataset_add(data, "a", NULL, &err), TRF_E_INVALID_ARG, "target", -1);
     FAILS(trf_dataset_add(data, NULL, "a", &err), TRF_E_INVALID_ARG, "source", -1);
@@ -784,7 +892,8 @@ static void kinds_of_data(void **state)
     OK(trf_dataset_create(&data, &o, &err));
     OK(trf_dataset_read(data, in_folder("one"), in_folder("two"), &err));
     OK(trf_dataset_finish(data, &err));
-    assert_true(trf_dataset_recipe(data)->config.seed == 7 && trf_dataset_recipe(data)->training.seed == 7 &&
+    assert_true(trf_dataset_recipe(data)->config.seed == 7 &&
+                trf_dataset_recipe(data)->training.seed == 7 &&
                 trf_dataset_recipe(data)->corpus.seed == 7);
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);
     OK(trf_dataset_create_model(data, &model, &err));
@@ -808,8 +917,9 @@ static void kinds_of_data(void **state)
     text[1199] = 0;
     OK(trf_dataset_add(data, NULL, text, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 3);     /* 1,200 ids with EOS: 511, 511 and 178 */
-    assert_int_equal(data->stats.target_tokens, 1200 + 3);              /* and the mark of each part */
+    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)),
+                     3); /* 1,200 ids with EOS: 511, 511 and 178 */
+    assert_int_equal(data->stats.target_tokens, 1200 + 3); /* and the mark of each part */
     OK(trf_dataset_create_model(data, &model, &err));
     assert_int_equal(trf_model_config(model)->kind, TRF_DECODER_ONLY);
     assert_int_equal(trf_model_config(model)->target_eos, 0);
@@ -840,7 +950,8 @@ static void labels(void **state)
     assert_int_equal(trf_dataset_recipe(data)->learning.metric, TRF_METRIC_ACCURACY);
     assert_non_null(strstr(trf_dataset_recipe(data)->reasons, "2 left out"));
     OK(trf_dataset_create_model(data, &model, &err));
-    assert_true(trf_model_config(model)->kind == TRF_ENCODER_ONLY && trf_model_config(model)->head == TRF_HEAD_MEAN);
+    assert_true(trf_model_config(model)->kind == TRF_ENCODER_ONLY &&
+                trf_model_config(model)->head == TRF_HEAD_MEAN);
     assert_int_equal(trf_model_config(model)->n_labels, 3);
     assert_null(trf_model_target_vocab(model));
     assert_string_equal(trf_model_metadata(model, "labels"), "first\nonly\nz last");
@@ -854,7 +965,8 @@ static void labels(void **state)
     FAILS(trf_model_label(model, 0, NULL, 9, NULL, &err), TRF_E_INVALID_ARG, "text", -1);
     FAILS(trf_model_label(model, 3, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", 3);
     FAILS(trf_model_label(model, -1, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", -1);
-    OK(trf_model_set_metadata(model, "labels", "a\nb\n", &err));        /* an end of line begins no other */
+    OK(trf_model_set_metadata(model, "labels", "a\nb\n",
+                              &err)); /* an end of line begins no other */
     OK(trf_model_label(model, 1, text, sizeof text, NULL, &err));
     assert_string_equal(text, "b");
     FAILS(trf_model_label(model, 2, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", 2);
@@ -869,10 +981,12 @@ static void labels(void **state)
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 1);
     OK(trf_dataset_create_model(data, &model, &err));
-    assert_true(trf_model_config(model)->head == TRF_HEAD_TOKENS && trf_model_config(model)->n_labels == 2);
+    assert_true(trf_model_config(model)->head == TRF_HEAD_TOKENS &&
+                trf_model_config(model)->n_labels == 2);
     trf_model_destroy(model);
     trf_dataset_destroy(data);
-    o.source_tokens = TRF_TOKENS_CHARACTERS;    /* of a word's tokens the first has its label, of "ab c" a, b, blank, c */
+    o.source_tokens = TRF_TOKENS_CHARACTERS; /* of a word's tokens the first has its label, of "ab
+                                                c" a, b, blank, c */
     OK(trf_dataset_create(&data, &o, &err));
     OK(trf_dataset_add(data, "ab c", "X Y", &err));
     OK(trf_dataset_finish(data, &err));
@@ -885,7 +999,7 @@ static void labels(void **state)
     }
     trf_dataset_destroy(data);
     o = trf_dataset_defaults();
-    o.kind = TRF_DATA_LABELLED;                 /* a label that one line alone has is learned, never held out */
+    o.kind = TRF_DATA_LABELLED; /* a label that one line alone has is learned, never held out */
     o.held_out = 60;
     OK(trf_dataset_create(&data, &o, &err));
     for (i = 0; i < 240; i++) {
@@ -896,7 +1010,8 @@ static void labels(void **state)
     }
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(trf_dataset_recipe(data)->config.n_labels, 41);
-    assert_true(trf_dataset_held_out(data)->source.count > 20 && trf_dataset_held_out(data)->source.count < 60);
+    assert_true(trf_dataset_held_out(data)->source.count > 20 &&
+                trf_dataset_held_out(data)->source.count < 60);
     trf_dataset_destroy(data);
     o.held_out = -1;
     OK(trf_dataset_create(&data, &o, &err));
@@ -906,13 +1021,15 @@ static void labels(void **state)
     }
     FAILS(trf_dataset_finish(data, &err), TRF_E_LIMIT, "labels", -1);
     trf_dataset_destroy(data);
-    OK(trf_dataset_create(&data, &o, &err));    /* no label at all: the sanitizer sees a sort of nothing */
+    OK(trf_dataset_create(&data, &o,
+                          &err)); /* no label at all: the sanitizer sees a sort of nothing */
     for (i = 0; i < 3; i++) OK(trf_dataset_add(data, "a", " ", &err));
     FAILS(trf_dataset_finish(data, &err), TRF_E_STATE, "labels", -1);
     trf_dataset_destroy(data);
 }
 
-/* Memory that runs out anywhere: the status says so, nothing is lost, and the same call succeeds afterwards. */
+/* Memory that runs out anywhere: the status says so, nothing is lost, and the same call succeeds
+   afterwards. */
 static void out_of_memory(void **state)
 {
     kit_memory memory;
@@ -927,7 +1044,8 @@ static void out_of_memory(void **state)
         o.kind = (trf_data_kind)kind;
         o.hooks = kit_hooks(&memory);
         OK(trf_dataset_create(&data, &o, &err));
-        for (i = 0; i < 30; i++) OK(trf_dataset_add(data, i % 2 ? "a b" : "b c", i % 3 ? "x y" : "y z", &err));
+        for (i = 0; i < 30; i++)
+            OK(trf_dataset_add(data, i % 2 ? "a b" : "b c", i % 3 ? "x y" : "y z", &err));
         memory.fail_at = memory.calls + at;
         status = trf_dataset_finish(data, &err);
         memory.fail_at = 0;
@@ -948,7 +1066,8 @@ static char said[2048];
 static void note_log(void *user, int level, const char *message)
 {
     (void)user;
-    if (level == TRF_LOG_WARNING) snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", message);
+    if (level == TRF_LOG_WARNING)
+        snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", message);
 }
 
 static void warnings(void **state)
@@ -969,7 +1088,9 @@ static void warnings(void **state)
     OK(trf_trainer_create(&trainer, model, &o, &err));
     assert_string_equal(said, "");                  /* the defaults end well */
     trf_trainer_destroy(trainer);
-    o.schedule = TRF_NOAM; o.warmup = 4000; o.learning_rate = 1e-3;        /* a rate where a factor is wanted */
+    o.schedule = TRF_NOAM;
+    o.warmup = 4000;
+    o.learning_rate = 1e-3; /* a rate where a factor is wanted */
     OK(trf_trainer_create(&trainer, model, &o, &err));
     assert_non_null(strstr(said, "not a rate but a factor"));
     trf_trainer_destroy(trainer);
@@ -1009,12 +1130,13 @@ static int spoil(void *user, trf_real *gradients, size_t count, void *stream)
 {
     const spoiler *s = (const spoiler *)user;
     (void)stream;
-    if (count > 0 && (trf_trainer_step(s->trainer) + 1) % s->every == 0) gradients[0] = (trf_real)NAN;
+    if (count > 0 && (trf_trainer_step(s->trainer) + 1) % s->every == 0)
+        gradients[0] = (trf_real)NAN;
     return 0;
 }
 
-/* A hundred skipped updates in a row end it, as many among others do not; weights that have not changed are not judged,
-   but patience ends with them. */
+/* A hundred skipped updates in a row end it, as many among others do not; weights that have not
+   changed are not judged, but patience ends with them. */
 static void skipped(void **state)
 {
     trf_learn_options o = trf_learn_defaults();
@@ -1034,10 +1156,13 @@ static void skipped(void **state)
     o = watched(&r, &noted);
     o.valid_every = 10; o.patience = 4;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
-    assert_true(report.end == TRF_END_PATIENCE && report.skipped == report.updates && report.updates <= 50);
-    assert_true(noted.validations == 1 && report.stopping.best_update == 260);      /* what stood there before */
+    assert_true(report.end == TRF_END_PATIENCE && report.skipped == report.updates &&
+                report.updates <= 50);
+    assert_true(noted.validations == 1 &&
+                report.stopping.best_update == 260); /* what stood there before */
     o.valid_every = 1000;
-    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err), TRF_E_NONFINITE);
+    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
+                     TRF_E_NONFINITE);
     assert_true(report.updates == 100 && report.skipped == 100);
     assert_non_null(strstr(err.message, "too high"));
     end_rig(&r);
@@ -1052,7 +1177,8 @@ static int note_judged(void *user, const trf_learn_progress *p)
     return 0;
 }
 
-/* The average is what is validated and what is left, and training goes on without it: as a loop of one's own has it. */
+/* The average is what is validated and what is left, and training goes on without it: as a loop of
+   one's own has it. */
 static void learn_averages(void **state)
 {
     trf_learn_options o = trf_learn_defaults();
@@ -1109,7 +1235,8 @@ static void updates_of_batches(void **state)
     r = make_rig(NULL, 1, 5e-3);
     o.accumulate = batches - 1;
     OK(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err));
-    assert_true(report.end == TRF_END_EPOCHS && report.updates == 2 && trf_trainer_step(r.trainer) == 2);
+    assert_true(report.end == TRF_END_EPOCHS && report.updates == 2 &&
+                trf_trainer_step(r.trainer) == 2);
     end_rig(&r);
     r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     o = trf_learn_defaults();
@@ -1124,7 +1251,8 @@ static void updates_of_batches(void **state)
     o.noise = NULL;
     o.held_out_noise = noise;
     o.updates = trf_trainer_step(r.trainer) + 1;
-    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
+                     TRF_E_INVALID_ARG);
     trf_noise_destroy(noise);
     end_rig(&r);
 }
@@ -1162,7 +1290,7 @@ static void half_a_pair(void **state)
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), added - 1);
     trf_dataset_destroy(data);
     assert_int_equal(memory.live, 0);
-    o = trf_dataset_defaults();                         /* as many held out as there are leave nothing */
+    o = trf_dataset_defaults(); /* as many held out as there are leave nothing */
     o.held_out = 40;
     OK(trf_dataset_create(&data, &o, &err));
     for (i = 0; i < 40; i++) {
@@ -1176,20 +1304,32 @@ static void half_a_pair(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recipe_follows_data), cmocka_unit_test(recipe_refuses), cmocka_unit_test(recipes_work),
-        cmocka_unit_test(rows_are_not_combed), cmocka_unit_test(tokens_follow_texts), cmocka_unit_test(early_stopping),
-        cmocka_unit_test(ends), cmocka_unit_test(cancelled), cmocka_unit_test(averages), cmocka_unit_test(judging),
-        cmocka_unit_test(refused_files), cmocka_unit_test(kinds_of_data), cmocka_unit_test(labels), cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(warnings), cmocka_unit_test(skipped),
-        cmocka_unit_test(learn_averages), cmocka_unit_test(updates_of_batches), cmocka_unit_test(half_a_pair), cmocka_unit_test(same_as_trf)
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(recipe_follows_data),
+                                       cmocka_unit_test(recipe_refuses),
+                                       cmocka_unit_test(recipes_work),
+                                       cmocka_unit_test(rows_are_not_combed),
+                                       cmocka_unit_test(tokens_follow_texts),
+                                       cmocka_unit_test(early_stopping),
+                                       cmocka_unit_test(ends),
+                                       cmocka_unit_test(cancelled),
+                                       cmocka_unit_test(averages),
+                                       cmocka_unit_test(judging),
+                                       cmocka_unit_test(refused_files),
+                                       cmocka_unit_test(kinds_of_data),
+                                       cmocka_unit_test(labels),
+                                       cmocka_unit_test(out_of_memory),
+                                       cmocka_unit_test(warnings),
+                                       cmocka_unit_test(skipped),
+                                       cmocka_unit_test(learn_averages),
+                                       cmocka_unit_test(updates_of_batches),
+                                       cmocka_unit_test(half_a_pair),
+                                       cmocka_unit_test(same_as_trf)};
     char cwd[256];
     int status;
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
     if (!getcwd(cwd, sizeof cwd) || !mkdtemp(folder)) return 1;
-    snprintf(beside, sizeof beside, "%s%s%.*s", *argv[0] == '/' ? "" : cwd, *argv[0] == '/' ? "" : "/",
-             slash ? (int)(slash - argv[0]) : 1, slash ? argv[0] : ".");
+    snprintf(beside, sizeof beside, "%s%s%.*s", *argv[0] == '/' ? "" : cwd,
+             *argv[0] == '/' ? "" : "/", slash ? (int)(slash - argv[0]) : 1, slash ? argv[0] : ".");
     status = cmocka_run_group_tests(tests, NULL, NULL);
     {
         char command[128];

@@ -1,5 +1,6 @@
-/* Looking inside: every attention map and every layer's states out of one pass, the decoder and the projection alone,
-   and counts from a configuration. Each is compared with another route to the same numbers. */
+/* Looking inside: every attention map and every layer's states out of one pass, the decoder and the
+   projection alone, and counts from a configuration. Each is compared with another route to the
+   same numbers. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -24,7 +25,7 @@ static trf_config config_of(trf_kind kind, trf_norm_place place)
     c.n_heads = HEADS;
     c.norm_place = place;
     c.device.threads = 2;
-    c.device.products = TRF_PRODUCTS_BUILT_IN;      /* a row's bits depend on nothing but its sequence */
+    c.device.products = TRF_PRODUCTS_BUILT_IN; /* a row's bits depend on nothing but its sequence */
     return kit_of_kind(c, kind);
 }
 
@@ -68,7 +69,8 @@ static void assert_same(const char *what, const trf_real *got, const trf_real *w
     for (i = 0; i < n; i++)
         if (KIT_SAME_ROWS ? memcmp(&got[i], &want[i], sizeof *got) != 0
                           : !(fabs((double)got[i] - (double)want[i]) < 1e-4))
-            fail_msg("%s: number %lld is %.9g, not %.9g", what, (long long)i, (double)got[i], (double)want[i]);
+            fail_msg("%s: number %lld is %.9g, not %.9g", what, (long long)i, (double)got[i],
+                     (double)want[i]);
 }
 
 /* All views that a model has of a batch. */
@@ -77,11 +79,14 @@ typedef struct all_views { trf_tensor map[3], state[2], logits; trf_views views;
 static void want_all(all_views *a, const lab *l, const trf_batch *batch)
 {
     const trf_config *c = trf_model_config(l->model);
-    int64_t source = trf_source_rows(l->model, &batch->source), target = trf_target_rows(l->model, &batch->target);
+    int64_t source = trf_source_rows(l->model, &batch->source),
+            target = trf_target_rows(l->model, &batch->target);
     int i;
     memset(&a->views, 0, sizeof a->views);
     for (i = 0; i < 3; i++)
-        a->map[i] = trf_tensor_of(maps[i], 1, trf_attention_count(l->model, batch, (trf_attention_kind)i), 1, 1);
+        a->map[i] =
+            trf_tensor_of(maps[i], 1, trf_attention_count(l->model, batch, (trf_attention_kind)i),
+                          1, 1);
     if (c->encoder_layers) {
         a->views.encoder_self = &a->map[TRF_ENCODER_SELF];
         a->state[0] = trf_tensor_of(states[0], 3, c->encoder_layers + 1, source, D);
@@ -94,7 +99,9 @@ static void want_all(all_views *a, const lab *l, const trf_batch *batch)
         a->views.decoder_states = &a->state[1];
     }
     if (c->decoder_layers || c->head) {
-        int64_t rows = c->decoder_layers ? target : c->head == TRF_HEAD_TOKENS ? source : batch->source.count;
+        int64_t rows = c->decoder_layers            ? target
+                       : c->head == TRF_HEAD_TOKENS ? source
+                                                    : batch->source.count;
         a->logits = trf_tensor_of(logits, 2, rows, c->decoder_layers ? VOCAB : c->n_labels, 1);
         a->views.logits = &a->logits;
     }
@@ -107,10 +114,14 @@ static void look(all_views *a, const lab *l, const trf_batch *batch)
 {
     trf_error err;
     want_all(a, l, batch);
-    if (trf_look_inside(l->translator, batch, &a->views, &err) != TRF_OK) fail_msg("%s: %s", err.what, err.message);
+    if (trf_look_inside(l->translator, batch, &a->views, &err) != TRF_OK)
+        fail_msg("%s: %s", err.what, err.message);
 }
 
-static trf_batch some_pairs(int32_t count, uint64_t seed) { return kit_fill(&pairs, count, 0, 9, VOCAB, seed); }
+static trf_batch some_pairs(int32_t count, uint64_t seed)
+{
+    return kit_fill(&pairs, count, 0, 9, VOCAB, seed);
+}
 
 /* Each map equals trf_attention_weights' for that sequence, layer and head; a row sums to 1. */
 static void check_maps(const lab *l, const trf_batch *batch, all_views *a)
@@ -119,7 +130,8 @@ static void check_maps(const lab *l, const trf_batch *batch, all_views *a)
     for (kind = 0; kind < 3; kind++)
         for (i = 0; i < (a->map[kind].shape[0] ? batch->source.count : 0); i++) {
             trf_batch one = kit_slice(batch, i, 1);
-            trf_tensor block = trf_attention_at(l->model, batch, (trf_attention_kind)kind, &a->map[kind], i);
+            trf_tensor block =
+                trf_attention_at(l->model, batch, (trf_attention_kind)kind, &a->map[kind], i);
             int64_t numbers = block.shape[2] * block.shape[3], k;
             if (!numbers) continue;
             assert_int_equal(block.rank, 4);
@@ -128,8 +140,10 @@ static void check_maps(const lab *l, const trf_batch *batch, all_views *a)
                     const trf_real *map = block.data + (layer * HEADS + head) * numbers;
                     trf_tensor out = trf_tensor_of(other, 2, block.shape[2], block.shape[3], 1);
                     double sum = 0;
-                    assert_int_equal(trf_attention_weights(l->translator, &one, (trf_attention_kind)kind, layer, head,
-                                                           &out, NULL), TRF_OK);
+                    assert_int_equal(trf_attention_weights(l->translator, &one,
+                                                           (trf_attention_kind)kind, layer, head,
+                                                           &out, NULL),
+                                     TRF_OK);
                     assert_same("map", map, other, numbers);
                     for (k = 0; k < numbers; k++) sum += (double)map[k];
                     assert_true(fabs(sum - (double)block.shape[2]) < 1e-4);
@@ -168,7 +182,8 @@ static lab first_layers(const lab *l, int encoder, int decoder)
     return part;
 }
 
-/* State i of the encoder is what a model of i layers makes; the last one is what trf_encode gives. */
+/* State i of the encoder is what a model of i layers makes; the last one is what trf_encode gives.
+ */
 static void test_encoder_states(void **state)
 {
     int place, i;
@@ -199,7 +214,8 @@ static void test_first_state(void **state)
     lab l = open_lab(&c);
     trf_batch batch = some_pairs(PAIRS, 5);
     trf_tensor table = trf_tensor_of(other, 2, c.max_length, D, 1);
-    trf_real *weight = kit_numbers(trf_model_parameter(l.model, trf_model_parameter_index(l.model, "src_embed.weight")));
+    trf_real *weight = kit_numbers(
+        trf_model_parameter(l.model, trf_model_parameter_index(l.model, "src_embed.weight")));
     all_views a;
     int64_t row = 0, at = 0, k;
     int i, p;
@@ -217,7 +233,8 @@ static void test_first_state(void **state)
     close_lab(&l);
 }
 
-/* The decoder alone on the encoder's output is the whole model, layer by layer; projected, it gives the logits. */
+/* The decoder alone on the encoder's output is the whole model, layer by layer; projected, it gives
+   the logits. */
 static void test_decode(void **state)
 {
     int place, i;
@@ -225,8 +242,10 @@ static void test_decode(void **state)
     for (place = 0; place < 2; place++) {
         lab l = lab_of(TRF_ENCODER_DECODER, place);
         trf_batch batch = some_pairs(PAIRS, 6);
-        int64_t source = trf_source_rows(l.model, &batch.source), target = trf_target_rows(l.model, &batch.target);
-        trf_tensor memory = trf_tensor_of(other, 2, source, D, 1), out = trf_tensor_of(more, 2, target, D, 1), z;
+        int64_t source = trf_source_rows(l.model, &batch.source),
+                target = trf_target_rows(l.model, &batch.target);
+        trf_tensor memory = trf_tensor_of(other, 2, source, D, 1),
+                   out = trf_tensor_of(more, 2, target, D, 1), z;
         int32_t lengths[PAIRS];
         all_views a;
         look(&a, &l, &batch);
@@ -234,11 +253,14 @@ static void test_decode(void **state)
         assert_int_equal(trf_encode(l.translator, &batch.source, &memory, NULL), TRF_OK);
         for (i = 1; i < DECODER; i++) {
             lab part = first_layers(&l, ENCODER, i);
-            assert_int_equal(trf_decode(part.translator, &memory, lengths, &batch.target, &out, NULL), TRF_OK);
+            assert_int_equal(trf_decode(part.translator, &memory, lengths, &batch.target, &out,
+                                        NULL),
+                             TRF_OK);
             assert_same("state of the decoder", states[1] + i * target * D, more, target * D);
             close_lab(&part);
         }
-        assert_int_equal(trf_decode(l.translator, &memory, lengths, &batch.target, &out, NULL), TRF_OK);
+        assert_int_equal(trf_decode(l.translator, &memory, lengths, &batch.target, &out, NULL),
+                         TRF_OK);
         assert_same("decoder alone", more, states[1] + DECODER * target * D, target * D);
         z = trf_tensor_of(other, 2, target, VOCAB, 1);
         assert_int_equal(trf_project(l.translator, &out, &z, NULL), TRF_OK);
@@ -267,13 +289,16 @@ static void test_decode_own_memory(void **state)
         for (i = 0; i < 82 * D; i++) other[i] = (trf_real)(2 * trf__uniform(1, 2, (uint64_t)i) - 1);
         rows = trf_target_rows(l.model, &batch.target);
         out = trf_tensor_of(states[0], 2, rows, D, 1);
-        assert_int_equal(trf_decode(l.translator, &memory, lengths, &batch.target, &out, NULL), TRF_OK);
+        assert_int_equal(trf_decode(l.translator, &memory, lengths, &batch.target, &out, NULL),
+                         TRF_OK);
         for (i = 0; i < PAIRS; i++) {
             trf_batch single = kit_slice(&batch, (int32_t)i, 1);
             int64_t n = trf_target_rows(l.model, &single.target);
             memory = trf_tensor_of(other + at * D, 2, lengths[i], D, 1);
             one = trf_tensor_of(more, 2, n, D, 1);
-            assert_int_equal(trf_decode(l.translator, &memory, lengths + i, &single.target, &one, NULL), TRF_OK);
+            assert_int_equal(trf_decode(l.translator, &memory, lengths + i, &single.target, &one,
+                                        NULL),
+                             TRF_OK);
             assert_same("one by one", states[0] + row * D, more, n * D);
             at += lengths[i];
             row += n;
@@ -351,7 +376,8 @@ static void test_encoder_alone(void **state)
     assert_int_equal(trf_look_inside(l.translator, &half, &a.views, NULL), TRF_OK);
     assert_same("states", states[0], other, trf_tensor_count(&a.state[0]));
     assert_same("maps", maps[0], more, trf_tensor_count(&a.map[0]));
-    assert_int_equal(trf_attention_count(l.model, &half, TRF_ENCODER_SELF), trf_tensor_count(&a.map[0]));
+    assert_int_equal(trf_attention_count(l.model, &half, TRF_ENCODER_SELF),
+                     trf_tensor_count(&a.map[0]));
     assert_int_equal(trf_attention_count(l.model, &half, TRF_DECODER_CROSS), 0);
     memset(&a.views, 0, sizeof a.views);                                /* nothing at all */
     assert_int_equal(trf_look_inside(l.translator, &batch, &a.views, NULL), TRF_OK);
@@ -388,7 +414,8 @@ static void test_rank_4(void **state)
     close_lab(&l);
 }
 
-static void refused(const lab *l, const trf_batch *batch, const trf_views *views, trf_status status, const char *what)
+static void refused(const lab *l, const trf_batch *batch, const trf_views *views, trf_status status,
+                    const char *what)
 {
     trf_error err;
     assert_int_equal(trf_look_inside(l->translator, batch, views, &err), status);
@@ -398,11 +425,12 @@ static void refused(const lab *l, const trf_batch *batch, const trf_views *views
 
 static void test_errors(void **state)
 {
-    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM), e = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM),
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM),
+               e = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM),
                d = config_of(TRF_DECODER_ONLY, TRF_PRE_NORM);
     lab l = open_lab(&c), encoder = open_lab(&e), decoder = open_lab(&d);
-    static const char *const names[6] = {"encoder_self", "decoder_self", "cross", "encoder_states", "decoder_states",
-                                         "logits"};
+    static const char *const names[6] = {"encoder_self",   "decoder_self",   "cross",
+                                         "encoder_states", "decoder_states", "logits"};
     trf_batch batch = some_pairs(PAIRS, 13);
     all_views a;
     trf_views views;
@@ -431,7 +459,8 @@ static void test_errors(void **state)
         *all[i] = bent;
         if (i == 0 || i == 3) refused(&decoder, &batch, &views, TRF_E_INVALID_ARG, names[i]);
         else if (i == 2) refused(&decoder, &batch, &views, TRF_E_INVALID_ARG, names[i]);
-        if (i == 1 || i == 2 || i == 4) refused(&encoder, &batch, &views, TRF_E_INVALID_ARG, names[i]);
+        if (i == 1 || i == 2 || i == 4)
+            refused(&encoder, &batch, &views, TRF_E_INVALID_ARG, names[i]);
         if (i == 5) refused(&encoder, &batch, &views, TRF_E_STATE, "kind");
     }
     batch.target.count--;
@@ -454,8 +483,9 @@ static void test_errors(void **state)
     close_lab(&decoder);
 }
 
-static void decode_refused(const lab *l, const trf_tensor *memory, const int32_t *lengths, const trf_sequences *targets,
-                           trf_tensor *out, trf_status status, const char *what, int64_t where)
+static void decode_refused(const lab *l, const trf_tensor *memory, const int32_t *lengths,
+                           const trf_sequences *targets, trf_tensor *out, trf_status status,
+                           const char *what, int64_t where)
 {
     trf_error err;
     assert_int_equal(trf_decode(l->translator, memory, lengths, targets, out, &err), status);
@@ -465,13 +495,15 @@ static void decode_refused(const lab *l, const trf_tensor *memory, const int32_t
 
 static void test_decode_errors(void **state)
 {
-    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM), d = config_of(TRF_DECODER_ONLY, TRF_PRE_NORM),
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM),
+               d = config_of(TRF_DECODER_ONLY, TRF_PRE_NORM),
                e = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM);
     lab l = open_lab(&c), decoder = open_lab(&d), encoder = open_lab(&e);
     trf_batch batch = some_pairs(2, 14);
     int32_t lengths[2] = {3, 4};
     int64_t rows = trf_target_rows(l.model, &batch.target);
-    trf_tensor memory = trf_tensor_of(other, 2, 7, D, 1), out = trf_tensor_of(more, 2, rows, D, 1), z;
+    trf_tensor memory = trf_tensor_of(other, 2, 7, D, 1), out = trf_tensor_of(more, 2, rows, D, 1),
+               z;
     trf_sequences bad;
     trf_error err;
     (void)state;
@@ -482,9 +514,11 @@ static void test_decode_errors(void **state)
     decode_refused(&l, &memory, NULL, &batch.target, &out, TRF_E_INVALID_ARG, "memory_lengths", -1);
     decode_refused(&l, &memory, lengths, NULL, &out, TRF_E_INVALID_ARG, "targets", -1);
     lengths[1] = 0;
-    decode_refused(&l, &memory, lengths, &batch.target, &out, TRF_E_INVALID_ARG, "memory_lengths", 1);
+    decode_refused(&l, &memory, lengths, &batch.target, &out, TRF_E_INVALID_ARG, "memory_lengths",
+                   1);
     lengths[1] = c.max_length + 1;
-    decode_refused(&l, &memory, lengths, &batch.target, &out, TRF_E_INVALID_ARG, "memory_lengths", 1);
+    decode_refused(&l, &memory, lengths, &batch.target, &out, TRF_E_INVALID_ARG, "memory_lengths",
+                   1);
     lengths[1] = 5;
     decode_refused(&l, &memory, lengths, &batch.target, &out, TRF_E_SHAPE, "memory", -1);
     lengths[1] = 4;
@@ -499,7 +533,8 @@ static void test_decode_errors(void **state)
     assert_int_equal(trf_project(l.translator, &out, &z, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "logits");
     z.shape[1]--;
-    assert_int_equal(trf_project(l.translator, &memory, &z, &err), rows == 7 ? TRF_OK : TRF_E_SHAPE);
+    assert_int_equal(trf_project(l.translator, &memory, &z, &err),
+                     rows == 7 ? TRF_OK : TRF_E_SHAPE);
     assert_int_equal(trf_project(l.translator, NULL, &z, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "states");
     assert_int_equal(trf_project(encoder.translator, &out, &z, &err), TRF_E_STATE);
@@ -513,7 +548,8 @@ static void test_decode_errors(void **state)
     close_lab(&encoder);
 }
 
-/* Whatever allocation fails, the status says so, and the same call works afterwards, with the same numbers. */
+/* Whatever allocation fails, the status says so, and the same call works afterwards, with the same
+   numbers. */
 static void test_no_memory(void **state)
 {
     trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
@@ -522,7 +558,8 @@ static void test_no_memory(void **state)
     trf_batch batch = kit_fill(&pairs, 20, 20, 38, VOCAB, 15);
     lab l = open_lab(&c);
     static trf_real big[1 << 20];
-    trf_tensor cross = trf_tensor_of(big, 1, trf_attention_count(l.model, &batch, TRF_DECODER_CROSS), 1, 1);
+    trf_tensor cross =
+        trf_tensor_of(big, 1, trf_attention_count(l.model, &batch, TRF_DECODER_CROSS), 1, 1);
     trf_views views;
     uint64_t hash = 0;
     int fail, failed = 0;
@@ -573,7 +610,8 @@ static void test_between_translations(void **state)
     close_lab(&l);
 }
 
-/* ----------------------------------------------------------------------------------------------- Counts */
+/* -----------------------------------------------------------------------------------------------
+   Counts */
 
 static int has(const char *text, const char *part) { return strstr(text, part) != NULL; }
 
@@ -641,13 +679,14 @@ static void test_count_weights(void **state)
         want.total = trf_model_parameter_total(model);
         memset(&got, 0x5A, sizeof got);
         assert_int_equal(trf_count_weights(&c, &got, &err), TRF_OK);
-        if (memcmp(&got, &want, sizeof got)) fail_msg("round %d: %lld of %lld", round, (long long)got.total,
-                                                      (long long)want.total);
+        if (memcmp(&got, &want, sizeof got))
+            fail_msg("round %d: %lld of %lld", round, (long long)got.total, (long long)want.total);
         trf_model_destroy(model);
     }
 }
 
-/* The paper's base and big, one matrix for embeddings and projection (Table 3 says 65 and 213 million). */
+/* The paper's base and big, one matrix for embeddings and projection (Table 3 says 65 and 213
+   million). */
 static void test_count_known(void **state)
 {
     trf_config c = trf_config_base();
@@ -664,10 +703,14 @@ static void test_count_known(void **state)
     c.source_vocab = c.target_vocab = 37000;
     assert_int_equal(trf_count_weights(&c, &n, NULL), TRF_OK);
     assert_int_equal(n.total, 37000 * 1024 + 176357376);
-    c.d_model = 65536; c.n_heads = 64; c.d_ff = 1 << 20; c.encoder_layers = c.decoder_layers = 256;  /* beyond int32 */
+    c.d_model = 65536;
+    c.n_heads = 64;
+    c.d_ff = 1 << 20;
+    c.encoder_layers = c.decoder_layers = 256; /* beyond int32 */
     c.source_vocab = c.target_vocab = 1 << 24;
     assert_int_equal(trf_count_weights(&c, &n, NULL), TRF_OK);
-    assert_true(n.total > (int64_t)1 << 46 && n.cross_attention == 256 * (4 * ((int64_t)1 << 32) + 4 * 65536));
+    assert_true(n.total > (int64_t)1 << 46 &&
+                n.cross_attention == 256 * (4 * ((int64_t)1 << 32) + 4 * 65536));
     c.d_ff = 0;
     memset(&n, 0x5A, sizeof n);
     assert_int_equal(trf_count_weights(&c, &n, &err), TRF_E_INVALID_ARG);
@@ -679,15 +722,18 @@ static void test_count_known(void **state)
     assert_string_equal(err.what, "counts");
 }
 
-/* Each matrix counts 2 * its numbers * the rows that it multiplies; attention counts query by query. */
+/* Each matrix counts 2 * its numbers * the rows that it multiplies; attention counts query by
+   query. */
 static void test_count_flops(void **state)
 {
     int round;
     (void)state;
     for (round = 0; round < 100; round++) {
         trf_config c = random_config();
-        int64_t s = c.kind == TRF_DECODER_ONLY ? 0 : up_to(40), t = c.kind == TRF_ENCODER_ONLY ? 0 : up_to(40), i;
-        double d = c.d_model, e = c.encoder_layers, n = c.decoder_layers, cross = c.kind == TRF_ENCODER_DECODER ? n : 0;
+        int64_t s = c.kind == TRF_DECODER_ONLY ? 0 : up_to(40),
+                t = c.kind == TRF_ENCODER_ONLY ? 0 : up_to(40), i;
+        double d = c.d_model, e = c.encoder_layers, n = c.decoder_layers,
+               cross = c.kind == TRF_ENCODER_DECODER ? n : 0;
         double projections = 0, attention = 0, forward = 0, generator, sum;
         trf_flop_counts got;
         assert_int_equal(trf_count_flops(&c, s, t, &got, NULL), TRF_OK);
@@ -705,11 +751,12 @@ static void test_count_flops(void **state)
                   : c.head == TRF_HEAD_MASKED ? 2 * d * c.source_vocab * (double)s
                   : c.head == TRF_HEAD_TOKENS ? 2 * d * c.n_labels * (double)s
                   : c.head ? 2 * d * c.n_labels * (s > 0) : 0;
-        assert_true(fabs(got.encoder_projections + got.decoder_projections + got.cross_projections - projections) <
-                    1e-9 * (1 + projections));
-        assert_true(fabs(got.encoder_attention + got.decoder_attention + got.cross_attention - attention) <
-                    1e-9 * (1 + attention));
-        assert_true(fabs(got.encoder_feed_forward + got.decoder_feed_forward - forward) < 1e-9 * (1 + forward));
+        assert_true(fabs(got.encoder_projections + got.decoder_projections + got.cross_projections -
+                         projections) < 1e-9 * (1 + projections));
+        assert_true(fabs(got.encoder_attention + got.decoder_attention + got.cross_attention -
+                         attention) < 1e-9 * (1 + attention));
+        assert_true(fabs(got.encoder_feed_forward + got.decoder_feed_forward - forward) <
+                    1e-9 * (1 + forward));
         assert_true(fabs(got.generator - generator) < 1e-9 * (1 + generator));
         sum = projections + attention + forward + generator;
         assert_true(fabs(got.total - sum) < 1e-9 * (1 + sum));
@@ -745,8 +792,10 @@ static void test_final_norm_of_a_side(void **state)
         lab l;
         c.final_norm = (trf_final_norm)value;
         l = open_lab(&c);
-        assert_int_equal(trf_model_parameter_index(l.model, "encoder.norm.weight") >= 0, value == 1 || value == 2);
-        assert_int_equal(trf_model_parameter_index(l.model, "decoder.norm.bias") >= 0, value == 1 || value == 3);
+        assert_int_equal(trf_model_parameter_index(l.model, "encoder.norm.weight") >= 0,
+                         value == 1 || value == 2);
+        assert_int_equal(trf_model_parameter_index(l.model, "decoder.norm.bias") >= 0,
+                         value == 1 || value == 3);
         close_lab(&l);
     }
     c = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM);
@@ -765,7 +814,8 @@ static void test_final_norm_of_a_side(void **state)
     }
 }
 
-/* nn.Linear's first values: within +-1/sqrt(in) and with that deviation, biases too; norms as ever. */
+/* nn.Linear's first values: within +-1/sqrt(in) and with that deviation, biases too; norms as ever.
+ */
 static void test_linear_init(void **state)
 {
     trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
@@ -789,7 +839,8 @@ static void test_linear_init(void **state)
             if (fabs((double)numbers[k]) > most) most = fabs((double)numbers[k]);
         }
         assert_true(most <= bound);
-        if (!(fabs(sqrt(3 * sum / n) / bound - 1) < 3 / sqrt(n))) fail_msg("%s: %g", w.name, sqrt(3 * sum / n) / bound);
+        if (!(fabs(sqrt(3 * sum / n) / bound - 1) < 3 / sqrt(n)))
+            fail_msg("%s: %g", w.name, sqrt(3 * sum / n) / bound);
         free(numbers);
     }
     trf_model_destroy(model);
@@ -797,15 +848,23 @@ static void test_linear_init(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_maps), cmocka_unit_test(test_encoder_states), cmocka_unit_test(test_first_state),
-        cmocka_unit_test(test_decode), cmocka_unit_test(test_decode_own_memory), cmocka_unit_test(test_other_kinds),
-        cmocka_unit_test(test_encoder_alone), cmocka_unit_test(test_rank_4), cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_decode_errors), cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_between_translations), cmocka_unit_test(test_count_weights),
-        cmocka_unit_test(test_count_known), cmocka_unit_test(test_count_flops),
-        cmocka_unit_test(test_count_flops_errors), cmocka_unit_test(test_final_norm_of_a_side),
-        cmocka_unit_test(test_linear_init)
-    };
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_maps),
+                                       cmocka_unit_test(test_encoder_states),
+                                       cmocka_unit_test(test_first_state),
+                                       cmocka_unit_test(test_decode),
+                                       cmocka_unit_test(test_decode_own_memory),
+                                       cmocka_unit_test(test_other_kinds),
+                                       cmocka_unit_test(test_encoder_alone),
+                                       cmocka_unit_test(test_rank_4),
+                                       cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_decode_errors),
+                                       cmocka_unit_test(test_no_memory),
+                                       cmocka_unit_test(test_between_translations),
+                                       cmocka_unit_test(test_count_weights),
+                                       cmocka_unit_test(test_count_known),
+                                       cmocka_unit_test(test_count_flops),
+                                       cmocka_unit_test(test_count_flops_errors),
+                                       cmocka_unit_test(test_final_norm_of_a_side),
+                                       cmocka_unit_test(test_linear_init)};
     return cmocka_run_group_tests_name("look inside", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Memory: nothing is allocated once things run, every allocation may fail, and the plan tells the bytes. */
+/* Memory: nothing is allocated once things run, every allocation may fail, and the plan tells the
+   bytes. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -11,20 +12,23 @@
 #include "kit.h"
 
 /* -----------------------------------------------------------------------------------------------
-   glibc lets a program have its own malloc. Ours counts, from every thread, while `watching`. Sanitizers bring one of
-   their own: then only the hooks count. */
+   glibc lets a program have its own malloc. Ours counts, from every thread, while `watching`.
+   Sanitizers bring one of their own: then only the hooks count. */
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || \
+    __has_feature(memory_sanitizer)
 #define SANITIZED 1
 #endif
 #endif
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(SANITIZED)
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && \
+    !defined(SANITIZED)
 #define OWN_MALLOC 1
 static int watching, counted;
 static void note(void)
 {
-    if (__atomic_load_n(&watching, __ATOMIC_RELAXED)) __atomic_fetch_add(&counted, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&watching, __ATOMIC_RELAXED))
+        __atomic_fetch_add(&counted, 1, __ATOMIC_RELAXED);
 }
 
 extern void *__libc_malloc(size_t n);
@@ -121,8 +125,10 @@ static void steady_training(int threads, int hooked)
     assert_int_equal(trf_trainer_create(&trainer, model, &o, &err), TRF_OK);
     assert_int_equal(trf_corpus_create(&corpus, &corpus_options, &err), TRF_OK);
     for (step = 0; step < 10; step++)
-        assert_int_equal(trf_corpus_add(corpus, source, 1 + step % 3, target, step % 3, &err), TRF_OK);
-    for (step = 0; step < 3; step++) assert_int_equal(trf_train_step(trainer, &batches[step], &report, &err), TRF_OK);
+        assert_int_equal(trf_corpus_add(corpus, source, 1 + step % 3, target, step % 3, &err),
+                         TRF_OK);
+    for (step = 0; step < 3; step++)
+        assert_int_equal(trf_train_step(trainer, &batches[step], &report, &err), TRF_OK);
     assert_int_equal(trf_corpus_next(corpus, &batch, &err), TRF_OK);
     calls = memory.calls;
     watch();
@@ -177,9 +183,13 @@ static void steady_translating(trf_kind kind, int threads, int hooked)
     assert_int_equal(trf_translator_create(&translator, model, &s, &err), TRF_OK);
     out = trf_tensor_of(logits, 2, trf_target_rows(model, &batch.target), VOCAB, 1);
     for (round = 0; round < 4; round++) {
-        if (round == 1) { calls = memory.calls; watch(); }      /* the first time all lengths are met */
+        if (round == 1) {
+            calls = memory.calls;
+            watch();
+        } /* the first time all lengths are met */
         status |= trf_translate_batch(translator, &batch.source, &err);
-        status |= trf_translate(translator, batch.source.ids, batch.source.lengths[0], answer, 64, &n, &err);
+        status |= trf_translate(translator, batch.source.ids, batch.source.lengths[0], answer, 64,
+                                &n, &err);
         status |= trf_score(translator, &batch, score, &err);
         status |= trf_logits(translator, &batch, &out, &err);
     }
@@ -201,10 +211,10 @@ static void test_steady_translating(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Every allocation may fail, once or from then on: TRF_E_NOMEM, nothing leaks, nothing has changed, and the same call
-   succeeds when there is memory again. An operation is prepared without failures, run, and undone. `least`:
-   allocations that it must make; `keeps`: 1 where an object may keep room it has gained (it is all given back in the
-   end). */
+   Every allocation may fail, once or from then on: TRF_E_NOMEM, nothing leaks, nothing has changed,
+   and the same call succeeds when there is memory again. An operation is prepared without failures,
+   run, and undone. `least`: allocations that it must make; `keeps`: 1 where an object may keep room
+   it has gained (it is all given back in the end). */
 
 typedef struct world {
     kit_memory memory;
@@ -249,7 +259,8 @@ static void need_corpus(world *w)
     static const int32_t ids[] = { 5, 6, 7, 8 };
     int i;
     assert_int_equal(trf_corpus_create(&w->corpus, &w->corpus_options, NULL), TRF_OK);
-    for (i = 0; i < 16; i++) assert_int_equal(trf_corpus_add(w->corpus, ids, 1 + i % 4, ids, i % 3, NULL), TRF_OK);
+    for (i = 0; i < 16; i++)
+        assert_int_equal(trf_corpus_add(w->corpus, ids, 1 + i % 4, ids, i % 3, NULL), TRF_OK);
 }
 static void need_checkpoint(world *w)
 {
@@ -277,14 +288,15 @@ OPERATION(do_step, trf_train_step(w->trainer, &w->large, NULL, err))
 OPERATION(do_set_options, trf_trainer_set_options(w->trainer, &w->larger, err))
 OPERATION(do_evaluate, trf_evaluate(w->trainer, &w->large, NULL, err))
 OPERATION(do_checkpoint, trf_checkpoint_save(w->trainer, w->corpus, w->other_path, err))
-OPERATION(do_resume, trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->checkpoint_path, &w->options,
-                                         &w->load, err))
+OPERATION(do_resume, trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->checkpoint_path,
+                                         &w->options, &w->load, err))
 OPERATION(do_translator, trf_translator_create(&w->translator, w->model, &w->search, err))
 OPERATION(do_translate, trf_translate_batch(w->translator, &w->large.source, err))
 OPERATION(do_text, trf_translate_text(w->translator, "a b c a b", w->answer, sizeof w->answer, err))
 OPERATION(do_score, trf_score(w->translator, &w->large, w->scores, err))
 OPERATION(do_corpus, trf_corpus_create(&w->corpus, &w->corpus_options, err))
-OPERATION(do_add, trf_corpus_add(w->corpus, w->large.source.ids, 500, w->large.target.ids, 500, err))
+OPERATION(do_add,
+          trf_corpus_add(w->corpus, w->large.source.ids, 500, w->large.target.ids, 500, err))
 OPERATION(do_next, trf_corpus_next(w->corpus, &w->delivered, err))
 OPERATION(do_context, trf_context_create(&w->context, &w->config.device, &w->hooks, err))
 OPERATION(do_vocab, trf_vocab_create(&w->other_vocab, TRF_WORDS, &w->hooks, err))
@@ -332,7 +344,10 @@ static void world_end(world *w)
     trf_corpus_destroy(w->corpus);
     trf_context_destroy(w->context);
     trf_vocab_destroy(w->other_vocab);
-    w->translator = NULL; w->trainer = w->other_trainer = NULL; w->model = w->other = NULL; w->corpus = NULL;
+    w->translator = NULL;
+    w->trainer = w->other_trainer = NULL;
+    w->model = w->other = NULL;
+    w->corpus = NULL;
     w->context = NULL;
     w->other_vocab = NULL;
     unlink(w->model_path);
@@ -349,7 +364,9 @@ static uint64_t world_hash(const world *w)
         hash += (uint64_t)trf_model_metadata_count(w->model);
     }
     if (w->trainer) hash ^= hash_state(w->trainer);
-    if (w->trainer) hash += trf_trainer_options(w->trainer)->seed + (uint64_t)w->trainer->pass.plan.limits.longest;
+    if (w->trainer)
+        hash +=
+            trf_trainer_options(w->trainer)->seed + (uint64_t)w->trainer->pass.plan.limits.longest;
     return hash;
 }
 
@@ -364,7 +381,9 @@ static void test_every_failure(void **state)
     w.hooks = kit_hooks(&w.memory);
     w.config = kit_small(2, 32, VOCAB, 160); w.config.hooks = w.hooks;
     w.options = training_of_512(); w.options.hooks = w.hooks;
-    w.options.source_tokens = w.options.target_tokens = 32; w.options.sequences = 4; w.options.longest = 8;
+    w.options.source_tokens = w.options.target_tokens = 32;
+    w.options.sequences = 4;
+    w.options.longest = 8;
     w.larger = w.options;
     w.larger.seed = 77; w.larger.source_tokens = 500; w.larger.longest = 100;
     w.search = search_of_128(); w.search.hooks = w.hooks;
@@ -372,7 +391,8 @@ static void test_every_failure(void **state)
     w.corpus_options = trf_corpus_defaults(); w.corpus_options.hooks = w.hooks;
     w.load = trf_load_defaults(); w.load.hooks = w.hooks; w.load.device.threads = 1;
     snprintf(w.model_path, sizeof w.model_path, "/tmp/trf_test_memory_%d.model", (int)getpid());
-    snprintf(w.checkpoint_path, sizeof w.checkpoint_path, "/tmp/trf_test_memory_%d.checkpoint", (int)getpid());
+    snprintf(w.checkpoint_path, sizeof w.checkpoint_path, "/tmp/trf_test_memory_%d.checkpoint",
+             (int)getpid());
     snprintf(w.other_path, sizeof w.other_path, "/tmp/trf_test_memory_%d.other", (int)getpid());
     w.small = kit_fill(&w.small_data, 2, 1, 6, VOCAB, 5);
     w.large = kit_fill(&w.large_data, 12, 100, 150, VOCAB, 6);      /* wants more scratch, too */
@@ -402,16 +422,19 @@ static void test_every_failure(void **state)
                 w.memory.fail_at = 0;
                 if (status == TRF_OK) break;
                 if (status != TRF_E_NOMEM || (w.memory.live != live && !operations[i].keeps))
-                    print_error("%s, allocation %d failing%s: status %s, \"%s\", %lld bytes more than before\n",
+                    print_error("%s, allocation %d failing%s: status %s, \"%s\", %lld bytes more "
+                                "than before\n",
                                 operations[i].name, (int)k, for_ever ? " and all after it" : "",
-                                trf_status_name(status), err.message, (long long)(w.memory.live - live));
+                                trf_status_name(status), err.message,
+                                (long long)(w.memory.live - live));
                 assert_int_equal(status, TRF_E_NOMEM);
                 assert_int_equal(err.status, TRF_E_NOMEM);
                 if (!operations[i].keeps) assert_int_equal(w.memory.live, live);
                 assert_true(world_hash(&w) == hash);
                 assert_null(w.other);
                 assert_null(w.other_trainer);
-                if (operations[i].keeps) {      /* it still works; then a new one, which keeps nothing yet */
+                if (operations[i]
+                        .keeps) { /* it still works; then a new one, which keeps nothing yet */
                     assert_int_equal(operations[i].run(&w, &err), TRF_OK);
                     world_end(&w);
                     operations[i].need(&w);
@@ -419,9 +442,9 @@ static void test_every_failure(void **state)
                 if (operations[i].run != do_checkpoint && operations[i].run != do_save) continue;
                 assert_int_equal(access(w.other_path, F_OK), -1);
             }
-            assert_true(w.memory.calls < before + k);           /* success only where nothing has failed */
-            if (k - 1 < operations[i].least) print_error("%s made only %d allocations\n", operations[i].name,
-                                                         (int)k - 1);
+            assert_true(w.memory.calls < before + k); /* success only where nothing has failed */
+            if (k - 1 < operations[i].least)
+                print_error("%s made only %d allocations\n", operations[i].name, (int)k - 1);
             assert_true(k - 1 >= operations[i].least && k < 200);
             world_end(&w);
         }
@@ -439,8 +462,8 @@ static void check_plan(const trf_config *given, const trf_train_options *options
     kit_memory memory;
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
-    trf_batch batch = kit_fill(&data, o.sequences < 4 ? o.sequences : 4, 1, o.longest - 1 < 20 ? o.longest - 1 : 20,
-                               100, 7);
+    trf_batch batch = kit_fill(&data, o.sequences < 4 ? o.sequences : 4, 1,
+                               o.longest - 1 < 20 ? o.longest - 1 : 20, 100, 7);
     size_t plan;
     double share;
     c.hooks = o.hooks = kit_hooks(&memory);
@@ -450,9 +473,11 @@ static void check_plan(const trf_config *given, const trf_train_options *options
     assert_true(fabs((double)memory.peak / (double)plan - 1) <= 0.05);
     plan += trf_trainer_memory(&c, &o);
     assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
-    for (; steps > 0; steps--) assert_int_equal(trf_train_step(trainer, &batch, NULL, NULL), TRF_OK);
+    for (; steps > 0; steps--)
+        assert_int_equal(trf_train_step(trainer, &batch, NULL, NULL), TRF_OK);
     share = (double)memory.peak / (double)plan;
-    if (!(fabs(share - 1) <= 0.05)) print_error("peak %lld, planned %lld\n", (long long)memory.peak, (long long)plan);
+    if (!(fabs(share - 1) <= 0.05))
+        print_error("peak %lld, planned %lld\n", (long long)memory.peak, (long long)plan);
     assert_true(fabs(share - 1) <= 0.05);
     assert_int_equal(memory.live, memory.peak);
     trf_trainer_destroy(trainer);
@@ -462,7 +487,10 @@ static void check_plan(const trf_config *given, const trf_train_options *options
 
 static void test_plan(void **state)
 {
-    static const int32_t limits[][3] = { { 4096, 256, 128 }, { 2048, 64, 512 }, { 200, 8, 60 }, { 20, 1, 2 } };
+    static const int32_t limits[][3] = {{4096, 256, 128},
+                                        {2048, 64, 512},
+                                        {200, 8, 60},
+                                        {20, 1, 2}};
     trf_config c = kit_config(), small = kit_small(2, 32, VOCAB, 160);
     trf_train_options o = kit_training();
     size_t i;
@@ -514,7 +542,8 @@ static trf_config random_config(uint64_t seed, int n, trf_train_options *o)
     c.source_vocab = c.kind == TRF_DECODER_ONLY ? 0 : 5 + UP_TO(700);
     c.target_vocab = c.kind == TRF_ENCODER_ONLY ? 0 : 5 + UP_TO(700);
     if (c.kind == TRF_DECODER_ONLY) c.source_eos = 0;
-    c.tying = (trf_tying)(c.kind == TRF_ENCODER_ONLY ? 0 : UP_TO(c.kind == TRF_DECODER_ONLY ? 2 : 4));
+    c.tying =
+        (trf_tying)(c.kind == TRF_ENCODER_ONLY ? 0 : UP_TO(c.kind == TRF_DECODER_ONLY ? 2 : 4));
     if (c.tying >= TRF_TIED_ALL) c.target_vocab = c.source_vocab;
     c.norm_place = UP_TO(2) ? TRF_PRE_NORM : TRF_POST_NORM;
     c.final_norm = (trf_final_norm)UP_TO(c.kind ? 2 : 4);
@@ -534,8 +563,8 @@ static trf_config random_config(uint64_t seed, int n, trf_train_options *o)
     return c;
 }
 
-/* What is told of a model and of its trainer is what they take, to the byte; and recomputing never takes more: with
-   one layer a stack the same. */
+/* What is told of a model and of its trainer is what they take, to the byte; and recomputing never
+   takes more: with one layer a stack the same. */
 static void test_told_exactly(void **state)
 {
     const int configurations = kit_all() ? 400 : 120;
@@ -553,20 +582,22 @@ static void test_told_exactly(void **state)
         told = (int64_t)trf_model_memory(&c);
         if (trf_model_create(&model, &c, &err)) fail_msg("configuration %d: %s", n, err.message);
         if (memory.live != told || memory.peak != told)
-            fail_msg("configuration %d: a model of %lld bytes, %lld told", n, (long long)memory.live, (long long)told);
+            fail_msg("configuration %d: a model of %lld bytes, %lld told", n,
+                     (long long)memory.live, (long long)told);
         of_trainer = (int64_t)trf_trainer_memory(&c, &o);
         told += of_trainer;
-        if (trf_trainer_create(&trainer, model, &o, &err)) fail_msg("configuration %d: %s", n, err.message);
+        if (trf_trainer_create(&trainer, model, &o, &err))
+            fail_msg("configuration %d: %s", n, err.message);
         if (memory.live != told || memory.peak != told)
-            fail_msg("configuration %d: %lld bytes, %lld at most, %lld told", n, (long long)memory.live,
-                     (long long)memory.peak, (long long)told);
+            fail_msg("configuration %d: %lld bytes, %lld at most, %lld told", n,
+                     (long long)memory.live, (long long)memory.peak, (long long)told);
         other = o;
         other.recompute = !o.recompute;
         told = (int64_t)trf_trainer_memory(&c, &other);
         if ((o.recompute ? of_trainer > told : told > of_trainer) ||
             (told != of_trainer && c.encoder_layers <= 1 && c.decoder_layers <= 1))
-            fail_msg("configuration %d: %lld bytes, %lld with recompute %d", n, (long long)of_trainer, (long long)told,
-                     (int)other.recompute);
+            fail_msg("configuration %d: %lld bytes, %lld with recompute %d", n,
+                     (long long)of_trainer, (long long)told, (int)other.recompute);
         kinds |= 1 << c.kind;
         trf_trainer_destroy(trainer);
         trf_model_destroy(model);
@@ -593,7 +624,9 @@ static void test_growth(void **state)
     trf_train_options o = training_of_512();
     trf_model *model = NULL;
     trf_trainer *trainer = NULL;
-    trf_batch large = kit_fill(&data, 30, 5, 9, c.source_vocab < c.target_vocab ? c.source_vocab : c.target_vocab, 5);
+    trf_batch large =
+        kit_fill(&data, 30, 5, 9, c.source_vocab < c.target_vocab ? c.source_vocab : c.target_vocab,
+                 5);
     told t;
     int64_t planned, calls;
     (void)state;
@@ -620,7 +653,8 @@ static void test_growth(void **state)
     assert_int_equal(t.memory.live, 0);
 }
 
-/* Many short sentences, then a long one: the memory of the larger call, not of many long sentences. */
+/* Many short sentences, then a long one: the memory of the larger call, not of many long sentences.
+ */
 static void test_translator_memory(void **state)
 {
     int32_t ids[400], lengths[64], i;
@@ -660,20 +694,22 @@ static void test_translator_memory(void **state)
     assert_true(peak[1] < 4 * peak[0]);
 }
 
-/* What is told before, against what a first call takes at most: within one per cent, and never less. The largest bias
-   of the generator belongs to a token that is not EOS, so that every answer goes on to its limit. */
+/* What is told before, against what a first call takes at most: within one per cent, and never
+   less. The largest bias of the generator belongs to a token that is not EOS, so that every answer
+   goes on to its limit. */
 static void test_translator_plan(void **state)
 {
-    static const struct { int32_t d, vocab, beam, candidates, n_best, sentences, max_sentences, max_tokens, source; double a;
-                          int32_t b, kind, threads; } cases[] = {
-        {  8, 100, 1024, 16, 1,  1,  32, 4096,  3, 2,  4, 0, 1 },
-        {  8, 100, 1024,  1, 4,  2,  32, 4096,  3, 2,  4, 0, 1 },
-        { 64, 500,    4,  2, 1, 40,  32, 4096, 30, 2, 20, 0, 2 },
-        { 64, 500,    1,  2, 1, 40,  32,  100, 60, 1,  1, 0, 1 },
-        { 64, 500,    5,  2, 5,  3,   2,   10, 90, 0, 30, 0, 1 },
-        { 32,  60,    2,  2, 2, 70,  64, 4096,  0, 0,  9, 0, 1 },
-        { 64, 300,    4,  2, 1, 10,  32, 4096, 25, 1, 20, 2, 1 }
-    };
+    static const struct {
+        int32_t d, vocab, beam, candidates, n_best, sentences, max_sentences, max_tokens, source;
+        double a;
+        int32_t b, kind, threads;
+    } cases[] = {{8, 100, 1024, 16, 1, 1, 32, 4096, 3, 2, 4, 0, 1},
+                 {8, 100, 1024, 1, 4, 2, 32, 4096, 3, 2, 4, 0, 1},
+                 {64, 500, 4, 2, 1, 40, 32, 4096, 30, 2, 20, 0, 2},
+                 {64, 500, 1, 2, 1, 40, 32, 100, 60, 1, 1, 0, 1},
+                 {64, 500, 5, 2, 5, 3, 2, 10, 90, 0, 30, 0, 1},
+                 {32, 60, 2, 2, 2, 70, 64, 4096, 0, 0, 9, 0, 1},
+                 {64, 300, 4, 2, 1, 10, 32, 4096, 25, 1, 20, 2, 1}};
     size_t i;
     (void)state;
     for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -688,8 +724,11 @@ static void test_translator_plan(void **state)
         kit_memory memory;
         size_t told;
         c.kind = (trf_kind)cases[i].kind;
-        if (c.kind == TRF_DECODER_ONLY) { c.encoder_layers = 0; c.source_vocab = 0; c.source_eos = 0; }
-        else c.source_vocab = cases[i].vocab;
+        if (c.kind == TRF_DECODER_ONLY) {
+            c.encoder_layers = 0;
+            c.source_vocab = 0;
+            c.source_eos = 0;
+        } else c.source_vocab = cases[i].vocab;
         c.target_vocab = cases[i].vocab;
         c.d_model = cases[i].d;
         c.n_heads = 2;
@@ -710,14 +749,15 @@ static void test_translator_plan(void **state)
         assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
         if (trf_translate_batch(t, &x, &err)) fail_msg("case %d: %s", (int)i, err.message);
         if (!((double)told >= (double)memory.peak && (double)told <= 1.01 * (double)memory.peak))
-            fail_msg("case %d: told %lld, taken %lld", (int)i, (long long)told, (long long)memory.peak);
+            fail_msg("case %d: told %lld, taken %lld", (int)i, (long long)told,
+                     (long long)memory.peak);
         trf_translator_destroy(t);
         trf_model_destroy(model);
     }
 }
 
-/* Sixteen long sources, then a round of thirty-two shorter ones, whose answers are as long: no more is taken than what is
-   told of so many of the longest. */
+/* Sixteen long sources, then a round of thirty-two shorter ones, whose answers are as long: no more
+   is taken than what is told of so many of the longest. */
 static void test_translator_plan_of_mixed_lengths(void **state)
 {
     int32_t ids[48 * 60], lengths[48], k;
@@ -756,22 +796,28 @@ static void test_translator_plan_of_nothing(void **state)
     size_t known;
     (void)state;
     s.threads = 1;
-    assert_true(trf_translator_memory(&c, NULL, 1, 0) > 0 && trf_translator_memory(&c, &s, 1, 0) > 0);
+    assert_true(trf_translator_memory(&c, NULL, 1, 0) > 0 &&
+                trf_translator_memory(&c, &s, 1, 0) > 0);
     assert_true(trf_translator_memory(&c, &s, 1, c.max_length - c.source_eos) > 0);
     assert_true(trf_translator_memory(&c, &s, 1, c.max_length - c.source_eos + 1) == 0);
-    assert_true(trf_translator_memory(&c, &s, 0, 1) == 0 && trf_translator_memory(&c, &s, -1, 1) == 0);
-    assert_true(trf_translator_memory(&c, &s, 1, -1) == 0 && trf_translator_memory(&c, &s, 1, INT32_MAX) == 0);
+    assert_true(trf_translator_memory(&c, &s, 0, 1) == 0 &&
+                trf_translator_memory(&c, &s, -1, 1) == 0);
+    assert_true(trf_translator_memory(&c, &s, 1, -1) == 0 &&
+                trf_translator_memory(&c, &s, 1, INT32_MAX) == 0);
     assert_true(trf_translator_memory(NULL, &s, 1, 1) == 0);
-    s.beam = c.target_vocab;                        /* no room for more candidates than there are tokens */
+    s.beam = c.target_vocab; /* no room for more candidates than there are tokens */
     s.candidates = 1;
     known = trf_translator_memory(&c, &s, 8, 5);
     s.candidates = 16;
-    assert_true(trf_translator_memory(&c, &s, 8, 5) < known + 8 * 32 * (size_t)(s.beam * s.candidates));
+    assert_true(trf_translator_memory(&c, &s, 8, 5) <
+                known + 8 * 32 * (size_t)(s.beam * s.candidates));
     s.beam = 1;
     s.max_sentences = s.max_tokens = INT32_MAX;     /* sums that are large, but do not wrap */
-    assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1) > trf_translator_memory(&c, &s, INT32_MAX / 2, 1));
+    assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1) >
+                trf_translator_memory(&c, &s, INT32_MAX / 2, 1));
     s.beam = s.n_best = 1024; s.candidates = 16;
-    assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1) > trf_translator_memory(&c, &s, INT32_MAX / 2, 1));
+    assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1) >
+                trf_translator_memory(&c, &s, INT32_MAX / 2, 1));
     s.beam = 0;
     assert_true(trf_translator_memory(&c, &s, 1, 1) == 0);
     c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; c.target_vocab = 0;
@@ -785,10 +831,12 @@ int main(void)
         cmocka_unit_test(test_steady_training),
         cmocka_unit_test(test_steady_translating),
         cmocka_unit_test(test_every_failure),
-        cmocka_unit_test(test_plan), cmocka_unit_test(test_told_exactly),
+        cmocka_unit_test(test_plan),
+        cmocka_unit_test(test_told_exactly),
         cmocka_unit_test(test_growth),
         cmocka_unit_test(test_translator_memory),
-        cmocka_unit_test(test_translator_plan), cmocka_unit_test(test_translator_plan_of_mixed_lengths),
+        cmocka_unit_test(test_translator_plan),
+        cmocka_unit_test(test_translator_plan_of_mixed_lengths),
         cmocka_unit_test(test_translator_plan_of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

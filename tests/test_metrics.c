@@ -1,5 +1,6 @@
-/* The figures of trf eval: beside sacreBLEU's and jiwer's (written down), beside plain loops, on hostile bytes; every
-   allocation failing once. With arguments it prints its figures for tools/parity/metrics.py. */
+/* The figures of trf eval: beside sacreBLEU's and jiwer's (written down), beside plain loops, on
+   hostile bytes; every allocation failing once. With arguments it prints its figures for
+   tools/parity/metrics.py. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +77,11 @@ static void write_words(struct metrics *m, const char *line, char *to)
         n = m->scratch[0].n;
     }
     if (m->options.tokens == METRICS_CHAR) {
-        for (; at < n; at++) if (!is_blank(s[at])) { to += write_character(s[at], to); *to++ = ' '; }
+        for (; at < n; at++)
+            if (!is_blank(s[at])) {
+                to += write_character(s[at], to);
+                *to++ = ' ';
+            }
     } else {
         while (next_word(s, n, &at, &begin, 0)) {
             for (; begin < at; begin++) to += write_character(s[begin], to);
@@ -97,7 +102,8 @@ static int texts_of(int sentence)
 
 static void add_sentence(struct metrics *m, int i)
 {
-    assert_int_equal(metrics_add(m, sentences[i][0], &sentences[i][1], texts_of(i) - 1), METRICS_OK);
+    assert_int_equal(metrics_add(m, sentences[i][0], &sentences[i][1], texts_of(i) - 1),
+                     METRICS_OK);
 }
 
 static void golden_figures(void **state)
@@ -111,8 +117,8 @@ static void golden_figures(void **state)
         for (i = 0; i < FIGURES; i++) {
             double ours = metrics_value(m, (enum figure)i);
             if (!close_to(ours, runs[r].figures[i]))
-                fail_msg("%s of %d sentences from %d on: %.17g, not %.17g", metrics_figures[i].name, runs[r].n,
-                         runs[r].first, ours, runs[r].figures[i]);
+                fail_msg("%s of %d sentences from %d on: %.17g, not %.17g", metrics_figures[i].name,
+                         runs[r].n, runs[r].first, ours, runs[r].figures[i]);
         }
         for (i = 0; i < 2; i++) {
             metrics_signature(m, i ? FIGURE_CHRFPP : FIGURE_BLEU, "", text, sizeof text);
@@ -145,7 +151,8 @@ static void all_characters(void **state)
     uint32_t c;
     (void)state;
     for (c = 0; c < 0x110000; c++)
-        if (c < 0xD800 || c >= 0xE000) sum = 31 * sum + (c == 0x130 ? 0 : small_letter(c)) + (uint64_t)is_blank(c);
+        if (c < 0xD800 || c >= 0xE000)
+            sum = 31 * sum + (c == 0x130 ? 0 : small_letter(c)) + (uint64_t)is_blank(c);
     assert_true(sum == sum_of_characters);
 }
 
@@ -161,7 +168,8 @@ static void one_figure(void **state)
         int other;
         for (i = 0; i < SENTENCES; i++) add_sentence(m, i);
         for (other = 0; other < FIGURES; other++)
-            assert_true(metrics_value(m, (enum figure)other) == (other == f) * metrics_value(all, (enum figure)f));
+            assert_true(metrics_value(m, (enum figure)other) ==
+                        (other == f) * metrics_value(all, (enum figure)f));
         metrics_destroy(m);
     }
     metrics_destroy(all);
@@ -226,12 +234,13 @@ static void plain_matches(void **state)
         struct metrics *m = make(1u << FIGURE_BLEU, METRICS_NONE, 0);
         char hypothesis[100], reference[3][100];
         const char *references[3] = {reference[0], reference[1], reference[2]};
-        int n = random_line(&x, 40, hypothesis), lengths[3], some = 1 + (int)(next_random(&x) % 3), order, i, k;
+        int n = random_line(&x, 40, hypothesis), lengths[3], some = 1 + (int)(next_random(&x) % 3),
+            order, i, k;
         for (k = 0; k < some; k++) lengths[k] = random_line(&x, 40, reference[k]);
         assert_int_equal(metrics_add(m, hypothesis, references, some), METRICS_OK);
         for (order = 1; order <= 4; order++) {
             int64_t matches = 0;
-            for (i = 0; i + order <= n; i++) {      /* the n-gram at i, if it is the first of its kind */
+            for (i = 0; i + order <= n; i++) { /* the n-gram at i, if it is the first of its kind */
                 const char *gram = hypothesis + 2 * i;
                 int most = 0, own = times(hypothesis, n, gram, order);
                 if (times(hypothesis, i + order - 1, gram, order)) continue;
@@ -242,7 +251,8 @@ static void plain_matches(void **state)
                 matches += own < most ? own : most;
             }
             assert_int_equal(metrics_sums(m)->bleu[order - 1].matches, matches);
-            assert_int_equal(metrics_sums(m)->bleu[order - 1].hypothesis, n < order ? 0 : n - order + 1);
+            assert_int_equal(metrics_sums(m)->bleu[order - 1].hypothesis,
+                             n < order ? 0 : n - order + 1);
         }
         metrics_destroy(m);
     }
@@ -274,7 +284,8 @@ static void plain_errors(void **state)
         int some = 1 + (int)(next_random(&x) % 3), fewest = 1000, longest = 0, k;
         random_line(&x, 40, hypothesis);
         for (k = 0; k < some; k++) {
-            int n = random_line(&x, 40, reference[k]), edits = plain_distance(hypothesis, reference[k]);
+            int n = random_line(&x, 40, reference[k]),
+                edits = plain_distance(hypothesis, reference[k]);
             if (edits < fewest || (edits == fewest && n > longest)) { fewest = edits; longest = n; }
         }
         assert_int_equal(metrics_add(m, hypothesis, references, some), METRICS_OK);
@@ -289,11 +300,28 @@ static void plain_errors(void **state)
 /* Every byte that breaks off or begins wrongly is one character; what follows is read again. */
 static void bad_bytes(void **state)
 {
-    static const struct { const char *text; int characters; } some[] = {
-        {"\x80", 1}, {"\xC3\xA4", 1}, {"\xC3", 1}, {"\xC3" "a", 2}, {"\xC0\x80", 2}, {"\xE2\x82\xAC", 1},
-        {"\xE2\x82", 2}, {"\xE0\x80\x80", 3}, {"\xED\xA0\x80", 3}, {"\xEE\x80\x80", 1}, {"\xF0\x9F\x98\x80", 1},
-        {"\xF0\x8F\xBF\xBF", 4}, {"\xF4\x8F\xBF\xBF", 1}, {"\xF4\x90\x80\x80", 4}, {"\xF5\x80\x80\x80", 4},
-        {"\xF9\x80\x80\x80", 4}, {"\xFF\xFE", 2}, {"\xE2\xC3\xA4", 2}, {"\xC3\xA4\x80", 2}};
+    static const struct { const char *text; int characters;
+    } some[] = {{"\x80", 1},
+                {"\xC3\xA4", 1},
+                {"\xC3", 1},
+                {"\xC3"
+                 "a",
+                 2},
+                {"\xC0\x80", 2},
+                {"\xE2\x82\xAC", 1},
+                {"\xE2\x82", 2},
+                {"\xE0\x80\x80", 3},
+                {"\xED\xA0\x80", 3},
+                {"\xEE\x80\x80", 1},
+                {"\xF0\x9F\x98\x80", 1},
+                {"\xF0\x8F\xBF\xBF", 4},
+                {"\xF4\x8F\xBF\xBF", 1},
+                {"\xF4\x90\x80\x80", 4},
+                {"\xF5\x80\x80\x80", 4},
+                {"\xF9\x80\x80\x80", 4},
+                {"\xFF\xFE", 2},
+                {"\xE2\xC3\xA4", 2},
+                {"\xC3\xA4\x80", 2}};
     struct metrics *alone = make(1u << FIGURE_CER, METRICS_13A, 0);
     const char *character = "\xC2\x80";
     size_t i;
@@ -324,12 +352,14 @@ static void random_bytes(void **state)
             texts[k] = (char *)malloc(n + 1);       /* exactly as long: reading behind it is seen */
             for (j = 0; j < n; j++) {
                 texts[k][j] = (char)(1 + next_random(&x) % 255);
-                if (next_random(&x) % 2) texts[k][j] = "&.,-'1a \xC3\xE2\x80\xCE\xA3"[next_random(&x) % 13];
+                if (next_random(&x) % 2)
+                    texts[k][j] = "&.,-'1a \xC3\xE2\x80\xCE\xA3"[next_random(&x) % 13];
             }
             texts[k][n] = 0;
         }
         for (i = 0; i < 3; i++)
-            assert_int_equal(metrics_add(m[i], texts[0], (const char *const *)&texts[1], 2), METRICS_OK);
+            assert_int_equal(metrics_add(m[i], texts[0], (const char *const *)&texts[1], 2),
+                             METRICS_OK);
         for (k = 0; k < 3; k++) free(texts[k]);
     }
     for (i = 0; i < 3; i++) {
@@ -404,7 +434,8 @@ static void no_memory(void **state)
             failures++;
             assert_int_equal(status, METRICS_NO_MEMORY);
             assert_memory_equal(&before, metrics_sums(m), sizeof before);
-            assert_int_equal(metrics_add(m, "The small dog is 2.5 years old.", references, 2), METRICS_OK);
+            assert_int_equal(metrics_add(m, "The small dog is 2.5 years old.", references, 2),
+                             METRICS_OK);
         }
         assert_int_equal(metrics_sums(m)->sentences, 1);
         assert_true(metrics_value(m, FIGURE_CHRFPP) > 0);
@@ -422,7 +453,8 @@ static void stamps(void **state)
     (void)state;
     assert_int_equal(metrics_add(m, "a b c d e", &reference, 1), METRICS_OK);
     m->table.stamp = UINT32_MAX - 2;
-    for (i = 0; i < 3; i++) assert_int_equal(metrics_add(m, "a b c d e", &reference, 1), METRICS_OK);
+    for (i = 0; i < 3; i++)
+        assert_int_equal(metrics_add(m, "a b c d e", &reference, 1), METRICS_OK);
     assert_true(close_to(metrics_value(m, FIGURE_BLEU), 100));
     assert_true(m->table.stamp < 100);
     metrics_destroy(m);
@@ -430,14 +462,19 @@ static void stamps(void **state)
 
 /* ---- for tools/parity/metrics.py ---- */
 
-/* Lines in turn hypothesis and reference: the figures of each pair and, behind a tab, the words of the hypothesis. */
+/* Lines in turn hypothesis and reference: the figures of each pair and, behind a tab, the words of
+   the hypothesis. */
 static int print_pairs(const char *tokens, const char *letters)
 {
-    int how = !strcmp(tokens, "13a") ? METRICS_13A : !strcmp(tokens, "none") ? METRICS_NONE : METRICS_CHAR, i;
+    int how = !strcmp(tokens, "13a")    ? METRICS_13A
+              : !strcmp(tokens, "none") ? METRICS_NONE
+                                        : METRICS_CHAR,
+        i;
     char *line[2] = {NULL, NULL}, *words = NULL;
     size_t capacity[2] = {0, 0};
     ssize_t n;
-    while ((n = getline(&line[0], &capacity[0], stdin)) > 0 && getline(&line[1], &capacity[1], stdin) > 0) {
+    while ((n = getline(&line[0], &capacity[0], stdin)) > 0 &&
+           getline(&line[1], &capacity[1], stdin) > 0) {
         struct metrics *m = make(all_figures, how, !strcmp(letters, "lower"));
         for (i = 0; i < 2; i++) line[i][strcspn(line[i], "\n")] = 0;
         assert_int_equal(metrics_add(m, line[0], (const char *const *)&line[1], 1), METRICS_OK);
@@ -457,12 +494,13 @@ static int print_pairs(const char *tokens, const char *letters)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_figures), cmocka_unit_test(golden_tokens), cmocka_unit_test(all_characters),
-        cmocka_unit_test(one_figure), cmocka_unit_test(growing_lines),
-        cmocka_unit_test(names_and_signatures), cmocka_unit_test(plain_matches), cmocka_unit_test(plain_errors),
-        cmocka_unit_test(bad_bytes), cmocka_unit_test(random_bytes), cmocka_unit_test(long_lines),
-        cmocka_unit_test(no_memory), cmocka_unit_test(stamps)
-    };
+        cmocka_unit_test(golden_figures), cmocka_unit_test(golden_tokens),
+        cmocka_unit_test(all_characters), cmocka_unit_test(one_figure),
+        cmocka_unit_test(growing_lines),  cmocka_unit_test(names_and_signatures),
+        cmocka_unit_test(plain_matches),  cmocka_unit_test(plain_errors),
+        cmocka_unit_test(bad_bytes),      cmocka_unit_test(random_bytes),
+        cmocka_unit_test(long_lines),     cmocka_unit_test(no_memory),
+        cmocka_unit_test(stamps)};
     if (argc == 3) return print_pairs(argv[1], argv[2]);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Whole models: gradients against finite differences, batches that must not matter, updates against their formulas,
-   and what a caller may do wrong. Built twice: in float, and with TRF_DOUBLE, where gradients are right to 1e-6. */
+/* Whole models: gradients against finite differences, batches that must not matter, updates against
+   their formulas, and what a caller may do wrong. Built twice: in float, and with TRF_DOUBLE, where
+   gradients are right to 1e-6. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -54,7 +55,8 @@ static lab lab_open(const trf_config *c, const trf_train_options *o)
     search.max_tokens = 128;
     search.max_sentences = 16;
     assert_int_equal(trf_model_create(&l.model, c, NULL), TRF_OK);
-    if (c->kind != TRF_ENCODER_ONLY) assert_int_equal(trf_trainer_create(&l.trainer, l.model, o, NULL), TRF_OK);
+    if (c->kind != TRF_ENCODER_ONLY)
+        assert_int_equal(trf_trainer_create(&l.trainer, l.model, o, NULL), TRF_OK);
     assert_int_equal(trf_translator_create(&l.translator, l.model, &search, NULL), TRF_OK);
     return l;
 }
@@ -66,18 +68,20 @@ static void lab_close(lab *l)
     trf_model_destroy(l->model);
 }
 
-/* Biases start at 0 and gains at 1, where mistakes can hide: moves every weight a little, also the translator's
-   copies. */
+/* Biases start at 0 and gains at 1, where mistakes can hide: moves every weight a little, also the
+   translator's copies. */
 static void shake(lab *l, double size)
 {
     int64_t i, n = l->model->layout.n_weights;
     trf_tensor w = kit_open(kit_there(l->model, l->model->weights, n));
-    for (i = 0; i < n; i++) w.data[i] += (trf_real)(size * (2 * trf__uniform(99, 5, (uint64_t)i) - 1));
+    for (i = 0; i < n; i++)
+        w.data[i] += (trf_real)(size * (2 * trf__uniform(99, 5, (uint64_t)i) - 1));
     kit_close(&w);
     trf__pack_weights(&l->translator->pass);
 }
 
-/* With the built-in product alone a row's bits depend on nothing but its sentence. (On CUDA only to rounding.) */
+/* With the built-in product alone a row's bits depend on nothing but its sentence. (On CUDA only to
+   rounding.) */
 static void no_blas(lab *l)
 {
     if (!KIT_SAME_ROWS) return;
@@ -101,7 +105,8 @@ static double length_of(const trf_real *a, int64_t n)
     return sqrt(sum);
 }
 
-#define assert_near(got, want, tolerance) near_at((double)(got), (double)(want), tolerance, __FILE__, __LINE__)
+#define assert_near(got, want, tolerance) \
+    near_at((double)(got), (double)(want), tolerance, __FILE__, __LINE__)
 static void near_at(double got, double want, double tolerance, const char *file, int line)
 {
     if (fabs(got - want) <= tolerance) return;
@@ -117,7 +122,8 @@ static void assert_finite(const trf_real *a, int64_t n)
 
 static void logits_of(const lab *l, const trf_batch *batch, trf_real *out)
 {
-    trf_tensor t = trf_tensor_of(out, 2, trf_target_rows(l->model, &batch->target), l->c.target_vocab, 1);
+    trf_tensor t =
+        trf_tensor_of(out, 2, trf_target_rows(l->model, &batch->target), l->c.target_vocab, 1);
     assert_int_equal(trf_logits(l->translator, batch, &t, NULL), TRF_OK);
 }
 
@@ -139,41 +145,101 @@ static void assert_same_gradients(const lab *l, const trf_real *want)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Gradients. The functional is report.loss * tokens; dropout's mask follows from the step, so it is the same at every
-   call as long as no update is made. */
+   Gradients. The functional is report.loss * tokens; dropout's mask follows from the step, so it is
+   the same at every call as long as no update is made. */
 
-enum { NO_QKV = 2, NO_OUT = 4, NO_FORWARD = 8 };     /* beside the generator's bias, 1, in variant.bias */
+enum {
+    NO_QKV = 2,
+    NO_OUT = 4,
+    NO_FORWARD = 8
+}; /* beside the generator's bias, 1, in variant.bias */
 typedef struct variant {
     const char *name;
-    int kind, place, rule, activation, tying, positions, final_norm, bias, scale, source_eos, start, smoothing,
-        offset;
+    int kind, place, rule, activation, tying, positions, final_norm, bias, scale, source_eos, start,
+        smoothing, offset;
     double p[4];                /* dropout: embedding, attention, activation, residual */
 } variant;
 
 static const variant variants[] = {
-    { "paper, post-norm", 0, 0, 0, 0, 2, 0, 0, 0, 1, 1, 0, TRF_SMOOTH_OTHERS_KL, 0, { 0, 0, 0, 0 } },
-    { "pytorch, post-norm with final norm", 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "pre-norm", 0, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "pre-norm without final norm", 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "gelu, tied decoder", 0, 0, 0, 1, 1, 2, 1, 1, 1, 0, 1, TRF_SMOOTH_OTHERS, 0, { 0, 0, 0, 0 } },
-    { "silu, tied all, no positions", 0, 1, 0, 2, 2, 4, 1, 1, 1, 1, 3, 0, 0, { 0, 0, 0, 0 } },
-    { "learned positions", 0, 0, 0, 1, 0, 3, 1, 1, 1, 1, 2, TRF_SMOOTH_NO_PAD_KL, 2, { 0, 0, 0, 0 } },
-    { "annotated norm, post", 0, 0, 1, 2, 0, 0, 1, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "annotated norm, pre", 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "decoder only, post", 2, 0, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "decoder only, pre, learned", 2, 1, 0, 2, 0, 3, 1, 0, 0, 0, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "dropout on embeddings", 0, 0, 0, 1, 0, 3, 1, 1, 1, 1, 0, 0, 0, { 0.3, 0, 0, 0 } },
-    { "dropout on attention", 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, { 0, 0.3, 0, 0 } },
-    { "dropout on activations", 0, 1, 0, 2, 0, 0, 1, 1, 1, 1, 0, 0, 0, { 0, 0, 0.3, 0 } },
-    { "dropout on residuals", 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0.3 } },
-    { "dropout everywhere, post", 0, 0, 0, 1, 2, 3, 1, 1, 1, 1, 0, 0, 0, { 0.2, 0.2, 0.2, 0.2 } },
-    { "dropout everywhere, pre", 0, 1, 0, 1, 2, 0, 1, 1, 1, 1, 0, 0, 0, { 0.2, 0.2, 0.2, 0.2 } },
-    { "tied embeddings, final norm of the decoder", 0, 1, 0, 1, 3, 0, 3, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "tied embeddings, learned positions, final norm of the encoder", 0, 0, 0, 1, 3, 3, 2, 0, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "RMS norm, no bias, pre", 0, 1, 2, 1, 3, 0, 1, NO_QKV | NO_OUT | NO_FORWARD, 0, 1, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "RMS norm, biases, post", 0, 0, 2, 2, 0, 0, 1, 1, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
-    { "RMS norm, decoder only, biases of q, k and v alone", 2, 1, 2, 2, 0, 0, 1, NO_OUT | NO_FORWARD, 0, 0, 0, 0, 0, { 0, 0, 0, 0.1 } },
-    { "no biases of q, k and v", 0, 0, 0, 1, 0, 0, 1, 1 | NO_QKV, 1, 1, 0, 0, 0, { 0, 0, 0, 0 } },
+    {"paper, post-norm", 0, 0, 0, 0, 2, 0, 0, 0, 1, 1, 0, TRF_SMOOTH_OTHERS_KL, 0, {0, 0, 0, 0}},
+    {"pytorch, post-norm with final norm", 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, {0, 0, 0, 0}},
+    {"pre-norm", 0, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, {0, 0, 0, 0}},
+    {"pre-norm without final norm", 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 0, 0, {0, 0, 0, 0}},
+    {"gelu, tied decoder", 0, 0, 0, 1, 1, 2, 1, 1, 1, 0, 1, TRF_SMOOTH_OTHERS, 0, {0, 0, 0, 0}},
+    {"silu, tied all, no positions", 0, 1, 0, 2, 2, 4, 1, 1, 1, 1, 3, 0, 0, {0, 0, 0, 0}},
+    {"learned positions", 0, 0, 0, 1, 0, 3, 1, 1, 1, 1, 2, TRF_SMOOTH_NO_PAD_KL, 2, {0, 0, 0, 0}},
+    {"annotated norm, post", 0, 0, 1, 2, 0, 0, 1, 1, 1, 1, 0, 0, 0, {0, 0, 0, 0}},
+    {"annotated norm, pre", 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, {0, 0, 0, 0}},
+    {"decoder only, post", 2, 0, 0, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0, {0, 0, 0, 0}},
+    {"decoder only, pre, learned", 2, 1, 0, 2, 0, 3, 1, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0}},
+    {"dropout on embeddings", 0, 0, 0, 1, 0, 3, 1, 1, 1, 1, 0, 0, 0, {0.3, 0, 0, 0}},
+    {"dropout on attention", 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, {0, 0.3, 0, 0}},
+    {"dropout on activations", 0, 1, 0, 2, 0, 0, 1, 1, 1, 1, 0, 0, 0, {0, 0, 0.3, 0}},
+    {"dropout on residuals", 0, 0, 0, 1, 0, 0, 1, 1, 1, 1, 0, 0, 0, {0, 0, 0, 0.3}},
+    {"dropout everywhere, post", 0, 0, 0, 1, 2, 3, 1, 1, 1, 1, 0, 0, 0, {0.2, 0.2, 0.2, 0.2}},
+    {"dropout everywhere, pre", 0, 1, 0, 1, 2, 0, 1, 1, 1, 1, 0, 0, 0, {0.2, 0.2, 0.2, 0.2}},
+    {"tied embeddings, final norm of the decoder",
+     0,
+     1,
+     0,
+     1,
+     3,
+     0,
+     3,
+     1,
+     1,
+     1,
+     0,
+     0,
+     0,
+     {0, 0, 0, 0}},
+    {"tied embeddings, learned positions, final norm of the encoder",
+     0,
+     0,
+     0,
+     1,
+     3,
+     3,
+     2,
+     0,
+     1,
+     1,
+     0,
+     0,
+     0,
+     {0, 0, 0, 0}},
+    {"RMS norm, no bias, pre",
+     0,
+     1,
+     2,
+     1,
+     3,
+     0,
+     1,
+     NO_QKV | NO_OUT | NO_FORWARD,
+     0,
+     1,
+     0,
+     0,
+     0,
+     {0, 0, 0, 0}},
+    {"RMS norm, biases, post", 0, 0, 2, 2, 0, 0, 1, 1, 1, 1, 0, 0, 0, {0, 0, 0, 0}},
+    {"RMS norm, decoder only, biases of q, k and v alone",
+     2,
+     1,
+     2,
+     2,
+     0,
+     0,
+     1,
+     NO_OUT | NO_FORWARD,
+     0,
+     0,
+     0,
+     0,
+     0,
+     {0, 0, 0, 0.1}},
+    {"no biases of q, k and v", 0, 0, 0, 1, 0, 0, 1, 1 | NO_QKV, 1, 1, 0, 0, 0, {0, 0, 0, 0}},
 };
 
 static trf_products whose_products = TRF_PRODUCTS_AUTO;
@@ -189,14 +255,19 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
     c.decoder_layers = layers;
     c.norm_place = (trf_norm_place)v->place; c.norm_rule = (trf_norm_rule)v->rule;
     c.activation = (trf_activation)v->activation;
-    c.tying = (trf_tying)v->tying; c.positions = (trf_positions)v->positions; c.final_norm = (trf_final_norm)v->final_norm;
+    c.tying = (trf_tying)v->tying;
+    c.positions = (trf_positions)v->positions;
+    c.final_norm = (trf_final_norm)v->final_norm;
     c.generator_bias = v->bias & 1;
     c.qkv_bias = !(v->bias & NO_QKV); c.out_bias = !(v->bias & NO_OUT);
     c.feed_forward_bias = !(v->bias & NO_FORWARD);
     c.scale_embeddings = v->scale; c.source_eos = v->source_eos;
     c.decoder_start = (trf_decoder_start)v->start; c.position_offset = v->offset;
     o.smoothing_rule = (trf_smoothing)v->smoothing;
-    o.dropout = v->p[0]; o.attention_dropout = v->p[1]; o.activation_dropout = v->p[2]; o.residual_dropout = v->p[3];
+    o.dropout = v->p[0];
+    o.attention_dropout = v->p[1];
+    o.activation_dropout = v->p[2];
+    o.residual_dropout = v->p[3];
     return lab_open(&c, &o);
 }
 
@@ -221,9 +292,11 @@ static double loss_sum(trf_trainer *t, const trf_batch *batch)
     return sums.loss;
 }
 
-/* Relative distance of one tensor's gradient from central differences; in double number by number (of long tensors
-   every seventh), in float along the gradient itself, where rounding matters least. */
-static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t index, const trf_real *gradient)
+/* Relative distance of one tensor's gradient from central differences; in double number by number
+   (of long tensors every seventh), in float along the gradient itself, where rounding matters
+   least. */
+static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t index,
+                             const trf_real *gradient)
 {
     trf_tensor w = trf_trainer_parameter(t, index);
     int64_t i, n = trf_tensor_count(&w);
@@ -262,8 +335,8 @@ static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t ind
     return sqrt(difference / want);
 }
 
-static void check_gradients(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t layers, int32_t count,
-                            uint64_t seed)
+static void check_gradients(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t layers,
+                            int32_t count, uint64_t seed)
 {
     static trf_real gradients[MAX_WEIGHTS];
     static kit_pairs data;
@@ -275,15 +348,19 @@ static void check_gradients(const variant *v, int32_t d, int32_t heads, int32_t 
     shake(&l, 0.1);
     assert_true(gradient_count(&l) <= MAX_WEIGHTS);
     for (i = 0; i < gradient_count(&l); i++) gradients[i] = (trf_real)NAN;
-    kit_put(l.model, l.trainer->gradients, gradients, gradient_count(&l));      /* what was there does not matter */
+    kit_put(l.model, l.trainer->gradients, gradients,
+            gradient_count(&l)); /* what was there does not matter */
     assert_int_equal(trf_forward_backward(l.trainer, &batch, &report, NULL), TRF_OK);
     kit_get(l.model, gradients, l.trainer->gradients, gradient_count(&l));
-    assert_near(loss_sum(l.trainer, &batch), report.loss * (double)report.target_tokens, FORMULA * 100);
+    assert_near(loss_sum(l.trainer, &batch), report.loss * (double)report.target_tokens,
+                FORMULA * 100);
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
-        double error = gradient_error(l.trainer, &batch, i, gradients + l.model->layout.params[i].offset);
+        double error =
+            gradient_error(l.trainer, &batch, i, gradients + l.model->layout.params[i].offset);
         if (error > worst) worst = error;
         if (error <= GRADIENT) continue;
-        print_error("%s: gradient of %s is %.2e off\n", v->name, trf_model_parameter(l.model, i).name, error);
+        print_error("%s: gradient of %s is %.2e off\n", v->name,
+                    trf_model_parameter(l.model, i).name, error);
         failed = 1;
     }
     if (failed || !(worst <= GRADIENT)) fail();
@@ -294,10 +371,12 @@ static void test_gradients(void **state)
 {
     size_t i;
     (void)state;
-    for (i = 0; i < sizeof variants / sizeof *variants; i++) check_gradients(&variants[i], 6, 2, 10, 2, 5, 21);
+    for (i = 0; i < sizeof variants / sizeof *variants; i++)
+        check_gradients(&variants[i], 6, 2, 10, 2, 5, 21);
 }
 
-/* Wider than one vector and no multiple of it; few rows, so that the built-in product is asked in every build. */
+/* Wider than one vector and no multiple of it; few rows, so that the built-in product is asked in
+   every build. */
 static void test_gradients_wide(void **state)
 {
     (void)state;
@@ -351,7 +430,9 @@ static void test_neighbours(void **state)
             int32_t i;
             double loss = 0;
             trf_step_report all, report;
-            whose_products = !blas ? TRF_PRODUCTS_BUILT_IN : kit_cblas_serves() ? TRF_PRODUCTS_CBLAS : TRF_PRODUCTS_AUTO;
+            whose_products = !blas                ? TRF_PRODUCTS_BUILT_IN
+                             : kit_cblas_serves() ? TRF_PRODUCTS_CBLAS
+                                                  : TRF_PRODUCTS_AUTO;
             l = lab_of(&v, 8, 2, 12, 2);
             whose_products = TRF_PRODUCTS_AUTO;
             shake(&l, 0.1);
@@ -362,10 +443,14 @@ static void test_neighbours(void **state)
             for (i = 0; i < PAIRS; i++) {
                 one = kit_slice(&batch, i, 1);
                 logits_of(&l, &one, alone);
-                if (blas) assert_near(distance(together + row * VOCAB, alone, (one.target.lengths[0] + 1) * VOCAB), 0,
-                                      CLOSE * 10);
-                else assert_memory_equal(together + row * VOCAB, alone,
-                                         (size_t)((one.target.lengths[0] + 1) * VOCAB) * sizeof *alone);
+                if (blas)
+                    assert_near(distance(together + row * VOCAB, alone,
+                                         (one.target.lengths[0] + 1) * VOCAB),
+                                0, CLOSE * 10);
+                else
+                    assert_memory_equal(together + row * VOCAB, alone,
+                                        (size_t)((one.target.lengths[0] + 1) * VOCAB) *
+                                            sizeof *alone);
                 row += one.target.lengths[0] + 1;
                 assert_int_equal(trf_forward_backward(l.trainer, &one, &report, NULL), TRF_OK);
                 loss += report.loss * (double)report.target_tokens;
@@ -384,7 +469,8 @@ static void test_order_of_sentences(void **state)
     static kit_pairs data, reversed;
     static trf_real logits[128 * VOCAB], other[128 * VOCAB], sums[MAX_WEIGHTS];
     lab l = lab_of(&variants[2], 8, 2, 12, 2);
-    trf_batch batch = kit_fill(&data, PAIRS, 1, 8, VOCAB, 32), back = kit_fill(&reversed, PAIRS, 1, 8, VOCAB, 32);
+    trf_batch batch = kit_fill(&data, PAIRS, 1, 8, VOCAB, 32),
+              back = kit_fill(&reversed, PAIRS, 1, 8, VOCAB, 32);
     int32_t i, n_source = 0, n_target = 0;
     int64_t row = 0, behind;
     (void)state;
@@ -394,8 +480,10 @@ static void test_order_of_sentences(void **state)
         trf_batch one = kit_slice(&batch, PAIRS - 1 - i, 1);
         reversed.source_lengths[i] = one.source.lengths[0];
         reversed.target_lengths[i] = one.target.lengths[0];
-        memcpy(reversed.source + n_source, one.source.ids, (size_t)one.source.lengths[0] * sizeof(int32_t));
-        memcpy(reversed.target + n_target, one.target.ids, (size_t)one.target.lengths[0] * sizeof(int32_t));
+        memcpy(reversed.source + n_source, one.source.ids,
+               (size_t)one.source.lengths[0] * sizeof(int32_t));
+        memcpy(reversed.target + n_target, one.target.ids,
+               (size_t)one.target.lengths[0] * sizeof(int32_t));
         n_source += one.source.lengths[0];
         n_target += one.target.lengths[0];
     }
@@ -404,7 +492,8 @@ static void test_order_of_sentences(void **state)
     for (behind = trf_target_rows(l.model, &batch.target), i = 0; i < PAIRS; i++) {
         int64_t n = batch.target.lengths[i] + 1;
         behind -= n;
-        assert_memory_equal(logits + row * VOCAB, other + behind * VOCAB, (size_t)(n * VOCAB) * sizeof *logits);
+        assert_memory_equal(logits + row * VOCAB, other + behind * VOCAB,
+                            (size_t)(n * VOCAB) * sizeof *logits);
         row += n;
     }
     assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
@@ -415,8 +504,8 @@ static void test_order_of_sentences(void **state)
     lab_close(&l);
 }
 
-/* Dropout is on: a sentence's mask follows from its number in the whole step, so every split sees the same masks, and
-   with the built-in product every token has the same loss to the last bit. */
+/* Dropout is on: a sentence's mask follows from its number in the whole step, so every split sees
+   the same masks, and with the built-in product every token has the same loss to the last bit. */
 static void test_micro_batches(void **state)
 {
     enum { PAIRS = 8 };
@@ -506,9 +595,11 @@ static void test_padded(void **state)
         const trf_sequences *x = i ? &batch.target : &batch.source;
         assert_int_equal(trf_to_padded(x, WIDTH, 0, padded, NULL), TRF_OK);
         assert_int_equal(padded[WIDTH - 1], 0);
-        assert_int_equal(trf_from_padded(padded, PAIRS, WIDTH, 0, NULL, NULL, &total, NULL), TRF_OK);
+        assert_int_equal(trf_from_padded(padded, PAIRS, WIDTH, 0, NULL, NULL, &total, NULL),
+                         TRF_OK);
         assert_int_equal(total, trf_target_rows(l.model, x) - PAIRS);
-        assert_int_equal(trf_from_padded(padded, PAIRS, WIDTH, 0, ids[i], lengths[i], &total, NULL), TRF_OK);
+        assert_int_equal(trf_from_padded(padded, PAIRS, WIDTH, 0, ids[i], lengths[i], &total, NULL),
+                         TRF_OK);
         assert_memory_equal(lengths[i], x->lengths, sizeof lengths[i]);
         assert_memory_equal(ids[i], x->ids, (size_t)total * sizeof(int32_t));
     }
@@ -522,7 +613,8 @@ static void test_padded(void **state)
     lab_close(&l);
     memset(padded, 0, sizeof padded);
     padded[WIDTH + 2] = 5;              /* filling in the middle of a row */
-    assert_int_equal(trf_from_padded(padded, PAIRS, WIDTH, 0, ids[0], lengths[0], &total, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_from_padded(padded, PAIRS, WIDTH, 0, ids[0], lengths[0], &total, &err),
+                     TRF_E_INVALID_ARG);
     assert_int_equal(trf_to_padded(&batch.target, 2, 0, padded, &err), TRF_E_LIMIT);
 }
 
@@ -553,10 +645,12 @@ static void empty_sources(int source_eos, int all)
     assert_finite(gradients_of(&l), gradient_count(&l));
     for (i = 0; i < 2; i++) {           /* cross-attention of the second sentence: rows 3 to 6 */
         trf_real inner[8 * 64];
-        kit_get(l.model, inner, l.trainer->pass.decoder.sublayers[3 * i + 1].hidden, 8 * (int64_t)c.d_model);
+        kit_get(l.model, inner, l.trainer->pass.decoder.sublayers[3 * i + 1].hidden,
+                8 * (int64_t)c.d_model);
         for (r = 0; r < 8; r++)
             for (k = 0; k < c.d_model; k++)
-                if (!source_eos && (all || (r >= 3 && r < 7))) assert_true(inner[r * c.d_model + k] == 0);
+                if (!source_eos && (all || (r >= 3 && r < 7)))
+                    assert_true(inner[r * c.d_model + k] == 0);
                 else assert_true(inner[r * c.d_model + k] != 0);
     }
     assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
@@ -596,7 +690,8 @@ static void test_length_one(void **state)
         assert_int_equal(trf_evaluate(l.trainer, &batch, &report, NULL), TRF_OK);
         before = report.loss;
         assert_int_equal(report.target_tokens, 2);
-        for (step = 0; step < 30; step++) assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
+        for (step = 0; step < 30; step++)
+            assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
         assert_int_equal(trf_evaluate(l.trainer, &batch, &report, NULL), TRF_OK);
         assert_true(report.loss < before - 0.3);
         lab_close(&l);
@@ -662,7 +757,8 @@ static void test_causality(void **state)
             logits_of(&l, &batch, after);       /* row r has read tokens 0 .. r - 1 */
             for (r = 0; r <= changed; r++)
                 assert_memory_equal(before + r * VOCAB, after + r * VOCAB, VOCAB * sizeof *before);
-            for (; r <= LENGTH; r++) assert_true(distance(before + r * VOCAB, after + r * VOCAB, VOCAB) > 1e-4);
+            for (; r <= LENGTH; r++)
+                assert_true(distance(before + r * VOCAB, after + r * VOCAB, VOCAB) > 1e-4);
             data.target[changed] = old;
         }
         lab_close(&l);
@@ -732,7 +828,8 @@ static void test_encode(void **state)
             trf_batch one = kit_slice(&batch, i, 1);
             out = trf_tensor_of(alone, 2, trf_source_rows(l.model, &one.source), D, 1);
             assert_int_equal(trf_encode(l.translator, &one.source, &out, NULL), TRF_OK);
-            assert_memory_equal(together + row * D, alone, (size_t)(out.shape[0] * D) * sizeof *alone);
+            assert_memory_equal(together + row * D, alone,
+                                (size_t)(out.shape[0] * D) * sizeof *alone);
             row += out.shape[0];
         }
         out.shape[1]++;
@@ -750,7 +847,8 @@ static void test_encode(void **state)
     }
 }
 
-/* Rows sum to one, nothing sees the future, and the weights of a layer times its values are what that layer took. */
+/* Rows sum to one, nothing sees the future, and the weights of a layer times its values are what
+   that layer took. */
 static void test_attention_weights(void **state)
 {
     enum { D = 8, HEADS = 2, N = 5, M = 7 };
@@ -765,24 +863,31 @@ static void test_attention_weights(void **state)
     shake(&l, 0.3);
     data.target_lengths[0] = N - 1;
     one = kit_slice(&batch, 0, 1);
-    assert_int_equal(trf_evaluate(l.trainer, &one, NULL, NULL), TRF_OK);        /* a trainer's pass keeps all layers */
+    assert_int_equal(trf_evaluate(l.trainer, &one, NULL, NULL),
+                     TRF_OK); /* a trainer's pass keeps all layers */
     for (kind = 0; kind < 3; kind++)
         for (layer = 0; layer < 2; layer++)
             for (head = 0; head < HEADS; head++) {
-                int queries = kind == TRF_ENCODER_SELF ? M : N, keys = kind == TRF_DECODER_SELF ? N : M;
+                int queries = kind == TRF_ENCODER_SELF ? M : N,
+                    keys = kind == TRF_DECODER_SELF ? N : M;
                 const trf__pass *pass = &l.trainer->pass;
-                const trf__sublayer *sub = kind == TRF_ENCODER_SELF ? &pass->encoder.sublayers[2 * layer]
-                                                                    : &pass->decoder.sublayers[3 * layer + kind - 1];
+                const trf__sublayer *sub = kind == TRF_ENCODER_SELF
+                                               ? &pass->encoder.sublayers[2 * layer]
+                                               : &pass->decoder.sublayers[3 * layer + kind - 1];
                 int cross = kind == TRF_DECODER_CROSS;
                 trf_real inner[(M + N) * D], wide[(M + N) * 3 * D];
                 const trf_real *values = wide + (cross ? D : 2 * D);
                 kit_get(l.model, inner, sub->hidden, queries * D);
-                kit_get(l.model, wide, cross ? sub->memory : sub->projected, keys * (cross ? 2 : 3) * D);
+                kit_get(l.model, wide, cross ? sub->memory : sub->projected,
+                        keys * (cross ? 2 : 3) * D);
                 out = trf_tensor_of(w, 2, queries, keys, 1);
-                assert_int_equal(trf_attention_weights(l.translator, &one, (trf_attention_kind)kind, layer, head,
-                                                       &out, NULL), TRF_OK);
+                assert_int_equal(trf_attention_weights(l.translator, &one, (trf_attention_kind)kind,
+                                                       layer, head, &out, NULL),
+                                 TRF_OK);
                 if (layer + head == 0) memcpy(first, w, sizeof w);
-                else assert_true(distance(first, w, queries * keys) > 1e-3);    /* each head has its own */
+                else
+                    assert_true(distance(first, w, queries * keys) >
+                                1e-3); /* each head has its own */
                 for (i = 0; i < queries; i++) {
                     double sum = 0;
                     for (k = 0; k < keys; k++) {
@@ -800,19 +905,23 @@ static void test_attention_weights(void **state)
                 }
             }
     out = trf_tensor_of(w, 2, N, M, 1);
-    assert_int_equal(trf_attention_weights(l.translator, &batch, TRF_DECODER_CROSS, 0, 0, &out, &err),
+    assert_int_equal(trf_attention_weights(l.translator, &batch, TRF_DECODER_CROSS, 0, 0, &out,
+                                           &err),
                      TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "batch");
     assert_int_equal(trf_attention_weights(l.translator, &one, TRF_DECODER_CROSS, 2, 0, &out, &err),
                      TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "layer");
-    assert_int_equal(trf_attention_weights(l.translator, &one, TRF_DECODER_CROSS, 0, -1, &out, &err),
+    assert_int_equal(trf_attention_weights(l.translator, &one, TRF_DECODER_CROSS, 0, -1, &out,
+                                           &err),
                      TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "head");
-    assert_int_equal(trf_attention_weights(l.translator, &one, (trf_attention_kind)3, 0, 0, &out, &err),
+    assert_int_equal(trf_attention_weights(l.translator, &one, (trf_attention_kind)3, 0, 0, &out,
+                                           &err),
                      TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "kind");
-    assert_int_equal(trf_attention_weights(l.translator, &one, TRF_ENCODER_SELF, 0, 0, &out, &err), TRF_E_SHAPE);
+    assert_int_equal(trf_attention_weights(l.translator, &one, TRF_ENCODER_SELF, 0, 0, &out, &err),
+                     TRF_E_SHAPE);
     logits_of(&l, &one, w);             /* and the next call writes no weights */
     lab_close(&l);
 }
@@ -840,10 +949,12 @@ static void test_attention_of_one_side(void **state)
         assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
         assert_int_equal(trf_translator_create(&translator, model, NULL, &err), TRF_OK);
         if (which) batch.target = sequence; else batch.source = sequence;
-        rows = which ? trf_target_rows(model, &batch.target) : trf_source_rows(model, &batch.source);
+        rows =
+            which ? trf_target_rows(model, &batch.target) : trf_source_rows(model, &batch.source);
         out = trf_tensor_of(w, 2, rows, rows, 1);
         for (kind = 0; kind < 3; kind++) {
-            trf_status status = trf_attention_weights(translator, &batch, (trf_attention_kind)kind, 0, 1, &out, &err);
+            trf_status status = trf_attention_weights(translator, &batch, (trf_attention_kind)kind,
+                                                      0, 1, &out, &err);
             if (kind == (which ? (int)TRF_DECODER_SELF : (int)TRF_ENCODER_SELF)) {
                 assert_int_equal(status, TRF_OK);
                 for (i = 0; i < rows; i++) {
@@ -880,22 +991,27 @@ static double oracle_step(oracle *x, const lab *l, double tokens, int64_t step)
 {
     const trf_train_options *o = &l->o;
     const trf_real *gradients = gradients_of(l);
-    double norm = length_of(gradients, gradient_count(l)) / tokens, clip = o->clip_norm / (norm + 1e-6);
+    double norm = length_of(gradients, gradient_count(l)) / tokens,
+           clip = o->clip_norm / (norm + 1e-6);
     double rate = trf_learning_rate(o, l->c.d_model, step), c1 = 1 - pow(o->beta1, (double)step),
         c2 = 1 - pow(o->beta2, (double)step);
     int32_t i;
     int64_t k;
     for (i = 0; i < trf_model_parameter_count(l->model); i++) {
         trf_tensor w = trf_model_parameter(l->model, i);
-        int decays = o->decay_all || (w.rank == 2 && !strstr(w.name, "embed") && !strstr(w.name, "positions"));
+        int decays = o->decay_all ||
+                     (w.rank == 2 && !strstr(w.name, "embed") && !strstr(w.name, "positions"));
         double decay = decays ? o->weight_decay : 0;
-        for (k = w.there - l->model->weights; k < w.there - l->model->weights + trf_tensor_count(&w); k++) {
+        for (k = w.there - l->model->weights;
+             k < w.there - l->model->weights + trf_tensor_count(&w); k++) {
             double g = (double)gradients[k] / tokens * (clip < 1 ? clip : 1), change;
             if (o->optimizer == TRF_ADAM) g += decay * x->p[k];
             x->m[k] = o->beta1 * x->m[k] + (1 - o->beta1) * g;
             x->v[k] = o->beta2 * x->v[k] + (1 - o->beta2) * g * g;
-            if (o->epsilon_rule == TRF_EPSILON_OUTSIDE) change = x->m[k] / c1 / (sqrt(x->v[k] / c2) + o->epsilon);
-            else if (o->epsilon_rule == TRF_EPSILON_INSIDE) change = x->m[k] / c1 / sqrt(x->v[k] / c2 + o->epsilon);
+            if (o->epsilon_rule == TRF_EPSILON_OUTSIDE)
+                change = x->m[k] / c1 / (sqrt(x->v[k] / c2) + o->epsilon);
+            else if (o->epsilon_rule == TRF_EPSILON_INSIDE)
+                change = x->m[k] / c1 / sqrt(x->v[k] / c2 + o->epsilon);
             else change = sqrt(c2) / c1 * x->m[k] / (sqrt(x->v[k]) + o->epsilon);
             if (o->optimizer == TRF_ADAMW) x->p[k] -= rate * decay * x->p[k];
             x->p[k] -= rate * change;
@@ -970,7 +1086,9 @@ static void test_schedules(void **state)
             else if (s < w) want = rising;
             else if (schedule == TRF_INVERSE_SQRT) want = 0.5 * sqrt(w / s);
             else if (schedule == TRF_CONSTANT) want = 0.5;
-            else want = s >= 1000 ? 2e-5 : 2e-5 + (0.5 - 2e-5) * (1 + cos(acos(-1.0) * (s - w) / 900)) / 2;
+            else
+                want = s >= 1000 ? 2e-5
+                                 : 2e-5 + (0.5 - 2e-5) * (1 + cos(acos(-1.0) * (s - w) / 900)) / 2;
             assert_near(trf_learning_rate(&o, 8, steps[i]), want, 1e-12);
         }
         assert_near(trf_learning_rate(&o, 8, 0), schedule == TRF_NOAM ? 0 : 1e-5, 0);
@@ -1013,7 +1131,8 @@ static void test_nonfinite(void **state)
                 assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
                 g = trf_trainer_gradient(l.trainer, i);
                 kit_set(g, (i * 7 + b) % trf_tensor_count(&g), bad[b]);
-                l.trainer->step = 0;    /* the hash is of weights, moments and step: take the step out */
+                l.trainer->step =
+                    0; /* the hash is of weights, moments and step: take the step out */
                 before = hash_state(l.trainer);
                 l.trainer->step = step;
                 assert_int_equal(trf_optimizer_step(l.trainer, &report, NULL), TRF_OK);
@@ -1026,10 +1145,11 @@ static void test_nonfinite(void **state)
                 assert_true(hash_state(l.trainer) == before);
                 l.trainer->step = step + 1;
             }
-        assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);     /* and training goes on */
+        assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL),
+                         TRF_OK); /* and training goes on */
         assert_int_equal(report.skipped, 0);
         assert_true(trf__is_finite(report.gradient_norm) && report.gradient_norm > 0);
-        kit_set(trf_trainer_parameter(l.trainer, 0), 5 * 8, HUGE_VAL);                  /* token 5's embedding */
+        kit_set(trf_trainer_parameter(l.trainer, 0), 5 * 8, HUGE_VAL); /* token 5's embedding */
         assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
         assert_int_equal(report.skipped, 1);
         assert_true(report.tensor[0] != 0);
@@ -1089,7 +1209,7 @@ static void test_cancel(void **state)
         x.at = 0;
         assert_int_equal(trf_forward_backward(l.trainer, &parts[0], NULL, NULL), TRF_OK);
         assert_true(hash_gradients(HASH_START, l.trainer) == gradients);
-        for (k = 1; ; k++) {                    /* the second micro-batch: the first one's gradients stay */
+        for (k = 1;; k++) { /* the second micro-batch: the first one's gradients stay */
             x.calls = 0; x.at = k;
             if (trf_forward_backward(l.trainer, &parts[1], NULL, &err) == TRF_OK) break;
             assert_int_equal(err.status, TRF_E_CANCELLED);
@@ -1145,7 +1265,8 @@ static void test_cancel_translating(void **state)
     assert_int_equal(trf_translate_batch(t, &batch.source, NULL), TRF_OK);
     for (i = 0; i < 4; i++) {
         assert_int_equal(trf_hypothesis_at(t, i, 0)->n, n[i]);
-        assert_memory_equal(trf_hypothesis_at(t, i, 0)->ids, want[i], (size_t)n[i] * sizeof(int32_t));
+        assert_memory_equal(trf_hypothesis_at(t, i, 0)->ids, want[i],
+                            (size_t)n[i] * sizeof(int32_t));
     }
     trf_translator_destroy(t);
     lab_close(&l);
@@ -1181,7 +1302,8 @@ static void test_evaluate(void **state)
     static kit_pairs data, other;
     lab l = lab_of(&variants[16], 8, 2, 12, 2), plain;
     variant v = without_dropout(variants[16]);
-    trf_batch batch = kit_fill(&data, 4, 1, 8, VOCAB, 47), more = kit_fill(&other, 3, 2, 9, VOCAB, 48);
+    trf_batch batch = kit_fill(&data, 4, 1, 8, VOCAB, 47),
+              more = kit_fill(&other, 3, 2, 9, VOCAB, 48);
     trf_step_report report, want;
     uint64_t before, gradients;
     (void)state;
@@ -1193,7 +1315,8 @@ static void test_evaluate(void **state)
     assert_int_equal(trf_evaluate(l.trainer, &more, &report, NULL), TRF_OK);
     assert_true(hash_state(l.trainer) == before);
     assert_true(hash_gradients(HASH_START, l.trainer) == gradients);
-    assert_true(report.loss == want.loss && report.nll == want.nll && report.accuracy == want.accuracy);
+    assert_true(report.loss == want.loss && report.nll == want.nll &&
+                report.accuracy == want.accuracy);
     assert_int_equal(report.target_tokens, want.target_tokens);
     assert_int_equal(report.source_tokens, want.source_tokens);
     /* the accumulation goes on as if nothing had been */
@@ -1270,9 +1393,11 @@ static void *rank_main(void *argument)
     int step;
     j->failures += trf_model_create(&model, j->c, NULL) != TRF_OK;
     j->failures += trf_trainer_create(&trainer, model, &j->o, NULL) != TRF_OK;
-    if (j->frozen) j->failures += trf_trainer_freeze(trainer, "encoder.*", 1, &matched, NULL) != TRF_OK;
+    if (j->frozen)
+        j->failures += trf_trainer_freeze(trainer, "encoder.*", 1, &matched, NULL) != TRF_OK;
     for (i = 0; i < trf_model_parameter_count(model); i++)
-        if (!strncmp(trf_model_parameter(model, i).name, "encoder.", 8)) first = hash_tensor(first, trf_model_parameter(model, i));
+        if (!strncmp(trf_model_parameter(model, i).name, "encoder.", 8))
+            first = hash_tensor(first, trf_model_parameter(model, i));
     for (step = 0; step < 3 && !j->failures; step++) {
         if (step == 1) {                /* this step in two micro-batches */
             trf_batch part = kit_slice(&j->batch, 0, 1);
@@ -1285,7 +1410,8 @@ static void *rank_main(void *argument)
         } else j->failures += trf_train_step(trainer, &j->batch, &j->reports[step], NULL) != TRF_OK;
     }
     for (i = 0; i < trf_model_parameter_count(model); i++)
-        if (!strncmp(trf_model_parameter(model, i).name, "encoder.", 8)) encoder = hash_tensor(encoder, trf_model_parameter(model, i));
+        if (!strncmp(trf_model_parameter(model, i).name, "encoder.", 8))
+            encoder = hash_tensor(encoder, trf_model_parameter(model, i));
     j->failures += j->frozen != (first == encoder) || (j->frozen && matched < 20);
     j->hash = j->failures ? 0 : hash_weights(HASH_START, model);
     trf_trainer_destroy(trainer);
@@ -1299,7 +1425,8 @@ static void test_products(void **state)
     static kit_pairs data;
     trf_config c = seeded_config();
     trf_train_options o = kit_small_training(0);
-    trf_batch batch = kit_fill(&data, 12, 3, 8, VOCAB, 50);     /* more rows than the built-in product always takes */
+    trf_batch batch =
+        kit_fill(&data, 12, 3, 8, VOCAB, 50); /* more rows than the built-in product always takes */
     double losses[2][5];
     int by, step;
     (void)state;
@@ -1324,7 +1451,8 @@ static void test_products(void **state)
         }
         lab_close(&l);
     }
-    for (step = 0; step < 5; step++) assert_near(losses[1][step], losses[0][step], 20 * CLOSE * losses[0][step]);
+    for (step = 0; step < 5; step++)
+        assert_near(losses[1][step], losses[0][step], 20 * CLOSE * losses[0][step]);
 }
 
 static void test_two_ranks(void **state)
@@ -1341,7 +1469,8 @@ static void test_two_ranks(void **state)
     lab l;
     (void)state;
     trf_train_set_dropout(&o, 0.2);
-    for (repetition = 2; repetition >= 0; repetition--) {       /* frozen and recomputing, then twice without */
+    for (repetition = 2; repetition >= 0;
+         repetition--) { /* frozen and recomputing, then twice without */
         o.recompute = repetition == 2;
         ranks all;
         pthread_t threads[2];
@@ -1360,13 +1489,18 @@ static void test_two_ranks(void **state)
             jobs[r].o.n_ranks = 2;
             jobs[r].o.all_reduce = sum_over_two;
             jobs[r].o.user = &jobs[r];
-            jobs[r].batch = r ? kit_slice(&batch, FIRST, PAIRS - FIRST) : kit_slice(&batch, 0, FIRST);
+            jobs[r].batch =
+                r ? kit_slice(&batch, FIRST, PAIRS - FIRST) : kit_slice(&batch, 0, FIRST);
         }
-        for (r = 0; r < 2; r++) assert_int_equal(pthread_create(&threads[r], NULL, rank_main, &jobs[r]), 0);
+        for (r = 0; r < 2; r++)
+            assert_int_equal(pthread_create(&threads[r], NULL, rank_main, &jobs[r]), 0);
         for (r = 0; r < 2; r++) assert_int_equal(pthread_join(threads[r], NULL), 0);
         pthread_mutex_destroy(&all.lock);
         pthread_cond_destroy(&all.change);
-        for (r = 0; r < 2; r++) { assert_int_equal(jobs[r].failures, 0); assert_true(jobs[r].in_order); }
+        for (r = 0; r < 2; r++) {
+            assert_int_equal(jobs[r].failures, 0);
+            assert_true(jobs[r].in_order);
+        }
         assert_true(jobs[0].hash != 0 && jobs[0].hash == jobs[1].hash);
         hash[repetition] = jobs[0].hash;
     }
@@ -1380,7 +1514,8 @@ static void test_two_ranks(void **state)
             assert_near(got->loss, report.loss, CLOSE * report.loss);
             assert_near(got->nll, report.nll, CLOSE * report.nll);
             assert_near(got->accuracy, report.accuracy, 1e-12);
-            assert_near(got->gradient_norm, report.gradient_norm, 10 * CLOSE * report.gradient_norm);
+            assert_near(got->gradient_norm, report.gradient_norm,
+                        10 * CLOSE * report.gradient_norm);
             assert_int_equal(got->target_tokens, report.target_tokens);
             assert_int_equal(got->source_tokens, report.source_tokens);
             assert_int_equal(got->skipped, 0);
@@ -1393,7 +1528,8 @@ static void test_two_ranks(void **state)
 static int watch(void *user, trf_real *gradients, size_t count, void *stream)
 {
     rank_job *j = (rank_job *)user;
-    if ((stream != NULL) != KIT_HAS_STREAM || !gradients || (int64_t)count > j->end) j->in_order = 0;
+    if ((stream != NULL) != KIT_HAS_STREAM || !gradients || (int64_t)count > j->end)
+        j->in_order = 0;
     j->end -= (int64_t)count;
     return ++j->calls == j->fail_at;
 }
@@ -1447,21 +1583,24 @@ static void test_reduce_hook(void **state)
 /* -----------------------------------------------------------------------------------------------
    The contract of every call. */
 
-/* A failing call says so with and without an error struct, and leaves its output pointer at NULL. */
-#define assert_refused(out, wanted, call) do { \
-    trf_error refused_, *error_ = &refused_; \
-    memset(&refused_, 0x55, sizeof refused_); \
-    (out) = (void *)&refused_; \
-    assert_int_equal(call, wanted); \
-    assert_null(out); \
-    assert_int_equal(refused_.status, wanted); \
-    assert_true(refused_.message[0] != 0 && memchr(refused_.message, 0, sizeof refused_.message) != NULL); \
-    assert_non_null(memchr(refused_.what, 0, sizeof refused_.what)); \
-    error_ = NULL; \
-    (out) = (void *)&refused_; \
-    assert_int_equal(call, wanted); \
-    assert_null(out); \
-} while (0)
+/* A failing call says so with and without an error struct, and leaves its output pointer at NULL.
+ */
+#define assert_refused(out, wanted, call) \
+    do { \
+        trf_error refused_, *error_ = &refused_; \
+        memset(&refused_, 0x55, sizeof refused_); \
+        (out) = (void *)&refused_; \
+        assert_int_equal(call, wanted); \
+        assert_null(out); \
+        assert_int_equal(refused_.status, wanted); \
+        assert_true(refused_.message[0] != 0 && \
+                    memchr(refused_.message, 0, sizeof refused_.message) != NULL); \
+        assert_non_null(memchr(refused_.what, 0, sizeof refused_.what)); \
+        error_ = NULL; \
+        (out) = (void *)&refused_; \
+        assert_int_equal(call, wanted); \
+        assert_null(out); \
+    } while (0)
 
 static void test_contract(void **state)
 {
@@ -1487,18 +1626,24 @@ static void test_contract(void **state)
     assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, &bad, error_));
     assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, NULL, error_));
     assert_refused(model, TRF_E_IO, trf_model_load(&model, "/nonexistent/model", NULL, error_));
-    assert_refused(trainer, TRF_E_INVALID_ARG, trf_trainer_create(&trainer, l.model, &bad_o, error_));
+    assert_refused(trainer, TRF_E_INVALID_ARG,
+                   trf_trainer_create(&trainer, l.model, &bad_o, error_));
     assert_refused(trainer, TRF_E_INVALID_ARG, trf_trainer_create(&trainer, NULL, &o, error_));
-    assert_refused(translator, TRF_E_INVALID_ARG, trf_translator_create(&translator, l.model, &bad_s, error_));
-    assert_refused(translator, TRF_E_INVALID_ARG, trf_translator_create(&translator, NULL, NULL, error_));
+    assert_refused(translator, TRF_E_INVALID_ARG,
+                   trf_translator_create(&translator, l.model, &bad_s, error_));
+    assert_refused(translator, TRF_E_INVALID_ARG,
+                   trf_translator_create(&translator, NULL, NULL, error_));
     assert_refused(corpus, TRF_E_INVALID_ARG, trf_corpus_create(&corpus, &bad_c, error_));
     assert_refused(context, TRF_E_INVALID_ARG, trf_context_create(&context, &device, NULL, error_));
-    assert_refused(vocab, TRF_E_INVALID_ARG, trf_vocab_create(&vocab, (trf_token_kind)9, NULL, error_));
+    assert_refused(vocab, TRF_E_INVALID_ARG,
+                   trf_vocab_create(&vocab, (trf_token_kind)9, NULL, error_));
     assert_refused(file, TRF_E_IO, trf_file_open(&file, "/nonexistent/file", NULL, error_));
-    assert_refused(trainer, TRF_E_IO, trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL,
-                                                          NULL, error_));
-    assert_refused(model, TRF_E_IO, trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL, NULL,
-                                                        error_));
+    assert_refused(trainer, TRF_E_IO,
+                   trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL,
+                                       NULL, error_));
+    assert_refused(model, TRF_E_IO,
+                   trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL,
+                                       NULL, error_));
     assert_int_equal(trf_model_create(NULL, &c, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_model_copy(NULL, l.model, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_trainer_create(NULL, l.model, &o, NULL), TRF_E_INVALID_ARG);
@@ -1545,9 +1690,11 @@ static void test_success_clears(void **state)
     assert_int_equal(trf_model_copy(&model, l.model, &err), TRF_OK); assert_cleared(&err);
     assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, l.model));
     assert_int_equal(trf_trainer_create(&trainer, model, &o, &err), TRF_OK); assert_cleared(&err);
-    assert_int_equal(trf_translator_create(&translator, model, NULL, &err), TRF_OK); assert_cleared(&err);
+    assert_int_equal(trf_translator_create(&translator, model, NULL, &err), TRF_OK);
+    assert_cleared(&err);
     assert_int_equal(trf_train_step(trainer, &batch, NULL, &err), TRF_OK); assert_cleared(&err);
-    assert_int_equal(trf_forward_backward(trainer, &batch, NULL, &err), TRF_OK); assert_cleared(&err);
+    assert_int_equal(trf_forward_backward(trainer, &batch, NULL, &err), TRF_OK);
+    assert_cleared(&err);
     assert_int_equal(trf_optimizer_step(trainer, NULL, &err), TRF_OK); assert_cleared(&err);
     assert_int_equal(trf_evaluate(trainer, &batch, NULL, &err), TRF_OK); assert_cleared(&err);
     assert_int_equal(trf_score(translator, &batch, score, &err), TRF_OK); assert_cleared(&err);
@@ -1555,10 +1702,12 @@ static void test_success_clears(void **state)
     assert_int_equal(trf_logits(translator, &batch, &t, &err), TRF_OK); assert_cleared(&err);
     t = trf_tensor_of(out, 2, trf_source_rows(model, &batch.source), 8, 1);
     assert_int_equal(trf_encode(translator, &batch.source, &t, &err), TRF_OK); assert_cleared(&err);
-    assert_int_equal(trf_translate_batch(translator, &batch.source, &err), TRF_OK); assert_cleared(&err);
+    assert_int_equal(trf_translate_batch(translator, &batch.source, &err), TRF_OK);
+    assert_cleared(&err);
     assert_int_equal(trf_translate(translator, batch.source.ids, 2, answer, 64, &n, &err), TRF_OK);
     assert_cleared(&err);
-    assert_int_equal(trf_translate(translator, batch.source.ids, 2, answer, 64, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_translate(translator, batch.source.ids, 2, answer, 64, NULL, NULL),
+                     TRF_OK);
     trf_translator_destroy(translator);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
@@ -1574,13 +1723,21 @@ static void test_success_clears(void **state)
     assert_string_equal(err.what, #field); \
     assert_non_null(strstr(err.message, #field)); \
 } while (0)
-#define BAD_CONFIG(field, value) assert_bad(trf_model_create(&model, &bad, &err), good, field, value)
-#define BAD_INT(field, above) do { \
-    BAD_CONFIG(field, -1); BAD_CONFIG(field, INT32_MIN); BAD_CONFIG(field, INT32_MAX); BAD_CONFIG(field, above); \
-} while (0)
-#define BAD_CHOICE(type, field, above) do { \
-    BAD_CONFIG(field, (type)-1); BAD_CONFIG(field, (type)INT32_MAX); BAD_CONFIG(field, (type)(above)); \
-} while (0)
+#define BAD_CONFIG(field, value) \
+    assert_bad(trf_model_create(&model, &bad, &err), good, field, value)
+#define BAD_INT(field, above) \
+    do { \
+        BAD_CONFIG(field, -1); \
+        BAD_CONFIG(field, INT32_MIN); \
+        BAD_CONFIG(field, INT32_MAX); \
+        BAD_CONFIG(field, above); \
+    } while (0)
+#define BAD_CHOICE(type, field, above) \
+    do { \
+        BAD_CONFIG(field, (type)-1); \
+        BAD_CONFIG(field, (type)INT32_MAX); \
+        BAD_CONFIG(field, (type)(above)); \
+    } while (0)
 
 static void test_bad_config(void **state)
 {
@@ -1659,7 +1816,8 @@ static void test_bad_config(void **state)
     assert_null(model);
 }
 
-#define BAD_OPTION(field, value) assert_bad(trf_trainer_create(&trainer, l.model, &bad, &err), good, field, value)
+#define BAD_OPTION(field, value) \
+    assert_bad(trf_trainer_create(&trainer, l.model, &bad, &err), good, field, value)
 #define BAD_REAL(field) do { \
     BAD_OPTION(field, -1e-3); BAD_OPTION(field, (double)NAN); BAD_OPTION(field, (double)INFINITY); \
 } while (0)
@@ -1734,7 +1892,7 @@ static void test_bad_options(void **state)
     BAD_REAL(attention_dropout); BAD_OPTION(attention_dropout, 1);
     BAD_REAL(activation_dropout); BAD_OPTION(activation_dropout, 1);
     BAD_REAL(residual_dropout); BAD_OPTION(residual_dropout, 1);
-    bad = good;                         /* all that is below 1 is legal, though it is rounded to a multiple of 1/65536 */
+    bad = good; /* all that is below 1 is legal, though it is rounded to a multiple of 1/65536 */
     trf_train_set_dropout(&bad, 1 - DBL_EPSILON / 2);
     bad.label_smoothing = 1 - DBL_EPSILON / 2;
     assert_int_equal(trf_trainer_create(&trainer, l.model, &bad, &err), TRF_OK);
@@ -1760,12 +1918,14 @@ static void test_bad_options(void **state)
 static void set_field(trf_config *c, int which, int64_t value)
 {
     int n = 0;
-#define X(type, field, low, high, stored) if (!TRF__IS_REAL(type) && n++ == which) c->field = (type)value;
+#define X(type, field, low, high, stored) \
+    if (!TRF__IS_REAL(type) && n++ == which) c->field = (type)value;
     TRF__CONFIG_FIELDS(X)
 #undef X
 }
 
-/* Sizes of every kind, two fields at a time: a documented answer, and nothing beyond the limit succeeds. */
+/* Sizes of every kind, two fields at a time: a documented answer, and nothing beyond the limit
+   succeeds. */
 static void test_sizes_in_pairs(void **state)
 {
     static const int64_t values[] = { 0, 1, 2, INT32_MAX, INT32_MIN, 65536 };
@@ -1793,14 +1953,18 @@ static void test_sizes_in_pairs(void **state)
                     status == TRF_E_NOMEM);
         assert_int_equal(status == TRF_OK, model != NULL);
         assert_int_equal(status == TRF_E_INVALID_ARG, trf_model_memory(&c) == 0);
-        if (model) { assert_int_equal(memory.live + kit_device_bytes(), trf_model_memory(&c)); made++; }
+        if (model) {
+            assert_int_equal(memory.live + kit_device_bytes(), trf_model_memory(&c));
+            made++;
+        }
         trf_model_destroy(model);
         assert_int_equal(memory.live, 0);
     }
     assert_true(made > 100);
 }
 
-static void refused_batch(lab *l, const trf_batch *batch, trf_status status, int64_t where, const char *what, int all)
+static void refused_batch(lab *l, const trf_batch *batch, trf_status status, int64_t where,
+                          const char *what, int all)
 {
     trf_step_report report;
     trf_real out[1];
@@ -1860,7 +2024,8 @@ static void test_bad_batches(void **state)
 {
     /* the last three: pad, bos, eos */
     static const int32_t bad_ids[] = { -1, VOCAB, INT32_MIN, INT32_MAX, 0, 1, 2 };
-    static const int32_t long_ids[32] = { 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5 };
+    static const int32_t long_ids[32] = {5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5,
+                                         5, 5, 5, 5, 5, 5, 5, 5, 5, 5};
     lab l = lab_of(&variants[1], 8, 2, 12, 2);
     int32_t ids[6] = { 4, 5, 3, 7, 8, 9 }, good[6] = { 4, 5, 3, 7, 8, 9 }, n;
     int32_t lengths[2] = { 2, 4 }, wrong[2] = { 2, 4 };
@@ -1901,7 +2066,7 @@ static void test_bad_batches(void **state)
         x->count = -1;
         refused_batch(&l, &batch, TRF_E_INVALID_ARG, -1, name, !side);
         x->count = 1;
-        refused_batch(&l, &batch, TRF_E_INVALID_ARG, -1, "target", 0);      /* one source, two targets */
+        refused_batch(&l, &batch, TRF_E_INVALID_ARG, -1, "target", 0); /* one source, two targets */
         x->count = 2;
         x->ids = NULL;
         refused_batch(&l, &batch, TRF_E_INVALID_ARG, -1, name, !side);
@@ -1921,7 +2086,8 @@ static void test_bad_batches(void **state)
     assert_int_equal(trf_translate(l.translator, good, -1, ids, 6, &n, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(n, 0);
     batch.source.count = batch.target.count = 2;
-    assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);     /* unk (3) is an id like others */
+    assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL),
+                     TRF_OK); /* unk (3) is an id like others */
     assert_int_equal(trf_trainer_step(l.trainer), 1);
     lab_close(&l);
 }
@@ -1934,7 +2100,8 @@ static void test_growth(void **state)
     static kit_pairs small_data, large_data;
     trf_config c = seeded_config();
     trf_train_options o = kit_small_training(0);
-    trf_batch few = kit_fill(&small_data, 2, 2, 5, VOCAB, 52), many = kit_fill(&large_data, 40, 12, 19, VOCAB, 53);
+    trf_batch few = kit_fill(&small_data, 2, 2, 5, VOCAB, 52),
+              many = kit_fill(&large_data, 40, 12, 19, VOCAB, 53);
     kit_memory memory;
     trf_hooks hooks = kit_hooks(&memory);
     trf_step_report want[4], got;
@@ -1949,7 +2116,8 @@ static void test_growth(void **state)
     o.sequences = 40;
     l = lab_open(&c, &o);               /* one that has room from the beginning */
     for (step = 0; step < 4; step++)
-        assert_int_equal(trf_train_step(l.trainer, step % 2 ? &many : &few, &want[step], NULL), TRF_OK);
+        assert_int_equal(trf_train_step(l.trainer, step % 2 ? &many : &few, &want[step], NULL),
+                         TRF_OK);
     hash = hash_state(l.trainer);
     lab_close(&l);
     o.source_tokens = o.target_tokens = 32;
@@ -2003,17 +2171,22 @@ static void test_huge_gradient(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Adam at the ends of its options: five updates with gradients of one size, against the formulas in double. */
+   Adam at the ends of its options: five updates with gradients of one size, against the formulas in
+   double. */
 
-typedef struct moments { double m, v, size; } moments;      /* size: the mean of |g|, which says what m may be off */
+typedef struct moments {
+    double m, v, size;
+} moments; /* size: the mean of |g|, which says what m may be off */
 
 /* One weight. Returns 0 where only finiteness is asked for. */
-static int adam_weight(const trf_train_options *o, moments *w, double before, double after, double g, double rate,
-                       int step)
+static int adam_weight(const trf_train_options *o, moments *w, double before, double after,
+                       double g, double rate, int step)
 {
     const int single = sizeof(trf_real) == 4;
-    double c1 = -expm1(step * log(o->beta1)), c2 = -expm1(step * log(o->beta2)), root, below, move, most, want, keep;
-    double noise = single ? 3e-44 : 0, v_scale = o->epsilon_rule == TRF_EPSILON_FAIRSEQ ? 1 : 1 / c2;
+    double c1 = -expm1(step * log(o->beta1)), c2 = -expm1(step * log(o->beta2)), root, below, move,
+           most, want, keep;
+    double noise = single ? 3e-44 : 0,
+           v_scale = o->epsilon_rule == TRF_EPSILON_FAIRSEQ ? 1 : 1 / c2;
     assert_true(trf__is_finite(after));
     if (o->optimizer == TRF_ADAM) g += o->weight_decay * before;
     keep = o->optimizer == TRF_ADAMW ? 1 - rate * o->weight_decay : 1;
@@ -2028,16 +2201,22 @@ static int adam_weight(const trf_train_options *o, moments *w, double before, do
     most = fabs(before) + fabs(keep * before) + rate * w->size / below;
     want = keep * before - move;
     if (!(most < (single ? 1e38 : 1e300))) return 0;
-    if (noise * v_scale < 1e-4 * root * below && (!single || w->size > 1e-34)) {        /* all digits are there */
+    if (noise * v_scale < 1e-4 * root * below &&
+        (!single || w->size > 1e-34)) { /* all digits are there */
         if (fabs(after - want) <= 2e-4 * most + noise) return 1;
-    } else if (fabs(after - keep * before) <= 1.01 * rate * (w->size + noise) / below + 1e-6 * most + noise) return 1;
-    fail_msg("beta %g %g epsilon %g rule %d decay %g clip %g rate %g, step %d: %g became %.9g, not %.9g; g %g m %g "
-             "v %g", o->beta1, o->beta2, o->epsilon, (int)o->epsilon_rule, o->weight_decay, o->clip_norm,
+    } else if (fabs(after - keep * before) <=
+               1.01 * rate * (w->size + noise) / below + 1e-6 * most + noise)
+        return 1;
+    fail_msg("beta %g %g epsilon %g rule %d decay %g clip %g rate %g, step %d: %g became %.9g, not "
+             "%.9g; g %g m %g "
+             "v %g",
+             o->beta1, o->beta2, o->epsilon, (int)o->epsilon_rule, o->weight_decay, o->clip_norm,
              o->learning_rate, step, before, after, want, g, w->m, w->v);
     return 0;
 }
 
-static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch *batch, double size, double weights)
+static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch *batch, double size,
+                            double weights)
 {
     static trf_real good[MAX_WEIGHTS], before[MAX_WEIGHTS], moment[MAX_WEIGHTS];
     static moments all[MAX_WEIGHTS];
@@ -2053,7 +2232,7 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
     for (i = 0; i < n; i++) before[i] = (trf_real)(weights * (double)good[i]);
     for (step = 1; step <= 5; step++) {
         double norm = 0, scale;
-        kit_put(l->model, l->model->weights, good, n);                      /* so that the loss is a number */
+        kit_put(l->model, l->model->weights, good, n); /* so that the loss is a number */
         assert_int_equal(trf_forward_backward(trainer, batch, &report, NULL), TRF_OK);
         kit_put(l->model, l->model->weights, before, n);
         for (t = 0; t < trf_model_parameter_count(l->model); t++) {
@@ -2068,10 +2247,12 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
         norm = sqrt(norm) / (double)report.target_tokens;
         scale = fmin(1, o->clip_norm / (norm + 1e-6)) / (double)report.target_tokens;
         assert_int_equal(trf_optimizer_step(trainer, &report, NULL), TRF_OK);
-        assert_int_equal(report.skipped, !(norm * scale * (double)report.target_tokens < TRF__MAX_GRADIENT));
+        assert_int_equal(report.skipped,
+                         !(norm * scale * (double)report.target_tokens < TRF__MAX_GRADIENT));
         if (report.skipped) break;
         for (t = 0; t < trf_model_parameter_count(l->model); t++) {
-            trf_tensor w = kit_open(trf_model_parameter(l->model, t)), g = kit_open(trf_trainer_gradient(trainer, t));
+            trf_tensor w = kit_open(trf_model_parameter(l->model, t)),
+                       g = kit_open(trf_trainer_gradient(trainer, t));
             int64_t at = w.there - l->model->weights;
             for (i = 0; i < trf_tensor_count(&w); i++)
                 if (!go_on) assert_true(trf__is_finite((double)w.data[i]));
@@ -2093,9 +2274,11 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
 static void test_adam_at_the_ends(void **state)
 {
     static const double sizes[] = { 1e-38, 1e-30, 1e-23, 1e-20, 1e-10, 1, 1e10, 1e17, 1e19, 1e38 };
-    static const double betas[][2] = { { 0, 0 }, { 0.9, 0.98 }, { 0, 0.999 }, { 0.9, 0 }, { 0.3, 0.6 },
-                                       { 1 - 1e-12, 1 - 1e-12 }, { 0.9, 1 - 1e-12 }, { 1 - 1e-12, 0 } };
-    static const double epsilons[] = { 1e-30, 1e-9, 1 }, rates[] = { 1e-30, 1e-3, 1e6 }, decays[] = { 0, 0.1, 1e6 };
+    static const double betas[][2] = {{0, 0},           {0.9, 0.98},   {0, 0.999},
+                                      {0.9, 0},         {0.3, 0.6},    {1 - 1e-12, 1 - 1e-12},
+                                      {0.9, 1 - 1e-12}, {1 - 1e-12, 0}};
+    static const double epsilons[] = {1e-30, 1e-9, 1}, rates[] = {1e-30, 1e-3, 1e6},
+                        decays[] = {0, 0.1, 1e6};
     static const double clips[] = { 1e-12, 1, TRF_NO_CLIPPING };
     static kit_pairs data;
     lab l = lab_of(&variants[9], 2, 1, 2, 1);
@@ -2107,7 +2290,8 @@ static void test_adam_at_the_ends(void **state)
     o.warmup = 1;
     o.decay_all = 1;
     o.source_tokens = o.target_tokens = 16; o.sequences = 2; o.longest = 8;
-    for (k = 0; k < n; k += stride) {           /* every seventh of all combinations; fewer where each op is walled in */
+    for (k = 0; k < n;
+         k += stride) { /* every seventh of all combinations; fewer where each op is walled in */
         int at = k;
         double size = sizes[at % 10]; at /= 10;
         o.beta1 = betas[at % 8][0]; o.beta2 = betas[at % 8][1]; at /= 8;
@@ -2122,8 +2306,8 @@ static void test_adam_at_the_ends(void **state)
     lab_close(&l);
 }
 
-/* Bias correction counts the updates of the moments: a step that was skipped in front changes nothing of it, and
-   neither does one that the caller ended. The number of the step counts both. */
+/* Bias correction counts the updates of the moments: a step that was skipped in front changes
+   nothing of it, and neither does one that the caller ended. The number of the step counts both. */
 static void test_skipped_in_front(void **state)
 {
     static kit_pairs data;
@@ -2144,7 +2328,8 @@ static void test_skipped_in_front(void **state)
             assert_int_equal(report.skipped, 1);
         }
         if (kind == 2) trf_trainer_end_step(l.trainer);
-        for (step = 1; step <= 3; step++) assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
+        for (step = 1; step <= 3; step++)
+            assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL), TRF_OK);
         assert_int_equal(report.step, 3 + (kind > 0));
         if (kind == 0) want = hash_weights(HASH_START, l.model);
         assert_true(hash_weights(HASH_START, l.model) == want);
@@ -2161,8 +2346,8 @@ static void same_reports(const trf_step_report *a, const trf_step_report *b)
     assert_memory_equal(a, b, sizeof *a);
 }
 
-/* A report that is asked for late is the one that the step would have given, whatever has happened since then, and
-   asking changes nothing. */
+/* A report that is asked for late is the one that the step would have given, whatever has happened
+   since then, and asking changes nothing. */
 static void test_late_reports(void **state)
 {
     static kit_pairs data;
@@ -2179,7 +2364,7 @@ static void test_late_reports(void **state)
         assert_int_equal(trf_trainer_report(late.trainer, &got, &err), TRF_E_STATE);
         assert_string_equal(err.what, "report");
         assert_true(got.step == 0 && got.loss == 0 && got.tensor[0] == 0);
-        if (i) trf_trainer_end_step(late.trainer);              /* an update of the caller's own is none */
+        if (i) trf_trainer_end_step(late.trainer); /* an update of the caller's own is none */
         else assert_int_equal(trf_forward_backward(late.trainer, &half[1], NULL, NULL), TRF_OK);
     }
     assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_E_STATE);
@@ -2210,7 +2395,8 @@ static void test_late_reports(void **state)
         assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_OK);
         same_reports(&asked, &got);
     }
-    trf_trainer_end_step(late.trainer);         /* the report is that of update 7, whatever the number of the step */
+    trf_trainer_end_step(
+        late.trainer); /* the report is that of update 7, whatever the number of the step */
     assert_int_equal(trf_trainer_report(late.trainer, &got, NULL), TRF_OK);
     same_reports(&asked, &got);
     trf_trainer_end_step(now.trainer);
@@ -2260,11 +2446,13 @@ static void test_late_reports_of_skipped_steps(void **state)
     lab_close(&l);
 }
 
-/* Where its numbers are is left to what stands in memory there, not to the functions that are tested. */
+/* Where its numbers are is left to what stands in memory there, not to the functions that are
+   tested. */
 static void assert_stands(const trf_tensor *t, const trf_real *want)
 {
     separate_enter();
-    assert_memory_equal(t->data ? t->data : t->there, want, (size_t)trf_tensor_count(t) * sizeof *want);
+    assert_memory_equal(t->data ? t->data : t->there, want,
+                        (size_t)trf_tensor_count(t) * sizeof *want);
     separate_leave();
 }
 
@@ -2305,7 +2493,8 @@ static void read_and_write(const trf_tensor *t)
     assert_stands(t, old);
 }
 
-/* Parameters, gradients and a caller's own tensors are read and written, neighbours stay as they are. */
+/* Parameters, gradients and a caller's own tensors are read and written, neighbours stay as they
+   are. */
 static void test_reading_and_writing(void **state)
 {
     static kit_pairs data;
@@ -2344,8 +2533,9 @@ static void test_reading_and_writing(void **state)
     assert_int_equal(trf_tensor_read(&t, NULL, 0, &err), TRF_OK);
     assert_int_equal(trf_tensor_write(&t, NULL, 0, &err), TRF_OK);
     for (k = -1; k < 2; k++) {          /* tensors that are none */
-        t = k < 0 ? trf_model_parameter(l.model, -1) : k == 0 ? trf_trainer_gradient(l.trainer, INT32_MAX)
-                                                        : trf_tensor_of(NULL, 1, 1, 1, 1);
+        t = k < 0    ? trf_model_parameter(l.model, -1)
+            : k == 0 ? trf_trainer_gradient(l.trainer, INT32_MAX)
+                     : trf_tensor_of(NULL, 1, 1, 1, 1);
         assert_int_equal(trf_tensor_read(&t, &number, 1, &err), TRF_E_INVALID_ARG);
         assert_string_equal(err.what, "tensor");
         assert_int_equal(trf_tensor_write(&t, &number, 1, &err), TRF_E_INVALID_ARG);
@@ -2357,8 +2547,8 @@ static void test_reading_and_writing(void **state)
     lab_close(&l);
 }
 
-/* The first micro-batch of a step sets every gradient, also those that nothing in it touches: words it has not, an
-   encoder that reads nothing. */
+/* The first micro-batch of a step sets every gradient, also those that nothing in it touches: words
+   it has not, an encoder that reads nothing. */
 static void test_no_old_gradients(void **state)
 {
     static kit_pairs old_data, new_data;
@@ -2380,14 +2570,16 @@ static void test_no_old_gradients(void **state)
             trf_trainer_discard_gradients(reused.trainer);
             assert_int_equal(trf_forward_backward(reused.trainer, &next, NULL, NULL), TRF_OK);
             assert_int_equal(trf_forward_backward(fresh.trainer, &next, NULL, NULL), TRF_OK);
-            if (hash_gradients(HASH_START, reused.trainer) != hash_gradients(HASH_START, fresh.trainer))
+            if (hash_gradients(HASH_START, reused.trainer) !=
+                hash_gradients(HASH_START, fresh.trainer))
                 fail_msg("%s: old gradients are left", used.name);
             lab_close(&fresh);
             lab_close(&reused);
         }
 }
 
-/* Weights written into models, and their mean, number by number: tied or not, beyond a chunk, in place. */
+/* Weights written into models, and their mean, number by number: tied or not, beyond a chunk, in
+   place. */
 static void test_written_and_averaged(void **state)
 {
     trf_config c = seeded_config();
@@ -2406,11 +2598,13 @@ static void test_written_and_averaged(void **state)
         }
         assert_int_equal(trf_model_copy(&mean, models[1], &err), TRF_OK);
         assert_int_equal(trf_model_copy(&read_only, models[2], &err), TRF_OK);
-        for (p = 0; p < trf_model_parameter_count(mean); p++) {       /* a third that cannot be a mean of the others' */
+        for (p = 0; p < trf_model_parameter_count(mean);
+             p++) { /* a third that cannot be a mean of the others' */
             trf_tensor t = trf_model_parameter(models[2], p);
             trf_real *numbers = kit_numbers(t);
             assert_string_equal(t.name, trf_model_parameter(mean, p).name);
-            for (k = 0; k < trf_tensor_count(&t); k++) numbers[k] = (trf_real)(p + 0.001 * (double)k);
+            for (k = 0; k < trf_tensor_count(&t); k++)
+                numbers[k] = (trf_real)(p + 0.001 * (double)k);
             assert_int_equal(trf_tensor_write(&t, numbers, trf_tensor_count(&t), &err), TRF_OK);
             free(numbers);
         }
@@ -2418,13 +2612,19 @@ static void test_written_and_averaged(void **state)
         for (p = 0; p < trf_model_parameter_count(mean); p++) {
             trf_real *x[3], *y = kit_numbers(trf_model_parameter(mean, p));
             int64_t n = 1;
-            for (i = 0; i < 3; i++) { trf_tensor t = trf_model_parameter(models[i], p); x[i] = kit_numbers(t); n = trf_tensor_count(&t); }
+            for (i = 0; i < 3; i++) {
+                trf_tensor t = trf_model_parameter(models[i], p);
+                x[i] = kit_numbers(t);
+                n = trf_tensor_count(&t);
+            }
             for (k = 0; k < n; k++)
-                assert_true(y[k] == (trf_real)(((double)x[0][k] + (double)x[1][k] + (double)x[2][k]) / 3));
+                assert_true(y[k] ==
+                            (trf_real)(((double)x[0][k] + (double)x[1][k] + (double)x[2][k]) / 3));
             for (i = 0; i < 3; i++) free(x[i]);
             free(y);
         }
-        assert_int_equal(trf_model_average(models[1], models, 3, &err), TRF_OK);       /* one of them itself */
+        assert_int_equal(trf_model_average(models[1], models, 3, &err),
+                         TRF_OK); /* one of them itself */
         assert_true(hash_weights(HASH_START, models[1]) == hash_weights(HASH_START, mean));
         assert_int_equal(trf_model_average(models[1], &read_only, 1, &err), TRF_OK);
         assert_true(hash_weights(HASH_START, models[1]) == hash_weights(HASH_START, read_only));

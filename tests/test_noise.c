@@ -1,5 +1,5 @@
-/* Noise: naive loops with the same draws, frequencies within four sigma, words, any split into ranks, refusals, corners,
-   and every allocation failing once. */
+/* Noise: naive loops with the same draws, frequencies within four sigma, words, any split into
+   ranks, refusals, corners, and every allocation failing once. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -14,7 +14,8 @@
 enum { MOST = 4096 };
 static const trf_noise_kind kinds[] = { TRF_NOISE_MASKS, TRF_NOISE_SPANS, TRF_NOISE_PREFIX };
 
-/* Options of a kind that are allowed: a vocabulary of 100 tokens, of which the last 40 are sentinels. */
+/* Options of a kind that are allowed: a vocabulary of 100 tokens, of which the last 40 are
+   sentinels. */
 static trf_noise_options noise_of(trf_noise_kind kind)
 {
     trf_noise_options o = trf_noise_defaults();
@@ -56,10 +57,14 @@ static uint64_t hash_side(uint64_t hash, const trf_sequences *x)
     return hash_bytes(hash, x->ids, (size_t)total_of(x) * sizeof *x->ids);
 }
 
-static uint64_t hash_batch(const trf_batch *b) { return hash_side(hash_side(HASH_START, &b->source), &b->target); }
+static uint64_t hash_batch(const trf_batch *b)
+{
+    return hash_side(hash_side(HASH_START, &b->source), &b->target);
+}
 
 /* -----------------------------------------------------------------------------------------------
-   Naive loops: the programs that are cited, line by line, but for where random numbers come from. */
+   Naive loops: the programs that are cited, line by line, but for where random numbers come from.
+ */
 
 typedef struct naive { int32_t source[MOST], target[MOST], n_source, n_target; } naive;
 
@@ -83,8 +88,8 @@ static int32_t half_even(double x)
 }
 
 /* create_masked_lm_predictions; first[w]: where word w begins, with the end behind the last one. */
-static void naive_masks(naive *x, const trf_noise_options *o, trf__draws d, const int32_t *ids, int32_t n,
-                        const int32_t *first, int32_t n_words)
+static void naive_masks(naive *x, const trf_noise_options *o, trf__draws d, const int32_t *ids,
+                        int32_t n, const int32_t *first, int32_t n_words)
 {
     trf__draws shuffling = d;
     int32_t order[MOST], chosen = 0, w, k, wanted = half_even(n * o->density);
@@ -102,7 +107,8 @@ static void naive_masks(naive *x, const trf_noise_options *o, trf__draws d, cons
         if (chosen >= wanted) break;
         if (chosen + end - begin > wanted && !(w == n_words - 1 && chosen == 0)) continue;
         for (k = begin; k < end; k++) {
-            double u = ((double)(trf__random64(d.key, d.stream, d.next++) >> 11) + 0.5) / 9007199254740992.0;
+            double u = ((double)(trf__random64(d.key, d.stream, d.next++) >> 11) + 0.5) /
+                       9007199254740992.0;
             chosen++;
             x->target[k] = ids[k];
             if (u < o->masked) x->source[k] = o->mask;
@@ -118,14 +124,16 @@ static void naive_segments(trf__draws *d, int32_t *segment, int32_t items, int32
 {
     int32_t i, number = 0;
     for (i = 0; i < items; i++) {
-        if (i > 0 && (int64_t)trf__draw_below(d, (uint64_t)(items - i)) < segments - 1 - number) number++;
+        if (i > 0 && (int64_t)trf__draw_below(d, (uint64_t)(items - i)) < segments - 1 - number)
+            number++;
         segment[i] = number;
     }
     assert_int_equal(number, segments - 1);
 }
 
 /* noise_span_to_unique_sentinel */
-static int32_t naive_sentinels(int32_t *out, const int32_t *ids, const int *noise, int wanted, int32_t n, int32_t first)
+static int32_t naive_sentinels(int32_t *out, const int32_t *ids, const int *noise, int wanted,
+                               int32_t n, int32_t first)
 {
     int32_t k, spans = 0, m = 0;
     for (k = 0; k < n; k++) {
@@ -137,7 +145,8 @@ static int32_t naive_sentinels(int32_t *out, const int32_t *ids, const int *nois
 }
 
 /* random_spans_noise_mask */
-static void naive_spans(naive *x, const trf_noise_options *o, trf__draws d, const int32_t *ids, int32_t n)
+static void naive_spans(naive *x, const trf_noise_options *o, trf__draws d, const int32_t *ids,
+                        int32_t n)
 {
     int32_t noisy_segment[MOST], plain_segment[MOST], noisy, plain, spans, k, a = 0, b = 0;
     int noise[MOST];
@@ -222,7 +231,8 @@ static void naive_loops(void **state)
     (void)state;
     for (i = 0; i < 64; i++) {
         lengths[i] = i;
-        for (k = 0; k < i; k++, total++) ids[total] = 4 + (int32_t)(trf__random64(3, 3, (uint64_t)total) % 56);
+        for (k = 0; k < i; k++, total++)
+            ids[total] = 4 + (int32_t)(trf__random64(3, 3, (uint64_t)total) % 56);
     }
     plain = batch_of(ids, lengths, 64);
     plain.ordinal = 17;
@@ -252,12 +262,14 @@ enum { DRAWS = 100000 };
 static void near(double x, double n, double p)
 {
     double sigma = sqrt(n * p * (1 - p));
-    if (!(fabs(x - n * p) <= 4 * sigma)) fail_msg("%g of %g draws, expected %g +- %g", x, n, n * p, 4 * sigma);
+    if (!(fabs(x - n * p) <= 4 * sigma))
+        fail_msg("%g of %g draws, expected %g +- %g", x, n, n * p, 4 * sigma);
 }
 
 /* Applies to DRAWS sequences of n ids, in batches, and hands each to `see`. */
 static void each_draw(const trf_noise_options *o, const int32_t *ids, int32_t n,
-                      void (*see)(const int32_t *source, int32_t n_source, const int32_t *target, int32_t n_target))
+                      void (*see)(const int32_t *source, int32_t n_source, const int32_t *target,
+                                  int32_t n_target))
 {
     enum { BATCH = 1000 };
     trf_noise *noise = open_noise(o);
@@ -286,22 +298,32 @@ static void each_draw(const trf_noise_options *o, const int32_t *ids, int32_t n,
     trf_noise_destroy(noise);
 }
 
-static const int32_t twenty[20] = { 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23 };
-static double at_place[64], pairs_at[20][20], became[3], random_id[64], compositions[8][128], cuts[64];
+static const int32_t twenty[20] = {4,  5,  6,  7,  8,  9,  10, 11, 12, 13,
+                                   14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
+static double at_place[64], pairs_at[20][20], became[3], random_id[64], compositions[8][128],
+    cuts[64];
 
-static void see_masks(const int32_t *source, int32_t n_source, const int32_t *target, int32_t n_target)
+static void see_masks(const int32_t *source, int32_t n_source, const int32_t *target,
+                      int32_t n_target)
 {
     int32_t k, j, chosen = 0;
     assert_int_equal(n_source, 20);
     assert_int_equal(n_target, 20);
     for (k = 0; k < 20; k++) {
-        if (target[k] < 0) { assert_int_equal(target[k], -1); assert_int_equal(source[k], twenty[k]); continue; }
+        if (target[k] < 0) {
+            assert_int_equal(target[k], -1);
+            assert_int_equal(source[k], twenty[k]);
+            continue;
+        }
         assert_int_equal(target[k], twenty[k]);
         chosen++;
         at_place[k]++;
         for (j = 0; j < k; j++) pairs_at[j][k] += target[j] >= 0;
         became[source[k] == 0 ? 0 : source[k] == 50 ? 1 : 2]++;
-        if (source[k] != 0 && source[k] != 50) { assert_true(source[k] >= 4 && source[k] < 30); random_id[source[k]]++; }
+        if (source[k] != 0 && source[k] != 50) {
+            assert_true(source[k] >= 4 && source[k] < 30);
+            random_id[source[k]]++;
+        }
     }
     assert_int_equal(chosen, 3);
 }
@@ -324,8 +346,10 @@ static void masks_as_foretold(void **state)
     for (k = 4; k < 24; k++) near(random_id[k], n, 0.1 / 26 + 0.1 / 20);
 }
 
-/* All ways to cut k and n - k ids into spans are as likely: 8 ids, 4 of them noise, in 2 spans: 3 ways each. */
-static void see_spans(const int32_t *source, int32_t n_source, const int32_t *target, int32_t n_target)
+/* All ways to cut k and n - k ids into spans are as likely: 8 ids, 4 of them noise, in 2 spans: 3
+   ways each. */
+static void see_spans(const int32_t *source, int32_t n_source, const int32_t *target,
+                      int32_t n_target)
 {
     int32_t plain, noisy;
     assert_int_equal(n_source, 6);
@@ -336,7 +360,8 @@ static void see_spans(const int32_t *source, int32_t n_source, const int32_t *ta
     compositions[plain][noisy]++;
 }
 
-static void see_prefix(const int32_t *source, int32_t n_source, const int32_t *target, int32_t n_target)
+static void see_prefix(const int32_t *source, int32_t n_source, const int32_t *target,
+                       int32_t n_target)
 {
     (void)source; (void)target;
     assert_int_equal(n_source + n_target, 20);
@@ -375,7 +400,9 @@ static trf_vocab *pieces_of(const char *const *pieces, int n, int suffix)
         memcpy(bytes + at, text, length); at += length;
         memcpy(bytes + at, "\x15\0\0\0\0\x18\x02", 7); at += i < 0 ? 7 : 5;
     }
-    memcpy(bytes + at, suffix ? "\x12\x05\x18\x01\xC0\x01\x01" : "\x12\x02\x18\x01", suffix ? 7 : 4); at += suffix ? 7 : 4;
+    memcpy(bytes + at, suffix ? "\x12\x05\x18\x01\xC0\x01\x01" : "\x12\x02\x18\x01",
+           suffix ? 7 : 4);
+    at += suffix ? 7 : 4;
     memcpy(bytes + at, "\x1A\x06\x18\x01\x20\x01\x28\x01", 8); at += 8;
     OK(trf_vocab_from_sentencepiece(&v, bytes, at, NULL, &err));
     return v;
@@ -390,7 +417,8 @@ static void begins(const trf_vocab *v, const int32_t *ids, int32_t n, const char
 {
     int32_t i;
     for (i = 0; i < n; i++)
-        if (trf__begins_word(v, i ? ids[i - 1] : -1, ids[i]) != (starts[i] == '1')) fail_msg("id %d, %s", i, starts);
+        if (trf__begins_word(v, i ? ids[i - 1] : -1, ids[i]) != (starts[i] == '1'))
+            fail_msg("id %d, %s", i, starts);
 }
 
 static void where_words_begin(void **state)
@@ -420,10 +448,12 @@ static void where_words_begin(void **state)
     trf_vocab_destroy(v);
 }
 
-/* Whole words as in the naive loop, which gets their beginnings from the text; words that are all too long. */
+/* Whole words as in the naive loop, which gets their beginnings from the text; words that are all
+   too long. */
 static void whole_words(void **state)
 {
-    static const char *const text = "a cat sat on the mat and the astonishing dogs of the neighbourhood went home";
+    static const char *const text =
+        "a cat sat on the mat and the astonishing dogs of the neighbourhood went home";
     trf_noise_options o = noise_of(TRF_NOISE_MASKS);
     int32_t ids[128], n, first[128], n_words = 0, k, round, some = 0;
     trf_noise *noise;
@@ -435,7 +465,8 @@ static void whole_words(void **state)
     OK(trf_vocab_learn(v, text, &err));
     OK(trf_vocab_finish(v, 100, 1, &err));
     OK(trf_vocab_encode(v, text, ids, 128, &n, &err));
-    for (k = 0; k < n; k++) if (k == 0 || text[k] == ' ' || text[k - 1] == ' ') first[n_words++] = k;
+    for (k = 0; k < n; k++)
+        if (k == 0 || text[k] == ' ' || text[k - 1] == ' ') first[n_words++] = k;
     first[n_words] = n;
     o.whole_words = 1;
     o.words = v;
@@ -448,7 +479,7 @@ static void whole_words(void **state)
         assert_memory_equal(made.source.ids, x.source, (size_t)n * sizeof *ids);
         assert_memory_equal(made.target.ids, x.target, (size_t)n * sizeof *ids);
     }
-    k = 12;                                 /* "neighbourhood" alone: 13 letters, of which two are wanted */
+    k = 12; /* "neighbourhood" alone: 13 letters, of which two are wanted */
     plain = batch_of(ids + (strstr(text, "neigh") - text), &k, 1);
     OK(trf_noise_apply(noise, &plain, &made, &err));
     for (k = 0; k < 12; k++) some += made.target.ids[k] >= 0;
@@ -460,7 +491,8 @@ static void whole_words(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   The same for any split, any order of calls, any object; others for other seeds, epochs, batches and ordinals. */
+   The same for any split, any order of calls, any object; others for other seeds, epochs, batches
+   and ordinals. */
 
 static void same_for_any_split(void **state)
 {
@@ -473,7 +505,7 @@ static void same_for_any_split(void **state)
         trf_batch whole = kit_fill(&p, 60, 0, 30, 60, 9), made, part, again;
         uint64_t hash, ordinals = 0;
         const int32_t *source, *target;
-        o.density = 0.5;                    /* of a single span nothing is drawn: it is at the end */
+        o.density = 0.5; /* of a single span nothing is drawn: it is at the end */
         noise = open_noise(&o);
         other = open_noise(&o);
         whole.place.epoch = 2;
@@ -489,10 +521,14 @@ static void same_for_any_split(void **state)
                 part = kit_slice(&whole, i, count);
                 part.ordinal += 100;
                 OK(trf_noise_apply(other, &part, &part, &err));         /* in place, too */
-                assert_memory_equal(part.source.lengths, made.source.lengths + i, (size_t)count * sizeof i);
-                assert_memory_equal(part.target.lengths, made.target.lengths + i, (size_t)count * sizeof i);
-                assert_memory_equal(part.source.ids, source, (size_t)total_of(&part.source) * sizeof i);
-                assert_memory_equal(part.target.ids, target, (size_t)total_of(&part.target) * sizeof i);
+                assert_memory_equal(part.source.lengths, made.source.lengths + i,
+                                    (size_t)count * sizeof i);
+                assert_memory_equal(part.target.lengths, made.target.lengths + i,
+                                    (size_t)count * sizeof i);
+                assert_memory_equal(part.source.ids, source,
+                                    (size_t)total_of(&part.source) * sizeof i);
+                assert_memory_equal(part.target.ids, target,
+                                    (size_t)total_of(&part.target) * sizeof i);
                 source += total_of(&part.source);
                 target += total_of(&part.target);
             }
@@ -507,7 +543,8 @@ static void same_for_any_split(void **state)
             if (i == 3) changed.place.epoch = -1;
             if (i == 4) changed.ordinal = -1;               /* refused by the trainer */
             OK(trf_noise_apply(other, &changed, &again, &err));
-            if (hash_batch(&again) == hash || hash_batch(&again) == ordinals) fail_msg("kind %d, change %d", k, i);
+            if (hash_batch(&again) == hash || hash_batch(&again) == ordinals)
+                fail_msg("kind %d, change %d", k, i);
             ordinals = hash_batch(&again);
         }
         trf_noise_destroy(other);
@@ -520,8 +557,8 @@ static void same_for_any_split(void **state)
     }
 }
 
-/* A step in parts: to the noise each tells its first number, to the trainer that of the step; what is hidden and what
-   is dropped is then the same. */
+/* A step in parts: to the noise each tells its first number, to the trainer that of the step; what
+   is hidden and what is dropped is then the same. */
 static void parts_of_a_step(void **state)
 {
     static kit_pairs p;
@@ -541,7 +578,8 @@ static void parts_of_a_step(void **state)
     o.mask = c.pad;
     trf_train_set_dropout(&training, 0.3);
     training.threads = 1;
-    for (way = 0; way < 3; way++) {         /* whole; in parts; in parts with ordinals for the trainer too */
+    for (way = 0; way < 3;
+         way++) { /* whole; in parts; in parts with ordinals for the trainer too */
         trf_noise *noise = open_noise(&o);
         trf_model *model;
         trf_trainer *trainer;
@@ -564,7 +602,8 @@ static void parts_of_a_step(void **state)
         trf_model_destroy(model);
         trf_noise_destroy(noise);
     }
-    assert_true(fabs(loss[1] - loss[0]) < 1e-5 * loss[0] && fabs(norm[1] - norm[0]) < 1e-4 * norm[0]);
+    assert_true(fabs(loss[1] - loss[0]) < 1e-5 * loss[0] &&
+                fabs(norm[1] - norm[0]) < 1e-4 * norm[0]);
     assert_true(fabs(loss[2] - loss[0]) > 1e-4 * loss[0]);      /* counted twice: other dropout */
 }
 
@@ -590,7 +629,8 @@ static void corners(void **state)
             assert_int_equal(made.source.lengths[0] + made.target.lengths[0], 0);
             if (o.kind == TRF_NOISE_MASKS) {
                 assert_int_equal(made.target.ids[0], 9);        /* at least one */
-                assert_int_equal((made.target.ids[1] >= 0) + (made.target.ids[2] >= 0), d == 2 ? 2 : 1);
+                assert_int_equal((made.target.ids[1] >= 0) + (made.target.ids[2] >= 0),
+                                 d == 2 ? 2 : 1);
             } else {
                 assert_int_equal(made.source.lengths[1], 1);
                 assert_int_equal(made.target.lengths[1], 0);
@@ -611,7 +651,8 @@ static void corners(void **state)
             trf_noise_destroy(noise);
         }
     {
-        trf_noise_options o = noise_of(TRF_NOISE_MASKS);      /* the smallest vocabulary: random ids are 4 */
+        trf_noise_options o =
+            noise_of(TRF_NOISE_MASKS); /* the smallest vocabulary: random ids are 4 */
         trf_batch plain, made;
         trf_noise *noise;
         int32_t many[200], n = 200;
@@ -700,7 +741,8 @@ static void unmade(trf_noise *noise, trf_batch plain, trf_status status, int64_t
 
 static void batches_refused(void **state)
 {
-    int32_t ids[] = { 5, 6, 7, 8, 9, 10 }, lengths[] = { 2, 0, 4 }, huge[] = { INT32_MAX, 1, INT32_MAX }, k;
+    int32_t ids[] = {5, 6, 7, 8, 9, 10}, lengths[] = {2, 0, 4}, huge[] = {INT32_MAX, 1, INT32_MAX},
+            k;
     (void)state;
     for (k = 0; k < 3; k++) {
         trf_noise_options o = noise_of(kinds[k]);
@@ -773,7 +815,8 @@ static void out_of_memory(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   What it is for: models that learn from texts alone, with a vocabulary that has grown by its sentinels. */
+   What it is for: models that learn from texts alone, with a vocabulary that has grown by its
+   sentinels. */
 static void learning(void **state)
 {
     int k, i;
@@ -798,7 +841,10 @@ static void learning(void **state)
         OK(trf_corpus_create(&corpus, &co, &err));
         for (i = 0; i < 200; i++) {         /* the alphabet, from anywhere on */
             int n = 4 + i % 9, j;
-            for (j = 0; j < n; j++) { text[2 * j] = (char)('a' + (i + j) % 10); text[2 * j + 1] = ' '; }
+            for (j = 0; j < n; j++) {
+                text[2 * j] = (char)('a' + (i + j) % 10);
+                text[2 * j + 1] = ' ';
+            }
             text[2 * n] = 0;
             OK(trf_corpus_add_text(corpus, v, text, NULL, NULL, &err));
         }
@@ -814,7 +860,11 @@ static void learning(void **state)
         c.source_vocab = c.target_vocab = trf_vocab_size(v);
         c.encoder_layers = c.decoder_layers = 1;
         c.device.threads = to.threads = 1;
-        if (o.kind == TRF_NOISE_MASKS) { c.kind = TRF_ENCODER_ONLY; c.head = TRF_HEAD_MASKED; c.decoder_layers = 0; }
+        if (o.kind == TRF_NOISE_MASKS) {
+            c.kind = TRF_ENCODER_ONLY;
+            c.head = TRF_HEAD_MASKED;
+            c.decoder_layers = 0;
+        }
         trf_train_set_dropout(&to, 0);
         to.label_smoothing = 0;
         to.schedule = TRF_CONSTANT; to.learning_rate = 0.005; to.warmup = 10;
@@ -837,11 +887,17 @@ static void learning(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(naive_loops), cmocka_unit_test(masks_as_foretold),
-        cmocka_unit_test(spans_and_prefixes_as_foretold), cmocka_unit_test(where_words_begin),
-        cmocka_unit_test(whole_words), cmocka_unit_test(same_for_any_split),
-        cmocka_unit_test(parts_of_a_step), cmocka_unit_test(corners),
-        cmocka_unit_test(options_refused), cmocka_unit_test(batches_refused), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(naive_loops),
+        cmocka_unit_test(masks_as_foretold),
+        cmocka_unit_test(spans_and_prefixes_as_foretold),
+        cmocka_unit_test(where_words_begin),
+        cmocka_unit_test(whole_words),
+        cmocka_unit_test(same_for_any_split),
+        cmocka_unit_test(parts_of_a_step),
+        cmocka_unit_test(corners),
+        cmocka_unit_test(options_refused),
+        cmocka_unit_test(batches_refused),
+        cmocka_unit_test(out_of_memory),
         cmocka_unit_test(learning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

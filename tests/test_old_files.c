@@ -1,5 +1,5 @@
-/* Files that an older transformer.h has written (tests/golden/old, see make.sh there): models translate, a generator's
-   session and a checkpoint go on, with the results of then. */
+/* Files that an older transformer.h has written (tests/golden/old, see make.sh there): models
+   translate, a generator's session and a checkpoint go on, with the results of then. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <setjmp.h>
@@ -11,8 +11,9 @@
 
 #define OLD "tests/golden/old/"
 
-/* Number of lines in which the file `expected` and what has been written differ: words and whole numbers must be
-   equal, numbers with a point within the tolerance. A line that only one of them has counts. */
+/* Number of lines in which the file `expected` and what has been written differ: words and whole
+   numbers must be equal, numbers with a point within the tolerance. A line that only one of them
+   has counts. */
 static int differences(FILE *written, const char *expected, double tolerance)
 {
     FILE *want = fopen(expected, "r");
@@ -32,7 +33,8 @@ static int differences(FILE *written, const char *expected, double tolerance)
             b += m + (b[m] != 0);
         }
         if (!a || !b || !same) {
-            print_error("%s: line %d: %s    expected: %s", expected, lines + 1, a ? ours : "none\n", b ? theirs : "none\n");
+            print_error("%s: line %d: %s    expected: %s", expected, lines + 1, a ? ours : "none\n",
+                        b ? theirs : "none\n");
             different++;
         }
         lines++;
@@ -53,7 +55,9 @@ static trf_model *load(const char *path)
 static void test_models_translate(void **state)
 {
     static const char *const names[] = {"words", "characters", "subwords"};
-    static const char *const inputs[] = {"2 0 1", "201", "2 0 1"}, *const answers[] = {"one zero two", "onezerotwo", "one zero two"};
+    static const char *const inputs[] = {"2 0 1", "201", "2 0 1"}, *const answers[] = {
+                                                                       "one zero two", "onezerotwo",
+                                                                       "one zero two"};
     int i;
     (void)state;
     for (i = 0; i < 3; i++) {
@@ -64,7 +68,8 @@ static void test_models_translate(void **state)
         snprintf(path, sizeof path, OLD "%s", names[i]);
         model = load(path);
         assert_int_equal(trf_translator_create(&translator, model, NULL, &err), TRF_OK);
-        if (trf_translate_text(translator, inputs[i], answer, sizeof answer, &err)) fail_msg("%s", err.message);
+        if (trf_translate_text(translator, inputs[i], answer, sizeof answer, &err))
+            fail_msg("%s", err.message);
         assert_string_equal(answer, answers[i]);
         trf_translator_destroy(translator);
         trf_model_destroy(model);
@@ -93,7 +98,8 @@ static void test_a_checkpoint_goes_on(void **state)
     (void)state;
     assert_non_null(out);
     if (steps_corpus(&corpus, &err)) fail_msg("%s", err.message);
-    if (trf_checkpoint_load(&model, &trainer, corpus, OLD "state", NULL, NULL, &err)) fail_msg("%s", err.message);
+    if (trf_checkpoint_load(&model, &trainer, corpus, OLD "state", NULL, NULL, &err))
+        fail_msg("%s", err.message);
     assert_int_equal(trf_trainer_step(trainer), 25);
     assert_int_equal(steps_train(trainer, corpus, out), TRF_OK);
     assert_int_equal(differences(out, OLD "state.out", 1e-5), 0);

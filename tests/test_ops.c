@@ -1,8 +1,10 @@
-/* The kernels: every lane of >>vector, the matrix products, and every op of the table against plain loops in double;
-   the same bits for any number of threads. Built with TRF_DOUBLE too, and good with TRF_NO_CBLAS and TRF_SCALAR. */
+/* The kernels: every lane of >>vector, the matrix products, and every op of the table against plain
+   loops in double; the same bits for any number of threads. Built with TRF_DOUBLE too, and good
+   with TRF_NO_CBLAS and TRF_SCALAR. */
 
-/* Workers report here before every tile. If `sharing` is set, the first ones wait until a second worker has begun a
-   tile: so it is certain that the work was shared, however busy the machine is. */
+/* Workers report here before every tile. If `sharing` is set, the first ones wait until a second
+   worker has begun a tile: so it is certain that the work was shared, however busy the machine is.
+ */
 static int sharing, tiles_begun, workers_seen, tired;
 static void tile_begins(int worker);
 #define TRF__TILE_HOOK(tiling, worker) tile_begins(worker)
@@ -22,7 +24,8 @@ static void tile_begins(int worker);
 #else
 #define EPSILON 1.2e-7
 #endif
-#define TIGHT (50 * EPSILON)            /* of the largest number of a tensor, after a few operations or a short sum */
+#define TIGHT \
+    (50 * EPSILON) /* of the largest number of a tensor, after a few operations or a short sum */
 #define LOOSE (200 * EPSILON)           /* after several sums and exponentials */
 
 static void tile_begins(int worker)
@@ -31,13 +34,14 @@ static void tile_begins(int worker)
     __atomic_add_fetch(&tiles_begun, 1, __ATOMIC_SEQ_CST);
     for (wait = 0; sharing && seen == me && !__atomic_load_n(&tired, __ATOMIC_SEQ_CST); wait++) {
         usleep(50);
-        if (wait > 200000) __atomic_store_n(&tired, 1, __ATOMIC_SEQ_CST);      /* ten seconds: nobody comes */
+        if (wait > 200000)
+            __atomic_store_n(&tired, 1, __ATOMIC_SEQ_CST); /* ten seconds: nobody comes */
         seen = __atomic_load_n(&workers_seen, __ATOMIC_SEQ_CST);
     }
 }
 
-/* With `watching`, an op that needs scratch is asked whether workers took it, and nobody another's. (A worker may have
-   had only tiles that need none.) */
+/* With `watching`, an op that needs scratch is asked whether workers took it, and nobody another's.
+   (A worker may have had only tiles that need none.) */
 static int watching;
 enum { UNTOUCHED = 0xEE };
 
@@ -53,29 +57,44 @@ static void op_ends(const trf__run *run, const char *name)
     const trf__cpu *cpu = trf__cpu_of(run);
     int worker, took = 0;
     if (sharing && (tiles_begun < 3 || (workers_seen & (workers_seen - 1)) == 0))
-        fail_msg("%s: %d tiles, workers %x: the work was not shared", name, tiles_begun, workers_seen);
+        fail_msg("%s: %d tiles, workers %x: the work was not shared", name, tiles_begun,
+                 workers_seen);
     for (worker = 0; watching && worker < cpu->threads; worker++) {
         const unsigned char *room = (const unsigned char *)trf__scratch(run, worker);
         size_t i, used = 0;
         for (i = 0; i < cpu->scratch_each; i++) used += room[i] != UNTOUCHED;
-        if (used > 0 && !(workers_seen >> worker & 1)) fail_msg("%s: scratch of worker %d", name, worker);
+        if (used > 0 && !(workers_seen >> worker & 1))
+            fail_msg("%s: scratch of worker %d", name, worker);
         took += used > 0;
     }
     if (watching && took == 0) fail_msg("%s: nobody took scratch", name);
 }
 
 /* Calls an op of the table. */
-#define OP(run, name, ...) (op_begins(run), (run)->backend->name(run, __VA_ARGS__), op_ends(run, #name))
+#define OP(run, name, ...) \
+    (op_begins(run), (run)->backend->name(run, __VA_ARGS__), op_ends(run, #name))
 
-/* The same where it is not what the test is about: it may have one tile, which need not be shared. */
+/* The same where it is not what the test is about: it may have one tile, which need not be shared.
+ */
 #define ASIDE(run, name, ...) \
-    do { int was = sharing; sharing = 0; (run)->backend->name(run, __VA_ARGS__); sharing = was; } while (0)
+    do { \
+        int was = sharing; \
+        sharing = 0; \
+        (run)->backend->name(run, __VA_ARGS__); \
+        sharing = was; \
+    } while (0)
 
 enum { LONGEST = 80, WIDEST_HEAD = 32, ROOM = 10000, SOURCE_TOKENS = 12345678 };
 
 /* What every run follows that follows anything: seed, step, learning rate. */
 static trf__now now;
-static void begin_step(void) { now.key0 = 0x55667788; now.key1 = 0x11223344; now.step = 77; now.learning_rate = 0.2; }
+static void begin_step(void)
+{
+    now.key0 = 0x55667788;
+    now.key1 = 0x11223344;
+    now.step = 77;
+    now.learning_rate = 0.2;
+}
 
 static trf__run run_of(int threads, int blas)
 {
@@ -115,18 +134,23 @@ static void assert_same(const char *what, const trf_real *got, const trf_real *w
     int64_t i;
     for (i = 0; i < n; i++)
         if (!(got[i] == want[i]))
-            fail_msg("%s[%lld] is %.9g, not %.9g", what, (long long)i, (double)got[i], (double)want[i]);
+            fail_msg("%s[%lld] is %.9g, not %.9g", what, (long long)i, (double)got[i],
+                     (double)want[i]);
 }
 
 /* A gradient that is to be set holds garbage before, one to be added to holds numbers. */
-static trf_real *gradient_of(int64_t n, int first) { return first ? plain_empty(n) : plain_random(n, 1); }
+static trf_real *gradient_of(int64_t n, int first)
+{
+    return first ? plain_empty(n) : plain_random(n, 1);
+}
 static double *gradient_before(const trf_real *x, int64_t n, int first)
 {
     return first ? plain_zeros(n) : plain_doubles(x, n);
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Random numbers: Philox4x32-10 once more, as the paper describes it; the published vectors hold for both. */
+   Random numbers: Philox4x32-10 once more, as the paper describes it; the published vectors hold
+   for both. */
 
 static void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -150,11 +174,10 @@ static void test_philox_vectors(void **state)
     /* kat_vectors of Random123: counter, key, expected */
     static const uint32_t known[3][10] = {
         {0, 0, 0, 0, 0, 0, 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8},
-        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d, 0x41c83b0e, 0xa20bc7c6,
-         0x6d5451fd},
-        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09, 0x94fdcceb, 0x5001e420,
-         0x24126ea1}
-    };
+        {0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff, 0x408f276d,
+         0x41c83b0e, 0xa20bc7c6, 0x6d5451fd},
+        {0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344, 0xa4093822, 0x299f31d0, 0xd16cfe09,
+         0x94fdcceb, 0x5001e420, 0x24126ea1}};
     uint32_t out[4], wide[4][TRF__WIDE], c0[TRF__WIDE], c1[TRF__WIDE];
     int i, lane, w;
     (void)state;
@@ -164,7 +187,7 @@ static void test_philox_vectors(void **state)
         assert_memory_equal(out, k + 6, sizeof out);
         philox(k, k + 4, out);
         assert_memory_equal(out, k + 6, sizeof out);
-        for (lane = 0; lane < TRF__WIDE; lane++) {                      /* the second one: the counters wrap */
+        for (lane = 0; lane < TRF__WIDE; lane++) { /* the second one: the counters wrap */
             c0[lane] = k[0] + (uint32_t)lane;
             c1[lane] = k[1] + (uint32_t)lane / 3;
         }
@@ -181,7 +204,8 @@ static void test_philox_vectors(void **state)
 static void test_random64_is_philox(void **state)
 {
     const uint64_t seed = 0x0123456789ABCDEFu, index = 0xFEDCBA9876543210u;
-    uint32_t counter[4] = {0x76543210u, 0xFEDCBA98u, 7, 0x5EED5EEDu}, key[2] = {0x89ABCDEFu, 0x01234567u}, out[4];
+    uint32_t counter[4] = {0x76543210u, 0xFEDCBA98u, 7, 0x5EED5EEDu},
+             key[2] = {0x89ABCDEFu, 0x01234567u}, out[4];
     (void)state;
     philox(counter, key, out);
     assert_true(trf__random64(seed, 7, index) == ((uint64_t)out[1] << 32 | out[0]));
@@ -190,7 +214,8 @@ static void test_random64_is_philox(void **state)
 }
 
 /* Random words from a counter and (seed, site). */
-static void words_of(const trf__drop *drop, uint32_t c0, uint32_t c1, int32_t sentence, uint32_t out[4])
+static void words_of(const trf__drop *drop, uint32_t c0, uint32_t c1, int32_t sentence,
+                     uint32_t out[4])
 {
     uint32_t counter[4], key[2];
     counter[0] = c0; counter[1] = c1; counter[2] = (uint32_t)sentence; counter[3] = now.step;
@@ -212,22 +237,26 @@ static double kept(const trf__drop *drop, int32_t sentence, int32_t position, in
     if (drop->threshold == 0) return 1;
     words_of(drop, (uint32_t)(feature / 128 * 16 + feature % 16),       /* group of 128, lane */
              (uint32_t)position, sentence, words);
-    return factor_of(drop, words[feature % 128 / 32], (int)(feature % 32 / 16));        /* two share a word */
+    return factor_of(drop, words[feature % 128 / 32],
+                     (int)(feature % 32 / 16)); /* two share a word */
 }
 
 /* The factor of one weight, from the note of >>attention: eight keys of a query share a block. */
-static double kept_weight(const trf__drop *drop, int32_t sentence, int head, int64_t query, int64_t key)
+static double kept_weight(const trf__drop *drop, int32_t sentence, int head, int64_t query,
+                          int64_t key)
 {
     uint32_t words[4], h = (uint32_t)head;
     if (drop->threshold == 0) return 1;
-    words_of(drop, (uint32_t)(key / 8) | h >> 12 << 17, (uint32_t)query | (h & 4095) << 20, sentence, words);
+    words_of(drop, (uint32_t)(key / 8) | h >> 12 << 17, (uint32_t)query | (h & 4095) << 20,
+             sentence, words);
     return factor_of(drop, words[key % 8 / 2], (int)(key % 2));
 }
 
 /* Rows of sentences of 1 to 9 tokens, whose numbers begin at 1000. */
 static trf__rows rows_of(int64_t rows)
 {
-    int32_t *sentence = (int32_t *)plain_room((size_t)rows * sizeof(int32_t)), number = 1000, at = 0;
+    int32_t *sentence = (int32_t *)plain_room((size_t)rows * sizeof(int32_t)), number = 1000,
+            at = 0;
     int32_t *position = (int32_t *)plain_room((size_t)rows * sizeof(int32_t));
     trf__rows r;
     int64_t i;
@@ -243,12 +272,13 @@ static trf__rows rows_of(int64_t rows)
 
 static double kept_in(const trf__drop *drop, const trf__rows *at, int64_t row, int64_t feature)
 {
-    return kept(drop, at->sentence ? at->sentence[row] : 0, at->position ? at->position[row] : (int32_t)row, feature);
+    return kept(drop, at->sentence ? at->sentence[row] : 0,
+                at->position ? at->position[row] : (int32_t)row, feature);
 }
 
 /* y = drop(x): what is left of norm_gradient where there is no norm. x is not written. */
-static void drop_rows(const trf__run *run, trf_real *y, const trf_real *x, int64_t rows, int64_t width, trf__rows at,
-                      trf__drop drop)
+static void drop_rows(const trf__run *run, trf_real *y, const trf_real *x, int64_t rows,
+                      int64_t width, trf__rows at, trf__drop drop)
 {
     trf__norm_gradient j;
     TRF__ZERO(j);
@@ -267,7 +297,8 @@ static void check_drop(const trf__run *run, int64_t rows, int64_t width, double 
     drop_rows(run, y, x, rows, width, at, drop);
     for (i = 0; i < rows * width; i++)
         if (y[i] != x[i] * (trf_real)kept_in(&drop, &at, i / width, i % width))
-            fail_msg("element %lld of %lld x %lld", (long long)i, (long long)rows, (long long)width);
+            fail_msg("element %lld of %lld x %lld", (long long)i, (long long)rows,
+                     (long long)width);
     plain_release(mark);
 }
 
@@ -285,7 +316,8 @@ static void test_drop_follows_its_formula(void **state)
     end_run(&run);
 }
 
-/* Every one of seed (both halves), step, site, sentence and position gives another mask; without a step none does. */
+/* Every one of seed (both halves), step, site, sentence and position gives another mask; without a
+   step none does. */
 static void test_drop_numbers(void **state)
 {
     enum { WIDTH = 200 };
@@ -319,21 +351,24 @@ static void test_drop_numbers(void **state)
     end_run(&run);
 }
 
-/* Kept: n times a coin of 1 - p; the deviation is sqrt(n p (1 - p)). All within 4 of it, rows and columns within 5.
-   The rarest rate is compared with the formula instead: there one value of the 65536 matters. */
+/* Kept: n times a coin of 1 - p; the deviation is sqrt(n p (1 - p)). All within 4 of it, rows and
+   columns within 5. The rarest rate is compared with the formula instead: there one value of the
+   65536 matters. */
 static void test_drop_rate(void **state)
 {
     enum { ROWS = 1024, WIDTH = 512 };
     static const double rates[] = {0.1, 0.5, 1.0 / 65536};
     trf__run run = run_of(1, 1);
-    trf_real *ones = plain_fill(plain_empty(ROWS * WIDTH), ROWS * WIDTH, 1), *y = plain_empty(ROWS * WIDTH);
+    trf_real *ones = plain_fill(plain_empty(ROWS * WIDTH), ROWS * WIDTH, 1),
+             *y = plain_empty(ROWS * WIDTH);
     trf__rows at;
     size_t k;
     int64_t i, j;
     (void)state;
     TRF__ZERO(at);
     for (k = 0; k < 3; k++) {
-        double p = rates[k], all = 0, *of_row = plain_zeros(ROWS), *of_column = plain_zeros(WIDTH), next = 0;
+        double p = rates[k], all = 0, *of_row = plain_zeros(ROWS), *of_column = plain_zeros(WIDTH),
+               next = 0;
         double below = 0;
         trf__drop drop = trf__drop_of(p, 2);
         drop_rows(&run, y, ones, ROWS, WIDTH, at, drop);
@@ -341,8 +376,9 @@ static void test_drop_rate(void **state)
             for (j = 0; j < WIDTH; j++) {
                 int alive = y[i * WIDTH + j] != 0;
                 all += alive; of_row[i] += alive; of_column[j] += alive;
-                next += alive && y[i * WIDTH + (j + 16) % WIDTH] != 0;          /* pairs that share a word */
-                below += alive && y[(i + 1) % ROWS * WIDTH + j] != 0;           /* pairs of neighbouring rows */
+                next += alive && y[i * WIDTH + (j + 16) % WIDTH] != 0; /* pairs that share a word */
+                below +=
+                    alive && y[(i + 1) % ROWS * WIDTH + j] != 0; /* pairs of neighbouring rows */
             }
         assert_number_near(all, ROWS * WIDTH * (1 - p), 4 * sqrt(ROWS * WIDTH * p * (1 - p)));
         if (p < 0.01) {
@@ -350,8 +386,10 @@ static void test_drop_rate(void **state)
                 assert_true((y[i] != 0) == (kept_in(&drop, &at, i / WIDTH, i % WIDTH) > 0));
             continue;
         }
-        for (i = 0; i < ROWS; i++) assert_number_near(of_row[i], WIDTH * (1 - p), 5 * sqrt(WIDTH * p * (1 - p)));
-        for (j = 0; j < WIDTH; j++) assert_number_near(of_column[j], ROWS * (1 - p), 5 * sqrt(ROWS * p * (1 - p)));
+        for (i = 0; i < ROWS; i++)
+            assert_number_near(of_row[i], WIDTH * (1 - p), 5 * sqrt(WIDTH * p * (1 - p)));
+        for (j = 0; j < WIDTH; j++)
+            assert_number_near(of_column[j], ROWS * (1 - p), 5 * sqrt(ROWS * p * (1 - p)));
         p = 1 - (1 - p) * (1 - p);
         assert_number_near(next, ROWS * WIDTH * (1 - p), 6 * sqrt(ROWS * WIDTH * p * (1 - p)));
         assert_number_near(below, ROWS * WIDTH * (1 - p), 6 * sqrt(ROWS * WIDTH * p * (1 - p)));
@@ -366,7 +404,8 @@ static void test_drop_does_not_see_the_batch(void **state)
     trf__run run = run_of(1, 1);
     trf__drop drop = trf__drop_of(0.3, 5);
     trf__rows whole = rows_of(ROWS), part = whole;
-    trf_real *x = plain_random(ROWS * WIDTH, 1), *y = plain_empty(ROWS * WIDTH), *z = plain_empty(ROWS * WIDTH);
+    trf_real *x = plain_random(ROWS * WIDTH, 1), *y = plain_empty(ROWS * WIDTH),
+             *z = plain_empty(ROWS * WIDTH);
     (void)state;
     drop_rows(&run, y, x, ROWS, WIDTH, whole, drop);
     drop_rows(&run, z, x, CUT, WIDTH, part, drop);
@@ -384,8 +423,14 @@ static void lanes(trf_real out[TRF__WIDE], trf__v16 a) { trf__store(out, a); }
 
 static void test_lanes(void **state)
 {
-    static const trf_real special[] = {0, -(trf_real)0, 1, -1, (trf_real)HUGE_VAL, -(trf_real)HUGE_VAL,
-                                       (trf_real)FLT_MAX, (trf_real)FLT_MIN};
+    static const trf_real special[] = {0,
+                                       -(trf_real)0,
+                                       1,
+                                       -1,
+                                       (trf_real)HUGE_VAL,
+                                       -(trf_real)HUGE_VAL,
+                                       (trf_real)FLT_MAX,
+                                       (trf_real)FLT_MIN};
     trf_real a[16], b[16], c[16], got[16], once[16], twice[16];
     int round, i, fused = 1, rounded = 1;
     (void)state;
@@ -398,13 +443,13 @@ static void test_lanes(void **state)
         }
         va = trf__load(a); vb = trf__load(b); vc = trf__load(c);
 #define EACH_LANE(call, expected) \
-        lanes(got, call); \
-        for (i = 0; i < 16; i++) { \
-            trf_real want = expected; \
-            if (!(got[i] == want || (got[i] != got[i] && want != want))) \
-                fail_msg(#call ": lane %d of %g, %g is %g, not %g", i, (double)a[i], (double)b[i], (double)got[i], \
-                         (double)want); \
-        }
+    lanes(got, call); \
+    for (i = 0; i < 16; i++) { \
+        trf_real want = expected; \
+        if (!(got[i] == want || (got[i] != got[i] && want != want))) \
+            fail_msg(#call ": lane %d of %g, %g is %g, not %g", i, (double)a[i], (double)b[i], \
+                     (double)got[i], (double)want); \
+    }
         EACH_LANE(va, a[i])
         EACH_LANE(trf__set(a[3]), a[3])
         EACH_LANE(trf__add(va, vb), a[i] + b[i])
@@ -420,7 +465,10 @@ static void test_lanes(void **state)
 #else
         for (i = 0; i < 16; i++) once[i] = fmaf(a[i], b[i], c[i]);
 #endif
-        for (i = 0; i < 16; i++) { volatile trf_real product = a[i] * b[i]; twice[i] = product + c[i]; }
+        for (i = 0; i < 16; i++) {
+            volatile trf_real product = a[i] * b[i];
+            twice[i] = product + c[i];
+        }
         for (i = 0; i < 16; i++) {
             fused &= got[i] == once[i] || (got[i] != got[i] && once[i] != once[i]);
             rounded &= got[i] == twice[i] || (got[i] != got[i] && twice[i] != twice[i]);
@@ -429,7 +477,8 @@ static void test_lanes(void **state)
     assert_true(fused + rounded == 1);      /* one or the other, the same for all lanes */
 }
 
-/* NaN: the first operand wins, so exp and erf of NaN are NaN, and a maximum that begins with a number stays one. */
+/* NaN: the first operand wins, so exp and erf of NaN are NaN, and a maximum that begins with a
+   number stays one. */
 static void test_lanes_and_nan(void **state)
 {
     trf__v16 nan = trf__set((trf_real)NAN), one = trf__set(1);
@@ -440,7 +489,8 @@ static void test_lanes_and_nan(void **state)
     lanes(got, trf__max(one, nan)); for (i = 0; i < 16; i++) assert_true(got[i] == 1);
     lanes(got, trf__min(nan, one)); for (i = 0; i < 16; i++) assert_true(got[i] != got[i]);
     lanes(got, trf__min(one, nan)); for (i = 0; i < 16; i++) assert_true(got[i] == 1);
-    lanes(got, trf__if_less(nan, one, one, trf__set(2))); for (i = 0; i < 16; i++) assert_true(got[i] == 2);
+    lanes(got, trf__if_less(nan, one, one, trf__set(2)));
+    for (i = 0; i < 16; i++) assert_true(got[i] == 2);
     lanes(got, trf__exp(nan)); for (i = 0; i < 16; i++) assert_true(got[i] != got[i]);
     lanes(got, trf__erf(nan)); for (i = 0; i < 16; i++) assert_true(got[i] != got[i]);
     assert_true(trf__ln(NAN) != trf__ln(NAN));
@@ -484,15 +534,16 @@ static void test_sums_follow_one_tree(void **state)
     assert_true(differs > 300);
 }
 
-static double worst_of(trf__v16 (*f)(trf__v16), long double (*exact)(long double), double from, double to, int64_t n,
-                       int relative)
+static double worst_of(trf__v16 (*f)(trf__v16), long double (*exact)(long double), double from,
+                       double to, int64_t n, int relative)
 {
     double worst = 0;
     int64_t at;
     for (at = 0; at < n; at += 16) {
         trf_real x[16], y[16];
         int i;
-        for (i = 0; i < 16; i++) x[i] = (trf_real)(from + (to - from) * (double)(at + i) / (double)n);
+        for (i = 0; i < 16; i++)
+            x[i] = (trf_real)(from + (to - from) * (double)(at + i) / (double)n);
         trf__store(y, f(trf__load(x)));
         for (i = 0; i < 16; i++) {
             long double want = exact((long double)x[i]), error = fabsl((long double)y[i] - want);
@@ -516,15 +567,18 @@ static void test_exp(void **state)
     assert_true(everywhere < (sizeof(trf_real) == 4 ? 2e-7 : 1e-15));
     assert_true(near_zero < (sizeof(trf_real) == 4 ? 2e-7 : 1e-15));
     for (k = -125; k <= 126; k++)           /* where n changes: odd multiples of ln 2 / 2 */
-        assert_true(worst_of(exp16, expl, (k + 0.5) * log(2) - 1e-4, (k + 0.5) * log(2) + 1e-4, 128, 1) <
-                    (sizeof(trf_real) == 4 ? 2e-7 : 1e-15));
+        assert_true(worst_of(exp16, expl, (k + 0.5) * log(2) - 1e-4, (k + 0.5) * log(2) + 1e-4, 128,
+                             1) < (sizeof(trf_real) == 4 ? 2e-7 : 1e-15));
     lanes(got, trf__exp(trf__set(0))); for (i = 0; i < 16; i++) assert_true(got[i] == 1);
-    lanes(got, trf__exp(trf__set(-(trf_real)HUGE_VAL))); for (i = 0; i < 16; i++) assert_true(got[i] == 0);
-    lanes(got, trf__exp(trf__set(-(trf_real)FLT_MAX))); for (i = 0; i < 16; i++) assert_true(got[i] == 0);
+    lanes(got, trf__exp(trf__set(-(trf_real)HUGE_VAL)));
+    for (i = 0; i < 16; i++) assert_true(got[i] == 0);
+    lanes(got, trf__exp(trf__set(-(trf_real)FLT_MAX)));
+    for (i = 0; i < 16; i++) assert_true(got[i] == 0);
 #if !defined(TRF_DOUBLE)
     lanes(got, trf__exp(trf__set(-87.31f))); for (i = 0; i < 16; i++) assert_true(got[i] == 0);
     /* beyond 88.3 there is no better answer than a very large number */
-    lanes(got, trf__exp(trf__set(1000))); for (i = 0; i < 16; i++) assert_true(got[i] > 2e38f && got[i] <= FLT_MAX);
+    lanes(got, trf__exp(trf__set(1000)));
+    for (i = 0; i < 16; i++) assert_true(got[i] > 2e38f && got[i] <= FLT_MAX);
     lanes(got, trf__exp(trf__set(HUGE_VALF))); for (i = 0; i < 16; i++) assert_true(got[i] > 2e38f);
 #endif
 }
@@ -535,14 +589,16 @@ static void test_erf(void **state)
     int i;
     (void)state;
     assert_true(worst_of(erf16, erfl, -6, 6, 1 << 20, 0) < (sizeof(trf_real) == 4 ? 5e-7 : 1e-15));
-    assert_true(worst_of(erf16, erfl, -0.01, 0.01, 1 << 12, 0) < (sizeof(trf_real) == 4 ? 5e-9 : 1e-17));
+    assert_true(worst_of(erf16, erfl, -0.01, 0.01, 1 << 12, 0) <
+                (sizeof(trf_real) == 4 ? 5e-9 : 1e-17));
     lanes(got, trf__erf(trf__set((trf_real)HUGE_VAL)));
     for (i = 0; i < 16; i++) assert_number_near(got[i], 1, 5e-7);
     lanes(got, trf__erf(trf__set(-(trf_real)HUGE_VAL)));
     for (i = 0; i < 16; i++) assert_number_near(got[i], -1, 5e-7);
 }
 
-/* Of numbers >= 0: exact for 0 and 1, near everywhere else, and never a number for infinity or NaN. */
+/* Of numbers >= 0: exact for 0 and 1, near everywhere else, and never a number for infinity or NaN.
+ */
 static void test_sqrt(void **state)
 {
     trf_real x[16], y[16];
@@ -551,7 +607,8 @@ static void test_sqrt(void **state)
     (void)state;
     for (k = 0; k < 50000; k++) {
         for (i = 0; i < 16; i++)
-            x[i] = (trf_real)exp(k % 2 ? plain_draw() : low + (high - low) * (plain_draw() + 1) / 2);
+            x[i] =
+                (trf_real)exp(k % 2 ? plain_draw() : low + (high - low) * (plain_draw() + 1) / 2);
         lanes(y, trf__sqrt(trf__load(x)));
         for (i = 0; i < 16; i++) {
             double error = fabs((double)y[i] / sqrt((double)x[i]) - 1);
@@ -562,7 +619,8 @@ static void test_sqrt(void **state)
     lanes(y, trf__sqrt(trf__set(0))); for (i = 0; i < 16; i++) assert_true(y[i] == 0);
     lanes(y, trf__sqrt(trf__set(1))); for (i = 0; i < 16; i++) assert_true(y[i] == 1);
     for (k = sizeof(trf_real) == 4 ? -149 : -1074; k < (sizeof(trf_real) == 4 ? 128 : 1024); k++) {
-        for (i = 0; i < 16; i++) x[i] = (trf_real)ldexp(1 + i / 16.0, k);   /* every exponent, denormal ones too */
+        for (i = 0; i < 16; i++)
+            x[i] = (trf_real)ldexp(1 + i / 16.0, k); /* every exponent, denormal ones too */
         lanes(y, trf__sqrt(trf__load(x)));
         for (i = 0; i < 16; i++) {
             double root = sqrt((double)x[i]);
@@ -584,7 +642,8 @@ static void test_ln(void **state)
         long double want;
         x = exp(-13.8 + (18.42 + 13.8) * i / 400000);
         want = logl((long double)x);
-        if (!(fabs((double)(trf__ln(x) - want)) <= worst)) worst = fabs((double)(trf__ln(x) - want));
+        if (!(fabs((double)(trf__ln(x) - want)) <= worst))
+            worst = fabs((double)(trf__ln(x) - want));
         x = exp(-708 + 1417.0 * i / 400000);
         want = logl((long double)x);
         want = fabsl((trf__ln(x) - want) / (fabsl(want) > 1 ? want : 1));
@@ -598,15 +657,19 @@ static void test_ln(void **state)
 /* -----------------------------------------------------------------------------------------------
    >>gemm: c (m, n) = a b [+ c], element by element within the rounding of k multiply-adds. */
 
-typedef struct product_case { int64_t m, n, k, a_row, a_step, b_row, b_column; const trf_real *a, *b; } product_case;
+typedef struct product_case {
+    int64_t m, n, k, a_row, a_step, b_row, b_column;
+    const trf_real *a, *b;
+} product_case;
 
-static void check_product(const product_case *p, const trf_real *c, int64_t ldc, const trf_real *before,
-                          const char *name)
+static void check_product(const product_case *p, const trf_real *c, int64_t ldc,
+                          const trf_real *before, const char *name)
 {
     int64_t i, j, t;
     for (i = 0; i < p->m; i++)
         for (j = 0; j < ldc; j++) {
-            double want = before ? (double)before[i * ldc + j] : 0, size = fabs(want), got = (double)c[i * ldc + j];
+            double want = before ? (double)before[i * ldc + j] : 0, size = fabs(want),
+                   got = (double)c[i * ldc + j];
             if (j >= p->n) {                /* between the rows nothing is touched */
                 if (memcmp(&c[i * ldc + j], &before[i * ldc + j], sizeof *c))
                     fail_msg("%s writes beyond its rows", name);
@@ -619,8 +682,9 @@ static void check_product(const product_case *p, const trf_real *c, int64_t ldc,
                 size += fabs(term);
             }
             if (!(fabs(got - want) <= EPSILON * (2 + sqrt((double)p->k)) * size))
-                fail_msg("%s (%lld, %lld, %lld): c[%lld][%lld] = %.9g, expected %.9g", name, (long long)p->m,
-                         (long long)p->n, (long long)p->k, (long long)i, (long long)j, got, want);
+                fail_msg("%s (%lld, %lld, %lld): c[%lld][%lld] = %.9g, expected %.9g", name,
+                         (long long)p->m, (long long)p->n, (long long)p->k, (long long)i,
+                         (long long)j, got, want);
         }
 }
 
@@ -629,7 +693,8 @@ static void product_of(int64_t m, int64_t n, int64_t k, int a_turned, int b_turn
 {
     int mark = plain_used, add;
     int64_t ldc = n + 3, panels = (n + 15) / 16, j, t;
-    trf_real *a = plain_random(m * k, 1), *b = plain_random(k * n, 1), *scratch = plain_empty(TRF__GEMM_SCRATCH);
+    trf_real *a = plain_random(m * k, 1), *b = plain_random(k * n, 1),
+             *scratch = plain_empty(TRF__GEMM_SCRATCH);
     trf_real *packed = plain_empty(panels * 16 * k);
     product_case p;
     p.m = m; p.n = n; p.k = k; p.a = a; p.b = b;
@@ -642,8 +707,10 @@ static void product_of(int64_t m, int64_t n, int64_t k, int a_turned, int b_turn
         trf_real *before = plain_random(m * ldc, 1), *c = plain_copy(before, m * ldc);
         trf_real *d = plain_copy(before, m * ldc);
         int64_t i;
-        trf__view view = trf__view_of(a, p.a_row, p.a_step), panels_view = trf__view_of(packed, 16, 16 * k);
-        trf__product any = trf__product_of(c, ldc, m, n, k, view, trf__view_of(b, p.b_row, p.b_column), add);
+        trf__view view = trf__view_of(a, p.a_row, p.a_step),
+                  panels_view = trf__view_of(packed, 16, 16 * k);
+        trf__product any =
+            trf__product_of(c, ldc, m, n, k, view, trf__view_of(b, p.b_row, p.b_column), add);
         if (!add) for (i = 0; i < m * ldc; i++) if (i % ldc < n) c[i] = d[i] = (trf_real)NAN;
         trf__mm_packing(scratch, &any, 0);
         trf__mm(trf__product_of(d, ldc, m, n, k, view, panels_view, add));
@@ -657,13 +724,15 @@ static void product_of(int64_t m, int64_t n, int64_t k, int a_turned, int b_turn
 
 static void test_products(void **state)
 {
-    static const int64_t rows[] = {1, 5, 6, 7, 15, 16, 17, 33}, columns[] = {1, 15, 16, 17, 31, 32, 33, 50},
-        depths[] = {0, 1, 2, 17, 255, 256, 257};
+    static const int64_t rows[] = {1, 5, 6, 7, 15, 16, 17, 33},
+                         columns[] = {1, 15, 16, 17, 31, 32, 33, 50},
+                         depths[] = {0, 1, 2, 17, 255, 256, 257};
     size_t i, j, k;
     (void)state;
     for (i = 0; i < 8; i++)
         for (j = 0; j < 8; j++)
-            for (k = 0; k < 7; k++) product_of(rows[i], columns[j], depths[k], (i + j + k) & 1, (i + j) >> 1 & 1);
+            for (k = 0; k < 7; k++)
+                product_of(rows[i], columns[j], depths[k], (i + j + k) & 1, (i + j) >> 1 & 1);
     for (i = 0; i < 4; i++) product_of(13, 37, 519, i & 1, (int)i >> 1);
     product_of(300, 33, 300, 0, 1);
 }
@@ -677,8 +746,9 @@ static void multiply(const trf__run *run, const product_case *p, trf_real *c, in
 
 static void test_products_of_weights(void **state)
 {
-    static const int64_t shapes[][3] = {{1, 1, 1}, {1, 300, 33}, {15, 17, 16}, {16, 16, 300}, {17, 15, 31},
-                                        {33, 129, 70}, {33, 1, 20}, {33, 20, 1}, {33, 1, 1}, {300, 50, 65}};
+    static const int64_t shapes[][3] = {{1, 1, 1},    {1, 300, 33},  {15, 17, 16}, {16, 16, 300},
+                                        {17, 15, 31}, {33, 129, 70}, {33, 1, 20},  {33, 20, 1},
+                                        {33, 1, 1},   {300, 50, 65}};
     size_t s;
     int blas;
     (void)state;
@@ -688,14 +758,22 @@ static void test_products_of_weights(void **state)
             int64_t rows = shapes[s][0], out = shapes[s][1], in = shapes[s][2], ldy = out + 2, i;
             trf_real *x = plain_random(rows * in, 1), *y, *before;
             product_case p;
-            p.m = rows; p.n = out; p.k = in; p.a = x; p.a_row = in; p.a_step = 1; p.b_row = 1; p.b_column = in;
+            p.m = rows;
+            p.n = out;
+            p.k = in;
+            p.a = x;
+            p.a_row = in;
+            p.a_step = 1;
+            p.b_row = 1;
+            p.b_column = in;
             p.b = plain_random(out * in, 1);
             before = plain_fill(plain_empty(rows * ldy), rows * ldy, 0);
             y = plain_copy(before, rows * ldy);
             for (i = 0; i < rows * ldy; i++) if (i % ldy < out) y[i] = (trf_real)NAN;
-            multiply(&run, &p, y, ldy, 0);                                              /* y = x w^T */
+            multiply(&run, &p, y, ldy, 0); /* y = x w^T */
             check_product(&p, y, ldy, before, "x w^T");
-            p.a = plain_random(rows * ldy, 1); p.a_row = ldy;                           /* dx = dy w */
+            p.a = plain_random(rows * ldy, 1);
+            p.a_row = ldy; /* dx = dy w */
             p.n = in; p.k = out; p.b_row = in; p.b_column = 1;
             y = plain_empty(rows * in);
             multiply(&run, &p, y, in, 0);
@@ -703,7 +781,11 @@ static void test_products_of_weights(void **state)
             before = plain_copy(y, rows * in);
             multiply(&run, &p, y, in, 1);
             check_product(&p, y, in, before, "dx + dy w");
-            p.m = out; p.n = in; p.k = rows; p.a_row = 1; p.a_step = ldy;               /* dw += dy^T x */
+            p.m = out;
+            p.n = in;
+            p.k = rows;
+            p.a_row = 1;
+            p.a_step = ldy; /* dw += dy^T x */
             p.b = plain_random(rows * (in + 1), 1); p.b_row = in + 1;
             before = plain_random(out * (in + 5), 1);
             y = plain_copy(before, out * (in + 5));
@@ -713,8 +795,8 @@ static void test_products_of_weights(void **state)
         }
 }
 
-/* An op's product on threads, from panels that are made in rooms of several sizes, some of which hold it in pieces:
-   the numbers, and the same bits for all of them. */
+/* An op's product on threads, from panels that are made in rooms of several sizes, some of which
+   hold it in pieces: the numbers, and the same bits for all of them. */
 static void whole_product(int64_t m, int64_t n, int64_t k, int a_turned, int b_turned)
 {
     static const int64_t rooms[] = {0, 8192, 20000, TRF__ROOM};
@@ -732,8 +814,9 @@ static void whole_product(int64_t m, int64_t n, int64_t k, int a_turned, int b_t
             for (threads = 1; threads < 4; threads += 2) {
                 trf_real *c = plain_copy(before, m * ldc);
                 trf__run run = run_of(threads, 0);
-                trf__product whole = trf__product_of(c, ldc, m, n, k, trf__view_of(a, p.a_row, p.a_step),
-                                                     trf__view_of(b, p.b_row, p.b_column), add);
+                trf__product whole =
+                    trf__product_of(c, ldc, m, n, k, trf__view_of(a, p.a_row, p.a_step),
+                                    trf__view_of(b, p.b_row, p.b_column), add);
                 whole.bias = add ? NULL : bias;
                 for (i = 0; !add && i < m * ldc; i++) if (i % ldc < n) c[i] = (trf_real)NAN;
                 run.backend->close(&run);
@@ -751,8 +834,9 @@ static void whole_product(int64_t m, int64_t n, int64_t k, int a_turned, int b_t
 
 static void test_whole_products(void **state)
 {
-    static const int64_t shapes[][3] = {{1, 1, 1}, {5, 40, 0}, {33, 70, 20}, {130, 17, 300}, {250, 100, 65},
-                                        {13, 300, 600}, {121, 33, 257}, {64, 513, 40}};
+    static const int64_t shapes[][3] = {{1, 1, 1},      {5, 40, 0},     {33, 70, 20},
+                                        {130, 17, 300}, {250, 100, 65}, {13, 300, 600},
+                                        {121, 33, 257}, {64, 513, 40}};
     size_t i;
     int turns;
     (void)state;
@@ -786,7 +870,8 @@ static trf__mat floats_of(const trf_real *plain)
     return w;
 }
 
-static trf__mat weight_of(const trf__run *run, const trf_real *plain, int64_t out, int64_t in, int packed)
+static trf__mat weight_of(const trf__run *run, const trf_real *plain, int64_t out, int64_t in,
+                          int packed)
 {
     trf__mat w;
     w.plain = plain; w.packed = NULL; w.row = 0; w.format = TRF__FLOAT32;
@@ -800,16 +885,16 @@ static trf__mat weight_of(const trf__run *run, const trf_real *plain, int64_t ou
     return w;
 }
 
-static trf__linear linear_of(trf_real *y, const trf_real *x, trf__mat w, const trf_real *b, int64_t rows, int64_t out,
-                             int64_t in)
+static trf__linear linear_of(trf_real *y, const trf_real *x, trf__mat w, const trf_real *b,
+                             int64_t rows, int64_t out, int64_t in)
 {
     trf__linear j;
     j.y = act(y); j.x = act(x); j.w = w; j.b = b; j.rows = rows; j.out = out; j.in = in;
     return j;
 }
 
-static trf__linear_dx linear_dx_of(trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows, int64_t out,
-                                   int64_t in, int add)
+static trf__linear_dx linear_dx_of(trf_real *dx, const trf_real *dy, trf__mat w, int64_t rows,
+                                   int64_t out, int64_t in, int add)
 {
     trf__linear_dx j;
     j.dx = act(dx); j.dy = act(dy); j.w = w; j.rows = rows; j.out = out; j.in = in; j.add = add;
@@ -820,8 +905,8 @@ static trf__linear_dx linear_dx_of(trf_real *dx, const trf_real *dy, trf__mat w,
 static double tight_for(int64_t n) { return n < 20 ? 20 * TIGHT : TIGHT; }
 
 /* The weight begins at row `row` of a larger one. */
-static uint64_t check_linear(const trf__run *run, int64_t rows, int64_t out, int64_t in, int packed, int bias,
-                             int64_t row)
+static uint64_t check_linear(const trf__run *run, int64_t rows, int64_t out, int64_t in, int packed,
+                             int bias, int64_t row)
 {
     int mark = plain_used;
     trf_real *x = plain_random(rows * in, 1), *w = plain_random((row + out + 1) * in, 1);
@@ -841,10 +926,12 @@ static uint64_t check_linear(const trf__run *run, int64_t rows, int64_t out, int
     return hash;
 }
 
-static uint64_t check_linear_dx(const trf__run *run, int64_t rows, int64_t out, int64_t in, int64_t row)
+static uint64_t check_linear_dx(const trf__run *run, int64_t rows, int64_t out, int64_t in,
+                                int64_t row)
 {
     int mark = plain_used;
-    trf_real *dy = plain_random(rows * out, 1), *w = plain_random((row + out) * in, 1), *dx = plain_empty(rows * in);
+    trf_real *dy = plain_random(rows * out, 1), *w = plain_random((row + out) * in, 1),
+             *dx = plain_empty(rows * in);
     trf_real *sum = plain_random(rows * in, 1);
     double *want = plain_zeros(rows * in), *wanted_sum = plain_doubles(sum, rows * in);
     trf__mat mat = weight_of(run, w, row + out, in, 1);
@@ -858,7 +945,8 @@ static uint64_t check_linear_dx(const trf__run *run, int64_t rows, int64_t out, 
     OP(run, linear_dx, &j);
     for (r = 0; r < rows; r++)
         for (o = 0; o < out; o++)
-            for (i = 0; i < in; i++) want[r * in + i] += (double)dy[r * out + o] * (double)w[(row + o) * in + i];
+            for (i = 0; i < in; i++)
+                want[r * in + i] += (double)dy[r * out + o] * (double)w[(row + o) * in + i];
     for (i = 0; i < rows * in; i++) wanted_sum[i] += want[i];
     assert_all_near("dx", dx, want, rows * in, tight_for(rows * in));
     assert_all_near("dx added", sum, wanted_sum, rows * in, tight_for(rows * in));
@@ -867,7 +955,8 @@ static uint64_t check_linear_dx(const trf__run *run, int64_t rows, int64_t out, 
     return hash;
 }
 
-/* Products of different sizes in one call; the second has no bias, and only the last one is the first of a step. */
+/* Products of different sizes in one call; the second has no bias, and only the last one is the
+   first of a step. */
 static uint64_t check_linear_dw(const trf__run *run, const int64_t (*shapes)[3], int n)
 {
     int mark = plain_used, k;
@@ -888,7 +977,8 @@ static uint64_t check_linear_dw(const trf__run *run, const int64_t (*shapes)[3],
         for (r = 0; r < rows; r++)
             for (o = 0; o < out; o++) {
                 if (db[k]) db[k][o] += (double)dy[r * out + o];
-                for (i = 0; i < in; i++) dw[k][o * in + i] += (double)dy[r * out + o] * (double)x[r * in + i];
+                for (i = 0; i < in; i++)
+                    dw[k][o * in + i] += (double)dy[r * out + o] * (double)x[r * in + i];
             }
     }
     OP(run, linear_dw, products, n);
@@ -907,8 +997,9 @@ static void test_linear(void **state)
 {
     static const int64_t rows[] = {0, 1, 15, 16, 17, 33, 300}, outs[] = {1, 16, 33, 130, 300};
     static const int64_t ins[] = {1, 17, 64, 270}, first_rows[] = {0, 16, 5};
-    static const int64_t several[][3] = {{70, 5, 130}, {70, 130, 5}, {1, 257, 129}, {300, 33, 17}, {0, 3, 3},
-                                         {65, 128, 128}, {16, 1, 1}, {64, 2, 300}, {0, 130, 4}};
+    static const int64_t several[][3] = {{70, 5, 130},  {70, 130, 5}, {1, 257, 129},
+                                         {300, 33, 17}, {0, 3, 3},    {65, 128, 128},
+                                         {16, 1, 1},    {64, 2, 300}, {0, 130, 4}};
     size_t i, j, k;
     int blas, n;
     (void)state;
@@ -929,15 +1020,18 @@ static void test_linear(void **state)
     }
 }
 
-/* The built-in product gives every element by one chain of multiply-adds in order: whatever the row's neighbours, the
-   panels, the tiles and the packing. trf__fma says what a multiply-add is on this machine. */
+/* The built-in product gives every element by one chain of multiply-adds in order: whatever the
+   row's neighbours, the panels, the tiles and the packing. trf__fma says what a multiply-add is on
+   this machine. */
 static void test_built_in_product_has_one_order(void **state)
 {
     enum { ROWS = 70, OUT = 150, IN = 300 };
     static const int64_t starts[] = {0, 1, 3, 20, 45, 69, 70};
     trf__run run = run_of(1, 0);
-    trf_real *x = plain_random(ROWS * IN, 1), *w = plain_random(OUT * IN, 1), *b = plain_random(OUT, 1);
-    trf_real *y = plain_empty(ROWS * OUT), *again = plain_empty(ROWS * OUT), *dx = plain_empty(ROWS * IN);
+    trf_real *x = plain_random(ROWS * IN, 1), *w = plain_random(OUT * IN, 1),
+             *b = plain_random(OUT, 1);
+    trf_real *y = plain_empty(ROWS * OUT), *again = plain_empty(ROWS * OUT),
+             *dx = plain_empty(ROWS * IN);
     trf_real *more = plain_empty(ROWS * IN), lane[16];
     trf__mat plain = weight_of(&run, w, OUT, IN, 0), packed = weight_of(&run, w, OUT, IN, 1);
     trf__linear j = linear_of(y, x, plain, b, ROWS, OUT, IN);
@@ -963,7 +1057,8 @@ static void test_built_in_product_has_one_order(void **state)
     OP(&run, linear_dx, &back);
     for (s = 0; s + 1 < sizeof starts / sizeof *starts; s++) {
         int64_t first = starts[s], rows = starts[s + 1] - first;
-        j = linear_of(again + first * OUT, x + first * IN, s & 1 ? packed : plain, b, rows, OUT, IN);
+        j = linear_of(again + first * OUT, x + first * IN, s & 1 ? packed : plain, b, rows, OUT,
+                      IN);
         back = linear_dx_of(more + first * IN, y + first * OUT, plain, rows, OUT, IN, 0);
         OP(&run, linear, &j);
         OP(&run, linear_dx, &back);
@@ -974,8 +1069,9 @@ static void test_built_in_product_has_one_order(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   pack: panels of sixteen rows, and nothing else is touched. A product reads them: with NaN in the floats
-   it gives no NaN. From a row in the middle of a panel it reads the floats, if there are any. */
+   pack: panels of sixteen rows, and nothing else is touched. A product reads them: with NaN in the
+   floats it gives no NaN. From a row in the middle of a panel it reads the floats, if there are
+   any. */
 
 static uint64_t check_pack(const trf__run *run, int64_t out, int64_t in, int64_t offset)
 {
@@ -985,7 +1081,11 @@ static uint64_t check_pack(const trf__run *run, int64_t out, int64_t in, int64_t
     trf_real *weights = plain_random(n, 1), *copies = plain_fill(plain_empty(n), n, sentinel);
     uint64_t hash;
     trf__pack j;
-    j.packed = copies + offset; j.weights = weights + offset; j.out = out; j.in = in; j.format = TRF__FLOAT32;
+    j.packed = copies + offset;
+    j.weights = weights + offset;
+    j.out = out;
+    j.in = in;
+    j.format = TRF__FLOAT32;
     OP(run, pack, &j);
     for (i = 0; i < n; i++)
         if (i < offset || i >= offset + padded * in) assert_true((double)copies[i] == sentinel);
@@ -1003,7 +1103,8 @@ static void test_pack(void **state)
     enum { OUT = 70, IN = 9, ROWS = 5 };
     static const int64_t outs[] = {1, 15, 16, 17, 255, 256, 257, 600};
     trf__run run = run_of(1, 1);
-    trf_real *x = plain_random(ROWS * IN, 1), *w = plain_random(OUT * IN, 1), *y = plain_empty(ROWS * OUT);
+    trf_real *x = plain_random(ROWS * IN, 1), *w = plain_random(OUT * IN, 1),
+             *y = plain_empty(ROWS * OUT);
     trf__mat packed = weight_of(&run, w, OUT, IN, 1);
     trf__linear j = linear_of(y, x, packed, NULL, ROWS, OUT, IN);
     int i, row;
@@ -1027,15 +1128,16 @@ static void test_pack(void **state)
     end_run(&run);
 }
 
-/* Without floats every product has the bits of the built-in one with them: from any row of the matrix on, for
-   few rows and for more than CBLAS would take; so does every looked-up row. */
+/* Without floats every product has the bits of the built-in one with them: from any row of the
+   matrix on, for few rows and for more than CBLAS would take; so does every looked-up row. */
 static void test_packed_alone(void **state)
 {
     enum { OUT = 70, IN = 300, MANY = 530 };
     static const int64_t rows[] = {1, 7, 40, MANY};
     trf__run run = run_of(2, 1);
     int mark = plain_used;
-    trf_real *x = plain_random(MANY * IN, 1), *w = plain_random(OUT * IN, 1), *bias = plain_random(OUT, 1);
+    trf_real *x = plain_random(MANY * IN, 1), *w = plain_random(OUT * IN, 1),
+             *bias = plain_random(OUT, 1);
     trf_real *wanted = plain_empty(MANY * OUT), *y = plain_empty(MANY * OUT);
     trf__mat floats = floats_of(w), packed = weight_of(&run, w, OUT, IN, 1);
     int32_t ids[OUT + 1];
@@ -1060,7 +1162,8 @@ static void test_packed_alone(void **state)
     for (i = 0; i < OUT; i++) ids[i] = (int32_t)((i * 37) % OUT);
     ids[OUT] = -1;
     e.ids = ids; e.rows = OUT + 1; e.d = IN; e.scale = (trf_real)1.5;
-    wanted = plain_empty((OUT + 1) * IN); y = plain_fill(plain_empty((OUT + 1) * IN), (OUT + 1) * IN, NAN);
+    wanted = plain_empty((OUT + 1) * IN);
+    y = plain_fill(plain_empty((OUT + 1) * IN), (OUT + 1) * IN, NAN);
     e.y = act(wanted); e.weight = floats;
     ASIDE(&run, embed, &e);
     e.y = act(y); e.weight = packed;
@@ -1073,7 +1176,8 @@ static void test_packed_alone(void **state)
 /* -----------------------------------------------------------------------------------------------
    >>embed */
 
-/* Groups of equal ids in any order of ids; inside a group the rows stand in theirs; those without an id in none. */
+/* Groups of equal ids in any order of ids; inside a group the rows stand in theirs; those without
+   an id in none. */
 static void check_groups(const trf__groups *g, const int32_t *ids, int64_t rows)
 {
     int mark = plain_used;
@@ -1107,13 +1211,15 @@ static trf__groups groups_of(const int32_t *ids, int64_t rows)
 
 static void test_rows_in_groups(void **state)
 {
-    static const int32_t far[] = {5, 1 << 12 | 5, 2 << 12 | 5, -1, 0, 4095, 4096, 8191, (1 << 24) - 1, -1};
+    static const int32_t far[] = {5,    1 << 12 | 5, 2 << 12 | 5,   -1, 0, 4095,
+                                  4096, 8191,        (1 << 24) - 1, -1};
     int32_t ids[300];
     int round, i;
     (void)state;
     for (round = 0; round < 40; round++) {
         for (i = 0; i < 300; i++)
-            ids[i] = round % 2 ? far[plain_below(1 + round % 10)] : (int32_t)plain_below(1 << round % 24) - 1;
+            ids[i] = round % 2 ? far[plain_below(1 + round % 10)]
+                               : (int32_t)plain_below(1 << round % 24) - 1;
         groups_of(ids, round < 4 ? round : 300);
     }
     for (i = 0; i < 300; i++) ids[i] = -1;
@@ -1121,25 +1227,32 @@ static void test_rows_in_groups(void **state)
 }
 
 /* first: 1 the gradient of the weight is set, 2 that of the positions, 3 both */
-static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int with_table, double p, int first)
+static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int with_table, double p,
+                            int first)
 {
     enum { VOCAB = 13, PLACES = 9 };
     int mark = plain_used;
     trf__drop drop = trf__drop_of(p, 5);
     trf__rows at = rows_of(rows);
-    trf_real *weight = plain_random(VOCAB * d, 1), *table = with_table ? plain_random(PLACES * d, 1) : NULL;
+    trf_real *weight = plain_random(VOCAB * d, 1),
+             *table = with_table ? plain_random(PLACES * d, 1) : NULL;
     trf_real *dweight = gradient_of(VOCAB * d, first & 1);
     trf_real *dtable = with_table ? gradient_of(PLACES * d, first & 2) : NULL;
-    trf_real *y = plain_empty(rows * d), *dy = plain_random(rows * d, 1), *dropped = plain_copy(dy, rows * d);
-    double *want = plain_zeros(rows * d), *want_dweight = gradient_before(dweight, VOCAB * d, first & 1);
-    double *want_dtable = with_table ? gradient_before(dtable, PLACES * d, first & 2) : NULL, scale = 2.5;
+    trf_real *y = plain_empty(rows * d), *dy = plain_random(rows * d, 1),
+             *dropped = plain_copy(dy, rows * d);
+    double *want = plain_zeros(rows * d),
+           *want_dweight = gradient_before(dweight, VOCAB * d, first & 1);
+    double *want_dtable = with_table ? gradient_before(dtable, PLACES * d, first & 2) : NULL,
+           scale = 2.5;
     int32_t *ids = (int32_t *)plain_room((size_t)rows * sizeof *ids);
     trf__embed e;
     trf__embed_gradient g;
     uint64_t hash;
     int64_t r, c;
     for (r = 0; r < rows; r++) {
-        ids[r] = r == 2 ? -1 : (int32_t)plain_below(VOCAB - 1);     /* -1: no token, as before a target's first one */
+        ids[r] = r == 2 ? -1
+                        : (int32_t)plain_below(
+                              VOCAB - 1); /* -1: no token, as before a target's first one */
         for (c = 0; c < d; c++) {
             double factor = kept_in(&drop, &at, r, c), gradient = factor * (double)dy[r * d + c];
             dropped[r * d + c] *= (trf_real)factor;
@@ -1154,11 +1267,27 @@ static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int wi
             want[r * d + c] *= factor;
         }
     }
-    e.y = act(y); e.weight = floats_of(weight); e.table = table; e.ids = ids; e.at = at; e.rows = rows; e.d = d;
+    e.y = act(y);
+    e.weight = floats_of(weight);
+    e.table = table;
+    e.ids = ids;
+    e.at = at;
+    e.rows = rows;
+    e.d = d;
     e.scale = (trf_real)scale; e.drop = drop;
     OP(run, embed, &e);
-    g.dweight = dweight; g.dtable = dtable; g.dy = act(dy); g.ids = ids; g.groups = groups_of(ids, rows); g.at = at;
-    g.rows = rows; g.d = d; g.vocab = VOCAB; g.positions = PLACES; g.scale = (trf_real)scale; g.drop = drop;
+    g.dweight = dweight;
+    g.dtable = dtable;
+    g.dy = act(dy);
+    g.ids = ids;
+    g.groups = groups_of(ids, rows);
+    g.at = at;
+    g.rows = rows;
+    g.d = d;
+    g.vocab = VOCAB;
+    g.positions = PLACES;
+    g.scale = (trf_real)scale;
+    g.drop = drop;
     g.first = first & 1; g.first_table = first >> 1;
     OP(run, embed_gradient, &g);
     assert_all_near("y", y, want, rows * d, TIGHT);
@@ -1194,19 +1323,36 @@ static void test_positions_without_a_list(void **state)
 {
     enum { ROWS = 5, D = 3 };
     trf__run run = run_of(1, 1);
-    trf_real *table = plain_random(ROWS * D, 1), *weight = plain_random(D, 1), *y = plain_empty(ROWS * D);
-    trf_real *dtable = plain_empty(ROWS * D), *dweight = plain_empty(D), *dy = plain_random(ROWS * D, 1);
+    trf_real *table = plain_random(ROWS * D, 1), *weight = plain_random(D, 1),
+             *y = plain_empty(ROWS * D);
+    trf_real *dtable = plain_empty(ROWS * D), *dweight = plain_empty(D),
+             *dy = plain_random(ROWS * D, 1);
     int32_t ids[ROWS] = {-1, -1, -1, -1, -1};
     trf__embed e;
     trf__embed_gradient g;
     (void)state;
     TRF__ZERO(e);
     TRF__ZERO(g);
-    e.y = act(y); e.weight = floats_of(weight); e.table = table; e.ids = ids; e.rows = ROWS; e.d = D; e.scale = 1;
+    e.y = act(y);
+    e.weight = floats_of(weight);
+    e.table = table;
+    e.ids = ids;
+    e.rows = ROWS;
+    e.d = D;
+    e.scale = 1;
     OP(&run, embed, &e);
     assert_same("y", y, table, ROWS * D);
-    g.dweight = dweight; g.dtable = dtable; g.dy = act(dy); g.ids = ids; g.groups = groups_of(ids, ROWS);
-    g.rows = ROWS; g.d = D; g.vocab = 1; g.positions = ROWS; g.scale = 1; g.first = g.first_table = 1;
+    g.dweight = dweight;
+    g.dtable = dtable;
+    g.dy = act(dy);
+    g.ids = ids;
+    g.groups = groups_of(ids, ROWS);
+    g.rows = ROWS;
+    g.d = D;
+    g.vocab = 1;
+    g.positions = ROWS;
+    g.scale = 1;
+    g.first = g.first_table = 1;
     OP(&run, embed_gradient, &g);
     assert_same("dtable", dtable, dy, ROWS * D);
     assert_true(dweight[0] == 0 && dweight[1] == 0 && dweight[2] == 0);
@@ -1214,7 +1360,8 @@ static void test_positions_without_a_list(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   >>pool: spans of several lengths, an empty one, one that ends at the last row; no row but theirs is written */
+   >>pool: spans of several lengths, an empty one, one that ends at the last row; no row but theirs
+   is written */
 
 static uint64_t check_pool(const trf__run *run, int64_t d, int64_t most)
 {
@@ -1258,7 +1405,11 @@ static void test_pool(void **state)
     trf__run run = run_of(1, 1);
     size_t i;
     (void)state;
-    for (i = 0; i < 6; i++) { check_pool(&run, widths[i], 1); check_pool(&run, widths[i], 5); check_pool(&run, widths[i], INT32_MAX); }
+    for (i = 0; i < 6; i++) {
+        check_pool(&run, widths[i], 1);
+        check_pool(&run, widths[i], 5);
+        check_pool(&run, widths[i], INT32_MAX);
+    }
     end_run(&run);
 }
 
@@ -1271,7 +1422,8 @@ static uint64_t check_activate(const trf__run *run, int64_t rows, int64_t width,
     int64_t n = rows * width, i;
     trf__drop drop = trf__drop_of(p, 5);
     trf__rows at = rows_of(rows);
-    trf_real *h = plain_random(n, 6), *da = plain_random(n, 1), *a = plain_empty(n), *dh = plain_empty(n);
+    trf_real *h = plain_random(n, 6), *da = plain_random(n, 1), *a = plain_empty(n),
+             *dh = plain_empty(n);
     double *want = plain_zeros(n), *want_dh = plain_zeros(n);
     trf__activate j;
     trf__activate_gradient g;
@@ -1283,16 +1435,28 @@ static uint64_t check_activate(const trf__run *run, int64_t rows, int64_t width,
         want[i] = factor * plain_activation(kind, (double)h[i]);
         want_dh[i] = factor * plain_slope(kind, (double)h[i]) * (double)da[i];
     }
-    j.a = act(a); j.h = act(h); j.rows = rows; j.width = width; j.kind = kind; j.at = at; j.drop = drop;
+    j.a = act(a);
+    j.h = act(h);
+    j.rows = rows;
+    j.width = width;
+    j.kind = kind;
+    j.at = at;
+    j.drop = drop;
     OP(run, activate, &j);
-    g.dh = act(dh); g.da = act(da); g.h = act(h); g.rows = rows; g.width = width; g.kind = kind; g.at = at;
+    g.dh = act(dh);
+    g.da = act(da);
+    g.h = act(h);
+    g.rows = rows;
+    g.width = width;
+    g.kind = kind;
+    g.at = at;
     g.drop = drop;
     OP(run, activate_gradient, &g);
     for (i = 0; i < n; i++) {
         if (!(fabs((double)a[i] - want[i]) <= 20 * EPSILON * (1 + fabs(want[i]))) ||
             !(fabs((double)dh[i] - want_dh[i]) <= 20 * EPSILON * (1 + fabs((double)da[i]))))
-            fail_msg("activation %d of %.9g: %.9g, expected %.9g; backward %.9g, expected %.9g", kind, (double)h[i],
-                     (double)a[i], want[i], (double)dh[i], want_dh[i]);
+            fail_msg("activation %d of %.9g: %.9g, expected %.9g; backward %.9g, expected %.9g",
+                     kind, (double)h[i], (double)a[i], want[i], (double)dh[i], want_dh[i]);
     }
     hash = hash_of(hash_of(HASH_START, a, n), dh, n);
     plain_release(mark);
@@ -1331,25 +1495,33 @@ typedef struct attention_wanted {
     const trf_real *dout;
 } attention_wanted;
 
-/* One head of span number `which`: copies it out, computes it plainly, puts the results into the wanted matrices. */
-static void attention_head(const trf__attention_in *a, int which, int head, const attention_wanted *w)
+/* One head of span number `which`: copies it out, computes it plainly, puts the results into the
+   wanted matrices. */
+static void attention_head(const trf__attention_in *a, int which, int head,
+                           const attention_wanted *w)
 {
     const trf__span *s = &a->spans[which];
     const trf_real *from_q = trf__from(a->q), *from_k = trf__from(a->k), *from_v = trf__from(a->v);
     int mark = plain_used;
     int64_t n = s->n_query, m = s->n_key, d = a->d_head, ldo = a->heads * d, i, j, c;
-    double *q = plain_zeros(n * d), *k = plain_zeros(m * d), *v = plain_zeros(m * d), *keep = plain_zeros(n * m);
+    double *q = plain_zeros(n * d), *k = plain_zeros(m * d), *v = plain_zeros(m * d),
+           *keep = plain_zeros(n * m);
     double *dout = plain_zeros(n * d);
     plain_head h;
     TRF__ZERO(h);
     h.n = n; h.m = m; h.d = d; h.causal = a->causal; h.q = q; h.k = k; h.v = v; h.keep = keep;
-    h.p = plain_zeros(n * m); h.out = plain_zeros(n * d); h.maximum = plain_zeros(n); h.sum = plain_zeros(n);
+    h.p = plain_zeros(n * m);
+    h.out = plain_zeros(n * d);
+    h.maximum = plain_zeros(n);
+    h.sum = plain_zeros(n);
     h.dq = plain_zeros(n * d); h.dk = plain_zeros(m * d); h.dv = plain_zeros(m * d);
     if (w->dout) h.dout = dout;
     for (i = 0; i < n; i++) {
-        for (c = 0; c < d; c++) q[i * d + c] = (double)from_q[(s->query + i) * a->ldq + head * d + c];
+        for (c = 0; c < d; c++)
+            q[i * d + c] = (double)from_q[(s->query + i) * a->ldq + head * d + c];
         if (w->dout)
-            for (c = 0; c < d; c++) dout[i * d + c] = (double)w->dout[(s->query + i) * ldo + head * d + c];
+            for (c = 0; c < d; c++)
+                dout[i * d + c] = (double)w->dout[(s->query + i) * ldo + head * d + c];
         for (j = 0; j < m; j++) keep[i * m + j] = kept_weight(&a->drop, s->sentence, head, i, j);
     }
     for (j = 0; j < m; j++)
@@ -1379,13 +1551,16 @@ static void attention_head(const trf__attention_in *a, int which, int head, cons
     plain_release(mark);
 }
 
-/* Where nothing is wanted (NaN), the sentinel must still stand; where something is, it must be near. */
-static void near_or_untouched(const char *what, const trf_real *got, double *want, int64_t n, double sentinel)
+/* Where nothing is wanted (NaN), the sentinel must still stand; where something is, it must be
+   near. */
+static void near_or_untouched(const char *what, const trf_real *got, double *want, int64_t n,
+                              double sentinel)
 {
     int64_t i;
     for (i = 0; i < n; i++) {
         if (want[i] == want[i]) continue;
-        if (!((double)got[i] == sentinel)) fail_msg("%s[%lld] is not this op's, but was written", what, (long long)i);
+        if (!((double)got[i] == sentinel))
+            fail_msg("%s[%lld] is not this op's, but was written", what, (long long)i);
         want[i] = sentinel;
     }
     assert_all_near(what, got, want, n, LOOSE);
@@ -1423,7 +1598,11 @@ static uint64_t check_attention(const trf__run *run, const attention_case *t)
         k_rows += s->n_key + GAP;
         a.in.max_keys = trf__max64(a.in.max_keys, s->n_key);
     }
-    a.in.spans = spans; a.in.n_spans = t->n; a.in.heads = t->heads; a.in.d_head = t->d_head; a.in.causal = t->causal;
+    a.in.spans = spans;
+    a.in.n_spans = t->n;
+    a.in.heads = t->heads;
+    a.in.d_head = t->d_head;
+    a.in.causal = t->causal;
     a.in.drop = trf__drop_of(t->p, 5);
     a.in.ldq = t->together ? 3 * d : d + 3; a.in.ldk = t->together ? 3 * d : 2 * d + 1;
     q_numbers = q_rows * a.in.ldq; k_numbers = t->together ? q_numbers : k_rows * a.in.ldk;
@@ -1444,7 +1623,12 @@ static uint64_t check_attention(const trf__run *run, const attention_case *t)
     OP(run, attention, &a);
     near_or_untouched("out", out, w.out, outs, sentinel);
     near_or_untouched("stats", stats, w.stats, notes, sentinel);
-    g.in = a.in; g.dq = act(dq); g.dk = act(dk); g.dv = act(dk + d); g.dout = act(w.dout); g.out = a.out;
+    g.in = a.in;
+    g.dq = act(dq);
+    g.dk = act(dk);
+    g.dv = act(dk + d);
+    g.dout = act(w.dout);
+    g.out = a.out;
     g.stats = stats;
     OP(run, attention_gradient, &g);
     near_or_untouched("dq", dq, w.dq, q_numbers, sentinel);
@@ -1471,7 +1655,7 @@ static void test_attention(void **state)
         /* causal with a past: query i sees m - n + i + 1 */
         {1, 5, 1, 0, 3, {{1, 19}, {4, 20}, {33, 40}}, 0.3, 1},
         {2, 32, 0, 0, 2, {{64, 80}, {32, 48}}, 0.25, 1},
-        {4100, 1, 0, 1, 1, {{2, 2}}, 0.5, 1}            /* so many heads that their numbers are cut in two */
+        {4100, 1, 0, 1, 1, {{2, 2}}, 0.5, 1} /* so many heads that their numbers are cut in two */
     };
     trf__run run = run_of(1, 1);
     size_t i;
@@ -1480,10 +1664,19 @@ static void test_attention(void **state)
     end_run(&run);
 }
 
-/* Keys listed by row, as the ancestors of a beam are: any order, repeated, far apart; one query with a long past. */
+/* Keys listed by row, as the ancestors of a beam are: any order, repeated, far apart; one query
+   with a long past. */
 static void test_attention_with_listed_keys(void **state)
 {
-    enum { HEADS = 2, D_HEAD = 20, D = HEADS * D_HEAD, KEYS = 35, STRIDE = 38, CACHE = 60, QUERIES = 3 };
+    enum {
+        HEADS = 2,
+        D_HEAD = 20,
+        D = HEADS * D_HEAD,
+        KEYS = 35,
+        STRIDE = 38,
+        CACHE = 60,
+        QUERIES = 3
+    };
     trf__run run = run_of(1, 1);
     int32_t rows[2 * STRIDE];
     trf__span spans[2];
@@ -1492,13 +1685,17 @@ static void test_attention_with_listed_keys(void **state)
     trf_real *k = plain_random(CACHE * 2 * D, 1), *out = plain_empty(QUERIES * D);
     int i, head;
     (void)state;
-    for (i = 0; i < 2 * STRIDE; i++) rows[i] = i % STRIDE < KEYS ? (int32_t)plain_below(CACHE) : 1 << 30;
+    for (i = 0; i < 2 * STRIDE; i++)
+        rows[i] = i % STRIDE < KEYS ? (int32_t)plain_below(CACHE) : 1 << 30;
     rows[4] = rows[5];
     TRF__ZERO(spans);
     TRF__ZERO(a);
     TRF__ZERO(w);
     spans[0].n_query = 1; spans[0].n_key = KEYS;
-    spans[1].query = 1; spans[1].n_query = 2; spans[1].n_key = 17; spans[0].key = spans[1].key = 1 << 30;
+    spans[1].query = 1;
+    spans[1].n_query = 2;
+    spans[1].n_key = 17;
+    spans[0].key = spans[1].key = 1 << 30;
     a.in.spans = spans; a.in.n_spans = 2; a.in.heads = HEADS; a.in.d_head = D_HEAD; a.in.causal = 1;
     a.in.max_keys = KEYS; a.in.key_rows = rows; a.in.key_stride = STRIDE;
     a.in.ldq = D; a.in.ldk = 2 * D;
@@ -1528,8 +1725,10 @@ static void test_attention_over_areas(void **state)
         trf__span spans[SOURCES], areas[SOURCES];
         trf__attention a;
         trf__append_kv r;
-        trf_real *fresh = plain_random(SOURCES * MOST * 2 * d, 1), *q = plain_random(SOURCES * BEAM * d, 1);
-        trf_real *cache = plain_fill(plain_empty(SOURCES * AREA * 2 * d), SOURCES * AREA * 2 * d, NAN);
+        trf_real *fresh = plain_random(SOURCES * MOST * 2 * d, 1),
+                 *q = plain_random(SOURCES * BEAM * d, 1);
+        trf_real *cache =
+            plain_fill(plain_empty(SOURCES * AREA * 2 * d), SOURCES * AREA * 2 * d, NAN);
         trf_real *out[2] = { plain_empty(SOURCES * BEAM * d), plain_empty(SOURCES * BEAM * d) };
         TRF__ZERO(a);
         TRF__ZERO(spans);
@@ -1540,14 +1739,23 @@ static void test_attention_over_areas(void **state)
             areas[s].key = (SOURCES - 1 - s) * AREA;
             for (k = 0; k < lengths[s]; k++) slots[rows++] = (int32_t)(areas[s].key + k);
         }
-        r.cache = act(cache); r.fresh = act(fresh); r.slots = slots; r.rows = rows; r.width = 2 * d; r.area = AREA;
+        r.cache = act(cache);
+        r.fresh = act(fresh);
+        r.slots = slots;
+        r.rows = rows;
+        r.width = 2 * d;
+        r.area = AREA;
         ASIDE(&run, append_kv, &r);
         a.in.n_spans = SOURCES; a.in.heads = HEADS; a.in.d_head = (int)d_head;
         a.in.max_queries = BEAM; a.in.max_keys = MOST;
         a.in.q = act(q); a.in.ldq = d; a.in.ldk = 2 * d;
         a.in.spans = spans; a.in.k = act(fresh); a.in.v = act(fresh + d); a.out = act(out[0]);
         OP(&run, attention, &a);
-        a.in.spans = areas; a.in.k = act(cache); a.in.v = act(cache + d); a.in.area = AREA; a.out = act(out[1]);
+        a.in.spans = areas;
+        a.in.k = act(cache);
+        a.in.v = act(cache + d);
+        a.in.area = AREA;
+        a.out = act(out[1]);
         OP(&run, attention, &a);
         assert_memory_equal(out[0], out[1], (size_t)(SOURCES * BEAM * d) * sizeof(trf_real));
         plain_release(mark);
@@ -1555,8 +1763,10 @@ static void test_attention_over_areas(void **state)
     end_run(&run);
 }
 
-/* The weights of one head, before dropout; each row sums to 1, and unseen keys have exactly none. */
-static uint64_t check_attention_weights(const trf__run *run, int32_t n, int32_t m, int causal, int listed)
+/* The weights of one head, before dropout; each row sums to 1, and unseen keys have exactly none.
+ */
+static uint64_t check_attention_weights(const trf__run *run, int32_t n, int32_t m, int causal,
+                                        int listed)
 {
     enum { HEADS = 3, D_HEAD = 5, D = HEADS * D_HEAD, CACHE = 120 };
     int mark = plain_used;
@@ -1566,9 +1776,17 @@ static uint64_t check_attention_weights(const trf__run *run, int32_t n, int32_t 
     uint64_t hash = HASH_START;
     int64_t i, j;
     TRF__ZERO(a);
-    span.query = 3; span.n_query = n; span.key = listed ? 1 << 30 : 7; span.n_key = m; span.sentence = 2;
+    span.query = 3;
+    span.n_query = n;
+    span.key = listed ? 1 << 30 : 7;
+    span.n_key = m;
+    span.sentence = 2;
     for (i = 0; i < m; i++) rows[i] = (int32_t)plain_below(CACHE);
-    a.in.spans = &span; a.in.n_spans = 1; a.in.max_keys = m; a.in.heads = HEADS; a.in.d_head = D_HEAD;
+    a.in.spans = &span;
+    a.in.n_spans = 1;
+    a.in.max_keys = m;
+    a.in.heads = HEADS;
+    a.in.d_head = D_HEAD;
     a.in.causal = causal;
     a.in.drop = trf__drop_of(0.4, 5);
     if (listed) { a.in.key_rows = rows; a.in.key_stride = m; }
@@ -1645,7 +1863,11 @@ static void test_attention_extremes(void **state)
 /* -----------------------------------------------------------------------------------------------
    >>add_norm: s = x + drop(sub), y = norm(s), and the way back */
 
-typedef struct norm_case { int64_t rows, d; int rule, sub, norm, dy2, ds_in, first; double p, epsilon; } norm_case;
+typedef struct norm_case {
+    int64_t rows, d;
+    int rule, sub, norm, dy2, ds_in, first;
+    double p, epsilon;
+} norm_case;
 
 /* Everything wanted of both directions. */
 typedef struct norm_wanted { double *s, *y, *stats, *ds, *dsub, *dgain, *dbias; } norm_wanted;
@@ -1653,10 +1875,12 @@ typedef struct norm_wanted { double *s, *y, *stats, *ds, *dsub, *dgain, *dbias; 
 static void plain_add_norm(const trf__norm *n, const trf__norm_gradient *b, const norm_wanted *w)
 {
     int mark = plain_used;
-    const trf_real *x = trf__from(n->x), *sub = trf__from(n->sub), *dy = trf__from(b->dy), *dy2 = trf__from(b->dy2);
+    const trf_real *x = trf__from(n->x), *sub = trf__from(n->sub), *dy = trf__from(b->dy),
+                   *dy2 = trf__from(b->dy2);
     const trf_real *ds_in = trf__from(b->ds_in);
     int64_t d = n->d, r, c;
-    double *gain = plain_doubles(n->gain, d), *bias = plain_doubles(n->bias, d), *g = plain_zeros(d);
+    double *gain = plain_doubles(n->gain, d), *bias = plain_doubles(n->bias, d),
+           *g = plain_zeros(d);
     for (r = 0; r < n->rows; r++) {
         int inner = plain_used;
         double *ds = w->ds + r * d, *s = w->s + r * d;
@@ -1666,7 +1890,8 @@ static void plain_add_norm(const trf__norm *n, const trf__norm_gradient *b, cons
             ds[c] = g[c] = (double)dy[at] + (dy2 ? (double)dy2[at] : 0);
         }
         if (b->gain) {
-            w->stats[2 * r + 1] = plain_norm(w->y + r * d, s, gain, bias, d, n->epsilon, n->rule, &w->stats[2 * r]);
+            w->stats[2 * r + 1] =
+                plain_norm(w->y + r * d, s, gain, bias, d, n->epsilon, n->rule, &w->stats[2 * r]);
             plain_norm_backward(ds, w->dgain, w->dbias, g, s, gain, d, n->epsilon, n->rule);
             for (c = 0; c < d && ds_in; c++) ds[c] += (double)ds_in[r * d + c];
         }
@@ -1677,8 +1902,8 @@ static void plain_add_norm(const trf__norm *n, const trf__norm_gradient *b, cons
 }
 
 /* The gradient again, ds in the memory of one of its inputs: the same bits. */
-static void check_norm_overlap(const trf__run *run, const trf__norm_gradient *b, const trf_real *gain_before,
-                               const trf_real *bias_before)
+static void check_norm_overlap(const trf__run *run, const trf__norm_gradient *b,
+                               const trf_real *gain_before, const trf_real *bias_before)
 {
     int64_t all = b->rows * b->d;
     size_t bytes = (size_t)all * sizeof(trf_real), few = (size_t)b->d * sizeof(trf_real);
@@ -1689,7 +1914,10 @@ static void check_norm_overlap(const trf__run *run, const trf__norm_gradient *b,
         if (!*input) continue;
         *input = j.ds = act(plain_copy(trf__from(*input), all));
         if (j.dsub) j.dsub = act(plain_empty(all));
-        if (j.gain) { j.dgain = plain_copy(gain_before, j.d); j.dbias = plain_copy(bias_before, j.d); }
+        if (j.gain) {
+            j.dgain = plain_copy(gain_before, j.d);
+            j.dbias = plain_copy(bias_before, j.d);
+        }
         OP(run, norm_gradient, &j);
         assert_memory_equal(j.ds, b->ds, bytes);
         if (j.dsub) assert_memory_equal(j.dsub, b->dsub, bytes);
@@ -1703,15 +1931,20 @@ static uint64_t check_add_norm(const trf__run *run, const norm_case *t)
 {
     int mark = plain_used;
     int64_t d = t->d, all = t->rows * d;
-    trf_real *gain_before, *bias_before, *s = plain_empty(all), *y = plain_empty(all), *ds = plain_empty(all);
-    trf_real *dsub = plain_empty(all), *stats = plain_empty(2 * t->rows), *gain = plain_random(d, 1);
+    trf_real *gain_before, *bias_before, *s = plain_empty(all), *y = plain_empty(all),
+                                         *ds = plain_empty(all);
+    trf_real *dsub = plain_empty(all), *stats = plain_empty(2 * t->rows),
+             *gain = plain_random(d, 1);
     uint64_t hash;
     norm_wanted w;
     trf__norm n;
     trf__norm_gradient b;
     TRF__ZERO(n);
     TRF__ZERO(b);
-    b.rows = n.rows = t->rows; b.d = n.d = d; b.rule = n.rule = t->rule; b.epsilon = n.epsilon = t->epsilon;
+    b.rows = n.rows = t->rows;
+    b.d = n.d = d;
+    b.rule = n.rule = t->rule;
+    b.epsilon = n.epsilon = t->epsilon;
     b.drop = n.drop = trf__drop_of(t->p, 5);
     b.at = n.at = rows_of(t->rows);
     n.x = act(plain_random(all, 2));
@@ -1720,12 +1953,21 @@ static uint64_t check_add_norm(const trf__run *run, const norm_case *t)
     b.dy = act(plain_random(all, 1));
     if (t->dy2) b.dy2 = act(plain_random(all, 1));
     if (t->ds_in) b.ds_in = act(plain_random(all, 1));
-    if (t->norm) { n.y = act(y); n.stats = stats; b.stats = stats; b.gain = gain; b.first = t->first; }
+    if (t->norm) {
+        n.y = act(y);
+        n.stats = stats;
+        b.stats = stats;
+        b.gain = gain;
+        b.first = t->first;
+    }
     b.s = t->sub ? n.s : n.x;                       /* as the model does: backward reads the sum */
     b.ds = act(ds);
     b.dgain = gradient_of(d, b.first); b.dbias = gradient_of(d, b.first);
     gain_before = plain_copy(b.dgain, d); bias_before = plain_copy(b.dbias, d);
-    w.s = plain_zeros(all); w.y = plain_zeros(all); w.stats = plain_zeros(2 * t->rows); w.ds = plain_zeros(all);
+    w.s = plain_zeros(all);
+    w.y = plain_zeros(all);
+    w.stats = plain_zeros(2 * t->rows);
+    w.ds = plain_zeros(all);
     w.dsub = plain_zeros(all);
     w.dgain = gradient_before(b.dgain, d, b.first); w.dbias = gradient_before(b.dbias, d, b.first);
     plain_add_norm(&n, &b, &w);
@@ -1777,12 +2019,14 @@ static void test_add_norm(void **state)
     end_run(&run);
 }
 
-/* Means far from zero and rows without variance: the mean is taken off before anything is squared. */
+/* Means far from zero and rows without variance: the mean is taken off before anything is squared.
+ */
 static void test_norm_extremes(void **state)
 {
     enum { D = 20 };
     trf__run run = run_of(1, 1);
-    trf_real x[3 * D], y[3 * D], gain[D], bias[D], stats[6], ds[3 * D], dy[3 * D], dgain[D] = {0}, dbias[D] = {0};
+    trf_real x[3 * D], y[3 * D], gain[D], bias[D], stats[6], ds[3 * D], dy[3 * D], dgain[D] = {0},
+                                                                                   dbias[D] = {0};
     trf__norm n;
     trf__norm_gradient b;
     int rule, i;
@@ -1806,9 +2050,15 @@ static void test_norm_extremes(void **state)
             assert_number_near((double)y[i] - (double)bias[i], (i % 2 - 0.5) / deviation, TIGHT);
             assert_true(y[D + i] == bias[i]);
             deviation = sqrt((D * D - 1) / 12.0) * (rule ? sqrt(D / (D - 1.0)) : 1);
-            assert_number_near((double)y[2 * D + i] - (double)bias[i], (i - 9.5) / deviation, TIGHT);
+            assert_number_near((double)y[2 * D + i] - (double)bias[i], (i - 9.5) / deviation,
+                               TIGHT);
         }
-        b.s = act(x); b.ds = act(ds); b.dy = act(dy); b.dgain = dgain; b.dbias = dbias; b.stats = stats;
+        b.s = act(x);
+        b.ds = act(ds);
+        b.dy = act(dy);
+        b.dgain = dgain;
+        b.dbias = dbias;
+        b.stats = stats;
         b.gain = gain;
         OP(&run, norm_gradient, &b);
         for (i = 0; i < 3 * D; i++) assert_true(trf__is_finite((double)ds[i]));
@@ -1820,7 +2070,8 @@ static void test_norm_extremes(void **state)
    >>cross_entropy */
 
 /* Room and options of a loss; `pad` for the rule that needs one. */
-static trf__loss loss_of(const trf__run *run, int64_t rows, int64_t vocab, int64_t d, int rule, double e, int64_t pad)
+static trf__loss loss_of(const trf__run *run, int64_t rows, int64_t vocab, int64_t d, int rule,
+                         double e, int64_t pad)
 {
     trf__loss l;
     TRF__ZERO(l);
@@ -1837,18 +2088,30 @@ static void check_sums(const trf__loss *l, const double *before, int64_t correct
 {
     double loss = 0, nll = 0, tokens = 0, want[5];      /* in the order of the slots */
     int64_t i;
-    for (i = 0; i < l->rows; i++) { loss += l->row_loss[i]; nll += l->row_nll[i]; tokens += l->targets[i] >= 0; }
+    for (i = 0; i < l->rows; i++) {
+        loss += l->row_loss[i];
+        nll += l->row_nll[i];
+        tokens += l->targets[i] >= 0;
+    }
     assert_true(l->sums->loss == loss && l->sums->nll == nll && l->sums->tokens == tokens);
-    assert_true(l->sums->correct >= (double)correct && l->sums->correct <= (double)(correct + perhaps));
-    want[0] = loss; want[1] = nll; want[2] = l->sums->correct; want[3] = tokens; want[4] = SOURCE_TOKENS;
+    assert_true(l->sums->correct >= (double)correct &&
+                l->sums->correct <= (double)(correct + perhaps));
+    want[0] = loss;
+    want[1] = nll;
+    want[2] = l->sums->correct;
+    want[3] = tokens;
+    want[4] = SOURCE_TOKENS;
     for (i = 0; i < 5; i++) {
         double sum = want[i] + before[2 * i] + before[2 * i + 1];
-        assert_number_near((double)l->slots[2 * i] + (double)l->slots[2 * i + 1], sum, 1e-13 * (fabs(sum) + 1));
+        assert_number_near((double)l->slots[2 * i] + (double)l->slots[2 * i + 1], sum,
+                           1e-13 * (fabs(sum) + 1));
     }
-    for (i = TRF__TALLY_SOURCE + 2; i < TRF__TALLIES; i++) assert_true((double)l->slots[i] == before[i]);
+    for (i = TRF__TALLY_SOURCE + 2; i < TRF__TALLIES; i++)
+        assert_true((double)l->slots[i] == before[i]);
 }
 
-/* gradients: 0 none, 1 dx alone, 2 dx and dw, 3 all. `more` rows of the matrix stand above the vocabulary's. */
+/* gradients: 0 none, 1 dx alone, 2 dx and dw, 3 all. `more` rows of the matrix stand above the
+   vocabulary's. */
 typedef struct loss_case {
     int64_t rows, vocab, d;
     int rule;
@@ -1862,7 +2125,8 @@ static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
     int mark = plain_used;
     int64_t rows = t->rows, vocab = t->vocab, d = t->d, r, v, c, correct = 0, perhaps = 0;
     trf__loss l = loss_of(run, rows, vocab, d, t->rule, t->e, PAD);
-    trf_real *all = plain_random((t->more + vocab) * d, 1), *w = all + t->more * d, *x = plain_random(rows * d, 2);
+    trf_real *all = plain_random((t->more + vocab) * d, 1), *w = all + t->more * d,
+             *x = plain_random(rows * d, 2);
     trf_real *b = t->bias ? plain_random(vocab, 1) : NULL, *dx_got = plain_empty(rows * d);
     double *z = plain_zeros(vocab), *dz = plain_zeros(vocab), *q = plain_zeros(vocab);
     double *dx = plain_zeros(rows * d), *dw, *db, *slots;
@@ -1892,7 +2156,10 @@ static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
         for (v = 0; v < vocab; v++) {
             z[v] = b ? (double)b[v] : 0;
             for (c = 0; c < d; c++) z[v] += (double)x[r * d + c] * (double)w[v * d + c];
-            if (z[v] > highest) { second = highest; highest = z[v]; } else if (z[v] > second) second = z[v];
+            if (z[v] > highest) {
+                second = highest;
+                highest = z[v];
+            } else if (z[v] > second) second = z[v];
         }
         entropy = plain_wanted(q, t->rule, t->e, vocab, target, PAD);
         want = (double)plain_loss(dz, z, q, vocab);
@@ -1926,12 +2193,14 @@ static void test_cross_entropy(void **state)
 {
     static const loss_case cases[] = {
         /* rows, vocab, d, rule, smoothing, bias, gradients, first, packed, rows above */
-        {20, 37, 5, 0, 0.1, 1, 3, 0, 0, 0}, {7, 16, 17, 0, 0.3, 0, 2, 1, 1, 0}, {3, 5, 1, 0, 0, 1, 1, 0, 0, 3},
+        {20, 37, 5, 0, 0.1, 1, 3, 0, 0, 0},
+        {7, 16, 17, 0, 0.3, 0, 2, 1, 1, 0},
+        {3, 5, 1, 0, 0, 1, 1, 0, 0, 3},
         {33, 100, 8, 0, 0.1, 0, 0, 0, 1, 16},
-        {600, 40, 3, -1, 0.1, 1, 3, 1, 1, 0}, {600, 40, 3, -1, 0.1, 1, 3, 0, 0, 0},     /* two groups of rows */
-        {18, 1100, 3, -2, 0.1, 1, 3, 1, 0, 0},          /* three blocks of the vocabulary */
-        {0, 20, 4, -1, 0.1, 1, 3, 1, 0, 0}
-    };
+        {600, 40, 3, -1, 0.1, 1, 3, 1, 1, 0},
+        {600, 40, 3, -1, 0.1, 1, 3, 0, 0, 0}, /* two groups of rows */
+        {18, 1100, 3, -2, 0.1, 1, 3, 1, 0, 0}, /* three blocks of the vocabulary */
+        {0, 20, 4, -1, 0.1, 1, 3, 1, 0, 0}};
     size_t i;
     int rule, blas;
     (void)state;
@@ -1940,7 +2209,9 @@ static void test_cross_entropy(void **state)
         for (i = 0; i < sizeof cases / sizeof *cases; i++)
             for (rule = TRF_SMOOTH_UNIFORM; rule <= TRF_SMOOTH_NO_PAD_KL; rule++) {
                 loss_case t = cases[i];
-                if (t.rule < 0 && rule != (t.rule == -1 ? TRF_SMOOTH_UNIFORM : TRF_SMOOTH_OTHERS_KL)) continue;
+                if (t.rule < 0 &&
+                    rule != (t.rule == -1 ? TRF_SMOOTH_UNIFORM : TRF_SMOOTH_OTHERS_KL))
+                    continue;
                 t.rule = rule;
                 check_cross_entropy(&run, &t);
             }
@@ -1948,15 +2219,19 @@ static void test_cross_entropy(void **state)
     }
 }
 
-/* Logits beyond all reason: the loss within 1e-6 of long double, and finite; so are the gradients of the logits,
-   which stand in dw, as x is the identity. */
+/* Logits beyond all reason: the loss within 1e-6 of long double, and finite; so are the gradients
+   of the logits, which stand in dw, as x is the identity. */
 typedef struct extreme { const char *name; double (*logit)(int64_t row, int64_t v); } extreme;
 static double one_huge(int64_t row, int64_t v) { return v == row ? 3e38 : -3e38; }
 static double signs(int64_t row, int64_t v) { return (row + v) % 2 ? 3e38 : -3e38; }
 static double all_huge(int64_t row, int64_t v) { (void)row; (void)v; return 3e38; }
 static double all_low(int64_t row, int64_t v) { (void)row; (void)v; return -3e38; }
 static double all_equal(int64_t row, int64_t v) { (void)row; (void)v; return 0; }
-static double all_equal_far(int64_t row, int64_t v) { (void)v; return 12345.678 * (double)(row - 4); }
+static double all_equal_far(int64_t row, int64_t v)
+{
+    (void)v;
+    return 12345.678 * (double)(row - 4);
+}
 static double spread(int64_t row, int64_t v) { return 1e4 * sin((double)(7 * row + 13 * v)); }
 static double steps(int64_t row, int64_t v) { return -10.0 * (double)(v * (row + 1)); }
 
@@ -1972,9 +2247,10 @@ static trf_real *identity_of(int64_t n)
 static void test_cross_entropy_extremes(void **state)
 {
     enum { ROWS = 9, V = 51, PAD = 50 };
-    static const extreme extremes[] = {{"one huge", one_huge}, {"signs", signs}, {"all huge", all_huge},
-                                       {"all low", all_low}, {"all equal", all_equal},
-                                       {"all equal, far", all_equal_far}, {"spread", spread}, {"steps", steps}};
+    static const extreme extremes[] = {{"one huge", one_huge},   {"signs", signs},
+                                       {"all huge", all_huge},   {"all low", all_low},
+                                       {"all equal", all_equal}, {"all equal, far", all_equal_far},
+                                       {"spread", spread},       {"steps", steps}};
     trf__run run = run_of(1, 0);
     size_t k;
     int rule, plain;
@@ -1992,7 +2268,9 @@ static void test_cross_entropy_extremes(void **state)
                     for (v = 0; v < V; v++) w[v * ROWS + r] = (trf_real)extremes[k].logit(r, v);
                 }
                 targets[1] = 1;                         /* the huge one */
-                l.x = act(identity_of(ROWS)); l.w = weight_of(&run, w, V, ROWS, 0); l.targets = targets;
+                l.x = act(identity_of(ROWS));
+                l.w = weight_of(&run, w, V, ROWS, 0);
+                l.targets = targets;
                 l.dx = act(plain_empty(ROWS * ROWS));
                 l.dw = plain_empty(V * ROWS); l.first = 1;
                 OP(&run, cross_entropy, &l);
@@ -2002,12 +2280,13 @@ static void test_cross_entropy_extremes(void **state)
                     want = (double)(plain_loss(dz, z, q, V) - entropy);
                     if (!(fabs(l.row_loss[r] - want) <= 1e-6 * (fabs(want) + entropy)) ||
                         !trf__is_finite(l.row_nll[r]))
-                        fail_msg("%s, rule %d, smoothing %g, row %d: loss %.9g, expected %.9g", extremes[k].name,
-                                 rule, e, (int)r, l.row_loss[r], want);
+                        fail_msg("%s, rule %d, smoothing %g, row %d: loss %.9g, expected %.9g",
+                                 extremes[k].name, rule, e, (int)r, l.row_loss[r], want);
                     for (v = 0; v < V; v++)
                         if (!(fabs((double)l.dw[v * ROWS + r] - dz[v]) <= 1e-6))
-                            fail_msg("%s, rule %d: gradient of logit %d is %g, expected %g", extremes[k].name, rule,
-                                     (int)v, (double)l.dw[v * ROWS + r], dz[v]);
+                            fail_msg("%s, rule %d: gradient of logit %d is %g, expected %g",
+                                     extremes[k].name, rule, (int)v, (double)l.dw[v * ROWS + r],
+                                     dz[v]);
                 }
             }
     end_run(&run);
@@ -2017,13 +2296,15 @@ static void test_cross_entropy_extremes(void **state)
    >>clip */
 
 enum { PIECES = 5 };
-static const trf__tile pieces[PIECES] = {{0, 100, 0, 1}, {112, 16, 0, 0}, {128, 1, 2, 1}, {144, 333, 1, 0}, {480, 47, 2, 1}};
+static const trf__tile pieces[PIECES] = {
+    {0, 100, 0, 1}, {112, 16, 0, 0}, {128, 1, 2, 1}, {144, 333, 1, 0}, {480, 47, 2, 1}};
 enum { ARENA = 544 };       /* pieces have holes behind them, which stay untouched */
 
 static int piece_of(int64_t i)
 {
     int k;
-    for (k = 0; k < PIECES; k++) if (i >= pieces[k].begin && i < pieces[k].begin + pieces[k].n) return k;
+    for (k = 0; k < PIECES; k++)
+        if (i >= pieces[k].begin && i < pieces[k].begin + pieces[k].n) return k;
     return -1;
 }
 
@@ -2041,11 +2322,15 @@ static trf__clip clip_of(clip_room *room, double size, double clip_norm)
     TRF__ZERO(*room);
     room->gradients = plain_random(ARENA, size);
     for (i = 0; i < ARENA; i++) if (piece_of(i) < 0) room->gradients[i] = (trf_real)NAN;
-    for (i = 0; i < TRF__TALLIES; i++) room->slots[i] = (trf_real)((double)i * (i % 2 ? 1e-9 : 1) + 1e-9);
+    for (i = 0; i < TRF__TALLIES; i++)
+        room->slots[i] = (trf_real)((double)i * (i % 2 ? 1e-9 : 1) + 1e-9);
     room->slots[TRF__TALLY_TOKENS] = 40; room->slots[TRF__TALLY_TOKENS + 1] = 0;
     memset(&room->v, 0x55, sizeof room->v);
     room->v.updates = 7;
-    j.clip_result = &room->v; j.partial = room->partial; j.gradients = room->gradients; j.slots = room->slots;
+    j.clip_result = &room->v;
+    j.partial = room->partial;
+    j.gradients = room->gradients;
+    j.slots = room->slots;
     j.tiles = pieces; j.n_tiles = PIECES; j.clip_norm = clip_norm;
     return j;
 }
@@ -2067,7 +2352,7 @@ static uint64_t check_clip(const trf__run *run, double size, double clip_norm)
         }
     norm = sqrt(sum) * size / 40;
     factor = clip_norm < norm + 1e-6 ? clip_norm / (norm + 1e-6) : 1;
-    assert_number_near(v->norm, norm, 1e-14 * norm);                /* in double, whatever the numbers are */
+    assert_number_near(v->norm, norm, 1e-14 * norm); /* in double, whatever the numbers are */
     assert_number_near(v->scale, factor / 40, 1e-14 * factor);
     assert_int_equal(v->bad_tile, -1);
     assert_int_equal(v->skipped, norm * factor >= TRF__MAX_GRADIENT);
@@ -2083,7 +2368,8 @@ static uint64_t check_clip(const trf__run *run, double size, double clip_norm)
     return hash;
 }
 
-/* One number that is not finite, anywhere: nothing is updated, and the first tile with one is told. */
+/* One number that is not finite, anywhere: nothing is updated, and the first tile with one is told.
+ */
 static void check_skip(const trf__run *run, int64_t at, int64_t also, double bad)
 {
     int mark = plain_used;
@@ -2110,7 +2396,7 @@ static void test_clip(void **state)
     check_clip(&run, 3, 1e5);                       /* not */
     check_clip(&run, 3, TRF_NO_CLIPPING);
     check_clip(&run, 1e-20, 1e-12);
-    check_clip(&run, most, 1);                      /* larger than what could be squared, but clipped */
+    check_clip(&run, most, 1); /* larger than what could be squared, but clipped */
     check_clip(&run, most * 30, TRF_NO_CLIPPING < most ? 1 : most * 10);        /* too large */
     check_clip(&run, most * 30, most / 2);
     for (i = 0; i < 3; i++)
@@ -2120,17 +2406,18 @@ static void test_clip(void **state)
             check_skip(&run, last, last, bad[i]);
             check_skip(&run, last, pieces[PIECES - 1].begin, bad[i]);
         }
-    for (i = 0; i < 3; i++)                         /* the loss, either half of it, and the number of tokens */
+    for (i = 0; i < 3; i++) /* the loss, either half of it, and the number of tokens */
         for (k = 0; k < 3; k++) {
             j = clip_of(&room, 3, 0.5);
-            room.slots[k == 2 ? TRF__TALLY_TOKENS : TRF__TALLY_LOSS + k] = (trf_real)(k == 2 ? NAN : bad[i]);
+            room.slots[k == 2 ? TRF__TALLY_TOKENS : TRF__TALLY_LOSS + k] =
+                (trf_real)(k == 2 ? NAN : bad[i]);
             OP(&run, clip, &j);
             assert_int_equal(room.v.skipped, 1);
             assert_int_equal(room.v.bad_tile, -1);
             assert_int_equal(room.v.updates, 7);
         }
 #if defined(TRF_DOUBLE)
-    j = clip_of(&room, 1e200, 1);                   /* squares overflow, though every number is finite */
+    j = clip_of(&room, 1e200, 1); /* squares overflow, though every number is finite */
     OP(&run, clip, &j);
     assert_int_equal(room.v.skipped, 1);
     assert_int_equal(room.v.bad_tile, -1);
@@ -2147,9 +2434,10 @@ typedef struct adam_case {
     double beta1, beta2, epsilon, decay;
 } adam_case;
 
-/* One update by the textbook: m' and v' corrected for their bias, epsilon where the rule puts it. */
-static void textbook_adam(const adam_case *o, double *p, double *m, double *v, const trf_real *gradient, double scale,
-                          double rate, int step)
+/* One update by the textbook: m' and v' corrected for their bias, epsilon where the rule puts it.
+ */
+static void textbook_adam(const adam_case *o, double *p, double *m, double *v,
+                          const trf_real *gradient, double scale, double rate, int step)
 {
     int64_t i;
     for (i = 0; i < ARENA; i++) {
@@ -2162,7 +2450,8 @@ static void textbook_adam(const adam_case *o, double *p, double *m, double *v, c
         m[i] = o->beta1 * m[i] + (1 - o->beta1) * g;
         v[i] = o->beta2 * v[i] + (1 - o->beta2) * g * g;
         if (o->rule == TRF_EPSILON_INSIDE) update = m[i] / c1 / sqrt(v[i] / c2 + o->epsilon);
-        else if (o->rule == TRF_EPSILON_FAIRSEQ) update = sqrt(c2) / c1 * m[i] / (sqrt(v[i]) + o->epsilon);
+        else if (o->rule == TRF_EPSILON_FAIRSEQ)
+            update = sqrt(c2) / c1 * m[i] / (sqrt(v[i]) + o->epsilon);
         else update = m[i] / c1 / (sqrt(v[i] / c2) + o->epsilon);
         if (decay && o->optimizer == TRF_ADAMW) p[i] -= rate * o->decay * p[i];
         p[i] -= rate * update;
@@ -2175,7 +2464,8 @@ static uint64_t check_adam(const trf__run *run, const adam_case *t)
     int mark = plain_used, step;
     trf_real *p = plain_random(ARENA, 1), *m = plain_fill(plain_empty(ARENA), ARENA, 0);
     trf_real *v = plain_fill(plain_empty(ARENA), ARENA, 0);
-    double *want_p = plain_doubles(p, ARENA), *want_m = plain_zeros(ARENA), *want_v = plain_zeros(ARENA);
+    double *want_p = plain_doubles(p, ARENA), *want_m = plain_zeros(ARENA),
+           *want_v = plain_zeros(ARENA);
     trf__run other = *run;
     trf__now rate = now;
     trf__clip_result verdict;
@@ -2241,7 +2531,8 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
     enum { D = 7 };
     int mark = plain_used;
     int64_t rows = t->rows, vocab = t->vocab, n = t->n, d = t->levels ? rows : D, r, v, i;
-    trf_real *z = plain_empty(rows * vocab), *w = plain_random(vocab * d, 3), *b = plain_random(vocab, 3);
+    trf_real *z = plain_empty(rows * vocab), *w = plain_random(vocab * d, 3),
+             *b = plain_random(vocab, 3);
     double *got = (double *)plain_room((size_t)(rows * n) * sizeof *got);
     int32_t *ids = (int32_t *)plain_room((size_t)(rows * n) * sizeof *ids);
     int32_t *wanted = (int32_t *)plain_room((size_t)rows * sizeof(int32_t));
@@ -2277,9 +2568,10 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
             taken[v] = out || v == j.banned[0] || v == j.banned[1] || v == j.banned[2];
         }
         if (t->only && wanted[r] >= 0) for (v = 0; v < vocab; v++) taken[v] = v != wanted[r];
-        for (i = 0; i < n; i++) {           /* the best of those that are left, the lowest id of equals */
+        for (i = 0; i < n; i++) { /* the best of those that are left, the lowest id of equals */
             int64_t choice = -1;
-            for (v = 0; v < vocab; v++) if (!taken[v] && (choice < 0 || row[v] > row[choice])) choice = v;
+            for (v = 0; v < vocab; v++)
+                if (!taken[v] && (choice < 0 || row[v] > row[choice])) choice = v;
             assert_int_equal(ids[r * n + i], choice);
             if (choice < 0) { assert_true(got[r * n + i] == -HUGE_VAL); continue; }
             assert_number_near(got[r * n + i], (double)row[choice] - log(sum), TIGHT * 10);
@@ -2294,7 +2586,8 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
 
 static void test_top(void **state)
 {
-    static const int64_t vocabs[] = {3, 15, 16, 17, 64, 211, 2 * TRF__TOP_COLUMNS + 1};      /* one slice, and three */
+    static const int64_t vocabs[] = {
+        3, 15, 16, 17, 64, 211, 2 * TRF__TOP_COLUMNS + 1}; /* one slice, and three */
     trf__run run = run_of(1, 1);
     top_case t;
     int i;
@@ -2330,7 +2623,10 @@ static void test_nonfinite_logits_are_seen(void **state)
             trf__top t;
             int i;
             w[place] = (trf_real)bad[k];
-            l.x = act(&one); l.w = weight_of(&run, w, V, 1, 0); l.targets = &target; l.dx = act(&dx);
+            l.x = act(&one);
+            l.w = weight_of(&run, w, V, 1, 0);
+            l.targets = &target;
+            l.dx = act(&dx);
             OP(&run, cross_entropy, &l);
             assert_false(trf__is_finite(l.row_loss[0]));
             assert_false(trf__is_finite(l.row_nll[0]));
@@ -2348,7 +2644,8 @@ static void test_nonfinite_logits_are_seen(void **state)
 /* -----------------------------------------------------------------------------------------------
    >>ancestors */
 
-static uint64_t check_ancestors(const trf__run *run, int64_t rows, int64_t stride, int64_t at, int64_t first_slot)
+static uint64_t check_ancestors(const trf__run *run, int64_t rows, int64_t stride, int64_t at,
+                                int64_t first_slot)
 {
     int mark = plain_used;
     size_t bytes = (size_t)(rows * stride) * sizeof(int32_t);
@@ -2361,7 +2658,7 @@ static uint64_t check_ancestors(const trf__run *run, int64_t rows, int64_t strid
     int64_t r, i;
     for (r = 0; r < rows; r++) {
         parents[r] = (int32_t)plain_below(rows);
-        position[r] = (int32_t)(r == 1 ? at / 2 : at);          /* a row may be nobody's, or young */
+        position[r] = (int32_t)(r == 1 ? at / 2 : at); /* a row may be nobody's, or young */
         slots[r] = (int32_t)(first_slot + r);
     }
     for (i = 0; i < rows * stride; i++) { from[i] = (int32_t)plain_below(1000); to[i] = -5; }
@@ -2388,8 +2685,11 @@ static uint64_t check_remember(const trf__run *run, int64_t rows, int64_t width,
     int64_t r, c;
     for (r = 0; r < rows * width; r++) fresh[r] = (trf_real)plain_below(1000);
     for (r = 0; r < slots * width; r++) cache[r] = -5;
-    for (r = 0; r < rows; r++) at[r] = r % 5 == 3 ? -1 : (int32_t)(r * 7 % slots);     /* some are nobody's */
-    j.cache = (trf__act *)(void *)cache; j.fresh = (const trf__act *)(const void *)fresh; j.slots = at;
+    for (r = 0; r < rows; r++)
+        at[r] = r % 5 == 3 ? -1 : (int32_t)(r * 7 % slots); /* some are nobody's */
+    j.cache = (trf__act *)(void *)cache;
+    j.fresh = (const trf__act *)(const void *)fresh;
+    j.slots = at;
     j.rows = rows; j.width = width; j.area = 0;
     ASIDE(run, append_kv, &j);
     for (r = 0; r < rows; r++)
@@ -2403,9 +2703,10 @@ static uint64_t check_remember(const trf__run *run, int64_t rows, int64_t width,
     return hash;
 }
 
-/* Searches of several sentences beside the same ones, each driven by itself: their beams are equal after every token,
-   and each row is told what its beam says; the places behind them are empty. Half of them arrive when
-   some tokens have been read; the cache holds fewer tokens than are read in all. */
+/* Searches of several sentences beside the same ones, each driven by itself: their beams are equal
+   after every token, and each row is told what its beam says; the places behind them are empty.
+   Half of them arrive when some tokens have been read; the cache holds fewer tokens than are read
+   in all. */
 static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, int sources)
 {
     enum { LIMIT = 6, VOCAB_OF = 9, COLUMNS = 4, LATE = 2 };
@@ -2458,11 +2759,15 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
         if (token == LATE && a.begin == 0) continue;
         a.arrivals = arrivals + arrived;
         for (r = 0; r < places * wanted; r++) {
-            p[r] = r % wanted ? p[r - 1] - 0.25 * (double)plain_below(9) : -0.5 * (double)plain_below(9);
+            p[r] = r % wanted ? p[r - 1] - 0.25 * (double)plain_below(9)
+                              : -0.5 * (double)plain_below(9);
             found[r] = (int32_t)((r / wanted * 5 + r % wanted) % VOCAB_OF);
         }
         ASIDE(run, reorder, &a);
-        for (i = 0; i < a.begin; i++) { trf__beam_open(&alone[arrived]); lined[n_lined++] = arrived++; }
+        for (i = 0; i < a.begin; i++) {
+            trf__beam_open(&alone[arrived]);
+            lined[n_lined++] = arrived++;
+        }
         if (!a.begin) at = (at + 1) % COLUMNS;
         assert_int_equal(progress.at, at);
         for (k = 0; k < n_lined; k++) {
@@ -2470,32 +2775,38 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
             const trf__beam *there = &a.beams[sentences - 1 - lined[k]];
             int32_t was = b->live, fresh = a.begin && k >= old, j;
             if (!a.begin)
-                trf__beam_advance(b, p + before * wanted, found + before * wanted, wanted, trf__beam_wanted(b).count);
+                trf__beam_advance(b, p + before * wanted, found + before * wanted, wanted,
+                                  trf__beam_wanted(b).count);
             assert_int_equal(there->live, b->live);
             assert_int_equal(there->n_finished, b->n_finished);
             before += was;
             for (j = 0; j < b->live; j++, row++) {
                 assert_int_equal(a.ids[row], fresh || b->n == 0 ? 1 : trf__beam_tokens(b)[j]);
-                if (!a.begin) assert_int_equal(a.parents[row], before - was + trf__beam_parents(b)[j]);
+                if (!a.begin)
+                    assert_int_equal(a.parents[row], before - was + trf__beam_parents(b)[j]);
                 if (fresh) assert_int_equal(a.parents[row], 0);
                 assert_int_equal(a.position[row], b->n);
                 assert_int_equal(a.slots[row], at * places + row);
                 assert_int_equal(a.only[row], trf__beam_wanted(b).forced);
-                assert_true(a.self[row].query == row && a.self[row].n_query == 1 && a.self[row].n_key == b->n + 1);
+                assert_true(a.self[row].query == row && a.self[row].n_query == 1 &&
+                            a.self[row].n_key == b->n + 1);
             }
             if (b->live == 0) continue;
             assert_int_equal(a.live[place], sentences - 1 - lined[k]);
             assert_int_equal(a.starts[place], row - b->live);
             if (sources) {
-                assert_true(a.cross[place].query == row - b->live && a.cross[place].n_query == b->live);
-                assert_true(a.cross[place].key == 7 * lined[k] && a.cross[place].n_key == 3 + lined[k]);
+                assert_true(a.cross[place].query == row - b->live &&
+                            a.cross[place].n_query == b->live);
+                assert_true(a.cross[place].key == 7 * lined[k] &&
+                            a.cross[place].n_key == 3 + lined[k]);
             }
             lined[place++] = lined[k];
         }
         n_lined = place;
         assert_true(progress.rows == row && progress.n_live == place);
         for (r = row; r < places; r++)
-            assert_true(a.ids[r] == -1 && a.slots[r] == -1 && a.self[r].n_key == 0 && a.position[r] == 0);
+            assert_true(a.ids[r] == -1 && a.slots[r] == -1 && a.self[r].n_key == 0 &&
+                        a.position[r] == 0);
         for (r = place; r < a.n_cross; r++) assert_int_equal(a.cross[r].n_query, 0);
         hash = hash_bytes(hash, a.ids, (size_t)places * sizeof(int32_t));
         assert_true(token <= LATE + LIMIT + 1);
@@ -2527,14 +2838,23 @@ static void test_ancestors(void **state)
     check_ancestors(&run, 5, 9, 4, 100);
     check_ancestors(&run, 1, 1, 0, 3);
     check_ancestors(&run, 7, 6, 5, 1 << 20);
-    j.to = to; j.from = NULL; j.parents = NULL; j.position = position; j.slots = slots; j.rows = j.stride = 2;
+    j.to = to;
+    j.from = NULL;
+    j.parents = NULL;
+    j.position = position;
+    j.slots = slots;
+    j.rows = j.stride = 2;
     ASIDE(&run, backpointers, &j);               /* the first token has none */
     assert_true(to[0] == 8 && to[1] == -5 && to[2] == 9 && to[3] == -5);
-    for (row = 0; row < 3; row++) to[row] = row == 1 ? -1 : 2 - row;        /* the middle one is nobody's */
-    kept.cache = (trf__act *)(void *)cache; kept.fresh = (const trf__act *)(const void *)fresh; kept.slots = to;
+    for (row = 0; row < 3; row++)
+        to[row] = row == 1 ? -1 : 2 - row; /* the middle one is nobody's */
+    kept.cache = (trf__act *)(void *)cache;
+    kept.fresh = (const trf__act *)(const void *)fresh;
+    kept.slots = to;
     kept.rows = 3; kept.width = 2; kept.area = 0;
     ASIDE(&run, append_kv, &kept);
-    assert_true(cache[4] == 1 && cache[5] == 2 && cache[2] == 0 && cache[3] == 0 && cache[0] == 5 && cache[1] == 6);
+    assert_true(cache[4] == 1 && cache[5] == 2 && cache[2] == 0 && cache[3] == 0 && cache[0] == 5 &&
+                cache[1] == 6);
     end_run(&run);
 }
 
@@ -2580,7 +2900,8 @@ static void test_memory_verbs(void **state)
     end_run(&run);
 }
 
-/* The state takes what it says. Growing keeps the rest, shrinking does nothing, and a failure changes nothing. */
+/* The state takes what it says. Growing keeps the rest, shrinking does nothing, and a failure
+   changes nothing. */
 static void test_state_verbs(void **state)
 {
     kit_memory memory;
@@ -2612,41 +2933,63 @@ static void test_state_verbs(void **state)
     assert_int_equal(run.backend->reserve(&run, 2000, 64, 0, &err), TRF_OK);
     assert_int_equal(run.backend->reserve(&run, 1, 1, 5000, &err), TRF_OK);
     assert_int_equal(memory.live, run.backend->state_bytes(&run, 2000, 64, 5000));
-    assert_true(trf__cpu_of(&run)->threads == before.threads && trf__cpu_of(&run)->gate == before.gate);
+    assert_true(trf__cpu_of(&run)->threads == before.threads &&
+                trf__cpu_of(&run)->gate == before.gate);
     end_run(&run);
     assert_int_equal(memory.live, 0);
     run.backend->close(&run);                       /* closed already: nothing happens */
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Threads: every op of the table, three tiles or more, on 1 to 8 workers. A sample checks its op against the plain
-   loops again, and returns a hash of everything that it wrote. */
+   Threads: every op of the table, three tiles or more, on 1 to 8 workers. A sample checks its op
+   against the plain loops again, and returns a hash of everything that it wrote. */
 
-static const attention_case shared_attention = {2, 20, 1, 1, 4, {{40, 40}, {7, 7}, {33, 33}, {1, 1}}, 0.1, 1};
+static const attention_case shared_attention = {2,   20, 1,
+                                                1,   4,  {{40, 40}, {7, 7}, {33, 33}, {1, 1}},
+                                                0.1, 1};
 static const norm_case shared_norm = {200, 50, 0, 1, 1, 1, 1, 0, 0.1, 1e-5};
 static const int64_t shared_dw[][3] = {{100, 130, 40}, {70, 20, 300}, {33, 5, 5}};
 static const loss_case shared_loss = {530, 1040, 6, 0, 0.1, 1, 3, 0, 0, 0};
 static const top_case shared_top = {200, 100, 6, 0, 1, 0, 0};
 
 static uint64_t sample_embed(const trf__run *run) { return check_embed(run, 200, 50, 1, 0.1, 0); }
-static uint64_t sample_embed_gradient(const trf__run *run) { return check_embed(run, 100, 150, 1, 0.2, 3); }
+static uint64_t sample_embed_gradient(const trf__run *run)
+{
+    return check_embed(run, 100, 150, 1, 0.2, 3);
+}
 static uint64_t sample_linear(const trf__run *run)
 {
-    uint64_t hash = check_linear(run, 200, 45, 33, 1, 1, 0) ^ check_linear(run, 300, 20, 300, 0, 0, 0);
+    uint64_t hash =
+        check_linear(run, 200, 45, 33, 1, 1, 0) ^ check_linear(run, 300, 20, 300, 0, 0, 0);
     return hash ^ check_linear(run, 4, 400, 30, 1, 1, 16);
 }
-static uint64_t sample_linear_dx(const trf__run *run) { return check_linear_dx(run, 200, 45, 33, 0); }
+static uint64_t sample_linear_dx(const trf__run *run)
+{
+    return check_linear_dx(run, 200, 45, 33, 0);
+}
 static uint64_t sample_linear_dw(const trf__run *run) { return check_linear_dw(run, shared_dw, 3); }
-static uint64_t sample_activate(const trf__run *run) { return check_activate(run, 200, 40, TRF_GELU, 0.1); }
-static uint64_t sample_activate_gradient(const trf__run *run) { return check_activate(run, 100, 140, TRF_SILU, 0.2); }
-static uint64_t sample_attention(const trf__run *run) { return check_attention(run, &shared_attention); }
+static uint64_t sample_activate(const trf__run *run)
+{
+    return check_activate(run, 200, 40, TRF_GELU, 0.1);
+}
+static uint64_t sample_activate_gradient(const trf__run *run)
+{
+    return check_activate(run, 100, 140, TRF_SILU, 0.2);
+}
+static uint64_t sample_attention(const trf__run *run)
+{
+    return check_attention(run, &shared_attention);
+}
 static uint64_t sample_attention_gradient(const trf__run *run)
 {
     attention_case t = shared_attention;
     t.together = t.causal = 0;
     return check_attention(run, &t);
 }
-static uint64_t sample_attention_weights(const trf__run *run) { return check_attention_weights(run, 100, 77, 0, 1); }
+static uint64_t sample_attention_weights(const trf__run *run)
+{
+    return check_attention_weights(run, 100, 77, 0, 1);
+}
 static uint64_t sample_add_norm(const trf__run *run) { return check_add_norm(run, &shared_norm); }
 static uint64_t sample_norm_gradient(const trf__run *run)
 {
@@ -2656,9 +2999,15 @@ static uint64_t sample_norm_gradient(const trf__run *run)
 }
 static uint64_t sample_pool(const trf__run *run) { return check_pool(run, 50, INT32_MAX); }
 static uint64_t sample_pool_gradient(const trf__run *run) { return check_pool(run, 33, 3); }
-static uint64_t sample_cross_entropy(const trf__run *run) { return check_cross_entropy(run, &shared_loss); }
+static uint64_t sample_cross_entropy(const trf__run *run)
+{
+    return check_cross_entropy(run, &shared_loss);
+}
 static uint64_t sample_top(const trf__run *run) { return check_top(run, &shared_top); }
-static uint64_t sample_backpointers(const trf__run *run) { return check_ancestors(run, 40, 30, 20, 7); }  /* no tiles */
+static uint64_t sample_backpointers(const trf__run *run)
+{
+    return check_ancestors(run, 40, 30, 20, 7);
+} /* no tiles */
 static uint64_t sample_append_kv(const trf__run *run) { return check_remember(run, 40, 8, 400); }
 static uint64_t sample_reorder(const trf__run *run) { return check_advance(run, 9, 4, 1); }
 static uint64_t sample_pack(const trf__run *run) { return check_pack(run, 700, 9, 32); }
@@ -2691,7 +3040,8 @@ static KIT_UNUSED void same_bits(int blas)
             sharing = 0;
             end_run(&run);
             if (threads == 1) alone = got;
-            if (got != alone) fail_msg("%s: %d threads give other bits than one", samples[k].name, threads);
+            if (got != alone)
+                fail_msg("%s: %d threads give other bits than one", samples[k].name, threads);
         }
     }
 }
@@ -2775,20 +3125,53 @@ static int teardown(void **state)
 #define TEST(name) cmocka_unit_test_teardown(name, teardown)
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        TEST(test_philox_vectors), TEST(test_random64_is_philox), TEST(test_drop_follows_its_formula),
-        TEST(test_drop_numbers), TEST(test_drop_rate), TEST(test_drop_does_not_see_the_batch), TEST(test_lanes),
-        TEST(test_lanes_and_nan), TEST(test_ends_of_rows), TEST(test_sums_follow_one_tree), TEST(test_exp),
-        TEST(test_erf), TEST(test_sqrt), TEST(test_ln), TEST(test_products), TEST(test_products_of_weights), TEST(test_whole_products),
-        TEST(test_blas_for_many_rows_only), TEST(test_linear), TEST(test_built_in_product_has_one_order),
-        TEST(test_pack), TEST(test_packed_alone), TEST(test_rows_in_groups), TEST(test_embed), TEST(test_positions_without_a_list), TEST(test_pool),
-        TEST(test_activate), TEST(test_attention), TEST(test_attention_with_listed_keys),
-        TEST(test_attention_over_areas), TEST(test_attention_weights), TEST(test_attention_extremes), TEST(test_add_norm), TEST(test_norm_extremes),
-        TEST(test_cross_entropy), TEST(test_cross_entropy_extremes), TEST(test_clip), TEST(test_adam), TEST(test_top),
-        TEST(test_nonfinite_logits_are_seen), TEST(test_ancestors), TEST(test_advance),
-        TEST(test_memory_verbs), TEST(test_state_verbs),
-        TEST(test_same_bits_for_any_threads), TEST(test_same_bits_for_any_threads_with_blas),
-        TEST(test_workers_have_their_own_scratch), TEST(test_every_tile_once)
-    };
+    const struct CMUnitTest tests[] = {TEST(test_philox_vectors),
+                                       TEST(test_random64_is_philox),
+                                       TEST(test_drop_follows_its_formula),
+                                       TEST(test_drop_numbers),
+                                       TEST(test_drop_rate),
+                                       TEST(test_drop_does_not_see_the_batch),
+                                       TEST(test_lanes),
+                                       TEST(test_lanes_and_nan),
+                                       TEST(test_ends_of_rows),
+                                       TEST(test_sums_follow_one_tree),
+                                       TEST(test_exp),
+                                       TEST(test_erf),
+                                       TEST(test_sqrt),
+                                       TEST(test_ln),
+                                       TEST(test_products),
+                                       TEST(test_products_of_weights),
+                                       TEST(test_whole_products),
+                                       TEST(test_blas_for_many_rows_only),
+                                       TEST(test_linear),
+                                       TEST(test_built_in_product_has_one_order),
+                                       TEST(test_pack),
+                                       TEST(test_packed_alone),
+                                       TEST(test_rows_in_groups),
+                                       TEST(test_embed),
+                                       TEST(test_positions_without_a_list),
+                                       TEST(test_pool),
+                                       TEST(test_activate),
+                                       TEST(test_attention),
+                                       TEST(test_attention_with_listed_keys),
+                                       TEST(test_attention_over_areas),
+                                       TEST(test_attention_weights),
+                                       TEST(test_attention_extremes),
+                                       TEST(test_add_norm),
+                                       TEST(test_norm_extremes),
+                                       TEST(test_cross_entropy),
+                                       TEST(test_cross_entropy_extremes),
+                                       TEST(test_clip),
+                                       TEST(test_adam),
+                                       TEST(test_top),
+                                       TEST(test_nonfinite_logits_are_seen),
+                                       TEST(test_ancestors),
+                                       TEST(test_advance),
+                                       TEST(test_memory_verbs),
+                                       TEST(test_state_verbs),
+                                       TEST(test_same_bits_for_any_threads),
+                                       TEST(test_same_bits_for_any_threads_with_blas),
+                                       TEST(test_workers_have_their_own_scratch),
+                                       TEST(test_every_tile_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
-/* The options of trf: the table of tools/trf/options.c beside one that names every field and every choice again. An
-   option writes its own field and no other byte, is shown as it is typed, refuses what makes no sense, and does besides
-   what its help says; no row of the table can be forgotten here. */
+/* The options of trf: the table of tools/trf/options.c beside one that names every field and every
+   choice again. An option writes its own field and no other byte, is shown as it is typed, refuses
+   what makes no sense, and does besides what its help says; no row of the table can be forgotten
+   here. */
 #if !defined(TRF_NO_CBLAS)
 #define TRF_NO_CBLAS            /* trf's would be loaded, by a file that is not linked here */
 #endif
@@ -54,9 +55,16 @@ void log_warning(void *user, int level, const char *message)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   The table again: a command that has the option, its kind, its name, its field, and for choices what each means. */
+   The table again: a command that has the option, its kind, its name, its field, and for choices
+   what each means. */
 
-enum { MOST_CHOICES = 16, FIRST_COMMAND = TRAIN, LAST_COMMAND = REPORT, COMMANDS = 2 * LAST_COMMAND - 1, PATTERN = 0xA5 };
+enum {
+    MOST_CHOICES = 16,
+    FIRST_COMMAND = TRAIN,
+    LAST_COMMAND = REPORT,
+    COMMANDS = 2 * LAST_COMMAND - 1,
+    PATTERN = 0xA5
+};
 
 struct choice { const char *text; int32_t number; };
 
@@ -81,20 +89,37 @@ struct tested {
 #define TYPE_DEVICE      trf_device
 #define TYPE_REAL        double
 
-static struct settings got, wanted;         /* what an option makes of the settings, and what it should */
+static struct settings got, wanted; /* what an option makes of the settings, and what it should */
 
 /* Compiles only if the field has that type: pointers to different types have no difference. */
 #define PLACE(field, type) \
-    #field, offsetof(struct settings, field) + 0 * sizeof(&got.field - (type *)(void *)&got), sizeof(type)
-#define OPTION(command, kind, name, field) {command, kind, name, PLACE(field, TYPE_##kind), {{NULL, 0}}}
-#define OF(command, name, field, type, ...) {command, CHOICE, name, PLACE(field, type), {__VA_ARGS__}}
+#field, offsetof(struct settings, field) + 0 * sizeof(&got.field - (type *)(void *)&got), \
+        sizeof(type)
+#define OPTION(command, kind, name, field) \
+    { \
+        command, kind, name, PLACE(field, TYPE_##kind), \
+        { \
+            { \
+                NULL, 0 \
+            } \
+        } \
+    }
+#define OF(command, name, field, type, ...) \
+    { \
+        command, CHOICE, name, PLACE(field, type), { __VA_ARGS__ } \
+    }
 
-#define EVERY_TOKENS {"auto", TOKENS_AUTO}, {"words", TOKENS_WORDS}, {"characters", TOKENS_CHARACTERS}, \
-    {"sentencepiece:unigram", TOKENS_UNIGRAM}, {"sentencepiece:bpe", TOKENS_BPE}, {"sentencepiece", TOKENS_SENTENCEPIECE}
+#define EVERY_TOKENS \
+    {"auto", TOKENS_AUTO}, {"words", TOKENS_WORDS}, {"characters", TOKENS_CHARACTERS}, \
+        {"sentencepiece:unigram", TOKENS_UNIGRAM}, {"sentencepiece:bpe", TOKENS_BPE}, \
+    { \
+        "sentencepiece", TOKENS_SENTENCEPIECE \
+    }
 
 static const struct tested table[] = {
-    OF(TRAIN, "objective", objective, int32_t, {"translate", OBJECTIVE_TRANSLATE}, {"causal", OBJECTIVE_CAUSAL},
-       {"classify", OBJECTIVE_CLASSIFY}, {"tag", OBJECTIVE_TAG}, {"mask", OBJECTIVE_MASK}, {"span", OBJECTIVE_SPAN}),
+    OF(TRAIN, "objective", objective, int32_t, {"translate", OBJECTIVE_TRANSLATE},
+       {"causal", OBJECTIVE_CAUSAL}, {"classify", OBJECTIVE_CLASSIFY}, {"tag", OBJECTIVE_TAG},
+       {"mask", OBJECTIVE_MASK}, {"span", OBJECTIVE_SPAN}),
     OPTION(CLASSIFY, FLAG, "truncate", truncate),
     OPTION(TAG, FLAG, "split", split),
     OPTION(SCORE, FLAG, "split", split),
@@ -104,7 +129,8 @@ static const struct tested table[] = {
     OPTION(TRAIN, TEXT, "columns", columns),
     OPTION(SCORE, TEXT, "columns", columns),
     OPTION(TRAIN, TEXT, "text", text),
-    OF(TRAIN, "documents", documents, int32_t, {"lines", DOCUMENTS_LINES}, {"file", DOCUMENTS_FILE}),
+    OF(TRAIN, "documents", documents, int32_t, {"lines", DOCUMENTS_LINES},
+       {"file", DOCUMENTS_FILE}),
     OPTION(TRAIN, FLAG, "pack", pack),
     OPTION(TRAIN, COUNT, "chunk", chunk),
     OPTION(TRAIN, TEXT, "valid-source", valid_source),
@@ -130,16 +156,17 @@ static const struct tested table[] = {
     OPTION(TRAIN, NUMBER, "source-vocab-size", source_vocab_size),
     OPTION(TRAIN, NUMBER, "target-vocab-size", target_vocab_size),
     OPTION(TRAIN, LONG_COUNT, "min-count", min_count),
-    OF(TRAIN, "normalise", normalise, int32_t, {"auto", NORMALISE_AUTO}, {"identity", NORMALISE_IDENTITY},
-       {"nfc", NORMALISE_NFC}, {"nfkc", NORMALISE_NFKC}),
+    OF(TRAIN, "normalise", normalise, int32_t, {"auto", NORMALISE_AUTO},
+       {"identity", NORMALISE_IDENTITY}, {"nfc", NORMALISE_NFC}, {"nfkc", NORMALISE_NFKC}),
     OPTION(TRAIN, COUNT, "subword-samples", subword_samples),
     OPTION(TRAIN, REAL, "subword-alpha", subword_alpha),
     OPTION(TRAIN, SWITCH, "joint-vocabulary", joint_vocabulary),
 
     OF(TRAIN, "recipe", recipe, int32_t, {"auto", RECIPE_AUTO}, {"paper", RECIPE_PAPER}),
-    OF(TRAIN, "size", size, int32_t, {"auto", SIZE_AUTO}, {"tiny", SIZE_TINY}, {"small", SIZE_SMALL}, {"base", SIZE_BASE},
-       {"big", SIZE_BIG}),
-    OF(TRAIN, "conventions", conventions, int32_t, {"pytorch", TRF_CONVENTIONS_PYTORCH}, {"paper", TRF_CONVENTIONS_PAPER}),
+    OF(TRAIN, "size", size, int32_t, {"auto", SIZE_AUTO}, {"tiny", SIZE_TINY},
+       {"small", SIZE_SMALL}, {"base", SIZE_BASE}, {"big", SIZE_BIG}),
+    OF(TRAIN, "conventions", conventions, int32_t, {"pytorch", TRF_CONVENTIONS_PYTORCH},
+       {"paper", TRF_CONVENTIONS_PAPER}),
     OPTION(TRAIN, SEED, "seed", seed),
 
     OPTION(TRAIN, COUNT, "d-model", config.d_model),
@@ -148,33 +175,39 @@ static const struct tested table[] = {
     OPTION(TRAIN, NUMBER, "encoder-layers", config.encoder_layers),
     OPTION(TRAIN, NUMBER, "decoder-layers", config.decoder_layers),
     OPTION(TRAIN, COUNT, "max-length", config.max_length),
-    OF(TRAIN, "activation", config.activation, trf_activation, {"relu", TRF_RELU}, {"gelu", TRF_GELU}, {"silu", TRF_SILU}),
-    OF(TRAIN, "positions", config.positions, trf_positions, {"interleaved", TRF_POSITIONS_INTERLEAVED},
-       {"halves-n1", TRF_POSITIONS_HALVES_N1}, {"halves", TRF_POSITIONS_HALVES}, {"learned", TRF_POSITIONS_LEARNED},
+    OF(TRAIN, "activation", config.activation, trf_activation, {"relu", TRF_RELU},
+       {"gelu", TRF_GELU}, {"silu", TRF_SILU}),
+    OF(TRAIN, "positions", config.positions, trf_positions,
+       {"interleaved", TRF_POSITIONS_INTERLEAVED}, {"halves-n1", TRF_POSITIONS_HALVES_N1},
+       {"halves", TRF_POSITIONS_HALVES}, {"learned", TRF_POSITIONS_LEARNED},
        {"none", TRF_POSITIONS_NONE}),
     OPTION(TRAIN, NUMBER, "position-offset", config.position_offset),
-    OF(TRAIN, "norm-place", config.norm_place, trf_norm_place, {"post-norm", TRF_POST_NORM}, {"pre-norm", TRF_PRE_NORM}),
+    OF(TRAIN, "norm-place", config.norm_place, trf_norm_place, {"post-norm", TRF_POST_NORM},
+       {"pre-norm", TRF_PRE_NORM}),
     OF(TRAIN, "norm-rule", config.norm_rule, trf_norm_rule, {"standard", TRF_NORM_STANDARD},
        {"annotated", TRF_NORM_ANNOTATED}, {"rms", TRF_NORM_RMS}),
     OPTION(TRAIN, REAL, "norm-epsilon", config.norm_epsilon),
-    OF(TRAIN, "final-norm", config.final_norm, trf_final_norm, {"no", TRF_FINAL_NORM_NONE}, {"yes", TRF_FINAL_NORM_BOTH},
-       {"encoder", TRF_FINAL_NORM_ENCODER}, {"decoder", TRF_FINAL_NORM_DECODER}),
+    OF(TRAIN, "final-norm", config.final_norm, trf_final_norm, {"no", TRF_FINAL_NORM_NONE},
+       {"yes", TRF_FINAL_NORM_BOTH}, {"encoder", TRF_FINAL_NORM_ENCODER},
+       {"decoder", TRF_FINAL_NORM_DECODER}),
     OPTION(TRAIN, SWITCH, "scale-embeddings", config.scale_embeddings),
-    OF(TRAIN, "tying", config.tying, trf_tying, {"untied", TRF_UNTIED}, {"decoder", TRF_TIED_DECODER}, {"all", TRF_TIED_ALL},
-       {"embeddings", TRF_TIED_EMBEDDINGS}),
+    OF(TRAIN, "tying", config.tying, trf_tying, {"untied", TRF_UNTIED},
+       {"decoder", TRF_TIED_DECODER}, {"all", TRF_TIED_ALL}, {"embeddings", TRF_TIED_EMBEDDINGS}),
     OPTION(TRAIN, SWITCH, "generator-bias", config.generator_bias),
     OPTION(TRAIN, SWITCH, "qkv-bias", config.qkv_bias),
     OPTION(TRAIN, SWITCH, "out-bias", config.out_bias),
     OPTION(TRAIN, SWITCH, "feed-forward-bias", config.feed_forward_bias),
-    OF(TRAIN, "init", config.init, trf_init, {"xavier-packed", TRF_INIT_XAVIER_PACKED}, {"xavier", TRF_INIT_XAVIER},
-       {"linear", TRF_INIT_LINEAR}),
-    OF(TRAIN, "embedding-init", config.embedding_init, trf_embedding_init, {"normal-d", TRF_EMBEDDING_NORMAL_D},
-       {"normal-1", TRF_EMBEDDING_NORMAL_1}, {"xavier", TRF_EMBEDDING_XAVIER}, {"fan-out", TRF_EMBEDDING_FAN_OUT}),
+    OF(TRAIN, "init", config.init, trf_init, {"xavier-packed", TRF_INIT_XAVIER_PACKED},
+       {"xavier", TRF_INIT_XAVIER}, {"linear", TRF_INIT_LINEAR}),
+    OF(TRAIN, "embedding-init", config.embedding_init, trf_embedding_init,
+       {"normal-d", TRF_EMBEDDING_NORMAL_D}, {"normal-1", TRF_EMBEDDING_NORMAL_1},
+       {"xavier", TRF_EMBEDDING_XAVIER}, {"fan-out", TRF_EMBEDDING_FAN_OUT}),
     OPTION(TRAIN, SWITCH, "source-eos", config.source_eos),
     OPTION(TRAIN, SWITCH, "target-eos", config.target_eos),
-    OF(TRAIN, "decoder-start", config.decoder_start, trf_decoder_start, {"bos", TRF_START_BOS}, {"eos", TRF_START_EOS},
-       {"pad", TRF_START_PAD}, {"zero", TRF_START_ZERO}),
-    OF(TRAIN, "pooling", pooling, int32_t, {"mean", 0}, {"first", 1}),         /* 1: TRF_HEAD_FIRST (objective.c) */
+    OF(TRAIN, "decoder-start", config.decoder_start, trf_decoder_start, {"bos", TRF_START_BOS},
+       {"eos", TRF_START_EOS}, {"pad", TRF_START_PAD}, {"zero", TRF_START_ZERO}),
+    OF(TRAIN, "pooling", pooling, int32_t, {"mean", 0},
+       {"first", 1}), /* 1: TRF_HEAD_FIRST (objective.c) */
 
     OPTION(TRAIN, REAL, "noise-density", noise.density),
     OPTION(TRAIN, REAL, "masked-share", noise.masked),
@@ -191,9 +224,10 @@ static const struct tested table[] = {
     OPTION(TRAIN, REAL, "minutes", minutes),
     OPTION(TRAIN, NUMBER, "patience", patience),
     OPTION(TRAIN, COUNT, "accumulate", accumulate),
-    OF(TRAIN, "optimizer", training.optimizer, trf_optimizer, {"adam", TRF_ADAM}, {"adamw", TRF_ADAMW}),
-    OF(TRAIN, "schedule", training.schedule, trf_schedule, {"noam", TRF_NOAM}, {"inverse-sqrt", TRF_INVERSE_SQRT},
-       {"cosine", TRF_COSINE}, {"constant", TRF_CONSTANT}),
+    OF(TRAIN, "optimizer", training.optimizer, trf_optimizer, {"adam", TRF_ADAM},
+       {"adamw", TRF_ADAMW}),
+    OF(TRAIN, "schedule", training.schedule, trf_schedule, {"noam", TRF_NOAM},
+       {"inverse-sqrt", TRF_INVERSE_SQRT}, {"cosine", TRF_COSINE}, {"constant", TRF_CONSTANT}),
     OPTION(TRAIN, REAL, "learning-rate", training.learning_rate),
     OPTION(TRAIN, LONG_NUMBER, "warmup", training.warmup),
     OPTION(TRAIN, REAL, "initial-rate", training.initial_rate),
@@ -202,14 +236,16 @@ static const struct tested table[] = {
     OPTION(TRAIN, REAL, "beta1", training.beta1),
     OPTION(TRAIN, REAL, "beta2", training.beta2),
     OPTION(TRAIN, REAL, "epsilon", training.epsilon),
-    OF(TRAIN, "epsilon-rule", training.epsilon_rule, trf_adam_epsilon, {"outside", TRF_EPSILON_OUTSIDE},
-       {"fairseq", TRF_EPSILON_FAIRSEQ}, {"inside", TRF_EPSILON_INSIDE}),
+    OF(TRAIN, "epsilon-rule", training.epsilon_rule, trf_adam_epsilon,
+       {"outside", TRF_EPSILON_OUTSIDE}, {"fairseq", TRF_EPSILON_FAIRSEQ},
+       {"inside", TRF_EPSILON_INSIDE}),
     OPTION(TRAIN, REAL, "weight-decay", training.weight_decay),
     OPTION(TRAIN, SWITCH, "decay-all", training.decay_all),
     OPTION(TRAIN, REAL, "clip-norm", training.clip_norm),
     OPTION(TRAIN, REAL, "label-smoothing", training.label_smoothing),
-    OF(TRAIN, "smoothing-rule", training.smoothing_rule, trf_smoothing, {"uniform", TRF_SMOOTH_UNIFORM},
-       {"others", TRF_SMOOTH_OTHERS}, {"others-kl", TRF_SMOOTH_OTHERS_KL}, {"no-pad-kl", TRF_SMOOTH_NO_PAD_KL}),
+    OF(TRAIN, "smoothing-rule", training.smoothing_rule, trf_smoothing,
+       {"uniform", TRF_SMOOTH_UNIFORM}, {"others", TRF_SMOOTH_OTHERS},
+       {"others-kl", TRF_SMOOTH_OTHERS_KL}, {"no-pad-kl", TRF_SMOOTH_NO_PAD_KL}),
     OPTION(TRAIN, REAL, "dropout", dropout),
     OPTION(TRAIN, REAL, "embedding-dropout", training.dropout),
     OPTION(TRAIN, REAL, "attention-dropout", training.attention_dropout),
@@ -240,14 +276,15 @@ static const struct tested table[] = {
     OPTION(TRAIN, LONG_COUNT, "log-every", log_every),
 
     OPTION(TRAIN, LONG_NUMBER, "valid-every", valid_every),
-    OF(TRAIN, "metric", metric, int32_t, {"auto", METRIC_AUTO}, {"loss", METRIC_LOSS}, {"bleu", METRIC_BLEU},
-       {"chrf", METRIC_CHRF}, {"exact", METRIC_EXACT}, {"wer", METRIC_WER}, {"cer", METRIC_CER},
-       {"accuracy", METRIC_ACCURACY}, {"f1", METRIC_F1}),
+    OF(TRAIN, "metric", metric, int32_t, {"auto", METRIC_AUTO}, {"loss", METRIC_LOSS},
+       {"bleu", METRIC_BLEU}, {"chrf", METRIC_CHRF}, {"exact", METRIC_EXACT}, {"wer", METRIC_WER},
+       {"cer", METRIC_CER}, {"accuracy", METRIC_ACCURACY}, {"f1", METRIC_F1}),
     OPTION(TRAIN, COUNT, "valid-beam", valid_beam),
     OPTION(TRAIN, REAL, "ema", ema),
     OPTION(TRAIN, NUMBER, "keep", keep),
     OPTION(TRAIN, COUNT, "average", average),
-    OF(TRAIN, "average-of", average_of, int32_t, {"best", 0}, {"last", 1}),    /* 0: among_best (learn.c) */
+    OF(TRAIN, "average-of", average_of, int32_t, {"best", 0},
+       {"last", 1}), /* 0: among_best (learn.c) */
     OPTION(TRAIN, COUNT, "seeds", seeds),
 
     OPTION(TRANSLATE, COUNT, "n-best", search.n_best),
@@ -275,12 +312,13 @@ static const struct tested table[] = {
     OPTION(TAG, FLAG, "json", json),
     OPTION(CLASSIFY, LONG_COUNT, "n-best", labels_shown),
 
-    OF(TRANSLATE, "search-rule", search_rule, int32_t, {"paper", TRF_SEARCH_PAPER}, {"fairseq", TRF_SEARCH_FAIRSEQ},
-       {"ctranslate2", TRF_SEARCH_CTRANSLATE2}, {"marian", TRF_SEARCH_MARIAN}, {"raw", TRF_SEARCH_RAW},
+    OF(TRANSLATE, "search-rule", search_rule, int32_t, {"paper", TRF_SEARCH_PAPER},
+       {"fairseq", TRF_SEARCH_FAIRSEQ}, {"ctranslate2", TRF_SEARCH_CTRANSLATE2},
+       {"marian", TRF_SEARCH_MARIAN}, {"raw", TRF_SEARCH_RAW},
        {"hugging-face", TRF_SEARCH_HUGGING_FACE}),
     OPTION(TRANSLATE, COUNT, "beam", search.beam),
-    OF(TRANSLATE, "length-rule", search.length_rule, trf_length_rule, {"raw", TRF_LENGTH_RAW}, {"power", TRF_LENGTH_POWER},
-       {"gnmt", TRF_LENGTH_GNMT}),
+    OF(TRANSLATE, "length-rule", search.length_rule, trf_length_rule, {"raw", TRF_LENGTH_RAW},
+       {"power", TRF_LENGTH_POWER}, {"gnmt", TRF_LENGTH_GNMT}),
     OPTION(TRANSLATE, REAL, "alpha", search.alpha),
     OPTION(TRANSLATE, SWITCH, "count-eos", search.count_eos),
     OPTION(TRANSLATE, SWITCH, "score-prefix", search.score_prefix),
@@ -288,8 +326,9 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, COUNT, "candidates", search.candidates),
     OPTION(TRANSLATE, SWITCH, "eos-in-top-beam", search.eos_in_top_beam),
     OPTION(TRANSLATE, SWITCH, "shrink", search.shrink),
-    OF(TRANSLATE, "stop", search.stop, trf_beam_stop, {"bound", TRF_STOP_BOUND}, {"finished", TRF_STOP_FINISHED},
-       {"none-alive", TRF_STOP_NONE_ALIVE}, {"heuristic", TRF_STOP_HEURISTIC}),
+    OF(TRANSLATE, "stop", search.stop, trf_beam_stop, {"bound", TRF_STOP_BOUND},
+       {"finished", TRF_STOP_FINISHED}, {"none-alive", TRF_STOP_NONE_ALIVE},
+       {"heuristic", TRF_STOP_HEURISTIC}),
     OF(TRANSLATE, "at-limit", search.at_limit, trf_at_limit, {"keep-live", TRF_LIMIT_KEEP_LIVE},
        {"fall-back", TRF_LIMIT_FALL_BACK}, {"force-eos", TRF_LIMIT_FORCE_EOS}),
     OPTION(TRANSLATE, NUMBER, "min-length", search.min_length),
@@ -302,13 +341,15 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, COUNT, "max-tokens", search.max_tokens),
     OPTION(TRANSLATE, FLAG, "interactive", interactive),
     OPTION(TRAIN, DEVICE, "device", device),
-    OF(TRAIN, "precision", device.precision, trf_precision, {"float32", TRF_PRECISION_FLOAT32}, {"bf16", TRF_PRECISION_BF16}),
-    OF(TRAIN, "products", device.products, trf_products, {"auto", TRF_PRODUCTS_AUTO}, {"cblas", TRF_PRODUCTS_CBLAS},
-       {"built-in", TRF_PRODUCTS_BUILT_IN}),
+    OF(TRAIN, "precision", device.precision, trf_precision, {"float32", TRF_PRECISION_FLOAT32},
+       {"bf16", TRF_PRECISION_BF16}),
+    OF(TRAIN, "products", device.products, trf_products, {"auto", TRF_PRODUCTS_AUTO},
+       {"cblas", TRF_PRODUCTS_CBLAS}, {"built-in", TRF_PRODUCTS_BUILT_IN}),
     OPTION(TRAIN, COUNT, "threads", device.threads),
 
     OPTION(EVAL, TEXT, "metrics", metrics),
-    OF(EVAL, "tokenize", tokenize, int32_t, {"13a", METRICS_13A}, {"none", METRICS_NONE}, {"char", METRICS_CHAR}),
+    OF(EVAL, "tokenize", tokenize, int32_t, {"13a", METRICS_13A}, {"none", METRICS_NONE},
+       {"char", METRICS_CHAR}),
     OPTION(EVAL, FLAG, "lowercase", lowercase),
     OPTION(EVAL, TEXTS, "reference", references),
     OPTION(EVAL, FLAG, "alternatives", alternatives),
@@ -316,9 +357,9 @@ static const struct tested table[] = {
     OPTION(EVAL, FLAG, "by-length", by_length),
     OPTION(EVAL, FLAG, "json", json),
     OPTION(INSPECT, FLAG, "json", json),
-    OF(INSPECT, "shape", shape, int32_t, {"none", 0}, {"paper-base", 1}, {"paper-big", 2}, {"gpt2", 3}, {"gpt2-medium", 4},
-       {"gpt2-large", 5}, {"gpt2-xl", 6}, {"bert-base", 7}, {"bert-large", 8}, {"t5-small", 9}, {"t5-base", 10},
-       {"t5-large", 11}, {"opus-mt", 12}),
+    OF(INSPECT, "shape", shape, int32_t, {"none", 0}, {"paper-base", 1}, {"paper-big", 2},
+       {"gpt2", 3}, {"gpt2-medium", 4}, {"gpt2-large", 5}, {"gpt2-xl", 6}, {"bert-base", 7},
+       {"bert-large", 8}, {"t5-small", 9}, {"t5-base", 10}, {"t5-large", 11}, {"opus-mt", 12}),
     OPTION(INSPECT, COUNT, "labels", labels),
     OPTION(INSPECT, COUNT, "source-length", source_length),
     OPTION(INSPECT, COUNT, "target-length", target_length),
@@ -326,15 +367,16 @@ static const struct tested table[] = {
     OPTION(ATTENTION, TEXT, "model", model),
     OPTION(ATTENTION, TEXT, "source", source_text),
     OPTION(ATTENTION, TEXT, "target", target_text),
-    OF(ATTENTION, "kind", map_kind, int32_t, {"auto", MAP_AUTO}, {"cross", MAP_CROSS}, {"encoder", MAP_ENCODER},
-       {"decoder", MAP_DECODER}),
+    OF(ATTENTION, "kind", map_kind, int32_t, {"auto", MAP_AUTO}, {"cross", MAP_CROSS},
+       {"encoder", MAP_ENCODER}, {"decoder", MAP_DECODER}),
     OPTION(ATTENTION, TEXT, "layer", layer),
     OPTION(ATTENTION, TEXT, "head", head),
     OPTION(ATTENTION, TEXT, "output", output),
     OPTION(ATTENTION, FLAG, "overwrite", overwrite),
     OPTION(ATTENTION, FLAG, "json", json),
     OPTION(AVERAGE, TEXT, "output", output),
-    OF(AVERAGE, "weights", weights, int32_t, {"full", TRF_WEIGHTS_FULL}, {"bf16", TRF_WEIGHTS_BF16}, {"f16", TRF_WEIGHTS_F16}),
+    OF(AVERAGE, "weights", weights, int32_t, {"full", TRF_WEIGHTS_FULL}, {"bf16", TRF_WEIGHTS_BF16},
+       {"f16", TRF_WEIGHTS_F16}),
     OPTION(REPORT, TEXT, "data", data),
     OPTION(REPORT, TEXT, "output", output),
     OPTION(REPORT, TEXT, "model", model),
@@ -350,12 +392,13 @@ static const struct tested table[] = {
     OPTION(PLOT, REAL, "final-rate", training.final_rate),
     OPTION(PLOT, LONG_NUMBER, "total-steps", training.total_steps),
     OPTION(PLOT, LONG_COUNT, "updates", plot_updates),
-    OF(PLOT, "positions", config.positions, trf_positions, {"interleaved", TRF_POSITIONS_INTERLEAVED},
-       {"halves-n1", TRF_POSITIONS_HALVES_N1}, {"halves", TRF_POSITIONS_HALVES}),
+    OF(PLOT, "positions", config.positions, trf_positions,
+       {"interleaved", TRF_POSITIONS_INTERLEAVED}, {"halves-n1", TRF_POSITIONS_HALVES_N1},
+       {"halves", TRF_POSITIONS_HALVES}),
     OPTION(PLOT, COUNT, "max-length", plot_rows),
     OPTION(PLOT, NUMBER, "position-offset", config.position_offset),
-    OF(PLOT, "view", plot_view, int32_t, {"all", VIEW_ALL}, {"heat", VIEW_HEAT}, {"curves", VIEW_CURVES},
-       {"similarity", VIEW_SIMILARITY}),
+    OF(PLOT, "view", plot_view, int32_t, {"all", VIEW_ALL}, {"heat", VIEW_HEAT},
+       {"curves", VIEW_CURVES}, {"similarity", VIEW_SIMILARITY}),
     OPTION(PLOT, TEXT, "dimensions", plot_dimensions),
     OPTION(PLOT, TEXT, "kind", plot_kinds),
     OPTION(PLOT, COUNT, "length", plot_length),
@@ -366,8 +409,9 @@ static const struct tested table[] = {
 enum { N_TESTED = (int)(sizeof table / sizeof *table) };
 
 /* -----------------------------------------------------------------------------------------------
-   Texts that every option of a kind takes, or refuses. `shown` is how value_text writes it, NULL: as it is typed.
-   number: of whole numbers, choices, seeds (their bits) and the kind of a device, whose number is `gpu`. */
+   Texts that every option of a kind takes, or refuses. `shown` is how value_text writes it, NULL:
+   as it is typed. number: of whole numbers, choices, seeds (their bits) and the kind of a device,
+   whose number is `gpu`. */
 
 struct value { const char *text, *shown; int64_t number; double real; int32_t gpu; };
 #define WHOLE(text, number) {text, NULL, number, 0, 0}
@@ -377,33 +421,60 @@ struct value { const char *text, *shown; int64_t number; double real; int32_t gp
 static const struct value texts[] = {WHOLE("some file", 0), WHOLE("-", 0), WHOLE("", 0), END};
 static const struct value texts_several[] = {{"some*", "", 0, 0, 0}, {"-", "", 0, 0, 0}, END};
 static const struct value flags[] = {{"", "yes", 1, 0, 0}, END};
-static const struct value maybes[] = {{"", "mean", ATTENTION_MEAN, 0, 0}, WHOLE("mean", ATTENTION_MEAN),
-    WHOLE("all", ATTENTION_ALL), END};
-static const struct value switches[] = {WHOLE("no", 0), WHOLE("yes", 1), {"0", "no", 0, 0, 0}, {"1", "yes", 1, 0, 0}, END};
-static const struct value numbers[] = {WHOLE("7", 7), WHOLE("0", 0), WHOLE("2147483647", INT32_MAX), END};
-static const struct value counts[] = {WHOLE("7", 7), WHOLE("1", 1), WHOLE("2147483647", INT32_MAX), END};
-static const struct value long_numbers[] = {WHOLE("7", 7), WHOLE("0", 0), WHOLE("123456789012", 123456789012),
-    {"9223372036854775807", "no limit", INT64_MAX, 0, 0}, END};
-static const struct value long_counts[] = {WHOLE("7", 7), WHOLE("1", 1), WHOLE("123456789012", 123456789012),
-    {"9223372036854775807", "no limit", INT64_MAX, 0, 0}, END};
-static const struct value seeds[] = {WHOLE("7", 7), WHOLE("0", 0), WHOLE("18446744073709551615", -1), END};
-static const struct value reals[] = {REAL_NUMBER("0.25", 0.25), REAL_NUMBER("0", 0), REAL_NUMBER("-3.5", -3.5),
-    REAL_NUMBER("0.1", 0.1), REAL_NUMBER("1e-09", 1e-9),
-    REAL_NUMBER("1e+300", 1e300), {"1e-9", "1e-09", 0, 1e-9, 0}, {"1.50", "1.5", 0, 1.5, 0}, END};
-static const struct value devices[] = {WHOLE("cpu", TRF_DEVICE_CPU), {"cuda", "cuda:0", TRF_DEVICE_CUDA, 0, 0},
-    {"cuda:3", NULL, TRF_DEVICE_CUDA, 0, 3}, END};
+static const struct value maybes[] = {{"", "mean", ATTENTION_MEAN, 0, 0},
+                                      WHOLE("mean", ATTENTION_MEAN),
+                                      WHOLE("all", ATTENTION_ALL),
+                                      END};
+static const struct value switches[] = {
+    WHOLE("no", 0), WHOLE("yes", 1), {"0", "no", 0, 0, 0}, {"1", "yes", 1, 0, 0}, END};
+static const struct value numbers[] = {WHOLE("7", 7), WHOLE("0", 0), WHOLE("2147483647", INT32_MAX),
+                                       END};
+static const struct value counts[] = {WHOLE("7", 7), WHOLE("1", 1), WHOLE("2147483647", INT32_MAX),
+                                      END};
+static const struct value long_numbers[] = {WHOLE("7", 7),
+                                            WHOLE("0", 0),
+                                            WHOLE("123456789012", 123456789012),
+                                            {"9223372036854775807", "no limit", INT64_MAX, 0, 0},
+                                            END};
+static const struct value long_counts[] = {WHOLE("7", 7),
+                                           WHOLE("1", 1),
+                                           WHOLE("123456789012", 123456789012),
+                                           {"9223372036854775807", "no limit", INT64_MAX, 0, 0},
+                                           END};
+static const struct value seeds[] = {WHOLE("7", 7), WHOLE("0", 0),
+                                     WHOLE("18446744073709551615", -1), END};
+static const struct value reals[] = {
+    REAL_NUMBER("0.25", 0.25),     REAL_NUMBER("0", 0),        REAL_NUMBER("-3.5", -3.5),
+    REAL_NUMBER("0.1", 0.1),       REAL_NUMBER("1e-09", 1e-9), REAL_NUMBER("1e+300", 1e300),
+    {"1e-9", "1e-09", 0, 1e-9, 0}, {"1.50", "1.5", 0, 1.5, 0}, END};
+static const struct value devices[] = {WHOLE("cpu", TRF_DEVICE_CPU),
+                                       {"cuda", "cuda:0", TRF_DEVICE_CUDA, 0, 0},
+                                       {"cuda:3", NULL, TRF_DEVICE_CUDA, 0, 3},
+                                       END};
 
 static const char *const bad_maybes[] = {"0", "1", "x", "Mean", "mean|all", "a", NULL};
-static const char *const bad_switches[] = {"", "2", "01", "-1", "true", "Yes", "ye", "yess", "no|yes", NULL};
+static const char *const bad_switches[] = {"",    "2",  "01",   "-1",     "true",
+                                           "Yes", "ye", "yess", "no|yes", NULL};
 static const char *const bad_choices[] = {"", "0", "-1", "|", "what?", NULL};
-static const char *const bad_numbers[] = {"", " ", "x", "7x", "-1", "1.5", "1e3", "2147483648", "4294967303", NULL};
-static const char *const bad_counts[] = {"0", "", " ", "x", "7x", "-1", "1.5", "1e3", "2147483648", "4294967303", NULL};
-static const char *const bad_long_numbers[] = {"", " ", "x", "7x", "-1", "1.5", "1e3", "9223372036854775808", NULL};
-static const char *const bad_long_counts[] = {"0", "", " ", "x", "7x", "-1", "1.5", "1e3", "9223372036854775808", NULL};
-static const char *const bad_seeds[] = {"", " ", "x", "7x", "-1", "1.5", "1e3", "18446744073709551616", NULL};
-static const char *const bad_reals[] = {"", " ", "x", "0.5x", "0,5", "nan", "inf", "-inf", "1e999", "no limit", NULL};
-static const char *const bad_devices[] = {"", "x", "CPU", "cpu:0", "cp", "cpus", "cuda:", "cuda:-1", "cuda:x", "cuda:1x",
-    "cuda1", "gpu", NULL};
+static const char *const bad_numbers[] = {"",    " ",   "x",          "7x",         "-1",
+                                          "1.5", "1e3", "2147483648", "4294967303", NULL};
+static const char *const bad_counts[] = {"0",   "",    " ",          "x",          "7x", "-1",
+                                         "1.5", "1e3", "2147483648", "4294967303", NULL};
+static const char *const bad_long_numbers[] = {"",   " ",   "x",   "7x",
+                                               "-1", "1.5", "1e3", "9223372036854775808",
+                                               NULL};
+static const char *const bad_long_counts[] = {"0",   "",    " ",
+                                              "x",   "7x",  "-1",
+                                              "1.5", "1e3", "9223372036854775808",
+                                              NULL};
+static const char *const bad_seeds[] = {"",   " ",   "x",   "7x",
+                                        "-1", "1.5", "1e3", "18446744073709551616",
+                                        NULL};
+static const char *const bad_reals[] = {"",    " ",    "x",     "0.5x",     "0,5", "nan",
+                                        "inf", "-inf", "1e999", "no limit", NULL};
+static const char *const bad_devices[] = {"",      "x",     "CPU",     "cpu:0",  "cp",
+                                          "cpus",  "cuda:", "cuda:-1", "cuda:x", "cuda:1x",
+                                          "cuda1", "gpu",   NULL};
 static const char *const nothing_bad[] = {NULL};
 
 static const struct value *values_of(enum kind kind)
@@ -457,14 +528,16 @@ static int value_at(const struct tested *o, int k, struct value *v)
     return v->text != NULL;
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------
+ */
 
 /* The row of the table under test, or -1. */
 static int find(int command, const char *name)
 {
     int i;
     for (i = 0; i < n_rows; i++)
-        if (rows[i].kind != HEADING && (rows[i].commands & command) && !strcmp(rows[i].name, name)) return i;
+        if (rows[i].kind != HEADING && (rows[i].commands & command) && !strcmp(rows[i].name, name))
+            return i;
     return -1;
 }
 
@@ -480,12 +553,14 @@ static int is_tested_by(const struct row *row, const struct tested *o)
     return row->kind != HEADING && (row->commands & o->command) && !strcmp(row->name, o->name);
 }
 
-/* Whether that byte of the settings is the option's to write. A device's other fields have options of their own. */
+/* Whether that byte of the settings is the option's to write. A device's other fields have options
+   of their own. */
 static int owns(const struct tested *o, size_t byte)
 {
     size_t at = byte - o->offset;           /* before it: larger than any field */
     if (o->kind != DEVICE) return at < o->bytes;
-    return at - offsetof(trf_device, kind) < sizeof(trf_device_kind) || at - offsetof(trf_device, index) < sizeof(int32_t);
+    return at - offsetof(trf_device, kind) < sizeof(trf_device_kind) ||
+           at - offsetof(trf_device, index) < sizeof(int32_t);
 }
 
 /* Settings full of a byte, in which only lists of texts are what they should be: empty. */
@@ -496,7 +571,8 @@ static void fill(struct settings *s, int byte)
 }
 
 /* What set_value ought to do. */
-static void write_value(const struct tested *o, const struct value *v, const char *text, struct settings *s)
+static void write_value(const struct tested *o, const struct value *v, const char *text,
+                        struct settings *s)
 {
     char *field = (char *)s + o->offset;
     int32_t narrow = (int32_t)v->number;
@@ -510,8 +586,19 @@ static void write_value(const struct tested *o, const struct value *v, const cha
         several.item[several.n++] = text;
         memcpy(field, &several, sizeof several);
         break;
-    case FLAG: case MAYBE: case SWITCH: case CHOICE: case NUMBER: case COUNT: memcpy(field, &narrow, sizeof narrow); break;
-    case LONG_NUMBER: case LONG_COUNT: case SEED: memcpy(field, &v->number, sizeof v->number); break;
+    case FLAG:
+    case MAYBE:
+    case SWITCH:
+    case CHOICE:
+    case NUMBER:
+    case COUNT:
+        memcpy(field, &narrow, sizeof narrow);
+        break;
+    case LONG_NUMBER:
+    case LONG_COUNT:
+    case SEED:
+        memcpy(field, &v->number, sizeof v->number);
+        break;
     case DEVICE:
         memcpy(&device, field, sizeof device);
         device.kind = (trf_device_kind)v->number;
@@ -523,7 +610,8 @@ static void write_value(const struct tested *o, const struct value *v, const cha
 }
 
 /* Every byte of the settings after an option is what it should be. */
-static void check_same(const char *name, const char *text, const struct settings *x, const struct settings *y)
+static void check_same(const char *name, const char *text, const struct settings *x,
+                       const struct settings *y)
 {
     const char *a = (const char *)x, *b = (const char *)y;
     size_t i = 0;
@@ -531,8 +619,8 @@ static void check_same(const char *name, const char *text, const struct settings
     while (i < sizeof *x && a[i] == b[i]) i++;
     if (i == sizeof *x) return;
     while (k < N_TESTED && !owns(&table[k], i)) k++;
-    fail_msg("after --%s '%s' byte %d of the settings (%s) is not what it should be", name, text, (int)i,
-             k < N_TESTED ? table[k].field : "no option's");
+    fail_msg("after --%s '%s' byte %d of the settings (%s) is not what it should be", name, text,
+             (int)i, k < N_TESTED ? table[k].field : "no option's");
 }
 
 /* Whether the option's field has the value, whose text may lie elsewhere. */
@@ -555,7 +643,8 @@ static int has(const struct tested *o, const struct value *v, const struct setti
 }
 
 /* A command line of up to four words, NULL: no more. Texts in the settings last until the next. */
-static int parse(int command, struct settings *s, const char *a, const char *b, const char *c, const char *d)
+static int parse(int command, struct settings *s, const char *a, const char *b, const char *c,
+                 const char *d)
 {
     static char word[5][128];
     const char *const given[] = {"trf", a, b, c, d};
@@ -587,7 +676,8 @@ static void check_said(const char *name, const char *what)
         fail_msg("--%s: %d messages, the last one: %s", name, messages, said);
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------
+ */
 
 /* Each row of the table is tested once, each test has its row, of the same kind. */
 static void every_row(void **state)
@@ -602,8 +692,8 @@ static void every_row(void **state)
         options++;
         for (k = 0; k < N_TESTED; k++) times += is_tested_by(&rows[i], &table[k]);
         if (times != 1)
-            fail_msg("--%s (row %d, commands %d) stands %d times in tests/test_options.c, not once", rows[i].name, i,
-                     rows[i].commands & COMMANDS, times);
+            fail_msg("--%s (row %d, commands %d) stands %d times in tests/test_options.c, not once",
+                     rows[i].name, i, rows[i].commands & COMMANDS, times);
     }
     assert_int_equal(options, N_TESTED);
     for (k = 0; k < N_TESTED; k++) {
@@ -632,7 +722,8 @@ static void none_twice(void **state)
     }
     for (i = 0; i < N_TESTED; i++)
         for (k = i + 1; k < N_TESTED; k++) {
-            if (!(rows[row_of(&table[i])].commands & rows[row_of(&table[k])].commands & COMMANDS)) continue;
+            if (!(rows[row_of(&table[i])].commands & rows[row_of(&table[k])].commands & COMMANDS))
+                continue;
             for (byte = table[i].offset; byte < table[i].offset + table[i].bytes; byte++)
                 if (owns(&table[i], byte) && owns(&table[k], byte))
                     fail_msg("--%s and --%s write the same field", table[i].name, table[k].name);
@@ -647,7 +738,8 @@ static void one_name_of_a_field(void **state)
     for (k = 0; k < N_TESTED; k++) assert_string_equal(option_name(table[k].offset), table[k].name);
 }
 
-/* Options of the model and of training have the names of the fields: checkpoints are read by them (stored_training). */
+/* Options of the model and of training have the names of the fields: checkpoints are read by them
+   (stored_training). */
 static void names_of_fields(void **state)
 {
     int k;
@@ -655,8 +747,13 @@ static void names_of_fields(void **state)
     for (k = 0; k < N_TESTED; k++) {
         const char *field = table[k].field, *name = table[k].name;
         if (strncmp(field, "config.", 7) && strncmp(field, "training.", 9)) continue;
-        if (!strcmp(field, "training.dropout")) { assert_string_equal(name, "embedding-dropout"); continue; }
-        for (field = strchr(field, '.') + 1; *field && *field == (*name == '-' ? '_' : *name); field++) name++;
+        if (!strcmp(field, "training.dropout")) {
+            assert_string_equal(name, "embedding-dropout");
+            continue;
+        }
+        for (field = strchr(field, '.') + 1; *field && *field == (*name == '-' ? '_' : *name);
+             field++)
+            name++;
         if (*field || *name) fail_msg("--%s sets %s", table[k].name, table[k].field);
     }
 }
@@ -674,8 +771,10 @@ static void every_choice(void **state)
         for (; *list; list++) names += *list == '|';
         for (a = 0; o->choices[a].text; a++)
             for (b = 0; b < a; b++)
-                if (o->choices[a].number == o->choices[b].number) fail_msg("--%s: two choices are one", o->name);
-        if (a != names) fail_msg("--%s has %d choices, %d of them in tests/test_options.c", o->name, names, a);
+                if (o->choices[a].number == o->choices[b].number)
+                    fail_msg("--%s: two choices are one", o->name);
+        if (a != names)
+            fail_msg("--%s has %d choices, %d of them in tests/test_options.c", o->name, names, a);
     }
 }
 
@@ -699,19 +798,23 @@ static void fields(void **state)
                 write_value(o, &v, v.text, &wanted);
                 check_same(o->name, v.text, &got, &wanted);
                 value_text(row, &got, text, sizeof text);
-                if (strcmp(text, v.shown)) fail_msg("--%s '%s' is shown as '%s'", o->name, v.text, text);
+                if (strcmp(text, v.shown))
+                    fail_msg("--%s '%s' is shown as '%s'", o->name, v.text, text);
                 if (o->kind == TEXT || o->kind == TEXTS || !strcmp(text, "no limit")) continue;
                 fill(&got, background[b]);
-                if (set_value(row, &got, text)) fail_msg("--%s shows '%s' and refuses it", o->name, text);
+                if (set_value(row, &got, text))
+                    fail_msg("--%s shows '%s' and refuses it", o->name, text);
                 check_same(o->name, text, &got, &wanted);
             }
     assert_int_equal(messages, 0);
 }
 
-/* Real numbers are shown in as few digits as give the same bits again, 17 if need be: checkpoints keep options so. */
+/* Real numbers are shown in as few digits as give the same bits again, 17 if need be: checkpoints
+   keep options so. */
 static void every_real(void **state)
 {
-    static const double some[] = {0.1, 1.0 / 3, 0.1 + 0.2, 2.0 / 3, 1e23, 5e-324, 1.7976931348623157e308, -1e-9, 12345678.9};
+    static const double some[] = {
+        0.1, 1.0 / 3, 0.1 + 0.2, 2.0 / 3, 1e23, 5e-324, 1.7976931348623157e308, -1e-9, 12345678.9};
     const struct row *row;
     char text[64];
     int i = find(TRAIN, "ema"), several = (int)(sizeof some / sizeof *some);
@@ -719,7 +822,9 @@ static void every_real(void **state)
     assert_true(i >= 0);
     row = &rows[i];
     for (i = 0; i < 1000; i++) {
-        double x = i < several ? some[i] : ldexp((double)(trf__random64(1, 2, (uint64_t)i) >> 11), i % 100 - 99);
+        double x = i < several
+                       ? some[i]
+                       : ldexp((double)(trf__random64(1, 2, (uint64_t)i) >> 11), i % 100 - 99);
         wanted.ema = x;
         value_text(row, &wanted, text, sizeof text);
         assert_int_equal(set_value(row, &got, text), DONE);
@@ -738,15 +843,20 @@ static void defaults(void **state)
         set_defaults(&plain);
         memcpy(&again, &plain, sizeof again);
         value_text(&rows[i], &plain, text, sizeof text);
-        if (rows[i].kind == FLAG || rows[i].kind == MAYBE || rows[i].kind == TEXTS) assert_string_equal(text, "");
-        if (rows[i].kind == HEADING || rows[i].kind == FLAG || rows[i].kind == MAYBE || rows[i].kind == TEXT || rows[i].kind == TEXTS) continue;
+        if (rows[i].kind == FLAG || rows[i].kind == MAYBE || rows[i].kind == TEXTS)
+            assert_string_equal(text, "");
+        if (rows[i].kind == HEADING || rows[i].kind == FLAG || rows[i].kind == MAYBE ||
+            rows[i].kind == TEXT || rows[i].kind == TEXTS)
+            continue;
         if (!strcmp(text, "no limit")) continue;
-        if (set_value(&rows[i], &again, text)) fail_msg("--%s refuses its default '%s'", rows[i].name, text);
+        if (set_value(&rows[i], &again, text))
+            fail_msg("--%s refuses its default '%s'", rows[i].name, text);
         check_same(rows[i].name, text, &again, &plain);
     }
 }
 
-/* The same from a command line, of every command that has the option; twice, without a value, or with one too many. */
+/* The same from a command line, of every command that has the option; twice, without a value, or
+   with one too many. */
 static void command_lines(void **state)
 {
     static struct settings s;
@@ -763,21 +873,28 @@ static void command_lines(void **state)
         for (command = FIRST_COMMAND; command <= LAST_COMMAND; command *= 2) {
             if (!(row->commands & command)) continue;
             for (j = 0; value_at(o, j, &v); j++) {
-                if (parse(command, &s, dashed, alone && !*v.text ? NULL : v.text, NULL, NULL) != -1 || messages)
+                if (parse(command, &s, dashed, alone && !*v.text ? NULL : v.text, NULL, NULL) !=
+                        -1 ||
+                    messages)
                     fail_msg("--%s refuses '%s': %s", o->name, v.text, said);
-                if (!has(o, &v, &s)) fail_msg("--%s has not taken '%s' of a command line", o->name, v.text);
+                if (!has(o, &v, &s))
+                    fail_msg("--%s has not taken '%s' of a command line", o->name, v.text);
                 assert_true(is_given(&s, o->offset));
                 assert_string_equal(text_given(&s, o->offset), v.text);
             }
             value_at(o, 0, &v);
-            j = parse(command, &s, dashed, alone ? dashed : v.text, alone ? NULL : dashed, alone ? NULL : v.text);
+            j = parse(command, &s, dashed, alone ? dashed : v.text, alone ? NULL : dashed,
+                      alone ? NULL : v.text);
             if (o->kind == TEXTS) assert_int_equal(j, -1);
             else {
                 assert_int_equal(j, USAGE);
                 check_said(o->name, "is given twice");
             }
-            assert_int_equal(parse(command, &s, alone ? with_value : dashed, NULL, NULL, NULL), USAGE);
-            check_said(o->name, flag ? "takes no value" : alone ? "takes mean|all, or nothing" : "needs a value");
+            assert_int_equal(parse(command, &s, alone ? with_value : dashed, NULL, NULL, NULL),
+                             USAGE);
+            check_said(o->name, flag    ? "takes no value"
+                                : alone ? "takes mean|all, or nothing"
+                                        : "needs a value");
         }
     }
 }
@@ -794,7 +911,7 @@ static void check_refused(const struct tested *o, const char *text)
     check_said(o->name, text);
     check_same(o->name, text, &got, &before);
     snprintf(dashed, sizeof dashed, "--%s", o->name);
-    if (o->kind == MAYBE) {             /* a word behind it that is none of its values is another word */
+    if (o->kind == MAYBE) { /* a word behind it that is none of its values is another word */
         assert_int_equal(parse(o->command, &got, dashed, text, NULL, NULL), -1);
         snprintf(dashed, sizeof dashed, "--%s=%s", o->name, text);
         assert_int_equal(parse(o->command, &got, dashed, NULL, NULL, NULL), USAGE);
@@ -839,7 +956,8 @@ static void lists_of_texts(void **state)
             snprintf(text[i], sizeof text[i], "%d", i);
             memcpy(&before, &got, sizeof before);
             messages = 0;
-            assert_int_equal(set_value(&rows[row_of(o)], &got, text[i]), i < MAX_TEXTS ? DONE : USAGE);
+            assert_int_equal(set_value(&rows[row_of(o)], &got, text[i]),
+                             i < MAX_TEXTS ? DONE : USAGE);
             assert_int_equal(messages, i == MAX_TEXTS);
         }
         check_same(o->name, text[MAX_TEXTS], &got, &before);
@@ -865,7 +983,8 @@ static void give(int command, const char *name, const char *text)
     rows[i].then(&got);
 }
 
-/* It has done just that, and no option before it in the table has lost its value: single options win over presets. */
+/* It has done just that, and no option before it in the table has lost its value: single options
+   win over presets. */
 static void check_given(int command, const char *name, const char *text)
 {
     int i = find(command, name), k;
@@ -875,7 +994,8 @@ static void check_given(int command, const char *name, const char *text)
         int row = row_of(&table[k]);
         if (row >= i || !(rows[row].commands & rows[i].commands & COMMANDS)) continue;
         for (byte = 0; byte < sizeof got; byte++)
-            if (((const unsigned char *)&got)[byte] != PATTERN && owns(&table[k], byte) && table[k].kind != TEXTS)
+            if (((const unsigned char *)&got)[byte] != PATTERN && owns(&table[k], byte) &&
+                table[k].kind != TEXTS)
                 fail_msg("--%s, a row before --%s, is overwritten by it", table[k].name, name);
     }
 }
@@ -916,9 +1036,10 @@ static void want_size(int32_t size, int32_t layers, int32_t d_model, int32_t d_f
     wanted.config.n_heads = n_heads;
 }
 
-static void want_rule(trf_search_rule rule, trf_length_rule length_rule, double alpha, int32_t score_prefix,
-                      int32_t candidates, int32_t eos_in_top_beam, int32_t shrink, trf_beam_stop stop,
-                      trf_at_limit at_limit, int32_t min_length, int32_t renormalize_logits)
+static void want_rule(trf_search_rule rule, trf_length_rule length_rule, double alpha,
+                      int32_t score_prefix, int32_t candidates, int32_t eos_in_top_beam,
+                      int32_t shrink, trf_beam_stop stop, trf_at_limit at_limit, int32_t min_length,
+                      int32_t renormalize_logits)
 {
     wanted.search_rule = (int32_t)rule;
     wanted.search.length_rule = length_rule;
@@ -941,14 +1062,18 @@ static void effects(void **state)
     int i;
     (void)state;
     memset(seen, 0, sizeof seen);
-    EFFECT(TRAIN, "tokens", "words", wanted.tokens = wanted.source_tokens = wanted.target_tokens = TOKENS_WORDS);
+    EFFECT(TRAIN, "tokens", "words",
+           wanted.tokens = wanted.source_tokens = wanted.target_tokens = TOKENS_WORDS);
     EFFECT(TRAIN, "sentencepiece", name,
            wanted.sentencepiece = wanted.source_sentencepiece = wanted.target_sentencepiece = name);
-    EFFECT(TRAIN, "vocab-size", "7", wanted.vocab_size = wanted.source_vocab_size = wanted.target_vocab_size = 7);
+    EFFECT(TRAIN, "vocab-size", "7",
+           wanted.vocab_size = wanted.source_vocab_size = wanted.target_vocab_size = 7);
     EFFECT(TRAIN, "recipe", "auto", wanted.recipe = RECIPE_AUTO);
     EFFECT(TRAIN, "recipe", "paper", wanted.recipe = RECIPE_PAPER; want_conventions(1);
-           wanted.training.schedule = TRF_NOAM; wanted.training.learning_rate = 1; wanted.training.warmup = 4000;
-           wanted.training.label_smoothing = wanted.training.dropout = wanted.training.residual_dropout = 0.1;
+           wanted.training.schedule = TRF_NOAM; wanted.training.learning_rate = 1;
+           wanted.training.warmup = 4000;
+           wanted.training.label_smoothing = wanted.training.dropout =
+               wanted.training.residual_dropout = 0.1;
            wanted.training.attention_dropout = wanted.training.activation_dropout = 0);
     EFFECT(TRAIN, "size", "auto", wanted.size = SIZE_AUTO);
     EFFECT(TRAIN, "size", "tiny", want_size(SIZE_TINY, 4, 128, 256, 4));
@@ -963,23 +1088,30 @@ static void effects(void **state)
            wanted.dropout = wanted.training.dropout = wanted.training.attention_dropout = 0.25;
            wanted.training.activation_dropout = wanted.training.residual_dropout = 0.25);
     EFFECT(TRANSLATE, "search-rule", "paper",
-           want_rule(TRF_SEARCH_PAPER, TRF_LENGTH_GNMT, 0.6, 0, 2, 0, 0, TRF_STOP_BOUND, TRF_LIMIT_FALL_BACK, 0, 0));
+           want_rule(TRF_SEARCH_PAPER, TRF_LENGTH_GNMT, 0.6, 0, 2, 0, 0, TRF_STOP_BOUND,
+                     TRF_LIMIT_FALL_BACK, 0, 0));
     EFFECT(TRANSLATE, "search-rule", "fairseq",
-           want_rule(TRF_SEARCH_FAIRSEQ, TRF_LENGTH_POWER, 1, 1, 2, 1, 0, TRF_STOP_FINISHED, TRF_LIMIT_FORCE_EOS, 1, 0));
+           want_rule(TRF_SEARCH_FAIRSEQ, TRF_LENGTH_POWER, 1, 1, 2, 1, 0, TRF_STOP_FINISHED,
+                     TRF_LIMIT_FORCE_EOS, 1, 0));
     EFFECT(TRANSLATE, "search-rule", "ctranslate2",
-           want_rule(TRF_SEARCH_CTRANSLATE2, TRF_LENGTH_POWER, 1, 0, 2, 1, 0, TRF_STOP_FINISHED, TRF_LIMIT_KEEP_LIVE, 1, 1));
+           want_rule(TRF_SEARCH_CTRANSLATE2, TRF_LENGTH_POWER, 1, 0, 2, 1, 0, TRF_STOP_FINISHED,
+                     TRF_LIMIT_KEEP_LIVE, 1, 1));
     EFFECT(TRANSLATE, "search-rule", "marian",
-           want_rule(TRF_SEARCH_MARIAN, TRF_LENGTH_POWER, 1, 1, 1, 1, 1, TRF_STOP_NONE_ALIVE, TRF_LIMIT_KEEP_LIVE, 0, 0));
+           want_rule(TRF_SEARCH_MARIAN, TRF_LENGTH_POWER, 1, 1, 1, 1, 1, TRF_STOP_NONE_ALIVE,
+                     TRF_LIMIT_KEEP_LIVE, 0, 0));
     EFFECT(TRANSLATE, "search-rule", "raw",
-           want_rule(TRF_SEARCH_RAW, TRF_LENGTH_RAW, 0, 1, 1, 1, 0, TRF_STOP_FINISHED, TRF_LIMIT_FALL_BACK, 0, 0));
+           want_rule(TRF_SEARCH_RAW, TRF_LENGTH_RAW, 0, 1, 1, 1, 0, TRF_STOP_FINISHED,
+                     TRF_LIMIT_FALL_BACK, 0, 0));
     EFFECT(TRANSLATE, "search-rule", "hugging-face",
-           want_rule(TRF_SEARCH_HUGGING_FACE, TRF_LENGTH_POWER, 1, 1, 2, 1, 0, TRF_STOP_HEURISTIC, TRF_LIMIT_KEEP_LIVE,
-                     0, 0));
+           want_rule(TRF_SEARCH_HUGGING_FACE, TRF_LENGTH_POWER, 1, 1, 2, 1, 0, TRF_STOP_HEURISTIC,
+                     TRF_LIMIT_KEEP_LIVE, 0, 0));
     for (i = 0; i < n_rows; i++)
-        if (!rows[i].then != !seen[i]) fail_msg("what --%s does besides is not in tests/test_options.c", rows[i].name);
+        if (!rows[i].then != !seen[i])
+            fail_msg("what --%s does besides is not in tests/test_options.c", rows[i].name);
 }
 
-/* Presets come first and single options win, whatever the order on the command line. The model computes where
+/* Presets come first and single options win, whatever the order on the command line. The model
+   computes where
    --device says, also without --threads. */
 static void order_on_command_lines(void **state)
 {
@@ -991,8 +1123,11 @@ static void order_on_command_lines(void **state)
     assert_int_equal(parse(TRAIN, &s, "--size=base", "--d-model=64", NULL, NULL), -1);
     assert_int_equal(s.config.d_model, 64);
     assert_int_equal(s.config.d_ff, 2048);
-    assert_int_equal(parse(TRAIN, &s, "--beta2=0.5", "--conventions=pytorch", "--recipe=paper", NULL), -1);
-    assert_true(s.training.beta2 == 0.5 && s.training.epsilon == 1e-8 && s.training.attention_dropout == 0);
+    assert_int_equal(parse(TRAIN, &s, "--beta2=0.5", "--conventions=pytorch", "--recipe=paper",
+                           NULL),
+                     -1);
+    assert_true(s.training.beta2 == 0.5 && s.training.epsilon == 1e-8 &&
+                s.training.attention_dropout == 0);
     assert_int_equal(s.config.final_norm, 1);
     assert_int_equal(parse(TRANSLATE, &s, "--alpha=2", "--search-rule=raw", NULL, NULL), -1);
     assert_true(s.search.alpha == 2 && s.search.length_rule == TRF_LENGTH_RAW);
@@ -1003,8 +1138,8 @@ static void order_on_command_lines(void **state)
     assert_int_equal(s.config.device.threads, s.device.threads);
 }
 
-/* What the log of a training has of options: those with a value, files and switches too, but not the names of what a
-   training writes, and no --size that other options have overruled. */
+/* What the log of a training has of options: those with a value, files and switches too, but not
+   the names of what a training writes, and no --size that other options have overruled. */
 static char *logged(const char *a, const char *b, const char *c, const char *d)
 {
     static struct settings s;
@@ -1029,13 +1164,19 @@ static void options_of_a_log(void **state)
 {
     (void)state;
     check_logged(logged("--size=base", NULL, NULL, NULL), "\"size\":\"base\"", "\"size\":\"tiny\"");
-    check_logged(logged("--size=base", "--d-model=512", NULL, NULL), "\"size\":\"base\"", "\"d-model\":\"128\"");
-    check_logged(logged("--size=base", "--d-model=64", NULL, NULL), "\"d-model\":\"64\"", "\"size\"");
-    check_logged(logged("--size=base", "--decoder-layers=5", NULL, NULL), "\"decoder-layers\":\"5\"", "\"size\"");
+    check_logged(logged("--size=base", "--d-model=512", NULL, NULL), "\"size\":\"base\"",
+                 "\"d-model\":\"128\"");
+    check_logged(logged("--size=base", "--d-model=64", NULL, NULL), "\"d-model\":\"64\"",
+                 "\"size\"");
+    check_logged(logged("--size=base", "--decoder-layers=5", NULL, NULL),
+                 "\"decoder-layers\":\"5\"", "\"size\"");
     check_logged(logged(NULL, NULL, NULL, NULL), "\"d-model\":\"128\"", "\"size\"");
-    check_logged(logged("--tsv=some", "--strict", "--model=one", "--log=two"), "\"tsv\":\"some\"", "\"model\"");
-    check_logged(logged("--tsv=some", "--strict", "--model=one", "--log=two"), "\"strict\":\"yes\"", "\"log\"");
-    check_logged(logged("--overwrite", "--resume", "--quiet", NULL), "\"seed\":\"1\"", "\"resume\"");
+    check_logged(logged("--tsv=some", "--strict", "--model=one", "--log=two"), "\"tsv\":\"some\"",
+                 "\"model\"");
+    check_logged(logged("--tsv=some", "--strict", "--model=one", "--log=two"), "\"strict\":\"yes\"",
+                 "\"log\"");
+    check_logged(logged("--overwrite", "--resume", "--quiet", NULL), "\"seed\":\"1\"",
+                 "\"resume\"");
     check_logged(logged("--freeze=a*", "--freeze=b", NULL, NULL), "\"freeze\":\"a* b\",", ",,");
     check_logged(logged(NULL, NULL, NULL, NULL), "{\"objective\":\"translate\",", "\"freeze\"");
 }
@@ -1043,11 +1184,19 @@ static void options_of_a_log(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row), cmocka_unit_test(none_twice), cmocka_unit_test(one_name_of_a_field),
+        cmocka_unit_test(every_row),
+        cmocka_unit_test(none_twice),
+        cmocka_unit_test(one_name_of_a_field),
         cmocka_unit_test(names_of_fields),
-        cmocka_unit_test(every_choice), cmocka_unit_test(fields), cmocka_unit_test(every_real),
-        cmocka_unit_test(defaults), cmocka_unit_test(command_lines), cmocka_unit_test(refused_texts),
-        cmocka_unit_test(lists_of_texts), cmocka_unit_test(effects), cmocka_unit_test(order_on_command_lines),
+        cmocka_unit_test(every_choice),
+        cmocka_unit_test(fields),
+        cmocka_unit_test(every_real),
+        cmocka_unit_test(defaults),
+        cmocka_unit_test(command_lines),
+        cmocka_unit_test(refused_texts),
+        cmocka_unit_test(lists_of_texts),
+        cmocka_unit_test(effects),
+        cmocka_unit_test(order_on_command_lines),
         cmocka_unit_test(options_of_a_log),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

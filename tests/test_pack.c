@@ -1,5 +1,5 @@
-/* A packed model: the same answers, bit for bit, from half the memory; refused where floats are needed; whole or
-   unchanged when memory ends. */
+/* A packed model: the same answers, bit for bit, from half the memory; refused where floats are
+   needed; whole or unchanged when memory ends. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -15,7 +15,10 @@
 enum { VOCAB = 37, LABELS = 5, SENTENCES = 9 };
 
 static trf_error err;
-#define OK(call) do { if ((call) != TRF_OK) fail_msg("line %d: %s", __LINE__, err.message); } while (0)
+#define OK(call) \
+    do { \
+        if ((call) != TRF_OK) fail_msg("line %d: %s", __LINE__, err.message); \
+    } while (0)
 #define FAILS(status, call) assert_int_equal((call), (status))
 
 static trf_config config_of(int variant, int32_t d_model)
@@ -34,8 +37,18 @@ static trf_config config_of(int variant, int32_t d_model)
     case 3: c.tying = TRF_TIED_EMBEDDINGS; c.generator_bias = 0; c.norm_rule = TRF_NORM_RMS; break;
     case 4: c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.tying = TRF_TIED_DECODER; break;
     case 5: c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.tying = TRF_UNTIED; break;
-    case 6: c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; c.head = TRF_HEAD_MEAN; break;
-    case 7: c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; c.head = TRF_HEAD_MASKED; break;
+    case 6:
+        c.kind = TRF_ENCODER_ONLY;
+        c.decoder_layers = 0;
+        c.tying = TRF_UNTIED;
+        c.head = TRF_HEAD_MEAN;
+        break;
+    case 7:
+        c.kind = TRF_ENCODER_ONLY;
+        c.decoder_layers = 0;
+        c.tying = TRF_UNTIED;
+        c.head = TRF_HEAD_MASKED;
+        break;
     default: c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; break;
     }
     if (c.head == TRF_HEAD_MEAN) c.n_labels = LABELS;
@@ -81,7 +94,8 @@ static uint64_t answers(const trf_model *model)
         hash = hash_bytes(hash, room, (size_t)trf_tensor_count(&out) * sizeof *room);
     }
     if (c->kind != TRF_ENCODER_ONLY) {
-        OK(trf_translate_batch(t, c->kind == TRF_DECODER_ONLY ? &batch.target : &batch.source, &err));
+        OK(trf_translate_batch(t, c->kind == TRF_DECODER_ONLY ? &batch.target : &batch.source,
+                               &err));
         hash = hash_answers(hash, t, SENTENCES);
         if (c->kind == TRF_DECODER_ONLY) batch.source.count = 0;
         OK(trf_score(t, &batch, scores, &err));
@@ -117,7 +131,8 @@ static void same_answers(void **state)
             before = answers(model);
             OK(trf_model_pack(model, &err));
             OK(trf_model_pack(model, &err));
-            if (answers(model) != before) fail_msg("variant %d, d_model %d: other answers", variant, (int)widths[w]);
+            if (answers(model) != before)
+                fail_msg("variant %d, d_model %d: other answers", variant, (int)widths[w]);
             for (i = 0; i < trf_model_parameter_count(model); i++) {
                 trf_tensor p = trf_model_parameter(model, i);
                 trf_real one;
@@ -132,7 +147,8 @@ static void same_answers(void **state)
         }
 }
 
-/* More rows than packed weights are read for where CBLAS is there: floats would be read, and there are none. */
+/* More rows than packed weights are read for where CBLAS is there: floats would be read, and there
+   are none. */
 static void many_rows(void **state)
 {
     enum { LONG = 38, COUNT = 20 };
@@ -266,7 +282,8 @@ static void memory_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_answers), cmocka_unit_test(many_rows), cmocka_unit_test(half_the_memory), cmocka_unit_test(refusals),
+        cmocka_unit_test(same_answers),    cmocka_unit_test(many_rows),
+        cmocka_unit_test(half_the_memory), cmocka_unit_test(refusals),
         cmocka_unit_test(memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* tools/trf/picture.h: hostile text, colours of a scale, the image of a large map byte by byte, curves
-   that are thinned out or interrupted, and what a terminal gets. */
+/* tools/trf/picture.h: hostile text, colours of a scale, the image of a large map byte by byte,
+   curves that are thinned out or interrupted, and what a terminal gets. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>

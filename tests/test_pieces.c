@@ -1,5 +1,6 @@
-/* SentencePiece models made here, piece by piece: their answers beside libsentencepiece's (0.2.3, written down), beside
-   plain loops, through model files; every byte of a model damaged, every allocation failing once. */
+/* SentencePiece models made here, piece by piece: their answers beside libsentencepiece's (0.2.3,
+   written down), beside plain loops, through model files; every byte of a model damaged, every
+   allocation failing once. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -22,7 +23,11 @@ static void put_number(message *m, uint64_t value)
     for (; value > 127; value >>= 7) m->bytes[m->n++] = (unsigned char)(value | 128);
     m->bytes[m->n++] = (unsigned char)value;
 }
-static void put_flag(message *m, int field, uint64_t value) { put_number(m, (uint64_t)field * 8); put_number(m, value); }
+static void put_flag(message *m, int field, uint64_t value)
+{
+    put_number(m, (uint64_t)field * 8);
+    put_number(m, value);
+}
 static void put_bytes(message *m, int field, const void *bytes, size_t n)
 {
     put_number(m, (uint64_t)field * 8 + 2);
@@ -44,9 +49,13 @@ static void put_piece_of(message *m, const char *text, size_t n, float score, in
     if (type != NORMAL) put_flag(&piece, 3, (uint64_t)type);
     put_bytes(m, 1, piece.bytes, piece.n);
 }
-static void put_piece(message *m, const char *text, float score, int type) { put_piece_of(m, text, strlen(text), score, type); }
+static void put_piece(message *m, const char *text, float score, int type)
+{
+    put_piece_of(m, text, strlen(text), score, type);
+}
 
-/* A map as darts-clone would have it, each node with a block of 256 cells of its own: block 1 for cell 0, the root. */
+/* A map as darts-clone would have it, each node with a block of 256 cells of its own: block 1 for
+   cell 0, the root. */
 typedef struct rule { const char *from, *to; } rule;
 static size_t put_map(unsigned char *to, const rule *rules, int n)
 {
@@ -85,11 +94,17 @@ static size_t put_map(unsigned char *to, const rule *rules, int n)
 
 #define K16 "kkkkkkkkkkkkkkkk"
 static const char ks[] = K16 K16 "k";
-static const rule seven_rules[] = {{"\t", " "}, {"\xC2\xA0", " "}, {"\xEF\xAC\x81", "fi"}, {"\xEF\xBC\xA1", "A"}, {"\xEF\xBC\xA1\xCC\x88", "\xC3\x84"},
-    {"\xE2\x80\x8B", ""}, {"\xE2\x80\xA6", ". . "}};
+static const rule seven_rules[] = {{"\t", " "},
+                                   {"\xC2\xA0", " "},
+                                   {"\xEF\xAC\x81", "fi"},
+                                   {"\xEF\xBC\xA1", "A"},
+                                   {"\xEF\xBC\xA1\xCC\x88", "\xC3\x84"},
+                                   {"\xE2\x80\x8B", ""},
+                                   {"\xE2\x80\xA6", ". . "}};
 enum { RULES = sizeof seven_rules / sizeof *seven_rules };
 
-/* map: 1, the seven rules; 2, and 33 for as many k, the last of which is one too many. odd: the other pieces. */
+/* map: 1, the seven rules; 2, and 33 for as many k, the last of which is one too many. odd: the
+   other pieces. */
 typedef struct options { int type, fallback, suffix, dummy, extra, escape, map, odd; } options;
 static void put_options(message *m, options o)
 {
@@ -98,7 +113,10 @@ static void put_options(message *m, options o)
     rule rules[RULES + 33];
     int i;
     memcpy(rules, seven_rules, sizeof seven_rules);
-    for (i = 0; i < 33; i++) { rules[RULES + i].from = ks + i; rules[RULES + i].to = i ? "abc" : "b"; }
+    for (i = 0; i < 33; i++) {
+        rules[RULES + i].from = ks + i;
+        rules[RULES + i].to = i ? "abc" : "b";
+    }
     inner.n = 0;
     put_flag(&inner, 3, (uint64_t)o.type);
     put_flag(&inner, 24, (uint64_t)o.suffix);
@@ -113,26 +131,71 @@ static void put_options(message *m, options o)
 }
 
 /* Pieces of a small language; scores from a fixed row of numbers. */
-static const char *const parts[] = {"\xE2\x96\x81", "a", "b", "c", "ab", "bc", "abc", "ca", "\xE2\x96\x81" "a", "\xE2\x96\x81" "ab", "aa", "aaa", "bb", "fi", "f", "i",
-    "\xC3\xA4", "A", "\xC3\x84", ".", "\xE2\x96\x81.", "cab", "bca", "\xE2\x96\x81\xE2\x96\x81", "aab", "caab", "<x>", "{u}", "{uu}"};
+static const char *const parts[] = {"\xE2\x96\x81",
+                                    "a",
+                                    "b",
+                                    "c",
+                                    "ab",
+                                    "bc",
+                                    "abc",
+                                    "ca",
+                                    "\xE2\x96\x81"
+                                    "a",
+                                    "\xE2\x96\x81"
+                                    "ab",
+                                    "aa",
+                                    "aaa",
+                                    "bb",
+                                    "fi",
+                                    "f",
+                                    "i",
+                                    "\xC3\xA4",
+                                    "A",
+                                    "\xC3\x84",
+                                    ".",
+                                    "\xE2\x96\x81.",
+                                    "cab",
+                                    "bca",
+                                    "\xE2\x96\x81\xE2\x96\x81",
+                                    "aab",
+                                    "caab",
+                                    "<x>",
+                                    "{u}",
+                                    "{uu}"};
 enum { PARTS = sizeof parts / sizeof *parts };
 
-/* Pieces whose scores are near each other: a user-defined one counts a tenth a byte but one; sums beyond 100,000 begin
-   anew; -0 is below 0. One that is unused or for control is no text's. */
+/* Pieces whose scores are near each other: a user-defined one counts a tenth a byte but one; sums
+   beyond 100,000 begin anew; -0 is below 0. One that is unused or for control is no text's. */
 typedef struct odd_part { const char *text; float score; int type; } odd_part;
-static const odd_part odd_parts[] = {{"a", 0, NORMAL}, {"b", 0, NORMAL}, {"c", 0, NORMAL}, {"abc", 0.05f, NORMAL}, {"ab", 0, USER},
-    {"\xC3\xA4\xE4\xB8\xAD", 0.25f, NORMAL}, {"\xC3\xA4", 0, USER}, {"\xE4\xB8\xAD", 0, USER}, {"{ab", 0, USER}, {"b}c", 0, USER}, {"ab}c", 0.25f, NORMAL},
-    {"x", -60000, NORMAL}, {"y", 70000, NORMAL}, {"p", -1, NORMAL}, {"q", -1, NORMAL}, {"pq", -2.003f, NORMAL}, {"e", -3, NORMAL}, {"f", -3, NORMAL},
-    {"g", -3, NORMAL}, {"ef", -0.0f, NORMAL}, {"fg", 0, NORMAL}, {"h", -3, UNUSED}, {"i", -3, NORMAL}, {"hi", -4, NORMAL}, {"ih", -5, UNUSED}, {"j", -3, CONTROL}};
+static const odd_part odd_parts[] = {
+    {"a", 0, NORMAL},        {"b", 0, NORMAL},          {"c", 0, NORMAL},
+    {"abc", 0.05f, NORMAL},  {"ab", 0, USER},           {"\xC3\xA4\xE4\xB8\xAD", 0.25f, NORMAL},
+    {"\xC3\xA4", 0, USER},   {"\xE4\xB8\xAD", 0, USER}, {"{ab", 0, USER},
+    {"b}c", 0, USER},        {"ab}c", 0.25f, NORMAL},   {"x", -60000, NORMAL},
+    {"y", 70000, NORMAL},    {"p", -1, NORMAL},         {"q", -1, NORMAL},
+    {"pq", -2.003f, NORMAL}, {"e", -3, NORMAL},         {"f", -3, NORMAL},
+    {"g", -3, NORMAL},       {"ef", -0.0f, NORMAL},     {"fg", 0, NORMAL},
+    {"h", -3, UNUSED},       {"i", -3, NORMAL},         {"hi", -4, NORMAL},
+    {"ih", -5, UNUSED},      {"j", -3, CONTROL}};
 
-/* With byte fallback there is no unknown piece among the odd ones. Behind them 1 to 66 of u, user-defined, and 2 to 103 of d, unused. */
+/* With byte fallback there is no unknown piece among the odd ones. Behind them 1 to 66 of u,
+   user-defined, and 2 to 103 of d, unused. */
 static void put_odd_parts(message *m)
 {
     char text[128];
     int i;
-    for (i = 0; i < (int)(sizeof odd_parts / sizeof *odd_parts); i++) put_piece(m, odd_parts[i].text, odd_parts[i].score, odd_parts[i].type);
-    for (i = 1; i <= 66; i++) { memset(text, 'u', sizeof text); text[i] = 0; put_piece(m, text, 0, USER); }
-    for (i = 1; i <= 103; i++) { memset(text, 'd', sizeof text); text[i] = 0; put_piece(m, text, (float)i, i > 1 ? UNUSED : NORMAL); }
+    for (i = 0; i < (int)(sizeof odd_parts / sizeof *odd_parts); i++)
+        put_piece(m, odd_parts[i].text, odd_parts[i].score, odd_parts[i].type);
+    for (i = 1; i <= 66; i++) {
+        memset(text, 'u', sizeof text);
+        text[i] = 0;
+        put_piece(m, text, 0, USER);
+    }
+    for (i = 1; i <= 103; i++) {
+        memset(text, 'd', sizeof text);
+        text[i] = 0;
+        put_piece(m, text, (float)i, i > 1 ? UNUSED : NORMAL);
+    }
 }
 
 static void make_model(message *m, options o)
@@ -143,17 +206,23 @@ static void make_model(message *m, options o)
     if (!o.odd || !o.fallback) put_piece(m, "<unk>", 0, UNKNOWN);
     put_piece(m, "<s>", 0, CONTROL);
     put_piece(m, "</s>", 0, CONTROL);
-    for (i = 0; o.fallback && i < 256; i++) { snprintf(name, sizeof name, "<0x%02X>", (unsigned)i); put_piece(m, name, 0, BYTE); }
+    for (i = 0; o.fallback && i < 256; i++) {
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)i);
+        put_piece(m, name, 0, BYTE);
+    }
     if (o.odd) put_odd_parts(m);
     for (i = 0; !o.odd && i < PARTS; i++)
-        put_piece(m, parts[i], -1.0f - 0.37f * (float)(i * 7 % 11) - 0.01f * (float)i, parts[i][0] == '{' ? USER : !strcmp(parts[i], "aab") || !strcmp(parts[i], "caab") ? UNUSED : NORMAL);
+        put_piece(m, parts[i], -1.0f - 0.37f * (float)(i * 7 % 11) - 0.01f * (float)i,
+                  parts[i][0] == '{'                                      ? USER
+                  : !strcmp(parts[i], "aab") || !strcmp(parts[i], "caab") ? UNUSED
+                                                                          : NORMAL);
     put_options(m, o);
 }
 
 static trf_vocab *vocab_of(const message *m, const trf_hooks *hooks)
 {
     trf_vocab *v = NULL;
-    unsigned char *exact = (unsigned char *)malloc(m->n ? m->n : 1);        /* reading behind it is seen */
+    unsigned char *exact = (unsigned char *)malloc(m->n ? m->n : 1); /* reading behind it is seen */
     assert_non_null(exact);
     memcpy(exact, m->bytes, m->n);
     (void)trf_vocab_from_sentencepiece(&v, exact, m->n, hooks, &err);
@@ -161,18 +230,56 @@ static trf_vocab *vocab_of(const message *m, const trf_hooks *hooks)
     return v;
 }
 
-static const options all_options[] = {{1, 0, 0, 1, 1, 1, 0, 0}, {2, 0, 0, 1, 1, 1, 0, 0}, {1, 1, 0, 1, 0, 1, 0, 0}, {2, 1, 0, 1, 0, 1, 0, 0}, {1, 0, 1, 1, 1, 1, 0, 0},
-    {2, 0, 0, 0, 0, 1, 0, 0}, {1, 0, 0, 0, 1, 1, 0, 0}, {2, 0, 1, 1, 0, 1, 0, 0}, {1, 0, 0, 1, 1, 0, 0, 0}, {1, 0, 0, 1, 1, 1, 2, 0}, {2, 1, 1, 1, 1, 1, 2, 0},
-    {1, 0, 0, 0, 0, 1, 0, 1}, {2, 0, 0, 0, 0, 1, 0, 1}, {1, 1, 0, 0, 0, 1, 0, 1}, {2, 1, 0, 0, 0, 1, 0, 1}};
+static const options all_options[] = {{1, 0, 0, 1, 1, 1, 0, 0}, {2, 0, 0, 1, 1, 1, 0, 0},
+                                      {1, 1, 0, 1, 0, 1, 0, 0}, {2, 1, 0, 1, 0, 1, 0, 0},
+                                      {1, 0, 1, 1, 1, 1, 0, 0}, {2, 0, 0, 0, 0, 1, 0, 0},
+                                      {1, 0, 0, 0, 1, 1, 0, 0}, {2, 0, 1, 1, 0, 1, 0, 0},
+                                      {1, 0, 0, 1, 1, 0, 0, 0}, {1, 0, 0, 1, 1, 1, 2, 0},
+                                      {2, 1, 1, 1, 1, 1, 2, 0}, {1, 0, 0, 0, 0, 1, 0, 1},
+                                      {2, 0, 0, 0, 0, 1, 0, 1}, {1, 1, 0, 0, 0, 1, 0, 1},
+                                      {2, 1, 0, 0, 0, 1, 0, 1}};
 enum { OPTIONS = sizeof all_options / sizeof *all_options };
 static message model;
 
 #define U33 "uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu"
 #define D33 "ddddddddddddddddddddddddddddddddd"
-static const char *const texts[] = {"", " ", "abc", " abc  cab ", "caab aab", "a{u}b{uu}c", "x", "xyz abc", "\xEF\xAC\x81\xEF\xBC\xA1\xEF\xBC\xA1\xCC\x88", "a\tb\xC2\xA0 c",
-    "\xE2\x80\xA6" "a\xE2\x80\xA6", "\xE2\x80\x8B \xE2\x80\x8B" "a", "a\xFF" "b\xC3", "\xE2\x96\x81" "ab", "<s><unk></s>", "aaaaaaaab", "<x>", "bcabcabcaabca", "\xF0\x9F\x98\x80\xC3\xA4",
-    "\xEF\xBC\xA1\xCC\x88\xEF\xBC\xA1\xE2\x80\x8B \xE2\x80\x8B", K16 K16 "k" K16, "abcabab", "\xC3\xA4\xE4\xB8\xAD\xC3\xA4", "{ab}c{abcab}c", "xxpqx", "xpq", "yypq",
-    "efg", "hih", "hihij", U33 U33 U33, D33 D33 D33 "dddd", "d" D33 "dd"};
+static const char *const texts[] = {"",
+                                    " ",
+                                    "abc",
+                                    " abc  cab ",
+                                    "caab aab",
+                                    "a{u}b{uu}c",
+                                    "x",
+                                    "xyz abc",
+                                    "\xEF\xAC\x81\xEF\xBC\xA1\xEF\xBC\xA1\xCC\x88",
+                                    "a\tb\xC2\xA0 c",
+                                    "\xE2\x80\xA6"
+                                    "a\xE2\x80\xA6",
+                                    "\xE2\x80\x8B \xE2\x80\x8B"
+                                    "a",
+                                    "a\xFF"
+                                    "b\xC3",
+                                    "\xE2\x96\x81"
+                                    "ab",
+                                    "<s><unk></s>",
+                                    "aaaaaaaab",
+                                    "<x>",
+                                    "bcabcabcaabca",
+                                    "\xF0\x9F\x98\x80\xC3\xA4",
+                                    "\xEF\xBC\xA1\xCC\x88\xEF\xBC\xA1\xE2\x80\x8B \xE2\x80\x8B",
+                                    K16 K16 "k" K16,
+                                    "abcabab",
+                                    "\xC3\xA4\xE4\xB8\xAD\xC3\xA4",
+                                    "{ab}c{abcab}c",
+                                    "xxpqx",
+                                    "xpq",
+                                    "yypq",
+                                    "efg",
+                                    "hih",
+                                    "hihij",
+                                    U33 U33 U33,
+                                    D33 D33 D33 "dddd",
+                                    "d" D33 "dd"};
 #undef K16
 #undef U33
 #undef D33
@@ -180,7 +287,8 @@ enum { TEXTS = sizeof texts / sizeof *texts };
 
 /* ---- beside libsentencepiece ---- */
 
-/* For each of all_options and texts: the ids and, behind a bar, the text they give. Made by tools/parity/pieces.py golden. */
+/* For each of all_options and texts: the ids and, behind a bar, the text they give. Made by
+   tools/parity/pieces.py golden. */
 static const char *const golden[OPTIONS][TEXTS] = {
 #include "golden/pieces.h"
 };
@@ -199,21 +307,37 @@ static void goldens(void **state)
             char found[2048], back[512];
             size_t at = 0;
             OK(trf_vocab_encode(v, texts[t], ids, 256, &n, &err));
-            for (i = 0; i < n; i++) at += (size_t)snprintf(found + at, sizeof found - at, "%d ", (int)ids[i]);
+            for (i = 0; i < n; i++)
+                at += (size_t)snprintf(found + at, sizeof found - at, "%d ", (int)ids[i]);
             OK(trf_vocab_decode(v, ids, n, back, sizeof back, NULL, &err));
             snprintf(found + at, sizeof found - at, "|%s", back);
-            if (strcmp(found, golden[o][t])) fail_msg("options %d, text %d: %s, expected %s", o, t, found, golden[o][t]);
+            if (strcmp(found, golden[o][t]))
+                fail_msg("options %d, text %d: %s, expected %s", o, t, found, golden[o][t]);
         }
         trf_vocab_destroy(v);
     }
 }
 
-/* What the map replaces is cut as what it stands for would be: the longest rule, an empty answer, blanks in answers. */
+/* What the map replaces is cut as what it stands for would be: the longest rule, an empty answer,
+   blanks in answers. */
 static void maps(void **state)
 {
-    static const char *const same[][2] = {{"\xEF\xAC\x81\xEF\xBC\xA1", "fiA"}, {"\xEF\xBC\xA1\xCC\x88\xEF\xBC\xA1", "\xC3\x84" "A"}, {"a\tb\xC2\xA0 c", "a b c"},
-        {"\xE2\x80\xA6" "a \xE2\x80\xA6", ". . a . ."}, {"\xE2\x80\x8B \xE2\x80\x8B" "a\xE2\x80\x8B", "a"}, {"\xE2\x80\x8B", ""}, {"{u}\xEF\xBC\xA1{u", "{u}A{u"},
-        {"\xEF\xBC", "\xEF\xBF\xBD\xEF\xBF\xBD"}, {"a\xE2\x80\xA6\xE2\x80\xA6" "b", "a. . . . b"}};
+    static const char *const same[][2] = {{"\xEF\xAC\x81\xEF\xBC\xA1", "fiA"},
+                                          {"\xEF\xBC\xA1\xCC\x88\xEF\xBC\xA1", "\xC3\x84"
+                                                                               "A"},
+                                          {"a\tb\xC2\xA0 c", "a b c"},
+                                          {"\xE2\x80\xA6"
+                                           "a \xE2\x80\xA6",
+                                           ". . a . ."},
+                                          {"\xE2\x80\x8B \xE2\x80\x8B"
+                                           "a\xE2\x80\x8B",
+                                           "a"},
+                                          {"\xE2\x80\x8B", ""},
+                                          {"{u}\xEF\xBC\xA1{u", "{u}A{u"},
+                                          {"\xEF\xBC", "\xEF\xBF\xBD\xEF\xBF\xBD"},
+                                          {"a\xE2\x80\xA6\xE2\x80\xA6"
+                                           "b",
+                                           "a. . . . b"}};
     int o;
     size_t i;
     (void)state;
@@ -228,7 +352,8 @@ static void maps(void **state)
             int32_t ids[64], wanted[64], n, m;
             OK(trf_vocab_encode(v, same[i][0], ids, 64, &n, &err));
             OK(trf_vocab_encode(v, same[i][1], wanted, 64, &m, &err));
-            if (n != m || memcmp(ids, wanted, (size_t)n * sizeof *ids)) fail_msg("type %d, text %d", with.type, (int)i);
+            if (n != m || memcmp(ids, wanted, (size_t)n * sizeof *ids))
+                fail_msg("type %d, text %d", with.type, (int)i);
         }
         trf_vocab_destroy(v);
     }
@@ -237,16 +362,30 @@ static void maps(void **state)
 static void refused(const message *m, trf_status status, const char *words)
 {
     if (vocab_of(m, NULL)) fail_msg("taken; expected \"%s\"", words);
-    if (err.status != status || !strstr(err.message, words)) fail_msg("status %d, \"%s\"; expected \"%s\"", err.status, err.message, words);
+    if (err.status != status || !strstr(err.message, words))
+        fail_msg("status %d, \"%s\"; expected \"%s\"", err.status, err.message, words);
     assert_string_equal(err.what, "sentencepiece");
 }
 
-/* A map that would lead out of itself is refused, as libsentencepiece refuses it, wherever that is in it. */
+/* A map that would lead out of itself is refused, as libsentencepiece refuses it, wherever that is
+   in it. */
 static void damaged_maps(void **state)
 {
-    static const rule one = {"a", "b"};         /* the root's cells are 256 .. 511, that of "a" is 353, its value 512 */
-    static const struct { uint32_t cell, value; } damages[] = {{0, 0}, {0, 256 << 10 | 1 << 8}, {0, 256 << 10 | 'a'}, {0, 1024 << 10}, {0, 1u << 31}, {353, 1024 << 10 | 1 << 8 | 'a'},
-        {353, 4 << 10 | 1 << 9 | 1 << 8 | 'a'}, {700, 1024 << 10}, {512, 0}, {512, 1u << 31 | 2}, {701, 1u << 31 | 2}};
+    static const rule one = {
+        "a", "b"}; /* the root's cells are 256 .. 511, that of "a" is 353, its value 512 */
+    static const struct {
+        uint32_t cell, value;
+    } damages[] = {{0, 0},
+                   {0, 256 << 10 | 1 << 8},
+                   {0, 256 << 10 | 'a'},
+                   {0, 1024 << 10},
+                   {0, 1u << 31},
+                   {353, 1024 << 10 | 1 << 8 | 'a'},
+                   {353, 4 << 10 | 1 << 9 | 1 << 8 | 'a'},
+                   {700, 1024 << 10},
+                   {512, 0},
+                   {512, 1u << 31 | 2},
+                   {701, 1u << 31 | 2}};
     enum { DAMAGES = sizeof damages / sizeof *damages };
     static unsigned char map[8192], changed[8192];
     size_t n = put_map(map, &one, 1), i, k;
@@ -255,7 +394,8 @@ static void damaged_maps(void **state)
         static message inner;
         trf_vocab *v;
         memcpy(changed, map, n);
-        for (k = 0; i < DAMAGES && k < 4; k++) changed[4 + 4 * damages[i].cell + k] = (unsigned char)(damages[i].value >> 8 * k);
+        for (k = 0; i < DAMAGES && k < 4; k++)
+            changed[4 + 4 * damages[i].cell + k] = (unsigned char)(damages[i].value >> 8 * k);
         if (i == DAMAGES) changed[n - 1] = 'b';         /* no NUL behind the texts */
         if (i == DAMAGES + 1) changed[1]--;             /* not whole blocks */
         make_model(&model, all_options[0]);
@@ -278,12 +418,15 @@ static int32_t token_of(const trf_vocab *v, const char *text, int length)
 {
     int32_t i;
     for (i = 0; i < v->n_tokens; i++)
-        if (v->tokens[i].length == length && !memcmp(v->bytes + v->tokens[i].begin, text, (size_t)length) &&
-            v->pieces->pieces[i].type < BYTE) return i;
+        if (v->tokens[i].length == length &&
+            !memcmp(v->bytes + v->tokens[i].begin, text, (size_t)length) &&
+            v->pieces->pieces[i].type < BYTE)
+            return i;
     return -1;
 }
 
-/* The score of the best way to cut text[0..n) into pieces, characters that are none being unknown. */
+/* The score of the best way to cut text[0..n) into pieces, characters that are none being unknown.
+ */
 static double best_score(const trf_vocab *v, const char *text, int n, double *memory, double least)
 {
     double best = -1e30;
@@ -297,7 +440,8 @@ static double best_score(const trf_vocab *v, const char *text, int n, double *me
         if (((unsigned char)text[n - length] & 0xC0) == 0x80) continue;
         if (token >= 0 && v->pieces->pieces[token].type == UNUSED) token = -1;
         if (token < 0 && length != step) continue;
-        score = best_score(v, text, n - length, memory, least) + (token >= 0 ? (double)v->pieces->pieces[token].score : least - 10);
+        score = best_score(v, text, n - length, memory, least) +
+                (token >= 0 ? (double)v->pieces->pieces[token].score : least - 10);
         if (score > best) best = score;
     }
     return memory[n] = best;
@@ -315,16 +459,19 @@ static void unigram_is_best(void **state)
     v = vocab_of(&model, NULL);
     assert_non_null(v);
     for (i = 0; i < v->n_tokens; i++)
-        if (v->pieces->pieces[i].type == NORMAL && (double)v->pieces->pieces[i].score < least) least = (double)v->pieces->pieces[i].score;
+        if (v->pieces->pieces[i].type == NORMAL && (double)v->pieces->pieces[i].score < least)
+            least = (double)v->pieces->pieces[i].score;
     for (again = 0; again < 3000; again++) {
         char text[128] = "", *at = text;
         int32_t ids[128], n;
         double score = 0;
         int parts_in_it = pick(12), unknown = 0;
-        for (i = 0; i < parts_in_it; i++) at += sprintf(at, "%s", pick(9) == 0 ? "z" : parts[pick(PARTS - 3)]);
+        for (i = 0; i < parts_in_it; i++)
+            at += sprintf(at, "%s", pick(9) == 0 ? "z" : parts[pick(PARTS - 3)]);
         OK(trf_vocab_encode(v, text, ids, 128, &n, &err));
         for (i = 0; text[i]; i++) unknown += text[i] == 'z';
-        for (i = 0; i < n; i++) if (ids[i] != TRF__UNK) score += (double)v->pieces->pieces[ids[i] - 4].score;
+        for (i = 0; i < n; i++)
+            if (ids[i] != TRF__UNK) score += (double)v->pieces->pieces[ids[i] - 4].score;
         score += unknown * (least - 10);
         for (i = 0; i < 256; i++) memory[i] = -1e30;
         assert_true(fabs(score - best_score(v, text, (int)strlen(text), memory, least)) < 1e-3);
@@ -332,7 +479,8 @@ static void unigram_is_best(void **state)
     trf_vocab_destroy(v);
 }
 
-/* BPE by the book: of all neighbours that are a piece together, those of the best score, from the left. */
+/* BPE by the book: of all neighbours that are a piece together, those of the best score, from the
+   left. */
 static void bpe_by_the_book(void **state)
 {
     options o = {2, 0, 0, 0, 0, 1, 0, 0};
@@ -346,7 +494,8 @@ static void bpe_by_the_book(void **state)
         char text[128] = "", *at = text, part[64][64];
         int32_t ids[128], n;
         int parts_in_it = pick(12), symbols = 0, given = 0, unknown = 0;
-        for (i = 0; i < parts_in_it; i++) at += sprintf(at, "%s", pick(9) == 0 ? "z" : parts[pick(14)]);
+        for (i = 0; i < parts_in_it; i++)
+            at += sprintf(at, "%s", pick(9) == 0 ? "z" : parts[pick(14)]);
         for (i = 0; text[i]; symbols++) {
             k = trf__char_bytes(text + i, (int64_t)strlen(text + i));
             sprintf(part[symbols], "%.*s", k, text + i);
@@ -357,7 +506,8 @@ static void bpe_by_the_book(void **state)
             float score = 0;
             for (i = 0; i + 1 < symbols; i++) {
                 char both[128];
-                int32_t token = (sprintf(both, "%s%s", part[i], part[i + 1]), token_of(v, both, (int)strlen(both)));
+                int32_t token = (sprintf(both, "%s%s", part[i], part[i + 1]),
+                                 token_of(v, both, (int)strlen(both)));
                 if (token < 0 || (best >= 0 && v->pieces->pieces[token].score <= score)) continue;
                 best = i;
                 score = v->pieces->pieces[token].score;
@@ -370,7 +520,10 @@ static void bpe_by_the_book(void **state)
         OK(trf_vocab_encode(v, text, ids, 128, &n, &err));
         for (i = 0; i < symbols; i++) {
             int32_t token = token_of(v, part[i], (int)strlen(part[i]));
-            if (token >= 0 && v->pieces->pieces[token].type == UNUSED) { given = -1; break; }      /* they come apart: goldens */
+            if (token >= 0 && v->pieces->pieces[token].type == UNUSED) {
+                given = -1;
+                break;
+            } /* they come apart: goldens */
             if (token < 0 && unknown) continue;
             unknown = token < 0;
             assert_int_equal(ids[given++], token < 0 ? (int32_t)TRF__UNK : token + 4);
@@ -395,14 +548,27 @@ static void refusals(void **state)
     assert_true(err.where > (int64_t)n && err.where < (int64_t)model.n);
     model.n = n; put_piece(&model, "", -1, NORMAL); refused(&model, TRF_E_FORMAT, "empty");
     model.n = n; put_piece(&model, "\xC3", -1, NORMAL); refused(&model, TRF_E_FORMAT, "UTF-8");
-    model.n = n; put_piece(&model, "q", (float)HUGE_VAL, NORMAL); refused(&model, TRF_E_FORMAT, "score");
-    model.n = n; put_piece(&model, "<unknown>", 0, UNKNOWN); refused(&model, TRF_E_FORMAT, "unknown");
+    model.n = n;
+    put_piece(&model, "q", (float)HUGE_VAL, NORMAL);
+    refused(&model, TRF_E_FORMAT, "score");
+    model.n = n;
+    put_piece(&model, "<unknown>", 0, UNKNOWN);
+    refused(&model, TRF_E_FORMAT, "unknown");
     model.n = n; put_piece(&model, "<0x1>", 0, BYTE); refused(&model, TRF_E_FORMAT, "<0x0A>");
-    model.n = n; put_piece(&model, "<0x1F>", 0, BYTE); refused(&model, TRF_E_FORMAT, "1 byte pieces");
-    model.n = n; o.type = 3; put_options(&model, o); refused(&model, TRF_E_UNSUPPORTED, "unigram or BPE");
-    model.n = n; put_bytes(&model, 5, "\x12\1a", 3); refused(&model, TRF_E_UNSUPPORTED, "denormalizer");
+    model.n = n;
+    put_piece(&model, "<0x1F>", 0, BYTE);
+    refused(&model, TRF_E_FORMAT, "1 byte pieces");
+    model.n = n;
+    o.type = 3;
+    put_options(&model, o);
+    refused(&model, TRF_E_UNSUPPORTED, "unigram or BPE");
+    model.n = n;
+    put_bytes(&model, 5, "\x12\1a", 3);
+    refused(&model, TRF_E_UNSUPPORTED, "denormalizer");
     model.n = n; put_bytes(&model, 3, "\x12\5abcde", 7); refused(&model, TRF_E_FORMAT, "map");
-    model.n = n; put_bytes(&model, 2, "\xE2\2\2a\0", 5); refused(&model, TRF_E_FORMAT, "NUL");      /* the text of unk */
+    model.n = n;
+    put_bytes(&model, 2, "\xE2\2\2a\0", 5);
+    refused(&model, TRF_E_FORMAT, "NUL"); /* the text of unk */
     model.n = n; put_bytes(&model, 2, "\xE2\2\2a\xFF", 5); refused(&model, TRF_E_FORMAT, "UTF-8");
     model.n = 0; refused(&model, TRF_E_FORMAT, "expected pieces");
     put_flag(&model, 0, 1); refused(&model, TRF_E_FORMAT, "byte 0");
@@ -422,8 +588,9 @@ static void refusals(void **state)
     trf_vocab_destroy(v);
 }
 
-/* What libsentencepiece 0.2.3 does: a piece has less than 8,000 bytes; one that is a NUL is taken beside byte fallback,
-   whatever its type, and not used; the last of several maps counts, also if there is none in it. */
+/* What libsentencepiece 0.2.3 does: a piece has less than 8,000 bytes; one that is a NUL is taken
+   beside byte fallback, whatever its type, and not used; the last of several maps counts, also if
+   there is none in it. */
 static void pieces_at_the_limits(void **state)
 {
     static const int types[] = {NORMAL, USER, CONTROL, UNUSED};
@@ -446,7 +613,8 @@ static void pieces_at_the_limits(void **state)
     model.n = whole; put_piece_of(&model, longest, 7999, -1, NORMAL);
     v = vocab_of(&model, NULL);
     assert_non_null(v);
-    OK(trf_vocab_encode(v, longest + 1, ids, 8, &n, &err));     /* 7,999 of them, and the blank before */
+    OK(trf_vocab_encode(v, longest + 1, ids, 8, &n,
+                        &err)); /* 7,999 of them, and the blank before */
     assert_int_equal(n, 2);
     assert_int_equal(ids[1], 4 + PARTS);
     trf_vocab_destroy(v);
@@ -494,7 +662,8 @@ static void maps_without_end(void **state)
     static const rule one = {"a", "b"};
     static unsigned char map[8192];
     static message inner;
-    const uint32_t circle = (353 ^ 256) << 10 | 'a';            /* the children of "a" are its own block: "a" is its own child */
+    const uint32_t circle =
+        (353 ^ 256) << 10 | 'a'; /* the children of "a" are its own block: "a" is its own child */
     char *text = (char *)malloc(LONG + 1);
     size_t n = put_map(map, &one, 1), k;
     int32_t tokens;
@@ -514,7 +683,8 @@ static void maps_without_end(void **state)
     began = clock();
     assert_int_equal(trf_vocab_encode(v, text, NULL, 0, &tokens, &err), TRF_E_LIMIT);
     assert_true(tokens > LONG / 3);
-    assert_true((double)(clock() - began) < 20.0 * CLOCKS_PER_SEC);       /* two minutes and more, if it went on */
+    assert_true((double)(clock() - began) <
+                20.0 * CLOCKS_PER_SEC); /* two minutes and more, if it went on */
     trf_vocab_destroy(v);
     free(text);
 }
@@ -540,15 +710,16 @@ static void hostile(void **state)
             if (at >= model.n + 1500 && pick(16)) continue;
             v = vocab_of(&bad, NULL);
             if (!v) { assert_true(err.status < 0 && err.message[0] && err.where >= 0); continue; }
-            OK(trf_vocab_encode(v, "abc \xEF\xAC\x81\xE2\x80\xA6 {u}cab\xFFz \xEF\xBC\xA1\xCC\x88", ids, 64, &n, &err));
+            OK(trf_vocab_encode(v, "abc \xEF\xAC\x81\xE2\x80\xA6 {u}cab\xFFz \xEF\xBC\xA1\xCC\x88",
+                                ids, 64, &n, &err));
             OK(trf_vocab_decode(v, ids, n, text, sizeof text, NULL, &err));
             trf_vocab_destroy(v);
         }
     }
 }
 
-/* Pieces of which every node has the children a, b and d, whose cells leave holes that no other node fits in: to look
-   for room is no search through all cells each time. */
+/* Pieces of which every node has the children a, b and d, whose cells leave holes that no other
+   node fits in: to look for room is no search through all cells each time. */
 static void holes(void **state)
 {
     enum { LENGTH = 11, PIECES = 177147, EACH = LENGTH + 4 };
@@ -611,7 +782,10 @@ static void no_memory(void **state)
             else {
                 done = trf_vocab_encode(v, "abc cab", ids, 64, &n, &err) == TRF_OK;
                 if (!done) assert_int_equal(err.status, TRF_E_NOMEM);
-                if (!done) { assert_int_equal(n, 0); OK(trf_vocab_encode(v, "abc cab", ids, 64, &n, &err)); }     /* and goes on */
+                if (!done) {
+                    assert_int_equal(n, 0);
+                    OK(trf_vocab_encode(v, "abc cab", ids, 64, &n, &err));
+                } /* and goes on */
             }
             trf_vocab_destroy(v);
             assert_int_equal(memory.live, 0);
@@ -634,7 +808,10 @@ static void travels(void **state)
     (void)state;
     make_model(&model, all_options[0]);
     v = vocab_of(&model, NULL);
-    config.d_model = 16; config.n_heads = 2; config.d_ff = 16; config.encoder_layers = config.decoder_layers = 1;
+    config.d_model = 16;
+    config.n_heads = 2;
+    config.d_ff = 16;
+    config.encoder_layers = config.decoder_layers = 1;
     config.source_vocab = config.target_vocab = trf_vocab_size(v);
     OK(trf_model_create(&m, &config, &err));
     OK(trf_model_set_vocabs(m, v, v, &err));
@@ -644,7 +821,8 @@ static void travels(void **state)
     assert_int_equal(unlink(path), 0);
     kept = trf_model_source_vocab(back);
     assert_int_equal(trf_vocab_kind(kept), TRF_SENTENCEPIECE);
-    assert_true(kept->pieces->model_bytes == (int64_t)model.n && !memcmp(kept->pieces->model, model.bytes, model.n));
+    assert_true(kept->pieces->model_bytes == (int64_t)model.n &&
+                !memcmp(kept->pieces->model, model.bytes, model.n));
     OK(trf_vocab_encode(kept, texts[3], ids, 64, &n, &err));
     assert_int_equal(n, 4);
     assert_int_equal(trf_vocab_encode(kept, texts[3], ids, 1, &n, &err), TRF_E_LIMIT);
@@ -660,11 +838,21 @@ static void travels(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(goldens), cmocka_unit_test(maps), cmocka_unit_test(damaged_maps), cmocka_unit_test(unigram_is_best), cmocka_unit_test(bpe_by_the_book), cmocka_unit_test(refusals), cmocka_unit_test(pieces_at_the_limits), cmocka_unit_test(maps_without_end),
-        cmocka_unit_test(hostile), cmocka_unit_test(holes), cmocka_unit_test(texts_that_grow), cmocka_unit_test(no_memory), cmocka_unit_test(travels)
-    };
-    if (argc == 2) {        /* writes model number o to the file, and the texts with a NUL behind each to standard output */
+    const struct CMUnitTest tests[] = {cmocka_unit_test(goldens),
+                                       cmocka_unit_test(maps),
+                                       cmocka_unit_test(damaged_maps),
+                                       cmocka_unit_test(unigram_is_best),
+                                       cmocka_unit_test(bpe_by_the_book),
+                                       cmocka_unit_test(refusals),
+                                       cmocka_unit_test(pieces_at_the_limits),
+                                       cmocka_unit_test(maps_without_end),
+                                       cmocka_unit_test(hostile),
+                                       cmocka_unit_test(holes),
+                                       cmocka_unit_test(texts_that_grow),
+                                       cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(travels)};
+    if (argc == 2) { /* writes model number o to the file, and the texts with a NUL behind each to
+                        standard output */
         FILE *f = fopen(argv[1], "wb");
         int t, o = atoi(strrchr(argv[1], '.') + 1);
         make_model(&model, all_options[o]);

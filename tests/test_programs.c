@@ -1,5 +1,5 @@
-/* The programs that the interface was drawn for, each as a small function that runs, and what every call does when it is
-   given nothing. C99 and C++11. */
+/* The programs that the interface was drawn for, each as a small function that runs, and what every
+   call does when it is given nothing. C99 and C++11. */
 #if !defined(_XOPEN_SOURCE)
 #define _XOPEN_SOURCE 700               /* threads, barriers and mkdtemp under -std=c99 too */
 #endif
@@ -42,7 +42,9 @@ static trf_batch next_copy_task(void)
 static void front_page(void **state)
 {
     trf_error err;
-    trf_model *model = NULL, *again = NULL; trf_trainer *trainer = NULL; trf_translator *translator = NULL;
+    trf_model *model = NULL, *again = NULL;
+    trf_trainer *trainer = NULL;
+    trf_translator *translator = NULL;
     int32_t source[] = {5, 9, 7}, target[16], n = -1;
     int step;
     double first = 0;
@@ -50,7 +52,10 @@ static void front_page(void **state)
     trf_config config = kit_config();
     trf_train_options training = kit_training();
     config.source_vocab = config.target_vocab = 12;
-    config.d_model = 32; config.n_heads = 4; config.d_ff = 64; config.encoder_layers = config.decoder_layers = 1;
+    config.d_model = 32;
+    config.n_heads = 4;
+    config.d_ff = 64;
+    config.encoder_layers = config.decoder_layers = 1;
     training.warmup = 100;
     training.learning_rate = 0.6;
     training.threads = config.device.threads = 1;
@@ -146,14 +151,16 @@ static void strings(void **state)
     /* configuration and vocabularies are inside */
     OK(trf_model_load(&model, in_folder("de-fr.safetensors"), NULL, &err));
     OK(trf_translator_create(&translator, model, &search, &err));
-    OK(trf_translate_text(translator, "kein B\xC3\xA4r tr\xC3\xA4umt", buffer, sizeof buffer, &err));
+    OK(trf_translate_text(translator, "kein B\xC3\xA4r tr\xC3\xA4umt", buffer, sizeof buffer,
+                          &err));
     assert_string_equal(buffer, "r\xC3\xAAve ours aucun");
     assert_int_equal(trf_hypothesis_count(translator, 0), 3);
     sentence(63, from, to, sizeof from);
     OK(trf_translate_text(translator, from, buffer, sizeof buffer, &err));
     assert_string_equal(buffer, to);
     strcpy(buffer, from);
-    OK(trf_translate_text(translator, buffer, buffer, sizeof buffer, &err));       /* in the place of the text */
+    OK(trf_translate_text(translator, buffer, buffer, sizeof buffer,
+                          &err)); /* in the place of the text */
     assert_string_equal(buffer, to);
     FAILS(TRF_E_LIMIT, trf_translate_text(translator, from, buffer, 16, &err));
     assert_string_equal(buffer, "chante pi\xC3\xA9ton");        /* 14 bytes: cut at a whole token */
@@ -166,17 +173,22 @@ static void strings(void **state)
     assert_int_equal(bytes, strlen(to));
     for (i = 0; i < 3; i++) {           /* the others too */
         const trf_hypothesis *h = trf_hypothesis_at(translator, 0, i);
-        OK(trf_vocab_decode(trf_model_target_vocab(model), h->ids, h->n, to, sizeof to, NULL, &err));
+        OK(trf_vocab_decode(trf_model_target_vocab(model), h->ids, h->n, to, sizeof to, NULL,
+                            &err));
         OK(trf_hypothesis_text(translator, 0, i, buffer, sizeof buffer, NULL, &err));
         assert_string_equal(buffer, to);
     }
-    FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(translator, 0, 3, buffer, sizeof buffer, &bytes, &err));
+    FAILS(TRF_E_INVALID_ARG,
+          trf_hypothesis_text(translator, 0, 3, buffer, sizeof buffer, &bytes, &err));
     assert_true(bytes == 0 && buffer[0] == 0);
-    FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(translator, 1, 0, buffer, sizeof buffer, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG,
+          trf_hypothesis_text(translator, 1, 0, buffer, sizeof buffer, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(translator, 0, 0, NULL, 1, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_hypothesis_text(NULL, 0, 0, buffer, sizeof buffer, &bytes, &err));
-    FAILS(TRF_E_FORMAT, trf_translate_text(translator, "ein B\xC3r singt", buffer, sizeof buffer, &err));
-    assert_int_equal(trf_hypothesis_count(translator, 0), 0);       /* nobody gets the answer to the text before */
+    FAILS(TRF_E_FORMAT,
+          trf_translate_text(translator, "ein B\xC3r singt", buffer, sizeof buffer, &err));
+    assert_int_equal(trf_hypothesis_count(translator, 0),
+                     0); /* nobody gets the answer to the text before */
     assert_int_equal(err.where, 5);
     assert_string_equal(buffer, "");
     /* an unknown word is unk */
@@ -219,7 +231,8 @@ static void many_sentences(void **state)
     for (i = 0; i < sources->count; at += p.lengths[i], i++) {
         const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
         assert_int_equal(h->ended, TRF_ENDED_EOS);
-        right += h->n == p.lengths[i] && memcmp(h->ids, p.target + at, (size_t)h->n * sizeof *h->ids) == 0;
+        right += h->n == p.lengths[i] &&
+                 memcmp(h->ids, p.target + at, (size_t)h->n * sizeof *h->ids) == 0;
     }
     assert_true(right > sources->count / 2);
     assert_null(trf_hypothesis_at(translator, sources->count, 0));
@@ -248,7 +261,8 @@ static void scoring(void **state)
     OK(trf_score(translator, batch, scores, &err));
     for (i = 0; i < PAIRS; at += p.lengths[i], i++) {
         double sum = 0;
-        log_probabilities(translator, p.source + at, p.lengths[i], p.target + at, p.lengths[i], VOCAB, lp);
+        log_probabilities(translator, p.source + at, p.lengths[i], p.target + at, p.lengths[i],
+                          VOCAB, lp);
         for (k = 0; k < p.lengths[i]; k++) sum += lp[k * VOCAB + p.target[at + k]];
         sum += lp[k * VOCAB + 2];
         assert_true(fabs(sum - scores[i]) < close_enough() * (1 + k));
@@ -289,7 +303,9 @@ static void own_memory_and_cancel(void **state)
     g.asked = 0;        /* cancelled at every place where it is asked, a step changes nothing */
     OK(trf_train_step(trainer, batch, &report, &err));
     before = g.asked;
-    assert_true(before >= (KIT_ASKS_ONCE ? 1 : 2 * (config.encoder_layers + config.decoder_layers)));   /* both ways */
+    assert_true(
+        before >=
+        (KIT_ASKS_ONCE ? 1 : 2 * (config.encoder_layers + config.decoder_layers))); /* both ways */
     hash = hash_state(trainer);
     for (at = 1; at <= before; at++) {
         g.asked = 0;
@@ -297,7 +313,7 @@ static void own_memory_and_cancel(void **state)
         FAILS(TRF_E_CANCELLED, trf_train_step(trainer, batch, &report, &err));
         assert_true(hash_state(trainer) == hash);
     }
-    for (i = 0; i < 3; i++) {                           /* what can be recorded is, after the second time */
+    for (i = 0; i < 3; i++) { /* what can be recorded is, after the second time */
         g.asked = g.quit_at = 0;
         OK(trf_translate_batch(translator, &batch->source, &err));
     }
@@ -365,7 +381,8 @@ static void threads_share_a_model(void **state)
         assert_int_equal(serial[i].status, TRF_OK);
         assert_true(i == 0 || serial[i].hash != serial[0].hash);
     }
-    for (i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, work, &parallel[i]), 0);
+    for (i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, work, &parallel[i]), 0);
     for (i = 0; i < THREADS; i++) assert_int_equal(pthread_join(threads[i], NULL), 0);
     for (i = 0; i < THREADS; i++) {
         assert_int_equal(parallel[i].status, TRF_OK);
@@ -388,7 +405,8 @@ static trf_corpus *filled_corpus(void)
     OK(trf_corpus_create(&corpus, &options, &err));
     for (i = 0; i < 50; i++) {
         n = 1 + (int32_t)(trf__random64(8, 8, draw++) % LONG);
-        for (k = 0; k < n; k++) ids[k] = back[n - 1 - k] = FIRST + (int32_t)(trf__random64(8, 8, draw++) % SYMBOLS);
+        for (k = 0; k < n; k++)
+            ids[k] = back[n - 1 - k] = FIRST + (int32_t)(trf__random64(8, 8, draw++) % SYMBOLS);
         OK(trf_corpus_add(corpus, ids, n, back, n, &err));
     }
     return corpus;
@@ -415,7 +433,8 @@ static void corpus_and_checkpoint(void **state)
     while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK) {
         OK(trf_train_step(trainer, &batch, &report, &err));
         sentences += batch.source.count;
-        if (++steps == 13) OK(trf_checkpoint_save(trainer, corpus, in_folder("run.checkpoint"), &err));
+        if (++steps == 13)
+            OK(trf_checkpoint_save(trainer, corpus, in_folder("run.checkpoint"), &err));
     }
     assert_int_equal(status, TRF_E_END);
     assert_int_equal(err.status, TRF_E_END);
@@ -426,7 +445,8 @@ static void corpus_and_checkpoint(void **state)
     trf_trainer_destroy(trainer); trf_model_destroy(model); trf_corpus_destroy(corpus);
 
     corpus = filled_corpus();           /* another life */
-    OK(trf_checkpoint_load(&model, &trainer, corpus, in_folder("run.checkpoint"), NULL, NULL, &err));
+    OK(trf_checkpoint_load(&model, &trainer, corpus, in_folder("run.checkpoint"), NULL, NULL,
+                           &err));
     assert_int_equal(trf_trainer_step(trainer), 13);
     assert_true(hash_state(trainer) != whole);
     while ((status = trf_corpus_next(corpus, &batch, &err)) == TRF_OK)
@@ -481,7 +501,8 @@ static void own_loop(void **state)
         assert_true(squares > 0);
         rate = (round ? 0.02 : 0.002) / sqrt(squares);  /* steps of fixed length */
         for (i = 0; i < trf_model_parameter_count(model); i++) {
-            trf_tensor w = kit_open(trf_trainer_parameter(trainer, i)), g = kit_open(trf_trainer_gradient(trainer, i));
+            trf_tensor w = kit_open(trf_trainer_parameter(trainer, i)),
+                       g = kit_open(trf_trainer_gradient(trainer, i));
             for (k = 0; i != frozen && k < trf_tensor_count(&w); k++)
                 w.data[k] -= (trf_real)(rate / tokens * (double)g.data[k]);
             kit_close(&w);
@@ -490,7 +511,7 @@ static void own_loop(void **state)
         trf_trainer_end_step(trainer);
         assert_int_equal(trf_trainer_step(trainer), round + 1);
         OK(trf_evaluate(trainer, batch, &after, &err));
-        if (round == 0) {                               /* the loss falls by what the gradient promises */
+        if (round == 0) { /* the loss falls by what the gradient promises */
             first = report.loss;
             expected = rate * squares;
             assert_true(fabs((report.loss - after.loss) / expected - 1) < 0.15);
@@ -562,8 +583,8 @@ static double part_forward(two_blocks *m)
 {
     trf_error err;
     trf_attention_shape shape = part_shape();
-    trf_tensor q = matrix(m->x[0]), k = matrix(m->x[1]), v = matrix(m->x[2]), mixed = matrix(m->mixed),
-        y = matrix(m->y);
+    trf_tensor q = matrix(m->x[0]), k = matrix(m->x[1]), v = matrix(m->x[2]),
+               mixed = matrix(m->mixed), y = matrix(m->y);
     trf_tensor gain = vector(m->gain, WIDTH), bias = vector(m->bias, WIDTH);
     trf_tensor saved_a = vector(m->saved_a, trf_attention_saved(ROWS, HEADS)),
         saved_n = vector(m->saved_n, trf_layer_norm_saved(ROWS));
@@ -589,7 +610,8 @@ static double part_by_hand(const two_blocks *m)
                 for (j = 0; j <= i; j++) {
                     double dot = 0;
                     for (c = h * d; c < (h + 1) * d; c++)
-                        dot += (double)m->x[0][(row + i) * WIDTH + c] * (double)m->x[1][(row + j) * WIDTH + c];
+                        dot += (double)m->x[0][(row + i) * WIDTH + c] *
+                               (double)m->x[1][(row + j) * WIDTH + c];
                     total += e[j] = exp(dot / sqrt(d));
                 }
                 for (j = 0; j <= i; j++)
@@ -600,10 +622,12 @@ static double part_by_hand(const two_blocks *m)
         double mean = 0, var = 0;
         for (c = 0; c < WIDTH; c++) mean += mixed[i][c];
         mean /= (double)WIDTH;
-        for (c = 0; c < WIDTH; c++) var += (mixed[i][c] - mean) * (mixed[i][c] - mean) / (double)WIDTH;
         for (c = 0; c < WIDTH; c++)
-            sum += cos(i * WIDTH + c)
-                * ((double)m->gain[c] * (mixed[i][c] - mean) / sqrt(var + 1e-5) + (double)m->bias[c]);
+            var += (mixed[i][c] - mean) * (mixed[i][c] - mean) / (double)WIDTH;
+        for (c = 0; c < WIDTH; c++)
+            sum +=
+                cos(i * WIDTH + c) *
+                ((double)m->gain[c] * (mixed[i][c] - mean) / sqrt(var + 1e-5) + (double)m->bias[c]);
     }
     return sum;
 }
@@ -613,11 +637,13 @@ static void parts_alone(void **state)
     trf_error err;
     trf_device device = trf_device_default();
     static two_blocks m;
-    static trf_real dy[ROWS * WIDTH], dmixed[ROWS * WIDTH], dx[3][ROWS * WIDTH], dgain[WIDTH], dbias[WIDTH];
+    static trf_real dy[ROWS * WIDTH], dmixed[ROWS * WIDTH], dx[3][ROWS * WIDTH], dgain[WIDTH],
+        dbias[WIDTH];
     trf_attention_shape shape = part_shape();
-    trf_tensor tensor[3], dtensor[3], tdy = matrix(dy), tdmixed = matrix(dmixed), mixed = matrix(m.mixed);
-    trf_tensor gain = vector(m.gain, WIDTH), tdgain = vector(dgain, WIDTH), tdbias = vector(dbias, WIDTH),
-        wrong = vector(m.bias, WIDTH - 1);
+    trf_tensor tensor[3], dtensor[3], tdy = matrix(dy), tdmixed = matrix(dmixed),
+                                      mixed = matrix(m.mixed);
+    trf_tensor gain = vector(m.gain, WIDTH), tdgain = vector(dgain, WIDTH),
+               tdbias = vector(dbias, WIDTH), wrong = vector(m.bias, WIDTH - 1);
     trf_tensor saved_a = vector(m.saved_a, trf_attention_saved(ROWS, HEADS)),
         saved_n = vector(m.saved_n, trf_layer_norm_saved(ROWS));
     int side, i;
@@ -631,16 +657,20 @@ static void parts_alone(void **state)
         dgain[i] = 10;
         dbias[i] = -10;
     }
-    for (side = 0; side < 3; side++) { tensor[side] = matrix(m.x[side]); dtensor[side] = matrix(dx[side]); }
+    for (side = 0; side < 3; side++) {
+        tensor[side] = matrix(m.x[side]);
+        dtensor[side] = matrix(dx[side]);
+    }
     OK(trf_context_create(&m.ctx, &device, NULL, &err));
     assert_true(fabs(part_forward(&m) - part_by_hand(&m)) < close_enough() * 10);
     FAILS(TRF_E_SHAPE, trf_layer_norm(m.ctx, &tdy, &mixed, &gain, &wrong, 1e-5, &saved_n, &err));
     assert_string_equal(err.what, "bias");
 
     for (i = 0; i < ROWS * WIDTH; i++) dy[i] = (trf_real)cos(i);
-    OK(trf_layer_norm_backward(m.ctx, &tdmixed, &tdgain, &tdbias, &tdy, &mixed, &gain, 1e-5, &saved_n, &err));
-    OK(trf_attention_backward(m.ctx, &dtensor[0], &dtensor[1], &dtensor[2], &tdmixed, &mixed, &tensor[0], &tensor[1],
-        &tensor[2], &shape, &saved_a, &err));
+    OK(trf_layer_norm_backward(m.ctx, &tdmixed, &tdgain, &tdbias, &tdy, &mixed, &gain, 1e-5,
+                               &saved_n, &err));
+    OK(trf_attention_backward(m.ctx, &dtensor[0], &dtensor[1], &dtensor[2], &tdmixed, &mixed,
+                              &tensor[0], &tensor[1], &tensor[2], &shape, &saved_a, &err));
     for (side = 0; side < 3; side++)
         for (i = 0; i < ROWS * WIDTH; i++) {
             trf_real kept = m.x[side][i];
@@ -690,7 +720,8 @@ static int sum_over_ranks(void *user, trf_real *gradients, size_t count, void *s
     same = c->count[0] == c->count[1] && (stream != NULL) == KIT_HAS_STREAM;
     separate_enter();
     if (r->rank == 0)
-        for (i = 0; same && i < count; i++) c->buffer[0][i] = c->buffer[1][i] = c->buffer[0][i] + c->buffer[1][i];
+        for (i = 0; same && i < count; i++)
+            c->buffer[0][i] = c->buffer[1][i] = c->buffer[0][i] + c->buffer[1][i];
     separate_leave();
     pthread_barrier_wait(&c->barrier);
     return !same;
@@ -706,7 +737,7 @@ static void *train_rank(void *argument)
     trf_train_set_dropout(&training, 0.1);
     training.rank = r->rank;
     training.n_ranks = 2;
-    training.epsilon = 1e-3;            /* gradients that are nothing but rounding must not move a weight */
+    training.epsilon = 1e-3; /* gradients that are nothing but rounding must not move a weight */
     training.all_reduce = sum_over_ranks;
     training.user = r;
     r->status = trf_model_copy(&r->model, learnt, NULL);
@@ -739,7 +770,8 @@ static void two_machines(void **state)
         ranks[i].rank = i;
         ranks[i].batch = i ? ranks[0].batch : backwards(&p);
     }
-    for (i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, train_rank, &ranks[i]), 0);
+    for (i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, train_rank, &ranks[i]), 0);
     for (i = 0; i < 2; i++) pthread_join(threads[i], NULL);
     for (i = 0; i < 2; i++) assert_int_equal(ranks[i].status, TRF_OK);
     assert_true(ranks[0].hash == ranks[1].hash);
@@ -750,7 +782,8 @@ static void two_machines(void **state)
     OK(trf_trainer_create(&trainer, model, &training, &err));
     for (i = 0; i < RANK_STEPS; i++) OK(trf_train_step(trainer, &p.batch, &report, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor a = kit_open(trf_model_parameter(model, i)), b = kit_open(trf_model_parameter(ranks[0].model, i));
+        trf_tensor a = kit_open(trf_model_parameter(model, i)),
+                   b = kit_open(trf_model_parameter(ranks[0].model, i));
         trf_tensor before = kit_open(trf_model_parameter(learnt, i));
         for (k = 0; k < trf_tensor_count(&a); k++) {
             worst = fmax(worst, fabs((double)(a.data[k] - b.data[k])));
@@ -765,7 +798,8 @@ static void two_machines(void **state)
     for (i = 0; i < 2; i++) {           /* both ranks report the whole step */
         assert_true(fabs(ranks[i].report.loss - report.loss) < 1e-5 * report.loss);
         assert_true(fabs(ranks[i].report.accuracy - report.accuracy) < 1e-6);
-        assert_true(fabs(ranks[i].report.gradient_norm - report.gradient_norm) < 1e-3 * report.gradient_norm);
+        assert_true(fabs(ranks[i].report.gradient_norm - report.gradient_norm) <
+                    1e-3 * report.gradient_norm);
         assert_int_equal(ranks[i].report.target_tokens, report.target_tokens);
         assert_int_equal(ranks[i].report.source_tokens, report.source_tokens);
     }
@@ -823,7 +857,8 @@ static void texts_of_a_decoder(trf_model *model)
     trf_vocab *vocab;
     trf_translator *translator;
     char word[16], text[256], wanted[256];
-    int32_t ids[2] = {FIRST, FIRST + 1}, answer[32], n, i, size = trf_model_config(model)->target_vocab;
+    int32_t ids[2] = {FIRST, FIRST + 1}, answer[32], n, i,
+            size = trf_model_config(model)->target_vocab;
     OK(trf_vocab_create(&vocab, TRF_WORDS, NULL, &err));
     for (i = 4; i < size; i++) {
         snprintf(word, sizeof word, "w%02d", (int)i);
@@ -928,7 +963,8 @@ static void decoder_only(void **state)
     trf_model_destroy(model);
 }
 
-/* Hidden states of a stack of its own: those of the same encoder inside an encoder-decoder model. */
+/* Hidden states of a stack of its own: those of the same encoder inside an encoder-decoder model.
+ */
 static void encoder_only(void **state)
 {
     trf_error err;
@@ -948,7 +984,8 @@ static void encoder_only(void **state)
     config.decoder_layers = 0;
     OK(trf_model_create(&model, &config, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor to = trf_model_parameter(model, i), from = trf_model_parameter(whole, trf_model_parameter_index(whole, to.name));
+        trf_tensor to = trf_model_parameter(model, i),
+                   from = trf_model_parameter(whole, trf_model_parameter_index(whole, to.name));
         assert_int_equal(trf_tensor_count(&to), trf_tensor_count(&from));
         to = kit_open(to);
         from = kit_open(from);
@@ -982,7 +1019,12 @@ static void encoder_only(void **state)
     for (i = 0; i < 2; i++) free(states[i]);
 }
 
-static void free_nothing(void *user, void *memory, size_t bytes) { (void)user; (void)memory; (void)bytes; }
+static void free_nothing(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)memory;
+    (void)bytes;
+}
 
 /* NULL where something is needed is told, not followed; the error itself may be NULL anywhere. */
 static void nothing_given(void **state)
@@ -1002,18 +1044,23 @@ static void nothing_given(void **state)
     int32_t n = 0;
     char text[8];
     (void)state;
-    assert_true(!trf_model_config(NULL) && !trf_model_source_vocab(NULL) && !trf_model_target_vocab(NULL));
-    assert_true(trf_model_parameter_count(NULL) == 0 && trf_model_parameter_total(NULL) == 0 && !trf_model_parameter(NULL, 0).data);
+    assert_true(!trf_model_config(NULL) && !trf_model_source_vocab(NULL) &&
+                !trf_model_target_vocab(NULL));
+    assert_true(trf_model_parameter_count(NULL) == 0 && trf_model_parameter_total(NULL) == 0 &&
+                !trf_model_parameter(NULL, 0).data);
     for (n = -1; n < 999999; n += 1000000) {
-        trf_tensor none = trf_model_parameter(learnt, n);     /* no data, and a loop over it does nothing */
+        trf_tensor none =
+            trf_model_parameter(learnt, n); /* no data, and a loop over it does nothing */
         assert_true(!none.data && trf_tensor_count(&none) == 0);
     }
     n = 0;
-    assert_true(trf_model_parameter_index(NULL, "x") == -1 && trf_model_parameter_index(learnt, NULL) == -1);
+    assert_true(trf_model_parameter_index(NULL, "x") == -1 &&
+                trf_model_parameter_index(learnt, NULL) == -1);
     assert_true(trf_hypothesis_count(NULL, 0) == 0 && !trf_hypothesis_at(NULL, 0, 0));
     assert_true(trf_source_rows(NULL, &batch->source) == 0 && trf_target_rows(learnt, NULL) == 0);
     assert_true(trf_trainer_step(NULL) == 0 && !trf_trainer_options(NULL));
-    assert_true(!trf_trainer_parameter(NULL, 0).data && !trf_trainer_gradient(NULL, 0).data && trf_tensor_count(NULL) == 0);
+    assert_true(!trf_trainer_parameter(NULL, 0).data && !trf_trainer_gradient(NULL, 0).data &&
+                trf_tensor_count(NULL) == 0);
     assert_true(trf_learning_rate(NULL, 512, 1) == 0);
     trf_trainer_discard_gradients(NULL);
     trf_trainer_end_step(NULL);

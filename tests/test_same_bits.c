@@ -1,9 +1,11 @@
-/* Same bits: for any number of threads, with CBLAS and without, on other kernels of OpenBLAS, and after a kill. The
-   program starts itself again, with arguments, where a process of its own is needed. */
+/* Same bits: for any number of threads, with CBLAS and without, on other kernels of OpenBLAS, and
+   after a kill. The program starts itself again, with arguments, where a process of its own is
+   needed. */
 #define TRF_IMPLEMENTATION
 
 /* Called inside trf__tiles: how many tiles each tile function was cut into. */
-#define TRF__TILE_HOOK(tiling, worker) tile_seen((void *)(uintptr_t)(tiling)->function, (tiling)->n_tiles, (worker))
+#define TRF__TILE_HOOK(tiling, worker) \
+    tile_seen((void *)(uintptr_t)(tiling)->function, (tiling)->n_tiles, (worker))
 #include <stdint.h>
 static void tile_seen(void *function, int64_t n_tiles, int worker);
 #include "transformer.h"
@@ -27,16 +29,20 @@ static int64_t widest_worker;
 static void raise_to(int64_t *most, int64_t value)
 {
     int64_t old = __atomic_load_n(most, __ATOMIC_RELAXED);
-    while (value > old && !__atomic_compare_exchange_n(most, &old, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) { }
+    while (value > old &&
+           !__atomic_compare_exchange_n(most, &old, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
 }
 
 static void tile_seen(void *function, int64_t n_tiles, int worker)
 {
     int i;
     raise_to(&widest_worker, worker);
-    for (i = 0; i < KINDS_OF_TILES; i++) {      /* the place that is this function's, or the first free one */
+    for (i = 0; i < KINDS_OF_TILES;
+         i++) { /* the place that is this function's, or the first free one */
         void *there = NULL;
-        __atomic_compare_exchange_n(&seen[i].function, &there, function, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        __atomic_compare_exchange_n(&seen[i].function, &there, function, 0, __ATOMIC_RELAXED,
+                                    __ATOMIC_RELAXED);
         if (there && there != function) continue;
         raise_to(&seen[i].most, n_tiles);
         return;
@@ -46,12 +52,14 @@ static void tile_seen(void *function, int64_t n_tiles, int worker)
 static int64_t tiles_of(trf__tile_function *function)
 {
     int i;
-    for (i = 0; i < KINDS_OF_TILES; i++) if (seen[i].function == (void *)(uintptr_t)function) return seen[i].most;
+    for (i = 0; i < KINDS_OF_TILES; i++)
+        if (seen[i].function == (void *)(uintptr_t)function) return seen[i].most;
     return 0;
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Threads. The shapes give every op at least three tiles: more than 1,024 rows, a vocabulary of three blocks. */
+   Threads. The shapes give every op at least three tiles: more than 1,024 rows, a vocabulary of
+   three blocks. */
 
 enum { TALL = 70 };             /* rows of a sentence whose attention weights are three tiles */
 
@@ -115,7 +123,8 @@ static uint64_t hash_of_training(trf_products products, int threads, int steps)
     some.source.lengths = some.target.lengths = &one;
     some.source.count = some.target.count = 1;
     out = trf_tensor_of(logits, 2, TALL, TALL, 1);
-    assert_int_equal(trf_attention_weights(translator, &some, TRF_DECODER_SELF, 0, 1, &out, NULL), TRF_OK);
+    assert_int_equal(trf_attention_weights(translator, &some, TRF_DECODER_SELF, 0, 1, &out, NULL),
+                     TRF_OK);
     hash = hash_bytes(hash, logits, TALL * TALL * sizeof *logits);
     some = kit_slice(&batch, 0, 40);
     assert_int_equal(trf_translate_batch(translator, &some.source, NULL), TRF_OK);
@@ -156,14 +165,16 @@ static void test_threads(void **state)
 #define AT_LEAST_THREE(function) \
     if (tiles_of(function) < 3) print_error(#function ": %d tiles\n", (int)tiles_of(function)); \
     assert_true(tiles_of(function) >= 3);
-    AT_LEAST_THREE(trf__embed_tile) AT_LEAST_THREE(trf__embed_drop_tile) AT_LEAST_THREE(trf__embed_gradient_tile)
-    AT_LEAST_THREE(trf__product_tile) AT_LEAST_THREE(trf__room_tile) AT_LEAST_THREE(trf__sums_tile)
-    AT_LEAST_THREE(trf__activate_tile) AT_LEAST_THREE(trf__activate_gradient_tile)
-    AT_LEAST_THREE(trf__attention_tile) AT_LEAST_THREE(trf__attention_gradient_tile)
-    AT_LEAST_THREE(trf__attention_weights_tile)
-    AT_LEAST_THREE(trf__add_norm_tile) AT_LEAST_THREE(trf__norm_gradient_tile) AT_LEAST_THREE(trf__norm_gain_tile)
-    AT_LEAST_THREE(trf__loss_rows_tile) AT_LEAST_THREE(trf__clip_tile)
-    AT_LEAST_THREE(trf__adam_tile) AT_LEAST_THREE(trf__top_tile) AT_LEAST_THREE(trf__pack_tile)
+    AT_LEAST_THREE(trf__embed_tile)
+    AT_LEAST_THREE(trf__embed_drop_tile) AT_LEAST_THREE(trf__embed_gradient_tile) AT_LEAST_THREE(
+        trf__product_tile) AT_LEAST_THREE(trf__room_tile) AT_LEAST_THREE(trf__sums_tile)
+        AT_LEAST_THREE(trf__activate_tile) AT_LEAST_THREE(trf__activate_gradient_tile)
+            AT_LEAST_THREE(trf__attention_tile) AT_LEAST_THREE(trf__attention_gradient_tile)
+                AT_LEAST_THREE(trf__attention_weights_tile) AT_LEAST_THREE(trf__add_norm_tile)
+                    AT_LEAST_THREE(trf__norm_gradient_tile) AT_LEAST_THREE(trf__norm_gain_tile)
+                        AT_LEAST_THREE(trf__loss_rows_tile) AT_LEAST_THREE(trf__clip_tile)
+                            AT_LEAST_THREE(trf__adam_tile) AT_LEAST_THREE(trf__top_tile)
+                                AT_LEAST_THREE(trf__pack_tile)
 }
 
 /* Where the built-in product is the faster one AUTO never asks CBLAS. */
@@ -179,13 +190,15 @@ static void test_threads_with_cblas(void **state)
 static void test_the_hash(void **state)
 {
     (void)state;
-    assert_true(hash_of_training(TRF_PRODUCTS_AUTO, 1, 1) != hash_of_training(TRF_PRODUCTS_AUTO, 1, 2));
+    assert_true(hash_of_training(TRF_PRODUCTS_AUTO, 1, 1) !=
+                hash_of_training(TRF_PRODUCTS_AUTO, 1, 2));
 }
 
 /* -----------------------------------------------------------------------------------------------
    Processes of our own. */
 
-/* Starts this program with arguments and perhaps one variable more in its environment; its output can be read. */
+/* Starts this program with arguments and perhaps one variable more in its environment; its output
+   can be read. */
 static pid_t start(const char *const arguments[], const char *variable, const char *value, int *out)
 {
     int ends[2];
@@ -213,11 +226,14 @@ static uint64_t finish(pid_t child, int out)
     char text[64];
     ssize_t n, at = 0;
     int status;
-    while (at < (ssize_t)sizeof text - 1 && (n = read(out, text + at, sizeof text - 1 - (size_t)at)) > 0) at += n;
+    while (at < (ssize_t)sizeof text - 1 &&
+           (n = read(out, text + at, sizeof text - 1 - (size_t)at)) > 0)
+        at += n;
     close(out);
     text[at] = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
-    if (!WIFEXITED(status) || WEXITSTATUS(status)) print_error("the child ended with status %d\n", status);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        print_error("the child ended with status %d\n", status);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_true(at >= 16);
     return strtoull(text, NULL, 16);
@@ -237,7 +253,8 @@ static int kernels_as_asked(void)
     return 1;
 }
 
-/* OpenBLAS with the kernels of another processor: its bits may be others, but threads still do not matter. */
+/* OpenBLAS with the kernels of another processor: its bits may be others, but threads still do not
+   matter. */
 static void test_other_kernels(void **state)
 {
     static const char *const cores[] = { "Haswell", "Nehalem" };
@@ -254,15 +271,17 @@ static void test_other_kernels(void **state)
             pid_t child = start(arguments, "OPENBLAS_CORETYPE", cores[i], &out);
             got = finish(child, out);
             if (k == 0) one = got;
-            if (got != one) print_error("%s, %s threads: %016llx, one thread %016llx\n", cores[i], threads[k],
-                                        (unsigned long long)got, (unsigned long long)one);
+            if (got != one)
+                print_error("%s, %s threads: %016llx, one thread %016llx\n", cores[i], threads[k],
+                            (unsigned long long)got, (unsigned long long)one);
             assert_true(got == one);
         }
     }
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Resume: dropout, shuffled and bucketed batches, the end of an epoch inside, with and without accumulation. */
+   Resume: dropout, shuffled and bucketed batches, the end of an epoch inside, with and without
+   accumulation. */
 
 enum { WHOLE = 13 };            /* steps of the uninterrupted run */
 
@@ -278,7 +297,8 @@ static trf_corpus *new_corpus(void)
     assert_int_equal(trf_corpus_create(&corpus, &o, NULL), TRF_OK);
     for (i = 0; i < 40; i++) {
         int32_t n[2];
-        for (k = 0; k < 24; k++) ids[k / 12][k % 12] = 3 + (int32_t)(trf__random64(8, 1, draw++) % 27);
+        for (k = 0; k < 24; k++)
+            ids[k / 12][k % 12] = 3 + (int32_t)(trf__random64(8, 1, draw++) % 27);
         for (k = 0; k < 2; k++) n[k] = 1 + (int32_t)(trf__random64(8, 1, draw++) % 11);
         assert_int_equal(trf_corpus_add(corpus, ids[0], n[0], ids[1], n[1], NULL), TRF_OK);
     }
@@ -354,7 +374,8 @@ static uint64_t resumed(const char *path, int micro, int threads, int64_t *step)
         trf_model_destroy(model);
         given = &o;
     }
-    assert_int_equal(trf_checkpoint_load(&model, &trainer, corpus, path, given, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_checkpoint_load(&model, &trainer, corpus, path, given, NULL, NULL),
+                     TRF_OK);
     *step = trf_trainer_step(trainer);
     train_until(trainer, corpus, WHOLE, micro);
     hash = hash_state(trainer);
@@ -390,7 +411,8 @@ static void test_resume_everywhere(void **state)
             trf_trainer_destroy(trainer);
             trf_model_destroy(model);
             trf_corpus_destroy(corpus);
-            assert_true(resumed(path, micro, k % 3, &step) == want);        /* k % 3 == 0: the stored options */
+            assert_true(resumed(path, micro, k % 3, &step) ==
+                        want); /* k % 3 == 0: the stored options */
             assert_int_equal(step, k);
         }
     }
@@ -464,12 +486,14 @@ static void test_wrong_data(void **state)
     new_trainer(&model, &trainer, 1);
     train_until(trainer, corpus, 2, 1);
     assert_int_equal(trf_checkpoint_save(trainer, corpus, path, NULL), TRF_OK);
-    assert_int_equal(trf_checkpoint_load(&loaded, &other, larger, path, NULL, NULL, &err), TRF_E_STATE);
+    assert_int_equal(trf_checkpoint_load(&loaded, &other, larger, path, NULL, NULL, &err),
+                     TRF_E_STATE);
     assert_string_equal(err.what, "corpus");
     assert_null(loaded);
     assert_null(other);
     assert_int_equal(trf_checkpoint_save(trainer, NULL, path, NULL), TRF_OK);
-    assert_int_equal(trf_checkpoint_load(&loaded, &other, corpus, path, NULL, NULL, &err), TRF_E_STATE);
+    assert_int_equal(trf_checkpoint_load(&loaded, &other, corpus, path, NULL, NULL, &err),
+                     TRF_E_STATE);
     assert_int_equal(trf_checkpoint_load(&loaded, &other, NULL, path, NULL, NULL, &err), TRF_OK);
     assert_true(hash_state(other) == hash_state(trainer));
     trf_trainer_destroy(other);
@@ -495,10 +519,13 @@ int main(int argc, char **argv)
     self = argv[0];
     if (argc == 3 && !strcmp(argv[1], "hash")) {
         if (!kernels_as_asked()) return 3;
-        printf("%016llx\n", (unsigned long long)hash_of_training(TRF_PRODUCTS_CBLAS, atoi(argv[2]), 3));
+        printf("%016llx\n",
+               (unsigned long long)hash_of_training(TRF_PRODUCTS_CBLAS, atoi(argv[2]), 3));
         return 0;
     }
-    if (argc == 5 && !strcmp(argv[1], "train")) return child_trains(argv[2], atoi(argv[3]), atoi(argv[4]));
-    if (argc == 5 && !strcmp(argv[1], "resume")) return child_resumes(argv[2], atoi(argv[3]), atoi(argv[4]));
+    if (argc == 5 && !strcmp(argv[1], "train"))
+        return child_trains(argv[2], atoi(argv[3]), atoi(argv[4]));
+    if (argc == 5 && !strcmp(argv[1], "resume"))
+        return child_resumes(argv[2], atoi(argv[3]), atoi(argv[4]));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

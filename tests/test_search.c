@@ -1,6 +1,6 @@
-/* Beam search on toy language models: the goldens of six rules, plain programs of those rules, what CTranslate2
-   itself has answered, and exhaustive search as oracles; then the corners: limits, prefixes, ties, NaN, beams wider
-   than the vocabulary. */
+/* Beam search on toy language models: the goldens of six rules, plain programs of those rules, what
+   CTranslate2 itself has answered, and exhaustive search as oracles; then the corners: limits,
+   prefixes, ties, NaN, beams wider than the vocabulary. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -14,8 +14,9 @@
 enum { MAX_VOCAB = 12, MAX_TOKENS = 12, MAX_WIDE = 256, MAX_RANKS = 16, MAX_ALL = 8192, EOS = 0 };
 
 /* -----------------------------------------------------------------------------------------------
-   A first-order language model: log-probability of each token after each token; row `vocab` is the start. Random ones
-   drift: at position n all numbers are multiplied by 1 + drift * n, else many answers would have the same sum. */
+   A first-order language model: log-probability of each token after each token; row `vocab` is the
+   start. Random ones drift: at position n all numbers are multiplied by 1 + drift * n, else many
+   answers would have the same sum. */
 typedef struct toy { int32_t vocab, first; double drift, p[MAX_VOCAB + 1][MAX_VOCAB]; } toy;
 
 static uint64_t draws;
@@ -40,20 +41,24 @@ static toy random_toy(int32_t vocab, double sharpness)
 /* The golden of definitions: tokens EOS a b c, probabilities k/97. */
 static toy golden_toy(void)
 {
-    static const int k[5][4] = { { 0, 0, 0, 0 }, { 5, 18, 20, 54 }, { 37, 19, 21, 20 }, { 22, 14, 29, 32 },
-                                 { 16, 4, 7, 70 } };
+    static const int k[5][4] = {
+        {0, 0, 0, 0}, {5, 18, 20, 54}, {37, 19, 21, 20}, {22, 14, 29, 32}, {16, 4, 7, 70}};
     toy lm;
     int r, w;
     memset(&lm, 0, sizeof lm);
     lm.vocab = 4;
     for (r = 0; r < 5; r++)
-        for (w = 0; w < 4; w++) lm.p[r][w] = r ? log(k[r][w] / 97.0) : -1e9;   /* nothing may follow EOS */
+        for (w = 0; w < 4; w++)
+            lm.p[r][w] = r ? log(k[r][w] / 97.0) : -1e9; /* nothing may follow EOS */
     return lm;
 }
 
 typedef struct sequence { int32_t n, ids[MAX_TOKENS]; } sequence;
 
-static int32_t last_of(const toy *lm, const sequence *s) { return s->n ? s->ids[s->n - 1] : lm->vocab; }
+static int32_t last_of(const toy *lm, const sequence *s)
+{
+    return s->n ? s->ids[s->n - 1] : lm->vocab;
+}
 static double next_p(const toy *lm, const sequence *s, int32_t w)
 {
     return lm->p[last_of(lm, s)][w] * (1 + lm->drift * (lm->first + s->n));
@@ -99,8 +104,8 @@ static void *place_for(size_t bytes)
     return memory;
 }
 
-static void beam_start(trf__beam *beam, int32_t limit, const int32_t *prefix, int32_t n_prefix, int32_t eos,
-                       int32_t vocab)
+static void beam_start(trf__beam *beam, int32_t limit, const int32_t *prefix, int32_t n_prefix,
+                       int32_t eos, int32_t vocab)
 {
     trf__beam_sentence(beam, limit, prefix, n_prefix, eos, vocab);
     trf__beam_open(beam);
@@ -121,7 +126,8 @@ static int32_t advance(trf__beam *beam, const candidate *candidates, int64_t str
 
 static double rank_of(double p) { return p < 1 ? p : -HUGE_VAL; }
 
-/* The best `count` tokens after s, best first, ties: lowest id first; what is no probability comes last. */
+/* The best `count` tokens after s, best first, ties: lowest id first; what is no probability comes
+   last. */
 static void show(const toy *lm, const sequence *s, trf__beam_request request, candidate *out)
 {
     int32_t n = 0, count = request.count, w, i;
@@ -144,7 +150,10 @@ static int32_t drive(const toy *lm, trf__beam *beam, sequence *rows, sequence *s
     for (r = 0; r < live; r++) {
         assert_int_equal(rows[r].n, beam->n);
         assert_true(rows[r].n == 0 || rows[r].ids[rows[r].n - 1] != EOS);
-        if (request.forced < 0) { show(lm, &rows[r], request, shown + r * request.count); continue; }
+        if (request.forced < 0) {
+            show(lm, &rows[r], request, shown + r * request.count);
+            continue;
+        }
         shown[r].id = request.forced;
         shown[r].log_probability = next_p(lm, &rows[r], request.forced);
     }
@@ -177,14 +186,17 @@ static void check_answers(const toy *lm, const trf_search *search, const answers
         }
         if (h->ended == TRF_ENDED_EOS) {
             double p = next_p(lm, &s, EOS);
-            if (isfinite(sum)) assert_true(fabs(h->log_probabilities[h->n] - p) < 1e-12 * (1 + fabs(p)) || h->log_probability == -HUGE_VAL);
+            if (isfinite(sum))
+                assert_true(fabs(h->log_probabilities[h->n] - p) < 1e-12 * (1 + fabs(p)) ||
+                            h->log_probability == -HUGE_VAL);
             sum += p;
             added += h->log_probabilities[h->n];
         }
         assert_true(h->beginning == 0 && added == h->log_probability);      /* to the last bit */
         if (isfinite(sum)) assert_true(fabs(sum - h->log_probability) < 1e-12 * (1 + fabs(sum)));
-        assert_true(h->score == trf__search_score(search, h->log_probability,
-                                                  h->n + (h->ended == TRF_ENDED_EOS ? search->count_eos : 0)));
+        assert_true(h->score ==
+                    trf__search_score(search, h->log_probability,
+                                      h->n + (h->ended == TRF_ENDED_EOS ? search->count_eos : 0)));
         if (k == 0) continue;
         assert_true(h->score <= h[-1].score);
         assert_true(h->proven <= h[-1].proven);
@@ -192,7 +204,8 @@ static void check_answers(const toy *lm, const trf_search *search, const answers
     }
 }
 
-static answers run(const toy *lm, const trf_search *search, int32_t limit, const int32_t *prefix, int32_t n_prefix)
+static answers run(const toy *lm, const trf_search *search, int32_t limit, const int32_t *prefix,
+                   int32_t n_prefix)
 {
     trf__beam beam;
     trf_error err;
@@ -216,7 +229,8 @@ static answers run(const toy *lm, const trf_search *search, int32_t limit, const
     return a;
 }
 
-/* A struct that holds pointers into itself must not be copied: answers are looked at through this. */
+/* A struct that holds pointers into itself must not be copied: answers are looked at through this.
+ */
 static const int32_t *ids_of(const answers *a, int32_t rank)
 {
     const int32_t *ids = a->ids;
@@ -247,21 +261,25 @@ static trf_search rule(trf_search_rule whose, int32_t beam, double alpha)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   Oracle 1: six published searches, each a plain program after its description; they return the best answer. */
+   Oracle 1: six published searches, each a plain program after its description; they return the
+   best answer. */
 typedef struct item { double s; sequence seq; int32_t w; } item;
 typedef struct found { double score; sequence seq; int any; } found;
 
 static item continuations[MAX_WIDE * MAX_VOCAB];
 
-/* All continuations of the active hypotheses, sorted by sum, cut to `keep`. no_eos 2: it leaves the softmax. */
-static int32_t expand(const toy *lm, const item *active, int32_t n_active, int no_eos, int only_eos, int32_t keep)
+/* All continuations of the active hypotheses, sorted by sum, cut to `keep`. no_eos 2: it leaves the
+   softmax. */
+static int32_t expand(const toy *lm, const item *active, int32_t n_active, int no_eos, int only_eos,
+                      int32_t keep)
 {
     int32_t n = 0, a, w, i;
     for (a = 0; a < n_active; a++)
         for (w = 0; w < lm->vocab; w++) {
             double s = active[a].s + said_p(lm, &active[a].seq, w, no_eos == 2);
             if ((no_eos && w == EOS) || (only_eos && w != EOS)) continue;
-            for (i = n++; i > 0 && s > continuations[i - 1].s; i--) continuations[i] = continuations[i - 1];
+            for (i = n++; i > 0 && s > continuations[i - 1].s; i--)
+                continuations[i] = continuations[i - 1];
             continuations[i].s = s;
             continuations[i].seq = active[a].seq;
             continuations[i].w = w;
@@ -353,13 +371,15 @@ static found gnmt(const toy *lm, int32_t B, int32_t limit, double alpha)
         n = expand(lm, active, n_active, 0, 0, 2 * B);
         for (k = 0; k < n; k++)
             if (continuations[k].w == EOS)
-                keep_best(&best, continuations[k].s / pow((5.0 + i + 1) / 6, alpha), continuations[k].seq);
+                keep_best(&best, continuations[k].s / pow((5.0 + i + 1) / 6, alpha),
+                          continuations[k].seq);
         n_active = go_on(active, n, B);
         if (n_active == 0) break;
         if (best.any && best.score > active[0].s / pow((5.0 + limit) / 6, alpha)) break;
     }
     if (!best.any)
-        for (k = 0; k < n_active; k++) keep_best(&best, active[k].s / pow((5.0 + limit) / 6, alpha), active[k].seq);
+        for (k = 0; k < n_active; k++)
+            keep_best(&best, active[k].s / pow((5.0 + limit) / 6, alpha), active[k].seq);
     return best;
 }
 
@@ -374,7 +394,8 @@ static found marian(const toy *lm, int32_t B, int32_t limit, double alpha)
         n = expand(lm, active, n_active, 0, 0, width);
         for (k = 0; k < n; k++) {
             int eos = continuations[k].w == EOS;
-            sequence h = eos ? continuations[k].seq : with(continuations[k].seq, continuations[k].w);
+            sequence h =
+                eos ? continuations[k].seq : with(continuations[k].seq, continuations[k].w);
             if (eos || step == limit) keep_best(&best, continuations[k].s / pow(step, alpha), h);
         }
         n_active = width = go_on(active, n, n);
@@ -397,7 +418,8 @@ static found hugging_face(const toy *lm, int32_t B, int32_t limit, double alpha)
             int eos = continuations[k].w == EOS;
             double score = continuations[k].s / pow(step, alpha);
             if (!eos && step < limit) continue;
-            keep_best(&best, score, eos ? continuations[k].seq : with(continuations[k].seq, continuations[k].w));
+            keep_best(&best, score,
+                      eos ? continuations[k].seq : with(continuations[k].seq, continuations[k].w));
             for (i = finished < B ? finished++ : B; i > 0 && score > worst[i - 1]; i--)
                 if (i < B) worst[i] = worst[i - 1];
             if (i < B) worst[i] = score;
@@ -419,7 +441,10 @@ static found raw_sum(const toy *lm, int32_t B, int32_t limit)
     for (step = 0; step < limit && finished < B && n_active > 0; step++) {
         n = expand(lm, active, n_active, 0, 0, B);
         for (k = 0; k < n; k++)
-            if (continuations[k].w == EOS) { finished++; keep_best(&best, continuations[k].s, continuations[k].seq); }
+            if (continuations[k].w == EOS) {
+                finished++;
+                keep_best(&best, continuations[k].s, continuations[k].seq);
+            }
         n_active = go_on(active, n, B);
     }
     if (!best.any) keep_best(&best, active[0].s, active[0].seq);
@@ -438,8 +463,9 @@ static found published(trf_search_rule whose, const toy *lm, int32_t B, int32_t 
     }
 }
 
-static const trf_search_rule all_rules[] = { TRF_SEARCH_PAPER, TRF_SEARCH_FAIRSEQ, TRF_SEARCH_CTRANSLATE2,
-                                             TRF_SEARCH_MARIAN, TRF_SEARCH_RAW, TRF_SEARCH_HUGGING_FACE };
+static const trf_search_rule all_rules[] = {TRF_SEARCH_PAPER,       TRF_SEARCH_FAIRSEQ,
+                                            TRF_SEARCH_CTRANSLATE2, TRF_SEARCH_MARIAN,
+                                            TRF_SEARCH_RAW,         TRF_SEARCH_HUGGING_FACE};
 enum { N_RULES = sizeof all_rules / sizeof all_rules[0] };
 
 /* -----------------------------------------------------------------------------------------------
@@ -453,12 +479,16 @@ static int by_score(const void *a, const void *b)
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-static int near(double a, double b) { return a == b || fabs(a - b) < 1e-12; }     /* also for two infinities */
+static int near(double a, double b)
+{
+    return a == b || fabs(a - b) < 1e-12;
+} /* also for two infinities */
 
 static void count_all(const toy *lm, const trf_search *search, int32_t limit)
 {
     int forced = search->at_limit == TRF_LIMIT_FORCE_EOS, no_eos = search->min_length >= limit;
-    int keep = search->at_limit == TRF_LIMIT_KEEP_LIVE || (search->at_limit == TRF_LIMIT_FALL_BACK && no_eos);
+    int keep = search->at_limit == TRF_LIMIT_KEEP_LIVE ||
+               (search->at_limit == TRF_LIMIT_FALL_BACK && no_eos);
     int32_t n, i;
     all.n = 0;
     memset(&all.best, 0, sizeof all.best);
@@ -475,7 +505,8 @@ static void count_all(const toy *lm, const trf_search *search, int32_t limit)
                 head = with(head, s.ids[i]);
             }
             if (n == limit ? forced : n >= search->min_length) {
-                score = trf__search_score(search, sum + next_p(lm, &head, EOS), n + search->count_eos);
+                score =
+                    trf__search_score(search, sum + next_p(lm, &head, EOS), n + search->count_eos);
                 assert_true(all.n < MAX_ALL);
                 all.scores[all.n++] = score;
                 keep_best(&all.best, score, head);
@@ -493,9 +524,15 @@ static void count_all(const toy *lm, const trf_search *search, int32_t limit)
     qsort(all.scores, (size_t)all.n, sizeof all.scores[0], by_score);
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------
+ */
 
-typedef struct golden { trf_search_rule whose; double alpha; const char *text; double score; } golden;
+typedef struct golden {
+    trf_search_rule whose;
+    double alpha;
+    const char *text;
+    double score;
+} golden;
 static const golden goldens[] = {
     { TRF_SEARCH_FAIRSEQ,     1.0, "cb",     -0.832475 },
     { TRF_SEARCH_CTRANSLATE2, 1.0, "cb",     -0.772388 },
@@ -528,12 +565,13 @@ static void test_goldens_of_the_rules(void **state)
         assert_true(fabs(a.h[0].score - goldens[g].score) < 1e-6);
         assert_true(same(&oracle.seq, a.h[0].ids, a.h[0].n));   /* the oracle is right, too */
         assert_true(fabs(oracle.score - goldens[g].score) < 1e-6);
-        assert_int_equal(a.h[0].ended, goldens[g].whose == TRF_SEARCH_MARIAN ? TRF_ENDED_MAX_LENGTH : TRF_ENDED_EOS);
+        assert_int_equal(a.h[0].ended, goldens[g].whose == TRF_SEARCH_MARIAN ? TRF_ENDED_MAX_LENGTH
+                                                                             : TRF_ENDED_EOS);
     }
 }
 
-/* What CTranslate2 4.8.5 itself has answered: a model of one-hot embeddings whose logits are those of the toy
-   (python3 tools/parity/parity.py toy prints this table). */
+/* What CTranslate2 4.8.5 itself has answered: a model of one-hot embeddings whose logits are those
+   of the toy (python3 tools/parity/parity.py toy prints this table). */
 static void test_goldens_of_ctranslate2(void **state)
 {
     static const struct {
@@ -571,8 +609,8 @@ static void test_goldens_of_ctranslate2(void **state)
     }
 }
 
-/* The best of all answers of up to six tokens, found by counting them. Where EOS does not count in the length, two
-   lines miss it. */
+/* The best of all answers of up to six tokens, found by counting them. Where EOS does not count in
+   the length, two lines miss it. */
 static void test_goldens_of_all_answers(void **state)
 {
     static const struct { golden g; int32_t count_eos, least; } best[] = {
@@ -618,7 +656,8 @@ static void test_goldens_are_stable(void **state)
     }
 }
 
-/* The presets, and no hand-set field, are each system's search; alpha 0 of CTranslate2 is TRF_STOP_BOUND. */
+/* The presets, and no hand-set field, are each system's search; alpha 0 of CTranslate2 is
+   TRF_STOP_BOUND. */
 static void test_rules_equal_published_programs(void **state)
 {
     static const double alphas[] = { 0, 0.6, 1, 2 };
@@ -657,7 +696,7 @@ static void test_length_convention_flip(void **state)
     assert_true(fabs(trf__search_score(&search, -2.2, 3) - -2.5 / pow(8 / 6.0, 0.6)) < 1e-12);
     search.length_rule = TRF_LENGTH_RAW;
     assert_true(fabs(trf__search_score(&search, -2.2, 3) - -2.5) < 1e-12);
-    search = rule(TRF_SEARCH_CTRANSLATE2, 2, 1);        /* no length: not even certainty is a score */
+    search = rule(TRF_SEARCH_CTRANSLATE2, 2, 1); /* no length: not even certainty is a score */
     search.count_eos = 0;
     assert_true(trf__search_score(&search, 0.0, 0) == -HUGE_VAL);
     assert_true(trf__search_score(&search, -1.0, 0) == -HUGE_VAL);
@@ -684,12 +723,14 @@ static void test_bound(void **state)
         n = pick(beam.limit + 1);
         longest = beam.limit + (search.at_limit == TRF_LIMIT_FORCE_EOS && search.count_eos);
         for (length = n < longest ? n + search.count_eos : n; length <= longest; length++)
-            if (trf__search_score(&search, sum, length) > best) best = trf__search_score(&search, sum, length);
+            if (trf__search_score(&search, sum, length) > best)
+                best = trf__search_score(&search, sum, length);
         assert_true(fabs(trf__beam_bound(&beam, sum, n) - best) < 1e-12);
     }
 }
 
-/* The same flip as a search: a model whose only likely answers are n = 1 with sum -1 and n = 3 with sum -2.2. */
+/* The same flip as a search: a model whose only likely answers are n = 1 with sum -1 and n = 3 with
+   sum -2.2. */
 static void test_length_convention_flips_the_answer(void **state)
 {
     toy lm;
@@ -724,7 +765,8 @@ static void test_greedy_is_an_argmax_loop(void **state)
         s.n = 0;
         while (s.n < limit) {
             int32_t best = s.n < min_length, w;
-            for (w = best + 1; w < lm.vocab; w++) if (next_p(&lm, &s, w) > next_p(&lm, &s, best)) best = w;
+            for (w = best + 1; w < lm.vocab; w++)
+                if (next_p(&lm, &s, w) > next_p(&lm, &s, best)) best = w;
             if (best == EOS) break;
             s = with(s, best);
         }
@@ -736,7 +778,8 @@ static void test_greedy_is_an_argmax_loop(void **state)
             run_into(&a, &lm, &search, limit);
             assert_int_equal(a.n, 1);
             assert_true(same(&s, a.h[0].ids, a.h[0].n));
-            assert_int_equal(a.h[0].ended == TRF_ENDED_EOS, s.n < limit || at == TRF_LIMIT_FORCE_EOS);
+            assert_int_equal(a.h[0].ended == TRF_ENDED_EOS,
+                             s.n < limit || at == TRF_LIMIT_FORCE_EOS);
             assert_int_equal(a.steps, s.n + (a.h[0].ended == TRF_ENDED_EOS));
             assert_int_equal(a.rows, a.steps);
         }
@@ -777,12 +820,16 @@ static void test_wide_beam_is_exhaustive_search(void **state)
         search.beam = search.n_best = 1;
         run_into(&greedy, &lm, &search, limit);
         cases++;
-        if (greedy.h[0].score < all.scores[0] - 1e-9) { greedy_wrong++; assert_int_equal(greedy.h[0].proven, 0); }
+        if (greedy.h[0].score < all.scores[0] - 1e-9) {
+            greedy_wrong++;
+            assert_int_equal(greedy.h[0].proven, 0);
+        }
     }
     assert_true(greedy_wrong * 5 >= cases);
 }
 
-/* Whatever the rules: an answer of rank k that calls itself proven is the k-th best of all there are. */
+/* Whatever the rules: an answer of rank k that calls itself proven is the k-th best of all there
+   are. */
 static void test_proven_answers_are_optimal(void **state)
 {
     static const double penalties[] = { 0, 0, 0, 0.4, -0.4 };
@@ -812,17 +859,22 @@ static void test_proven_answers_are_optimal(void **state)
         for (k = 0; k < a.n; k++) {
             if (!a.h[k].proven) continue;
             if (k == 0) proven++; else proven_second++;
-            if (a.h[k].ended == TRF_ENDED_MAX_LENGTH && search.at_limit == TRF_LIMIT_FALL_BACK) continue;
+            if (a.h[k].ended == TRF_ENDED_MAX_LENGTH && search.at_limit == TRF_LIMIT_FALL_BACK)
+                continue;
             assert_true(near(a.h[k].score, all.scores[k]));
         }
-        if (a.h[0].score < all.scores[0] - 1e-12) { not_optimal++; assert_int_equal(a.h[0].proven, 0); }
+        if (a.h[0].score < all.scores[0] - 1e-12) {
+            not_optimal++;
+            assert_int_equal(a.h[0].proven, 0);
+        }
     }
     assert_true(proven * 5 >= cases);           /* the claim is not empty, */
     assert_true(proven_second * 50 >= cases);
     assert_true(not_optimal * 50 >= cases);     /* nor is its denial */
 }
 
-/* Continuations among equals: first row first, then lowest id. Answers: earlier end first, then lowest ids. */
+/* Continuations among equals: first row first, then lowest id. Answers: earlier end first, then
+   lowest ids. */
 static void test_ties(void **state)
 {
     toy lm;
@@ -836,12 +888,12 @@ static void test_ties(void **state)
     lm.p[6][EOS] = -9;
     search.stop = TRF_STOP_NONE_ALIVE;
     search.n_best = 3;
-    run_into(&a, &lm, &search, 4);                      /* in step 2, row 0 alone fills the 6 candidates */
+    run_into(&a, &lm, &search, 4); /* in step 2, row 0 alone fills the 6 candidates */
     for (r = 0; r < 3; r++) {
         assert_int_equal(a.h[r].n, r + 1);
         for (w = 0; w <= r; w++) assert_int_equal(a.h[r].ids[w], 1);
     }
-    search.candidates = 6;                              /* all 18 are candidates: "1", "2", "3" end together */
+    search.candidates = 6; /* all 18 are candidates: "1", "2", "3" end together */
     run_into(&a, &lm, &search, 4);
     for (r = 0; r < 3; r++) {
         assert_int_equal(a.h[r].n, 1);
@@ -849,21 +901,22 @@ static void test_ties(void **state)
         assert_true(a.h[r].score == -4);
     }
     lm.p[6][4] = lm.p[6][5] = -9;
-    lm.p[6][1] = -2.5;                                  /* "1" is row 2, and still the first among equals */
+    lm.p[6][1] = -2.5; /* "1" is row 2, and still the first among equals */
     lm.p[1][EOS] = -1.5;
     run_into(&a, &lm, &search, 4);
     for (r = 0; r < 3; r++) assert_int_equal(a.h[r].ids[0], r + 1);
-    lm.p[6][EOS] = -4;                                  /* "" ends a step earlier with the same score */
+    lm.p[6][EOS] = -4; /* "" ends a step earlier with the same score */
     run_into(&a, &lm, &search, 4);
     assert_int_equal(a.h[0].n, 0);
     assert_int_equal(a.h[1].ids[0], 1);
     assert_int_equal(a.h[2].ids[0], 2);
     for (r = 0; r <= 6; r++) for (w = 0; w < 6; w++) lm.p[r][w] = w < 3 ? -1 : -99;
     search.beam = search.n_best = 4;
-    search.min_length = 2;                              /* "11", "12", "21", "22": the first difference decides */
+    search.min_length = 2; /* "11", "12", "21", "22": the first difference decides */
     run_into(&a, &lm, &search, 3);
-    for (r = 0; r < 4; r++) assert_true(a.h[r].n == 2 && a.h[r].ids[0] == 1 + r / 2 && a.h[r].ids[1] == 1 + r % 2);
-    lm.p[2][EOS] = -2;                                  /* "2" ends before "11", with the same score */
+    for (r = 0; r < 4; r++)
+        assert_true(a.h[r].n == 2 && a.h[r].ids[0] == 1 + r / 2 && a.h[r].ids[1] == 1 + r % 2);
+    lm.p[2][EOS] = -2; /* "2" ends before "11", with the same score */
     lm.p[6][1] = lm.p[1][1] = lm.p[1][EOS] = -1;
     search.min_length = 1;
     run_into(&a, &lm, &search, 3);
@@ -898,12 +951,12 @@ static void test_candidates_in_any_order(void **state)
     assert_int_equal(trf__beam_tokens(&beam)[1], 3);
     assert_int_equal(trf__beam_parents(&beam)[0], 0);
     assert_int_equal(trf__beam_parents(&beam)[1], 0);
-    search.candidates = 1;                              /* three are shown, as EOS may be among them; two are taken */
+    search.candidates = 1; /* three are shown, as EOS may be among them; two are taken */
     search.min_length = 1;
     trf__beam_layout(&beam, &search, 4, place_for(bytes));
     beam_start(&beam, 4, NULL, 0, EOS, 9);
     assert_int_equal(trf__beam_wanted(&beam).count, 3);
-    unsorted[0] = unsorted[3];                          /* 4, 5, 3: the last one pushes its equal out */
+    unsorted[0] = unsorted[3]; /* 4, 5, 3: the last one pushes its equal out */
     assert_int_equal(advance(&beam, unsorted, 4, 3), 2);
     assert_int_equal(trf__beam_tokens(&beam)[0], 4);
     assert_int_equal(trf__beam_tokens(&beam)[1], 3);
@@ -930,7 +983,8 @@ static void test_nan_never_wins(void **state)
             for (w = 0; w < a.h[k].n; w++) assert_int_not_equal(ids_of(&a, k)[w], bad);
         }
         for (r = 0; r <= lm.vocab; r++) for (w = 0; w < lm.vocab; w++) lm.p[r][w] = what;
-        a = run(&lm, &search, limit, NULL, 0);          /* nothing is possible: still one answer, and an end */
+        a = run(&lm, &search, limit, NULL,
+                0); /* nothing is possible: still one answer, and an end */
         assert_true(a.h[0].log_probability == -HUGE_VAL);
         if (draw % 3 != 2) assert_int_equal(a.h[0].proven, 0);
     }
@@ -960,7 +1014,7 @@ static void test_no_more_candidates(void **state)
     assert_true(h.log_probability == -HUGE_VAL && h.proven == 0);
     search.n_best = 2;
     trf__beam_layout(&beam, &search, 4, place_for(trf__beam_layout(&beam, &search, 4, NULL)));
-    beam_start(&beam, 4, NULL, 0, EOS, 9);         /* where something has ended, that is the only answer */
+    beam_start(&beam, 4, NULL, 0, EOS, 9); /* where something has ended, that is the only answer */
     row[0].id = EOS;
     row[1].id = 6;
     row[1].log_probability = -1.1;
@@ -1017,7 +1071,8 @@ static void test_beam_wider_than_vocabulary(void **state)
         run_into(&a, &lm, &search, limit);
         assert_int_equal(a.rows_at[0], 1);
         for (k = 0; k < a.n; k++)
-            if (a.h[k].proven && a.h[k].ended == TRF_ENDED_EOS) assert_true(near(a.h[k].score, all.scores[k]));
+            if (a.h[k].proven && a.h[k].ended == TRF_ENDED_EOS)
+                assert_true(near(a.h[k].score, all.scores[k]));
     }
 }
 
@@ -1031,7 +1086,7 @@ static void test_n_best_is_ordered_and_distinct(void **state)
         trf_search one = search;
         answers a, b;
         search.n_best = 8;
-        run_into(&a, &lm, &search, 6);                  /* order and distinctness are checked there */
+        run_into(&a, &lm, &search, 6); /* order and distinctness are checked there */
         full += a.n == 8;
         if (search.stop == TRF_STOP_BOUND) continue;    /* n_best changes when it stops */
         run_into(&b, &lm, &one, 6);
@@ -1056,7 +1111,8 @@ static void test_min_length(void **state)
         search.min_length = pick(7);
         search.n_best = search.beam;
         run_into(&a, &lm, &search, 5);
-        for (k = 0; k < a.n; k++) assert_true(a.h[k].n >= (search.min_length < 5 ? search.min_length : 5));
+        for (k = 0; k < a.n; k++)
+            assert_true(a.h[k].n >= (search.min_length < 5 ? search.min_length : 5));
         if (search.min_length > 4) continue;
         assert_int_equal(a.h[0].ended, TRF_ENDED_EOS);
         assert_int_equal(a.h[0].n, search.min_length);
@@ -1098,13 +1154,14 @@ static void test_limits(void **state)
     assert_int_equal(a.h[0].ended, TRF_ENDED_MAX_LENGTH);
     assert_int_equal(a.h[0].proven, 0);                 /* something that ends was given up */
     search.eos_in_top_beam = 0;
-    search.candidates = 5;                              /* now the poor endings are seen, and replace the live ones */
+    search.candidates = 5; /* now the poor endings are seen, and replace the live ones */
     run_into(&a, &lm, &search, 4);
     assert_int_equal(a.h[0].ended, TRF_ENDED_EOS);
     assert_true(a.h[0].log_probability < -30);
 }
 
-/* Proof: equal is not higher; and an answer that stands in for finished ones yields to a worse one that has ended. */
+/* Proof: equal is not higher; and an answer that stands in for finished ones yields to a worse one
+   that has ended. */
 static void test_proof_at_the_edges(void **state)
 {
     toy lm;
@@ -1129,10 +1186,10 @@ static void test_proof_at_the_edges(void **state)
     run_into(&a, &lm, &search, 1);
     assert_int_equal(a.h[0].ended, TRF_ENDED_MAX_LENGTH);
     assert_int_equal(a.h[0].proven, 0);
-    search.length_rule = TRF_LENGTH_POWER;              /* so it does to an empty one, of score -inf */
+    search.length_rule = TRF_LENGTH_POWER; /* so it does to an empty one, of score -inf */
     search.alpha = 1;
     search.count_eos = 0;
-    search.candidates = 2;                              /* it is shown, and nothing else is given up */
+    search.candidates = 2; /* it is shown, and nothing else is given up */
     run_into(&a, &lm, &search, 1);
     assert_int_equal(a.h[0].ended, TRF_ENDED_MAX_LENGTH);
     assert_int_equal(a.h[0].proven, 0);
@@ -1155,7 +1212,8 @@ static void test_limit_zero(void **state)
         assert_int_equal(a.n, 1);
         assert_int_equal(a.h[0].n, 0);
         assert_int_equal(a.steps, at == TRF_LIMIT_FORCE_EOS);
-        assert_int_equal(a.h[0].ended, at == TRF_LIMIT_FORCE_EOS ? TRF_ENDED_EOS : TRF_ENDED_MAX_LENGTH);
+        assert_int_equal(a.h[0].ended,
+                         at == TRF_LIMIT_FORCE_EOS ? TRF_ENDED_EOS : TRF_ENDED_MAX_LENGTH);
         assert_true(a.h[0].log_probability == (at == TRF_LIMIT_FORCE_EOS ? lm.p[5][EOS] : 0));
     }
 }
@@ -1167,12 +1225,12 @@ static void test_empty_answer_without_length(void **state)
     answers a;
     (void)state;
     assert_int_equal(search.min_length, 1);
-    search.min_length = search.count_eos = 0;           /* now nothing but its score is against it */
+    search.min_length = search.count_eos = 0; /* now nothing but its score is against it */
     search.n_best = 3;
     lm.p[5][EOS] = -0.001;
     run_into(&a, &lm, &search, 3);
     assert_true(a.h[0].n > 0 && isfinite(a.h[0].score));
-    search.alpha = 0;                                   /* without a divisor it is an answer like any other */
+    search.alpha = 0; /* without a divisor it is an answer like any other */
     run_into(&a, &lm, &search, 3);
     assert_true(a.h[0].n == 0 && a.h[0].score == -0.001);
 }
@@ -1199,7 +1257,7 @@ static void test_forced_prefix(void **state)
         }
         a = run(&lm, &search, limit, prefix, n);
         for (i = 0; i < n; i++) assert_int_equal(a.rows_at[i], 1);
-        shifted = lm;                                   /* the same search, begun behind the prefix */
+        shifted = lm; /* the same search, begun behind the prefix */
         shifted.first = n;
         memcpy(shifted.p[6], lm.p[prefix[n - 1]], sizeof shifted.p[6]);
         b = run(&shifted, &search, limit - n, NULL, 0);
@@ -1250,7 +1308,8 @@ static void test_free_prefix(void **state)
     assert_true(moved > 0);
     for (k = 0; k < N_RULES; k++)
         assert_int_equal(rule(all_rules[k], 2, 1).score_prefix,
-                         all_rules[k] != TRF_SEARCH_PAPER && all_rules[k] != TRF_SEARCH_CTRANSLATE2);
+                         all_rules[k] != TRF_SEARCH_PAPER &&
+                             all_rules[k] != TRF_SEARCH_CTRANSLATE2);
 }
 
 /* A prefix is no choice: what it excludes does not count against the proof. */
@@ -1267,8 +1326,9 @@ static void test_prefix_is_not_dropped(void **state)
     assert_int_equal(a.h[0].proven, 1);
 }
 
-/* Tutorials decode until all rows have ended, and keep beam_size rows while beams finish. Here a sentence that is
-   done has no rows, and a beam that shrinks has fewer: lengths 1 and 9 side by side; next, Marian's beam. */
+/* Tutorials decode until all rows have ended, and keep beam_size rows while beams finish. Here a
+   sentence that is done has no rows, and a beam that shrinks has fewer: lengths 1 and 9 side by
+   side; next, Marian's beam. */
 static void test_finished_rows_cost_nothing(void **state)
 {
     trf_search search = rule(TRF_SEARCH_RAW, 1, 0);
@@ -1279,7 +1339,7 @@ static void test_finished_rows_cost_nothing(void **state)
     unsigned char *memory = (unsigned char *)place_for(2 * bytes);
     int i, w, total = 0, steps = 0;
     (void)state;
-    for (i = 0; i < 2; i++) {                           /* token t is followed by t + 1; from 2 or 10 on by EOS */
+    for (i = 0; i < 2; i++) { /* token t is followed by t + 1; from 2 or 10 on by EOS */
         int length = i ? 9 : 1, r;
         memset(&lm[i], 0, sizeof lm[i]);
         lm[i].vocab = 12;
@@ -1313,7 +1373,7 @@ static void test_beam_shrinks(void **state)
     (void)state;
     search.n_best = 4;
     for (r = 1; r <= 5; r++) lm.p[r][EOS] = r == 1 ? -0.01 : -40;
-    lm.p[6][1] = -0.5;                                  /* "1" ends in the second step and takes its place with it */
+    lm.p[6][1] = -0.5; /* "1" ends in the second step and takes its place with it */
     lm.p[6][EOS] = -40;
     for (r = 1; r <= 5; r++) lm.p[r][1] = -40;
     run_into(&a, &lm, &search, 6);
@@ -1322,7 +1382,7 @@ static void test_beam_shrinks(void **state)
     for (r = 2; r < 6; r++) assert_int_equal(a.rows_at[r], 3);
     assert_int_equal(a.n, 4);
     assert_int_equal(a.steps, 6);
-    search.n_best = 1;                                  /* it goes on although nothing can win any more */
+    search.n_best = 1; /* it goes on although nothing can win any more */
     run_into(&a, &lm, &search, 6);
     assert_int_equal(a.steps, 6);
     trf_search_set_rule(&search, TRF_SEARCH_FAIRSEQ);   /* here the place is filled again */
@@ -1357,8 +1417,8 @@ static void test_memory_is_reused(void **state)
     }
 }
 
-/* The whole way, from a model: before min_length EOS is out of the softmax, while pad and BOS, which are never said,
-   keep their share; or all keep it. */
+/* The whole way, from a model: before min_length EOS is out of the softmax, while pad and BOS,
+   which are never said, keep their share; or all keep it. */
 static void test_eos_leaves_the_softmax(void **state)
 {
     enum { V = 11, LEAST = 3, LIMIT = 6 };
@@ -1388,7 +1448,8 @@ static void test_eos_leaves_the_softmax(void **state)
         assert_int_equal(trf_hypothesis_count(translator, 0), 3);
         for (k = 0; k < 3; k++) {
             h[renormalize_logits][k] = *trf_hypothesis_at(translator, 0, k);
-            memcpy(ids[renormalize_logits][k], h[renormalize_logits][k].ids, (size_t)h[renormalize_logits][k].n * sizeof(int32_t));
+            memcpy(ids[renormalize_logits][k], h[renormalize_logits][k].ids,
+                   (size_t)h[renormalize_logits][k].n * sizeof(int32_t));
         }
         for (k = 0; k < 3; k++) {
             const trf_hypothesis *got = &h[renormalize_logits][k];
@@ -1396,7 +1457,9 @@ static void test_eos_leaves_the_softmax(void **state)
             double want = 0;
             memset(&pair, 0, sizeof pair);
             pair.source = x;
-            pair.target.ids = ids[renormalize_logits][k]; pair.target.lengths = &got->n; pair.target.count = 1;
+            pair.target.ids = ids[renormalize_logits][k];
+            pair.target.lengths = &got->n;
+            pair.target.count = 1;
             assert_int_equal(trf_logits(translator, &pair, &out, &err), TRF_OK);
             assert_true(got->n >= LEAST);
             for (t = 0; t < got->n + (got->ended == TRF_ENDED_EOS); t++) {
@@ -1404,7 +1467,8 @@ static void test_eos_leaves_the_softmax(void **state)
                 int32_t id = t < got->n ? ids[renormalize_logits][k][t] : config.eos;
                 double sum = 0;
                 for (v = 0; v < V; v++)
-                    if (!(renormalize_logits && t < LEAST && v == config.eos)) sum += exp((double)z[v]);
+                    if (!(renormalize_logits && t < LEAST && v == config.eos))
+                        sum += exp((double)z[v]);
                 want += (double)z[id] - log(sum);
             }
             assert_true(fabs(got->log_probability - want) < 1e-5);
@@ -1415,8 +1479,8 @@ static void test_eos_leaves_the_softmax(void **state)
     trf_model_destroy(model);
 }
 
-/* Every token of every answer has the log-probability that the model's logits give it, forced ones too; beginning and
-   tokens add up to that of the answer, to the last bit. */
+/* Every token of every answer has the log-probability that the model's logits give it, forced ones
+   too; beginning and tokens add up to that of the answer, to the last bit. */
 static void test_token_probabilities(void **state)
 {
     enum { V = 11, LIMIT = 6, N = 3 };
@@ -1437,11 +1501,17 @@ static void test_token_probabilities(void **state)
                     trf_error err;
                     trf_real logits[16 * V];
                     int32_t i, k, v, at = 0, whole[16], begin = 0;
-                    config.d_model = 16; config.d_ff = 32; config.source_vocab = kind ? 0 : V; config.target_vocab = V;
+                    config.d_model = 16;
+                    config.d_ff = 32;
+                    config.source_vocab = kind ? 0 : V;
+                    config.target_vocab = V;
                     config.device.threads = 1; config.embedding_init = TRF_EMBEDDING_NORMAL_1;
                     if (kind) { config.kind = TRF_DECODER_ONLY; config.encoder_layers = 0; }
                     assert_int_equal(trf_model_create(&model, &config, &err), TRF_OK);
-                    search.n_best = beam; search.max_length_a = 0; search.max_length_b = LIMIT; search.renormalize_logits = 0;
+                    search.n_best = beam;
+                    search.max_length_a = 0;
+                    search.max_length_b = LIMIT;
+                    search.renormalize_logits = 0;
                     assert_int_equal(trf_translator_create(&t, model, &search, &err), TRF_OK);
                     assert_int_equal(trf_translator_create(&look, model, &search, &err), TRF_OK);
                     x.ids = sources; x.lengths = lengths; x.count = N;
@@ -1459,16 +1529,21 @@ static void test_token_probabilities(void **state)
                             memcpy(whole + begin, h->ids, (size_t)h->n * sizeof *whole);
                             n = begin + h->n;
                             memset(&pair, 0, sizeof pair);
-                            pair.source.ids = sources + at; pair.source.lengths = lengths + i; pair.source.count = 1;
-                            pair.target.ids = whole; pair.target.lengths = &n; pair.target.count = 1;
+                            pair.source.ids = sources + at;
+                            pair.source.lengths = lengths + i;
+                            pair.source.count = 1;
+                            pair.target.ids = whole;
+                            pair.target.lengths = &n;
+                            pair.target.count = 1;
                             out = trf_tensor_of(logits, 2, n + 1, V, 1);
                             assert_int_equal(trf_logits(look, &pair, &out, &err), TRF_OK);
                             for (j = begin; j < n + ends; j++) {
                                 const trf_real *z = logits + j * V;
                                 double all = 0;
                                 for (v = 0; v < V; v++) all += exp((double)z[v]);
-                                assert_true(fabs((double)z[j < n ? whole[j] : config.eos] - log(all) -
-                                                 h->log_probabilities[j - begin]) < 1e-4);
+                                assert_true(fabs((double)z[j < n ? whole[j] : config.eos] -
+                                                 log(all) - h->log_probabilities[j - begin]) <
+                                            1e-4);
                                 sum += h->log_probabilities[j - begin];
                             }
                             assert_true(sum == h->log_probability);
@@ -1499,8 +1574,9 @@ static void expect_refused(trf_search search, const char *field)
 /* Each field of the rules changes some answer when it alone is changed, on small random models. */
 static void test_every_field_matters(void **state)
 {
-    static const char *const names[11] = { "length_rule", "alpha", "count_eos", "word_penalty", "candidates",
-        "eos_in_top_beam", "shrink", "stop", "at_limit", "min_length", "renormalize_logits" };
+    static const char *const names[11] = {
+        "length_rule", "alpha", "count_eos", "word_penalty", "candidates",        "eos_in_top_beam",
+        "shrink",      "stop",  "at_limit",  "min_length",   "renormalize_logits"};
     int moved[11] = {0}, whose, k, round;
     (void)state;
     for (round = 0; round < 400; round++) {
@@ -1524,7 +1600,8 @@ static void test_every_field_matters(void **state)
                 if (k == 9) other.min_length = 2;
                 if (k == 10) other.renormalize_logits = !search.renormalize_logits;
                 run_into(&b, &lm, &other, 5);
-                moved[k] += a.n != b.n || a.h[0].n != b.h[0].n || fabs(a.h[0].log_probability - b.h[0].log_probability) > 1e-9;
+                moved[k] += a.n != b.n || a.h[0].n != b.h[0].n ||
+                            fabs(a.h[0].log_probability - b.h[0].log_probability) > 1e-9;
             }
         }
     }
@@ -1543,7 +1620,9 @@ static void test_options_are_checked(void **state)
     REFUSE(beam, int32_t, 0);               REFUSE(beam, int32_t, TRF__MAX_BEAM + 1);
     REFUSE(n_best, int32_t, 0);             REFUSE(n_best, int32_t, 5);
     REFUSE(length_rule, trf_length_rule, 3);
-    REFUSE(alpha, double, -0.1);            REFUSE(alpha, double, NAN);         REFUSE(alpha, double, HUGE_VAL);
+    REFUSE(alpha, double, -0.1);
+    REFUSE(alpha, double, NAN);
+    REFUSE(alpha, double, HUGE_VAL);
     REFUSE(count_eos, int32_t, 2);          REFUSE(count_eos, int32_t, -1);
     REFUSE(word_penalty, double, NAN);      REFUSE(word_penalty, double, -HUGE_VAL);
     REFUSE(candidates, int32_t, 0);         REFUSE(candidates, int32_t, TRF__MAX_CANDIDATES + 1);
@@ -1578,7 +1657,8 @@ static void test_presets_set_their_fields_only(void **state)
         trf_search_set_rule(&twice, all_rules[j]);
         trf_search_set_rule(&twice, all_rules[i]);
         assert_memory_equal(&once, &twice, sizeof once);
-        assert_true(once.beam == 7 && once.n_best == 3 && once.max_length_a == 1.5 && once.max_length_b == 9);
+        assert_true(once.beam == 7 && once.n_best == 3 && once.max_length_a == 1.5 &&
+                    once.max_length_b == 9);
         assert_true(once.max_sentences == 5 && once.max_tokens == 77);
         assert_true(once.threads == 3 && once.word_penalty == 0 && once.ban_unk == 1);
         assert_int_equal(trf_search_check(&once, &err), TRF_OK);

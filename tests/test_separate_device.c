@@ -1,5 +1,6 @@
-/* The seam between the model and the hardware: on a separate device (tests/separate_device.h) everything has the CPU's bits,
-   crosses the seam as seldom as it should, and fails as it should; and that device does see who reaches past it. */
+/* The seam between the model and the hardware: on a separate device (tests/separate_device.h)
+   everything has the CPU's bits, crosses the seam as seldom as it should, and fails as it should;
+   and that device does see who reaches past it. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -43,7 +44,10 @@ static trf_config config_of(int variant)
     c.n_heads = HEADS;
     c.seed = 5;
     if (variant == POST_TIED) c.tying = TRF_TIED_ALL;
-    if (variant == PRE_LEARNED) { c.norm_place = TRF_PRE_NORM; c.positions = TRF_POSITIONS_LEARNED; }
+    if (variant == PRE_LEARNED) {
+        c.norm_place = TRF_PRE_NORM;
+        c.positions = TRF_POSITIONS_LEARNED;
+    }
     if (variant == DECODER_ONLY) {
         c = kit_of_kind(c, TRF_DECODER_ONLY); c.tying = TRF_TIED_DECODER;
     }
@@ -98,7 +102,10 @@ static trf_translator *translator_of(const trf_model *model, int rule, int beam)
     return translator;
 }
 
-static trf_batch batch_of(int step) { return kit_fill(&data, 6, 1, step % 7 == 6 ? 18 : 8, VOCAB, (uint64_t)step); }
+static trf_batch batch_of(int step)
+{
+    return kit_fill(&data, 6, 1, step % 7 == 6 ? 18 : 8, VOCAB, (uint64_t)step);
+}
 
 /* Every third step in two micro-batches; reports now and then. */
 static uint64_t train(trf_trainer *t, int from, int to, uint64_t hash)
@@ -200,7 +207,8 @@ static void test_same_bits(void **state)
             separate_reset();
             separate.off = 0;
             other = life(variant, threads);
-            assert_true(separate.n.top > 0 && separate.n.adam == STEPS);      /* it was there that it was computed */
+            assert_true(separate.n.top > 0 &&
+                        separate.n.adam == STEPS); /* it was there that it was computed */
             assert_true(cpu == other);
             assert_int_equal(separate.n_blocks, 0);
             assert_int_equal(separate.n_late, 0);
@@ -214,7 +222,8 @@ static void test_checkpoints_move(void **state)
     int variant, first;
     (void)state;
     for (variant = 0; variant < VARIANTS; variant++) {
-        for (first = 0; first < 3; first++) {       /* made on the CPU, then on the device; then back, and again */
+        for (first = 0; first < 3;
+             first++) { /* made on the CPU, then on the device; then back, and again */
             trf_load_options options = trf_load_defaults();
             trf_model *model, *next = NULL;
             trf_trainer *trainer, *on = NULL;
@@ -294,7 +303,8 @@ static void test_counts_of_training(void **state)
     }
 }
 
-/* Growing uploads the table of positions, which is made on the host row by row, and nothing else. */
+/* Growing uploads the table of positions, which is made on the host row by row, and nothing else.
+ */
 static void test_counts_of_growth(void **state)
 {
     int variant;
@@ -350,8 +360,8 @@ static void test_counts_of_ranks(void **state)
     trf_model_destroy(model);
 }
 
-/* A device that wants batches filled up learns what others learn, and reports the batch's own tokens. Where that
-   is more than was planned for, memory grows. */
+/* A device that wants batches filled up learns what others learn, and reports the batch's own
+   tokens. Where that is more than was planned for, memory grows. */
 static void test_filled_batches(void **state)
 {
     static const int64_t fills[] = { 0, 8, 7, 1000 };
@@ -433,9 +443,9 @@ static void test_written_weights(void **state)
     assert_true(fabs(loss[0][0] - loss[0][1]) > 1e-3);
 }
 
-/* A token is one look, whatever the beam and however many sentences. Sentences that arrive together are two uploads,
-   their sources and their searches, and one look more; those that are done together are waited for once, and the beam of
-   each comes in two pieces. */
+/* A token is one look, whatever the beam and however many sentences. Sentences that arrive together
+   are two uploads, their sources and their searches, and one look more; those that are done
+   together are waited for once, and the beam of each comes in two pieces. */
 static void test_counts_of_decoding(void **state)
 {
     static const int beams[] = {1, 4, 16}, counts[] = {1, 4, 11};
@@ -459,15 +469,17 @@ static void test_counts_of_decoding(void **state)
                 assert_in_range(collected, arrivals, counts[n]);
                 assert_in_range(tokens, 1, arrivals * 20);
                 assert_int_equal(separate.n.allocs, 0);
-                CROSSED((1 + source) * arrivals, tokens + arrivals + 2 * counts[n], 0, tokens + arrivals + collected);
+                CROSSED((1 + source) * arrivals, tokens + arrivals + 2 * counts[n], 0,
+                        tokens + arrivals + collected);
                 trf_translator_destroy(t);
             }
         trf_model_destroy(model);
     }
 }
 
-/* The place of a sentence that is done goes to one that waits: one long and six short ones, two at a time, take as
-   many tokens as the long one alone. The answers are those of all of them together, and of each alone. */
+/* The place of a sentence that is done goes to one that waits: one long and six short ones, two at
+   a time, take as many tokens as the long one alone. The answers are those of all of them together,
+   and of each alone. */
 static void test_places_are_taken_again(void **state)
 {
     static const int32_t lengths[7] = {1, 1, 1, 9, 1, 1, 1};
@@ -546,7 +558,8 @@ static lab lab_of(void)
     trf_batch batch = batch_of(0);
     trf_device device = trf_device_default();
     trf_cross_entropy_options smoothing = {0.1, TRF_SMOOTH_UNIFORM, -1};
-    trf_tensor x = trf_tensor_of(numbers, 2, 2, D, 1), weight = trf_tensor_of(numbers + 100, 2, VOCAB, D, 1);
+    trf_tensor x = trf_tensor_of(numbers, 2, 2, D, 1),
+               weight = trf_tensor_of(numbers + 100, 2, VOCAB, D, 1);
     double loss;
     int64_t i;
     lab l;
@@ -564,7 +577,8 @@ static lab lab_of(void)
     l.context = NULL;
     OK(trf_context_create(&l.context, &device, NULL, &err));
     for (i = 0; i < 1000; i++) numbers[i] = (trf_real)sin((double)i);
-    OK(trf_cross_entropy(l.context, &loss, NULL, NULL, NULL, &x, &weight, NULL, targets, &smoothing, &err));
+    OK(trf_cross_entropy(l.context, &loss, NULL, NULL, NULL, &x, &weight, NULL, targets, &smoothing,
+                         &err));
     return l;
 }
 
@@ -613,7 +627,8 @@ static int objects_of(const lab *l, object *list)
     OBJECT("losses of rows", p->loss.row_loss, rows * 8);
     OBJECT("sums", p->loss.sums, sizeof *p->loss.sums);
     OBJECT("room for logits", p->loss.scratch, VOCAB * number);
-    OBJECT("packed copies", (const trf_real *)l->translator->pass.weights.packed + layout->parts[0].in.w,
+    OBJECT("packed copies",
+           (const trf_real *)l->translator->pass.weights.packed + layout->parts[0].in.w,
            3 * D * D * number);
     OBJECT("cache", h->cache.self, 2 * D * number);
     OBJECT("keys of the source", h->cache.cross, number);
@@ -649,8 +664,8 @@ static int touch(const void *there, int write)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Each kind of object that lives on the device: a host that reads or writes it faults at the first and the last byte;
-   asked for, it has the numbers that the CPU's has. */
+/* Each kind of object that lives on the device: a host that reads or writes it faults at the first
+   and the last byte; asked for, it has the numbers that the CPU's has. */
 static void test_host_accesses_fault(void **state)
 {
     object there[OBJECTS], here[OBJECTS];
@@ -665,16 +680,19 @@ static void test_host_accesses_fault(void **state)
     assert_int_equal(objects_of(&host, here), n);
     for (i = 0; i < n; i++) {
         const char *last = (const char *)there[i].there + there[i].bytes - 1;
-        trf_tensor tensor = trf_tensor_of(NULL, 1, (int64_t)(there[i].bytes / sizeof(trf_real)), 1, 1);
+        trf_tensor tensor =
+            trf_tensor_of(NULL, 1, (int64_t)(there[i].bytes / sizeof(trf_real)), 1, 1);
         trf_real *numbers;
-        if (touch(there[i].there, 0) != 42 || touch(last, 0) != 42 || touch(there[i].there, 1) != 42)
+        if (touch(there[i].there, 0) != 42 || touch(last, 0) != 42 ||
+            touch(there[i].there, 1) != 42)
             fail_msg("%s can be touched", there[i].name);
         assert_int_equal(touch(here[i].there, 0), 0);
         tensor.home = &l.model->run;
         tensor.there = (trf_real *)(uintptr_t)there[i].there;
         numbers = kit_numbers(tensor);
         assert_int_equal(there[i].bytes, here[i].bytes);
-        if (memcmp(numbers, here[i].there, there[i].bytes)) fail_msg("%s differ from the CPU's", there[i].name);
+        if (memcmp(numbers, here[i].there, there[i].bytes))
+            fail_msg("%s differ from the CPU's", there[i].name);
         free(numbers);
     }
     lab_end(&l);
@@ -694,10 +712,12 @@ static void test_host_accesses_fault(void **state)
             call; \
             _exit(0); \
         } \
-        assert_true(waitpid(child, &how, 0) == child && WIFSIGNALED(how) && WTERMSIG(how) == SIGABRT); \
+        assert_true(waitpid(child, &how, 0) == child && WIFSIGNALED(how) && \
+                    WTERMSIG(how) == SIGABRT); \
     } while (0)
 
-/* The other way round, an op that is given memory of the host; and what the device thinks of its own blocks. */
+/* The other way round, an op that is given memory of the host; and what the device thinks of its
+   own blocks. */
 static void test_device_is_strict(void **state)
 {
     trf_model *model = model_of(POST_TIED);
@@ -721,7 +741,8 @@ static void test_device_is_strict(void **state)
     ABORTS((separate_enter(), block[100] = 0, on->release(run, block, 100)));
     on->upload(run, block, numbers, sizeof numbers);
     on->download(run, back, block, sizeof back);
-    assert_true(((unsigned char *)back)[0] == 0xA5 && ((unsigned char *)back)[sizeof back - 1] == 0xA5);
+    assert_true(((unsigned char *)back)[0] == 0xA5 &&
+                ((unsigned char *)back)[sizeof back - 1] == 0xA5);
     on->zero(run, block, 100);              /* later than the download */
     assert_int_equal(on->sync(run, NULL), TRF_OK);
     assert_memory_equal(back, numbers, sizeof back);
@@ -764,8 +785,10 @@ static trf_status block_call(trf_context *context, int which, trf_error *e)
     trf_status status;
     switch (which) {
     case 0: return trf_embedding(context, &y, &tokens, &w, &embedding, e);
-    case 1: return trf_linear_backward(context, &y, &dw, NULL, &w, &w, &w, e) == TRF_E_SHAPE
-                 ? trf_embedding_backward(context, &dw, NULL, &x, &tokens, &embedding, e) : TRF_E_INTERNAL;
+    case 1:
+        return trf_linear_backward(context, &y, &dw, NULL, &w, &w, &w, e) == TRF_E_SHAPE
+                   ? trf_embedding_backward(context, &dw, NULL, &x, &tokens, &embedding, e)
+                   : TRF_E_INTERNAL;
     case 2: return trf_residual(context, &y, &x, &x, &dropout, e);
     case 3: return trf_residual_backward(context, &y, &z, &x, &dropout, e);
     case 4: return trf_attention(context, &y, &x, &x, &x, &shape, NULL, e);
@@ -778,12 +801,16 @@ static trf_status block_call(trf_context *context, int which, trf_error *e)
         saved = cut(block_out, &out, trf_layer_norm_saved(ROWS), 0);
         return trf_layer_norm(context, &y, &x, &w, &w, 1e-5, &saved, e);
     case 7:
-        heads.in_weight = cut(block_in, &in, 3 * D, D); heads.in_bias = cut(block_in, &in, 3 * D, 0);
+        heads.in_weight = cut(block_in, &in, 3 * D, D);
+        heads.in_bias = cut(block_in, &in, 3 * D, 0);
         heads.out_weight = cut(block_in, &in, D, D); heads.out_bias = cut(block_in, &in, D, 0);
-        dheads.in_weight = cut(block_out, &out, 3 * D, D); dheads.in_bias = cut(block_out, &out, 3 * D, 0);
-        dheads.out_weight = cut(block_out, &out, D, D); dheads.out_bias = cut(block_out, &out, D, 0);
+        dheads.in_weight = cut(block_out, &out, 3 * D, D);
+        dheads.in_bias = cut(block_out, &out, 3 * D, 0);
+        dheads.out_weight = cut(block_out, &out, D, D);
+        dheads.out_bias = cut(block_out, &out, D, 0);
         saved = cut(block_in, &in, trf_multi_head_attention_saved(ROWS, ROWS, D, HEADS), 0);
-        return trf_multi_head_attention_backward(context, &y, NULL, &dheads, &x, &x, NULL, &heads, &shape, &saved, e);
+        return trf_multi_head_attention_backward(context, &y, NULL, &dheads, &x, &x, NULL, &heads,
+                                                 &shape, &saved, e);
     default:
         feed.w1 = cut(block_in, &in, 24, D); feed.b1 = cut(block_in, &in, 24, 0);
         feed.w2 = cut(block_in, &in, D, 24); feed.b2 = cut(block_in, &in, D, 0);
@@ -796,9 +823,28 @@ static trf_status block_call(trf_context *context, int which, trf_error *e)
 
 /* What is made to fail. Creations leave nothing behind; the others leave their object as it was. */
 enum {
-    CREATE_MODEL, COPY_MODEL, LOAD_MODEL, LOAD_TIED, CREATE_TRAINER, LOAD_CHECKPOINT, CREATE_TRANSLATOR,
-    TRAIN, EVALUATE, LATE_REPORT, TRANSLATE, PREFIXED, SCORE, ENCODE, LOGITS, ATTENTION, SAVE_MODEL, SAVE_CHECKPOINT,
-    READ, WRITE, FIRST_BLOCK, ACTIONS = FIRST_BLOCK + BLOCKS
+    CREATE_MODEL,
+    COPY_MODEL,
+    LOAD_MODEL,
+    LOAD_TIED,
+    CREATE_TRAINER,
+    LOAD_CHECKPOINT,
+    CREATE_TRANSLATOR,
+    TRAIN,
+    EVALUATE,
+    LATE_REPORT,
+    TRANSLATE,
+    PREFIXED,
+    SCORE,
+    ENCODE,
+    LOGITS,
+    ATTENTION,
+    SAVE_MODEL,
+    SAVE_CHECKPOINT,
+    READ,
+    WRITE,
+    FIRST_BLOCK,
+    ACTIONS = FIRST_BLOCK + BLOCKS
 };
 
 static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
@@ -830,7 +876,8 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
     case LOAD_TIED: status = trf_model_load(&model, in_folder("tied"), &options, e); break;
     case CREATE_TRAINER: status = trf_trainer_create(&trainer, l->model, &o, e); break;
     case LOAD_CHECKPOINT:
-        status = trf_checkpoint_load(&model, &trainer, NULL, in_folder("checkpoint"), NULL, &options, e);
+        status =
+            trf_checkpoint_load(&model, &trainer, NULL, in_folder("checkpoint"), NULL, &options, e);
         break;
     case CREATE_TRANSLATOR: status = trf_translator_create(&translator, l->model, &s, e); break;
     case TRAIN: status = trf_train_step(l->trainer, &large, &report, e); break;
@@ -840,7 +887,9 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
         status = trf_translate_batch(l->translator, &sources, e);
         if (status != TRF_OK) assert_int_equal(trf_hypothesis_count(l->translator, 0), 0);
         break;
-    case PREFIXED: status = trf_translate_prefixed(l->translator, &sources, &prefixes.target, e); break;
+    case PREFIXED:
+        status = trf_translate_prefixed(l->translator, &sources, &prefixes.target, e);
+        break;
     case SCORE: status = trf_score(l->translator, &large, scores, e); break;
     case ENCODE:
         out = trf_tensor_of(numbers, 2, trf_source_rows(l->model, &one.source), D, 1);
@@ -855,8 +904,13 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
         status = trf_attention_weights(l->translator, &one, TRF_DECODER_SELF, 0, 0, &out, e);
         break;
     case SAVE_MODEL: status = trf_model_save(l->model, in_folder("saved"), e); break;
-    case SAVE_CHECKPOINT: status = trf_checkpoint_save(l->trainer, NULL, in_folder("saved"), e); break;
-    case READ: out = trf_model_parameter(l->model, 0); status = trf_tensor_read(&out, numbers, VOCAB * D, e); break;
+    case SAVE_CHECKPOINT:
+        status = trf_checkpoint_save(l->trainer, NULL, in_folder("saved"), e);
+        break;
+    case READ:
+        out = trf_model_parameter(l->model, 0);
+        status = trf_tensor_read(&out, numbers, VOCAB * D, e);
+        break;
     case WRITE:
         out = trf_trainer_parameter(l->trainer, 1);
         status = trf_tensor_write(&out, numbers, trf_tensor_count(&out), e);
@@ -867,7 +921,8 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
     separate_reset();                  /* what follows is not tested */
     *hash = hash_bytes(hash_bytes(HASH_START, numbers, sizeof numbers), scores, sizeof scores);
     if (model) *hash ^= hash_weights(*hash, model);
-    if (what == TRAIN || what == EVALUATE || what == LATE_REPORT) *hash = hash_bytes(*hash, &report, sizeof report);
+    if (what == TRAIN || what == EVALUATE || what == LATE_REPORT)
+        *hash = hash_bytes(*hash, &report, sizeof report);
     if (what == TRANSLATE || what == PREFIXED) *hash = hash_answers(*hash, l->translator, 5);
     if (what >= FIRST_BLOCK) *hash = hash_bytes(*hash, block_out, sizeof block_out);
     trf_translator_destroy(translator);
@@ -884,7 +939,10 @@ static lab fresh_lab(void)
     trf_batch batch = batch_of(1);
     lab l;
     int i;
-    for (i = 0; i < BLOCK_NUMBERS; i++) { block_in[i] = (trf_real)sin((double)i); block_out[i] = (trf_real)0.25; }
+    for (i = 0; i < BLOCK_NUMBERS; i++) {
+        block_in[i] = (trf_real)sin((double)i);
+        block_out[i] = (trf_real)0.25;
+    }
     device.threads = 1;
     l.context = NULL;
     l.model = model_of(POST_TIED);
@@ -896,7 +954,8 @@ static lab fresh_lab(void)
     return l;
 }
 
-/* Fails once at every alloc, or from every sync on; then nothing is wrong any more, and the answer is the CPU's. */
+/* Fails once at every alloc, or from every sync on; then nothing is wrong any more, and the answer
+   is the CPU's. */
 static int fail_everywhere(int what, int broken)
 {
     static trf_real before[BLOCK_NUMBERS];
@@ -924,12 +983,15 @@ static int fail_everywhere(int what, int broken)
         failed = broken ? separate.n.syncs >= k : separate.n.allocs >= k;
         separate_reset();
         if (failed) {
-            check_fails(status, broken ? TRF_E_BACKEND : TRF_E_NOMEM, broken ? "separate" : err.what, -1);
-            if (what < TRAIN || what >= SAVE_MODEL) assert_true(separate.n_blocks - blocks <= (what >= FIRST_BLOCK));
+            check_fails(status, broken ? TRF_E_BACKEND : TRF_E_NOMEM,
+                        broken ? "separate" : err.what, -1);
+            if (what < TRAIN || what >= SAVE_MODEL)
+                assert_true(separate.n_blocks - blocks <= (what >= FIRST_BLOCK));
             assert_int_equal(separate.n_late, 0);
             assert_null(l.context->run.now);
             if (!broken) assert_memory_equal(before, block_out, sizeof before);
-            if (!(broken && (what == TRAIN || what == WRITE))) {    /* whose work is done before anybody asks */
+            if (!(broken &&
+                  (what == TRAIN || what == WRITE))) { /* whose work is done before anybody asks */
                 assert_true(state == hash_state(l.trainer));
                 assert_true(weights == hash_weights(HASH_START, l.model));
                 assert_int_equal(access(in_folder("saved"), F_OK), -1);
@@ -948,7 +1010,8 @@ static int fail_everywhere(int what, int broken)
     return (int)k - 2;
 }
 
-/* A model whose file has a tied matrix under each of its names, as PyTorch writes it; loading compares them. */
+/* A model whose file has a tied matrix under each of its names, as PyTorch writes it; loading
+   compares them. */
 static void save_tied(const char *path)
 {
     static char bytes[1 << 17];
@@ -962,7 +1025,8 @@ static void save_tied(const char *path)
     OK(trf_model_create(&model, &c, &err));
     for (i = 0; i < 2; i++) {
         trf_tensor to = trf_model_parameter(model, trf_model_parameter_index(model, names[i]));
-        trf_real *numbers = kit_numbers(trf_model_parameter(model, trf_model_parameter_index(model, "src_embed.weight")));
+        trf_real *numbers = kit_numbers(
+            trf_model_parameter(model, trf_model_parameter_index(model, "src_embed.weight")));
         OK(trf_tensor_write(&to, numbers, VOCAB * D, &err));
         free(numbers);
     }
@@ -1004,8 +1068,11 @@ int main(void)
         cmocka_unit_test(test_checkpoints_move),
         cmocka_unit_test(test_counts_of_training),
         cmocka_unit_test(test_counts_of_growth),
-        cmocka_unit_test(test_counts_of_ranks), cmocka_unit_test(test_filled_batches), cmocka_unit_test(test_written_weights),
-        cmocka_unit_test(test_counts_of_decoding), cmocka_unit_test(test_places_are_taken_again),
+        cmocka_unit_test(test_counts_of_ranks),
+        cmocka_unit_test(test_filled_batches),
+        cmocka_unit_test(test_written_weights),
+        cmocka_unit_test(test_counts_of_decoding),
+        cmocka_unit_test(test_places_are_taken_again),
         cmocka_unit_test(test_counts_of_looks),
         cmocka_unit_test(test_host_accesses_fault),
         cmocka_unit_test(test_device_is_strict),

@@ -1,6 +1,6 @@
-/* Models and checkpoints in files: what is written comes back, bit for bit; and whatever is wrong with a file is
-   named, while nothing is loaded, leaked or asked for beyond measure. Files are taken apart, changed and put together
-   here, with a JSON writer and a CRC of their own. */
+/* Models and checkpoints in files: what is written comes back, bit for bit; and whatever is wrong
+   with a file is named, while nothing is loaded, leaked or asked for beyond measure. Files are
+   taken apart, changed and put together here, with a JSON writer and a CRC of their own. */
 #if !defined(_XOPEN_SOURCE)
 #define _XOPEN_SOURCE 700
 #endif
@@ -27,7 +27,8 @@
 
 static void check_ok(trf_status status, const trf_error *err, const char *call, int line)
 {
-    if (status != TRF_OK) fail_msg("line %d: %s: %s: %s", line, call, trf_status_name(status), err->message);
+    if (status != TRF_OK)
+        fail_msg("line %d: %s: %s: %s", line, call, trf_status_name(status), err->message);
 }
 
 static char folder[64];
@@ -191,7 +192,10 @@ static void put_string(FILE *f, const char *s)
 {
     fputc('"', f);
     for (; *s; s++) {
-        if ((unsigned char)*s < 32) { fprintf(f, "\\u%04x", (unsigned)(unsigned char)*s); continue; }
+        if ((unsigned char)*s < 32) {
+            fprintf(f, "\\u%04x", (unsigned)(unsigned char)*s);
+            continue;
+        }
         if (*s == '"' || *s == '\\') fputc('\\', f);
         fputc(*s, f);
     }
@@ -222,7 +226,10 @@ static void put_together(draft *d, const char *path, int damaged)
     char crc[16], *old;
     snprintf(crc, sizeof crc, "%08lx", (unsigned long)crc_of(d));
     for (i = 0; i < d->n_notes; i++)
-        if (!strcmp(d->notes[i].key, "trf.crc32") && !damaged) { old = set_note(d, "trf.crc32", crc); free(old); }
+        if (!strcmp(d->notes[i].key, "trf.crc32") && !damaged) {
+            old = set_note(d, "trf.crc32", crc);
+            free(old);
+        }
     assert_non_null(f);
     for (i = 0; i < 8; i++) fputc(0, f);
     fputc('{', f);
@@ -232,7 +239,8 @@ static void put_together(draft *d, const char *path, int damaged)
         put_string(f, p->name);
         fprintf(f, ":{\"dtype\":\"%s\",\"shape\":[", p->dtype);
         for (k = 0; k < p->rank; k++) fprintf(f, "%s%lld", k ? "," : "", (long long)p->shape[k]);
-        fprintf(f, "],\"data_offsets\":[%lu,%lu]}", (unsigned long)at, (unsigned long)(at + p->bytes));
+        fprintf(f, "],\"data_offsets\":[%lu,%lu]}", (unsigned long)at,
+                (unsigned long)(at + p->bytes));
         at += p->bytes;
     }
     for (i = 0; i < d->n_notes; i++) {
@@ -243,7 +251,8 @@ static void put_together(draft *d, const char *path, int damaged)
     }
     fputs(d->n_notes ? "}}" : "}", f);
     header = ftell(f) - 8;
-    for (i = 0; i < d->n; i++) assert_true(fwrite(d->pieces[i].data, 1, d->pieces[i].bytes, f) == d->pieces[i].bytes);
+    for (i = 0; i < d->n; i++)
+        assert_true(fwrite(d->pieces[i].data, 1, d->pieces[i].bytes, f) == d->pieces[i].bytes);
     rewind(f);
     for (i = 0; i < 8; i++) fputc((int)((unsigned long)header >> 8 * i & 255), f);
     assert_int_equal(fclose(f), 0);
@@ -279,8 +288,8 @@ static int names(const trf_error *err, const char *path)
 }
 
 /* Loads and expects `status`, `what` and a word of the message (NULL: any). Returns err.where. */
-static int64_t refused_with(const trf_load_options *given, const char *path, trf_status status, const char *what,
-    const char *says)
+static int64_t refused_with(const trf_load_options *given, const char *path, trf_status status,
+                            const char *what, const char *says)
 {
     trf_error err;
     trf_load_options options = watched();
@@ -292,13 +301,14 @@ static int64_t refused_with(const trf_load_options *given, const char *path, trf
         options.max_bytes = given->max_bytes;
     }
     got = trf_model_load(&model, path, &options, &err);
-    if (got == TRF_OK) fail_msg("expected %s about %s, but the file was loaded", trf_status_name(status),
-        what ? what : "it");
+    if (got == TRF_OK)
+        fail_msg("expected %s about %s, but the file was loaded", trf_status_name(status),
+                 what ? what : "it");
     assert_null(model);
     assert_int_equal(memory.live, 0);
     assert_true(largest < (4u << 20));
-    if (got != status || err.status != status || (what && strcmp(err.what, what)) || !names(&err, path) ||
-        (says && !strstr(err.message, says)))
+    if (got != status || err.status != status || (what && strcmp(err.what, what)) ||
+        !names(&err, path) || (says && !strstr(err.message, says)))
         fail_msg("expected %s about %s (\"%s\"), got %s about %s: %s", trf_status_name(status),
             what ? what : "anything",
                  says ? says : "", trf_status_name(got), err.what, err.message);
@@ -399,7 +409,9 @@ static void every_configuration(void **state)
         config.positions = (trf_positions)(number / 12 % 5);
         config.generator_bias = number / 60 % 2;
         config.final_norm = (trf_final_norm)(number / 120 % 4);
-        if (config.kind != TRF_ENCODER_DECODER && (config.tying >= TRF_TIED_ALL || config.final_norm > 1)) continue;
+        if (config.kind != TRF_ENCODER_DECODER &&
+            (config.tying >= TRF_TIED_ALL || config.final_norm > 1))
+            continue;
         if (config.kind == TRF_ENCODER_ONLY && config.tying) continue;
         if (config.tying >= TRF_TIED_ALL) config.target_vocab = config.source_vocab;
         if (config.kind == TRF_ENCODER_ONLY) config.decoder_layers = 0;
@@ -421,7 +433,9 @@ static void every_configuration(void **state)
         config.decoder_start = (trf_decoder_start)(number / 2 % 4);
         config.position_offset = number % 3;
         config.norm_epsilon = number % 2 ? 0.1 : 1.2345678901234567e-7;
-        config.seed = number % 4 == 0 ? UINT64_MAX : number % 4 == 1 ? (uint64_t)1 << 63 : (uint64_t)number;
+        config.seed = number % 4 == 0   ? UINT64_MAX
+                      : number % 4 == 1 ? (uint64_t)1 << 63
+                                        : (uint64_t)number;
         config.max_length = 10 + number % 5;
         if (number % 5 == 4) { config.pad = 3; config.bos = 0; config.eos = 6; config.unk = 2; }
         model = model_of(&config);
@@ -432,7 +446,8 @@ static void every_configuration(void **state)
         assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
         save(again, in_folder("two"));
         assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
-        OK(trf_file_open(&file, in_folder("one"), NULL, &err));         /* a tied matrix stands there once */
+        OK(trf_file_open(&file, in_folder("one"), NULL,
+                         &err)); /* a tied matrix stands there once */
         assert_int_equal(trf_file_count(file), trf_model_parameter_count(model));
         assert_string_equal(trf_file_metadata(file, "trf.format"), "4");
         assert_string_equal(trf_file_metadata(file, "trf.version"), TRF_VERSION);
@@ -448,8 +463,8 @@ static void every_configuration(void **state)
     }
 }
 
-/* The names of the fields that stand between `typedef struct NAME {` and its end in the header, one after another with
-   a blank before and behind each; functions and arrays too. */
+/* The names of the fields that stand between `typedef struct NAME {` and its end in the header, one
+   after another with a blank before and behind each; functions and arrays too. */
 static void fields_of(const char *name, char *fields, size_t size)
 {
     static char text[1 << 20];
@@ -472,7 +487,8 @@ static void fields_of(const char *name, char *fields, size_t size)
         memset(c, ' ', (size_t)(close + 2 - c));
     }
     fields[0] = ' ';
-    for (c = at; *c; c++) {         /* a field is the word before a comma, a semicolon or the end of (*name) */
+    for (c = at; *c;
+         c++) { /* a field is the word before a comma, a semicolon or the end of (*name) */
         char *word = c;
         int depth = 0;
         for (; *c && (depth || (*c != ';' && *c != ',')); c++) depth += (*c == '(') - (*c == ')');
@@ -536,7 +552,8 @@ static void other_writers(void **state)
         memcpy(d.pieces[i].name, name, sizeof name);
     }
     assert_true(draft_loaded(&d, NULL) == hash);
-    add_copy(&d, "transformer.encoder.norm.weight", "encoder.norm.weight");     /* twice is one too many */
+    add_copy(&d, "transformer.encoder.norm.weight",
+             "encoder.norm.weight"); /* twice is one too many */
     draft_refused(&d, TRF_E_SHAPE, "transformer.encoder.norm.weight");
     forget(&d);
 }
@@ -544,9 +561,15 @@ static void other_writers(void **state)
 /* In front of all names stands what PyTorch's wrappers put there; other prefixes are named. */
 static void wrapped_names(void **state)
 {
-    static const char *const wrappers[] = {"module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module.",
-                                           "_orig_mod.transformer.", "module.module.module.module.", "model.",
-                                           "transformer.module.", "module._orig_mod.module._orig_mod.module."};
+    static const char *const wrappers[] = {"module.",
+                                           "_orig_mod.",
+                                           "module._orig_mod.",
+                                           "_orig_mod.module.",
+                                           "_orig_mod.transformer.",
+                                           "module.module.module.module.",
+                                           "model.",
+                                           "transformer.module.",
+                                           "module._orig_mod.module._orig_mod.module."};
     trf_config config = uneven_config();
     trf_load_options options = watched();
     size_t k;
@@ -567,18 +590,20 @@ static void wrapped_names(void **state)
         put_together(&d, in_folder("draft"), 0);
         if (k < 6) {
             assert_true(draft_loaded(&d, &config) == hash);
-            memmove(d.pieces[1].name, d.pieces[1].name + 2, strlen(d.pieces[1].name) - 1);    /* all or none */
+            memmove(d.pieces[1].name, d.pieces[1].name + 2,
+                    strlen(d.pieces[1].name) - 1); /* all or none */
             put_together(&d, in_folder("draft"), 0);
         }
-        refused_with(&options, in_folder("draft"), TRF_E_SHAPE, NULL, "known prefixes: transformer., module., _orig_mod.");
+        refused_with(&options, in_folder("draft"), TRF_E_SHAPE, NULL,
+                     "known prefixes: transformer., module., _orig_mod.");
         forget(&d);
     }
 }
 
 static void vocabularies(void **state)
 {
-    static const char *const words[] = {"ein", "B\xC3\xA4r", "\\n", "\"", "a\\b", "\xE2\x82\xAC", "\xF0\x9F\x98\x80",
-        "<x>"};
+    static const char *const words[] = {"ein",          "B\xC3\xA4r",       "\\n", "\"", "a\\b",
+                                        "\xE2\x82\xAC", "\xF0\x9F\x98\x80", "<x>"};
     trf_error err;
     trf_config config = uneven_config();
     trf_load_options options = watched();
@@ -604,9 +629,11 @@ static void vocabularies(void **state)
     OK(trf_model_set_vocabs(model, source, target, &err));
     save(model, in_folder("one"));
     OK(trf_model_load(&again, in_folder("one"), &options, &err));
-    OK(trf_file_open(&file, in_folder("one"), NULL, &err));     /* behind the weights, which they leave aligned */
+    OK(trf_file_open(&file, in_folder("one"), NULL,
+                     &err)); /* behind the weights, which they leave aligned */
     for (i = 0; i < trf_file_count(file); i++)
-        assert_int_equal(!strcmp(trf_file_at(file, i).dtype, "U8"), i >= trf_model_parameter_count(model));
+        assert_int_equal(!strcmp(trf_file_at(file, i).dtype, "U8"),
+                         i >= trf_model_parameter_count(model));
     assert_int_equal(trf_file_count(file), trf_model_parameter_count(model) + 2);
     trf_file_close(file);
     OK(trf_model_copy(&copy, again, &err));
@@ -615,9 +642,11 @@ static void vocabularies(void **state)
     assert_int_equal(trf_vocab_kind(trf_model_source_vocab(again)), TRF_WORDS);
     assert_int_equal(trf_vocab_kind(trf_model_target_vocab(again)), TRF_CHARACTERS);
     for (i = 0; i < config.source_vocab; i++)
-        assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), i), trf_vocab_token(source, i));
+        assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), i),
+                            trf_vocab_token(source, i));
     for (i = 0; i < config.target_vocab; i++)
-        assert_string_equal(trf_vocab_token(trf_model_target_vocab(again), i), trf_vocab_token(target, i));
+        assert_string_equal(trf_vocab_token(trf_model_target_vocab(again), i),
+                            trf_vocab_token(target, i));
     OK(trf_vocab_encode(trf_model_source_vocab(again), "\\n B\xC3\xA4r nie", ids, 16, &n, &err));
     assert_int_equal(n, 3);
     assert_int_equal(ids[0], trf_vocab_id(source, "\\n"));
@@ -669,7 +698,8 @@ static void large_vocabularies(void **state)
     save(model, in_folder("large"));
     OK(trf_model_load(&again, in_folder("large"), NULL, &err));
     for (id = 4; id < config.source_vocab; id++)
-        assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), id), trf_vocab_token(vocab, id));
+        assert_string_equal(trf_vocab_token(trf_model_source_vocab(again), id),
+                            trf_vocab_token(vocab, id));
     assert_null(trf_model_target_vocab(again));
     trf_trainer_destroy(trainer);
     trf_model_destroy(again);
@@ -746,7 +776,8 @@ static void stray_tensor_in_a_deep_model(void **state)
     trf__put_arena(out, model, "", model->weights, TRF_WEIGHTS_FULL);
     out[n] = out[0];
     snprintf(out[n].name, sizeof out[n].name, "stray");
-    OK(trf__file_write(&none, at_path(in_folder("deep")), out, n + 1, trf__metadata_model, model, &err));
+    OK(trf__file_write(&none, at_path(in_folder("deep")), out, n + 1, trf__metadata_model, model,
+                       &err));
     begin = clock();
     assert_int_equal(trf_model_load(&again, in_folder("deep"), NULL, &err), TRF_E_SHAPE);
     assert_string_equal(err.what, "stray");
@@ -778,7 +809,8 @@ static void tensors_missing_and_extra(void **state)
     add_copy(&d, "generator.bias", "%n%s../../etc/passwd");
     draft_refused(&d, TRF_E_SHAPE, "%n%s../../etc/passwd");
     drop_tensor(&d, "%n%s../../etc/passwd");
-    add_copy(&d, "generator.bias", "optimizer.m.generator.bias");       /* moments belong to checkpoints */
+    add_copy(&d, "generator.bias",
+             "optimizer.m.generator.bias"); /* moments belong to checkpoints */
     draft_refused(&d, TRF_E_SHAPE, "optimizer.m.generator.bias");
     forget(&d);
 }
@@ -799,7 +831,7 @@ static void tensors_of_wrong_shape(void **state)
         p->rank = 1; p->shape[0] = kept.rank == 2 ? kept.shape[0] * kept.shape[1] : kept.shape[0];
         if (kept.rank == 2) draft_refused(&d, TRF_E_SHAPE, kept.name);      /* flat */
         p->rank = kept.rank + 1; memcpy(p->shape, kept.shape, sizeof p->shape);
-        p->shape[kept.rank] = 1;                                            /* an axis of one more */
+        p->shape[kept.rank] = 1; /* an axis of one more */
         draft_refused(&d, TRF_E_SHAPE, kept.name);
         p->rank = 0;
         if (p->bytes != sizeof(trf_real)) draft_refused(&d, TRF_E_SHAPE, NULL);
@@ -814,28 +846,74 @@ static void tensors_of_wrong_shape(void **state)
 /* Every field of the configuration: missing, malformed, negative, huge, out of its range. */
 static void config_fields(void **state)
 {
-    static const char *const malformed[] = {"", "x", "1.5", " 1", "1 ", "0x10", "1e1", "+1", "01", "-0", "--1", "1,0",
-        "nan", "\xC3\xA4",
-                                            "9223372036854775808", "99999999999999999999999999", "1\n", "true"};
-    static const char *const huge[] = {"2147483648", "-2147483649", "4294967297", "9223372036854775807",
-        "-9223372036854775808"};
-    static const char *const reals[] = {"", "x", "0", "-1", "-0", "nan", "inf", "-inf", "1e400", "1e-400", "2",
-        "1e-5x", "1,5", ".", "1e", "0x1p-3",
-                                        " 1e-5", "infinity"};
-    static const struct { const char *field, *value; } special[] = {
-        {"d_model", "0"}, {"d_model", "-4"}, {"d_model", "65537"}, {"n_heads", "0"}, {"n_heads", "3"},
-            {"n_heads", "8"}, {"d_ff", "0"}, {"d_ff", "1048577"},
-        {"encoder_layers", "0"}, {"encoder_layers", "257"}, {"decoder_layers", "0"}, {"kind", "3"}, {"kind", "-1"},
-            {"source_vocab", "4"}, {"source_vocab", "-7"},
-        {"target_vocab", "0"}, {"target_vocab", "16777217"}, {"max_length", "1"}, {"max_length", "1048577"},
-            {"activation", "3"},
-        {"positions", "5"}, {"positions", "-1"}, {"position_offset", "-1"}, {"norm_place", "2"}, {"norm_rule", "3"}, {"qkv_bias", "2"}, {"out_bias", "2"},
-            {"feed_forward_bias", "2"},
-            {"final_norm", "4"},
-        {"scale_embeddings", "2"}, {"scale_embeddings", "-1"}, {"tying", "4"}, {"tying", "-1"},
-            {"generator_bias", "2"}, {"init", "3"},
-        {"embedding_init", "4"}, {"source_eos", "2"}, {"decoder_start", "4"},
-        {"target_eos", "2"}, {"target_eos", "-1"}, {"head", "1"}, {"head", "4"}, {"head", "-1"}, {"n_labels", "2"} };
+    static const char *const malformed[] = {"",
+                                            "x",
+                                            "1.5",
+                                            " 1",
+                                            "1 ",
+                                            "0x10",
+                                            "1e1",
+                                            "+1",
+                                            "01",
+                                            "-0",
+                                            "--1",
+                                            "1,0",
+                                            "nan",
+                                            "\xC3\xA4",
+                                            "9223372036854775808",
+                                            "99999999999999999999999999",
+                                            "1\n",
+                                            "true"};
+    static const char *const huge[] = {"2147483648", "-2147483649", "4294967297",
+                                       "9223372036854775807", "-9223372036854775808"};
+    static const char *const reals[] = {"",    "x",    "0",     "-1",     "-0",    "nan",
+                                        "inf", "-inf", "1e400", "1e-400", "2",     "1e-5x",
+                                        "1,5", ".",    "1e",    "0x1p-3", " 1e-5", "infinity"};
+    static const struct { const char *field, *value;
+    } special[] = {{"d_model", "0"},
+                   {"d_model", "-4"},
+                   {"d_model", "65537"},
+                   {"n_heads", "0"},
+                   {"n_heads", "3"},
+                   {"n_heads", "8"},
+                   {"d_ff", "0"},
+                   {"d_ff", "1048577"},
+                   {"encoder_layers", "0"},
+                   {"encoder_layers", "257"},
+                   {"decoder_layers", "0"},
+                   {"kind", "3"},
+                   {"kind", "-1"},
+                   {"source_vocab", "4"},
+                   {"source_vocab", "-7"},
+                   {"target_vocab", "0"},
+                   {"target_vocab", "16777217"},
+                   {"max_length", "1"},
+                   {"max_length", "1048577"},
+                   {"activation", "3"},
+                   {"positions", "5"},
+                   {"positions", "-1"},
+                   {"position_offset", "-1"},
+                   {"norm_place", "2"},
+                   {"norm_rule", "3"},
+                   {"qkv_bias", "2"},
+                   {"out_bias", "2"},
+                   {"feed_forward_bias", "2"},
+                   {"final_norm", "4"},
+                   {"scale_embeddings", "2"},
+                   {"scale_embeddings", "-1"},
+                   {"tying", "4"},
+                   {"tying", "-1"},
+                   {"generator_bias", "2"},
+                   {"init", "3"},
+                   {"embedding_init", "4"},
+                   {"source_eos", "2"},
+                   {"decoder_start", "4"},
+                   {"target_eos", "2"},
+                   {"target_eos", "-1"},
+                   {"head", "1"},
+                   {"head", "4"},
+                   {"head", "-1"},
+                   {"n_labels", "2"}};
     static const struct { const char *key; int real; } fields[] = {
 #define X(type, field, low, high, stored) {"trf.config." #field, TRF__IS_REAL(type)},
         TRF__CONFIG_FIELDS(X)
@@ -886,20 +964,28 @@ static void config_fields(void **state)
 /* Fields that make sense alone, but not with the tensors or with one another. */
 static void config_against_tensors(void **state)
 {
-    static const struct { const char *field, *value, *what; } wrong[] = {
-        {"d_model", "8", "src_embed.weight"}, {"d_ff", "5", "encoder.layers.0.linear1.weight"},
-        {"encoder_layers", "2", "encoder.layers.1.self_attn.in_proj_weight"},
-            {"decoder_layers", "2", "decoder.layers.1.self_attn.in_proj_weight"},
-        {"source_vocab", "10", "src_embed.weight"}, {"source_vocab", "8", "src_embed.weight"},
-            {"target_vocab", "8", "tgt_embed.weight"},
-        {"target_vocab", "16777216", "tgt_embed.weight"}, {"d_ff", "1048576", "encoder.layers.0.linear1.weight"},
-        {"d_model", "65536", "src_embed.weight"}, {"encoder_layers", "256",
-            "encoder.layers.1.self_attn.in_proj_weight"},
-        {"positions", "3", "src_positions.weight"}, {"final_norm", "0", "encoder.norm.weight"},
-            {"generator_bias", "0", "generator.bias"},
-        {"tying", "1", "generator.weight"}, {"pad", "7", "pad"}, {"bos", "100", "bos"}, {"eos", "7", "eos"},
-            {"unk", "-1", "unk"}, {"pad", "1", "bos"},
-        {"eos", "3", "unk"} };
+    static const struct { const char *field, *value, *what;
+    } wrong[] = {{"d_model", "8", "src_embed.weight"},
+                 {"d_ff", "5", "encoder.layers.0.linear1.weight"},
+                 {"encoder_layers", "2", "encoder.layers.1.self_attn.in_proj_weight"},
+                 {"decoder_layers", "2", "decoder.layers.1.self_attn.in_proj_weight"},
+                 {"source_vocab", "10", "src_embed.weight"},
+                 {"source_vocab", "8", "src_embed.weight"},
+                 {"target_vocab", "8", "tgt_embed.weight"},
+                 {"target_vocab", "16777216", "tgt_embed.weight"},
+                 {"d_ff", "1048576", "encoder.layers.0.linear1.weight"},
+                 {"d_model", "65536", "src_embed.weight"},
+                 {"encoder_layers", "256", "encoder.layers.1.self_attn.in_proj_weight"},
+                 {"positions", "3", "src_positions.weight"},
+                 {"final_norm", "0", "encoder.norm.weight"},
+                 {"generator_bias", "0", "generator.bias"},
+                 {"tying", "1", "generator.weight"},
+                 {"pad", "7", "pad"},
+                 {"bos", "100", "bos"},
+                 {"eos", "7", "eos"},
+                 {"unk", "-1", "unk"},
+                 {"pad", "1", "bos"},
+                 {"eos", "3", "unk"}};
     draft d;
     char key[96], *old;
     size_t i;
@@ -917,7 +1003,8 @@ static void config_against_tensors(void **state)
 
 static void tied_matrices(void **state)
 {
-    static const char *const names[3] = {"src_embed.weight", "tgt_embed.weight", "generator.weight"};
+    static const char *const names[3] = {"src_embed.weight", "tgt_embed.weight",
+                                         "generator.weight"};
     trf_config config = uneven_config();
     trf_model *model;
     draft d;
@@ -946,7 +1033,8 @@ static void tied_matrices(void **state)
             for (i = 0; i < 3; i++) if (i >= first && set >> i & 1) {
                 char name[64];
                 snprintf(name, sizeof name, "copy %d", i);
-                snprintf(tensor_of(&d, name)->name, 64, "%s%s", (set + i) % 2 ? "transformer." : "", names[i]);
+                snprintf(tensor_of(&d, name)->name, 64, "%s%s", (set + i) % 2 ? "transformer." : "",
+                         names[i]);
             }
             assert_true(draft_loaded(&d, NULL) == hash);
             /* they must be the same to the last bit, and of the same shape */
@@ -962,14 +1050,15 @@ static void tied_matrices(void **state)
                 }
             forget(&d);
         }
-        take_apart(&d, in_folder("tied"));              /* the flag says one thing, the tensors another */
+        take_apart(&d, in_folder("tied")); /* the flag says one thing, the tensors another */
         drop_tensor(&d, names[first]);
         draft_refused(&d, TRF_E_SHAPE, names[first]);
         forget(&d);
         take_apart(&d, in_folder("tied"));
         old = set_note(&d, "trf.config.tying", "0");
         free(old);
-        draft_refused(&d, TRF_E_SHAPE, tying == TRF_TIED_ALL ? "tgt_embed.weight" : "generator.weight");
+        draft_refused(&d, TRF_E_SHAPE,
+                      tying == TRF_TIED_ALL ? "tgt_embed.weight" : "generator.weight");
         old = set_note(&d, "trf.config.tying", tying == 1 ? "2" : "1");
         free(old);
         draft_refused(&d, TRF_E_SHAPE, tying == TRF_TIED_ALL ? "tgt_embed.weight" : NULL);
@@ -997,11 +1086,13 @@ static void formats(void **state)
     }
     free(set_note(&d, "trf.version", "7.8.9"));
     put_together(&d, in_folder("draft"), 0);
-    refused_with(NULL, in_folder("draft"), TRF_E_UNSUPPORTED, "trf.format", "of transformer.h 7.8.9");
+    refused_with(NULL, in_folder("draft"), TRF_E_UNSUPPORTED, "trf.format",
+                 "of transformer.h 7.8.9");
     free(set_note(&d, "trf.version", NULL));        /* as files of version 0.1 are */
     free(set_note(&d, "trf.format", "1"));
     put_together(&d, in_folder("draft"), 0);
-    refused_with(NULL, in_folder("draft"), TRF_E_UNSUPPORTED, "trf.format", "format 1, of transformer.h 0.1;");
+    refused_with(NULL, in_folder("draft"), TRF_E_UNSUPPORTED, "trf.format",
+                 "format 1, of transformer.h 0.1;");
     free(set_note(&d, "trf.format", "two"));
     draft_refused(&d, TRF_E_FORMAT, "trf.format");
     old = set_note(&d, "trf.format", NULL);
@@ -1010,7 +1101,8 @@ static void formats(void **state)
     forget(&d);
 }
 
-/* A state_dict of somebody else: tensors alone, the configuration from the caller, who may be wrong. */
+/* A state_dict of somebody else: tensors alone, the configuration from the caller, who may be
+   wrong. */
 static void without_metadata(void **state)
 {
     trf_config config = uneven_config(), other;
@@ -1025,7 +1117,8 @@ static void without_metadata(void **state)
     refused(in_folder("draft"), TRF_E_INVALID_ARG, "config");
     options.config = &other;
     other = config; other.d_ff = 7;
-    refused_with(&options, in_folder("draft"), TRF_E_SHAPE, "encoder.layers.0.linear1.weight", NULL);
+    refused_with(&options, in_folder("draft"), TRF_E_SHAPE, "encoder.layers.0.linear1.weight",
+                 NULL);
     other = config; other.d_ff = 0;
     refused_with(&options, in_folder("draft"), TRF_E_INVALID_ARG, "d_ff", NULL);
     other = config; other.eos = other.bos;
@@ -1043,7 +1136,8 @@ static void set_vocab(draft *d, const char *kind, const char *tokens, size_t n)
 {
     piece *p = NULL;
     int i;
-    for (i = 0; i < d->n; i++) if (!strcmp(d->pieces[i].name, "trf.source_vocab")) p = &d->pieces[i];
+    for (i = 0; i < d->n; i++)
+        if (!strcmp(d->pieces[i].name, "trf.source_vocab")) p = &d->pieces[i];
     if (!p) p = add_copy(d, "generator.bias", "trf.source_vocab");
     free(p->data);
     strcpy(p->dtype, "U8");
@@ -1058,21 +1152,25 @@ static void set_vocab(draft *d, const char *kind, const char *tokens, size_t n)
 static void bad_vocabularies(void **state)
 {
 #define T(text) text, sizeof text - 1
-    static const struct { const char *kind, *tokens; size_t n; trf_status status; const char *what; int64_t where; }
-    bad[] = {
-        {"word", T("a\0b\0c\0d\0e\0"), TRF_E_UNSUPPORTED, "trf.source_vocab", -1},
-        {"", T("a\0b\0c\0d\0e\0"), TRF_E_UNSUPPORTED, "trf.source_vocab", -1},
-        {NULL, T("a\0b\0c\0d\0e\0"), TRF_E_FORMAT, "trf.source_vocab", -1},
-        {"words", T("a\0b\0a\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 4},
-        {"words", T("a\0\0c\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 2},
-        {"words", T("a\0b\0c\0d\0e"), TRF_E_FORMAT, "vocabulary", 8},
-        {"words", T("a\0b b\0c\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 2},
-        {"words", T("a\0\xFF\0c\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 2},
-        {"words", T("a\0<s>\0c\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 2},
-        {"characters", T("a\0bb\0c\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 2},
-        {"words", T("a\0b\0c\0d\0"), TRF_E_SHAPE, "source_vocab", -1},
-        {"words", T("a\0b\0c\0d\0e\0f\0"), TRF_E_SHAPE, "source_vocab", -1},
-        {"words", T(""), TRF_E_SHAPE, "source_vocab", -1} };
+    static const struct {
+        const char *kind, *tokens;
+        size_t n;
+        trf_status status;
+        const char *what;
+        int64_t where;
+    } bad[] = {{"word", T("a\0b\0c\0d\0e\0"), TRF_E_UNSUPPORTED, "trf.source_vocab", -1},
+               {"", T("a\0b\0c\0d\0e\0"), TRF_E_UNSUPPORTED, "trf.source_vocab", -1},
+               {NULL, T("a\0b\0c\0d\0e\0"), TRF_E_FORMAT, "trf.source_vocab", -1},
+               {"words", T("a\0b\0a\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 4},
+               {"words", T("a\0\0c\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 2},
+               {"words", T("a\0b\0c\0d\0e"), TRF_E_FORMAT, "vocabulary", 8},
+               {"words", T("a\0b b\0c\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 2},
+               {"words", T("a\0\xFF\0c\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 2},
+               {"words", T("a\0<s>\0c\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 2},
+               {"characters", T("a\0bb\0c\0d\0e\0"), TRF_E_FORMAT, "vocabulary", 2},
+               {"words", T("a\0b\0c\0d\0"), TRF_E_SHAPE, "source_vocab", -1},
+               {"words", T("a\0b\0c\0d\0e\0f\0"), TRF_E_SHAPE, "source_vocab", -1},
+               {"words", T(""), TRF_E_SHAPE, "source_vocab", -1}};
     draft d;
     char *big;
     size_t i;
@@ -1101,7 +1199,7 @@ static void bad_vocabularies(void **state)
     set_vocab(&d, "words", big, 3 << 19);
     assert_int_equal(draft_refused(&d, TRF_E_FORMAT, "vocabulary"), 0);
     free(big);
-    big = (char *)calloc(16 << 20, 1);                      /* memory grows with tokens, not with what a file claims */
+    big = (char *)calloc(16 << 20, 1); /* memory grows with tokens, not with what a file claims */
     assert_non_null(big);
     for (i = 0; i < 2; i++) {
         trf_load_options options = watched();
@@ -1111,7 +1209,7 @@ static void bad_vocabularies(void **state)
         refused_with(&options, in_folder("draft"), TRF_E_FORMAT, NULL, "vocabulary");
         assert_true(largest < (2u << 20));
     }
-    for (i = 0; i < 5; i++) {                               /* five tokens, each most of what is read at a time */
+    for (i = 0; i < 5; i++) { /* five tokens, each most of what is read at a time */
         memset(big + i * 700000, 'a' + (int)i, 699999);
         big[i * 700000 + 699999] = 0;
     }
@@ -1119,7 +1217,7 @@ static void bad_vocabularies(void **state)
     draft_loaded(&d, NULL);
     free(big);
     set_vocab(&d, "words", T("a\0b\0c\0d\0e\0"));
-    free(set_note(&d, "trf.config.bos", "4"));      /* a vocabulary has its special ids at 0, 1, 2, 3 */
+    free(set_note(&d, "trf.config.bos", "4")); /* a vocabulary has its special ids at 0, 1, 2, 3 */
     draft_refused(&d, TRF_E_SHAPE, "bos");
     forget(&d);
 #undef T
@@ -1127,8 +1225,8 @@ static void bad_vocabularies(void **state)
 
 static void checksums(void **state)
 {
-    static const char *const malformed[] = {"", "0", "0123456", "012345678", "0123456g", "0123456 ", "ABCDEF01",
-        "-1234567"};
+    static const char *const malformed[] = {"",         "0",        "0123456",  "012345678",
+                                            "0123456g", "0123456 ", "ABCDEF01", "-1234567"};
     draft d;
     uint64_t hash;
     char right[16], wrong[16], first[8];
@@ -1145,8 +1243,9 @@ static void checksums(void **state)
         assert_true(refused(in_folder("draft"), TRF_E_CHECKSUM, "trf.crc32") > 0);
     }
     memcpy(first, d.pieces[0].data, sizeof first);
-    memcpy(d.pieces[0].data, "\0\0\xC0\x7F\0\0\xF8\x7F", 8);            /* not a number, as float and as double */
-    put_together(&d, in_folder("draft"), 1);                            /* damage is told before what it did */
+    memcpy(d.pieces[0].data, "\0\0\xC0\x7F\0\0\xF8\x7F",
+           8); /* not a number, as float and as double */
+    put_together(&d, in_folder("draft"), 1); /* damage is told before what it did */
     assert_true(refused(in_folder("draft"), TRF_E_CHECKSUM, "trf.crc32") > 0);
     put_together(&d, in_folder("draft"), 0);
     assert_true(refused(in_folder("draft"), TRF_E_NONFINITE, d.pieces[0].name) > 0);
@@ -1184,7 +1283,8 @@ static void store_as(unsigned char *to, double x, const char *dtype)
     else if (!strcmp(dtype, "F32")) put_little(to, bits, 4);
     else if (!strcmp(dtype, "BF16")) put_little(to, bits >> 16, 2);
     else {
-        uint32_t half = (bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023);
+        uint32_t half =
+            (bits >> 16 & 0x8000) | (((bits >> 23 & 255) - 112) << 10) | (bits >> 13 & 1023);
         put_little(to, x == 0 ? 0 : half, 2);
     }
 }
@@ -1214,9 +1314,11 @@ static void other_types(void **state)
         put_together(&d, in_folder("draft"), 0);
         OK(trf_model_load(&model, in_folder("draft"), &options, &err));
         for (i = 0; i < d.n; i++) {
-            trf_tensor w = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, d.pieces[i].name)));
+            trf_tensor w = kit_open(
+                trf_model_parameter(model, trf_model_parameter_index(model, d.pieces[i].name)));
             int64_t k;
-            for (k = 0; k < trf_tensor_count(&w); k++) assert_true((double)w.data[k] == eighth(k + i));
+            for (k = 0; k < trf_tensor_count(&w); k++)
+                assert_true((double)w.data[k] == eighth(k + i));
             kit_close(&w);
         }
         trf_model_destroy(model);
@@ -1225,8 +1327,8 @@ static void other_types(void **state)
     }
 }
 
-/* The nearest number of every dtype of 16 bits, of two as near the even one: every number, every middle between two
-   neighbours, and what lies beside those. */
+/* The nearest number of every dtype of 16 bits, of two as near the even one: every number, every
+   middle between two neighbours, and what lies beside those. */
 static void nearest_of_16_bits(void **state)
 {
     int which;
@@ -1267,11 +1369,13 @@ static void set_weight(trf_model *model, int32_t index, int64_t at, double value
     kit_close(&w);
 }
 
-/* Half the bytes, and a model whose weights are the nearest numbers; saved once more it has the same bits. */
+/* Half the bytes, and a model whose weights are the nearest numbers; saved once more it has the
+   same bits. */
 static void weights_of_16_bits(void **state)
 {
     static const char *const dtypes[3] = {"F32", "BF16", "F16"};
-    static const double most[3] = {0, 3.4e38, 65519.99};     /* the largest that rounds to a finite number is below */
+    static const double most[3] = {
+        0, 3.4e38, 65519.99}; /* the largest that rounds to a finite number is below */
     trf_load_options options = watched();
     int which;
     (void)state;
@@ -1290,14 +1394,19 @@ static void weights_of_16_bits(void **state)
         OK(trf_model_save_as(model, in_folder("half"), weights, &err));
         free(kit_read_file(in_folder("whole"), &whole));
         free(kit_read_file(in_folder("half"), &half));
-        assert_true(half < whole - (size_t)trf_model_parameter_total(model) * (sizeof(trf_real) - 2) + 2000);
+        assert_true(half < whole -
+                               (size_t)trf_model_parameter_total(model) * (sizeof(trf_real) - 2) +
+                               2000);
         OK(trf_file_open(&file, in_folder("half"), NULL, &err));
         for (i = 0; i < trf_model_parameter_count(model); i++)
-            assert_string_equal(trf_file_at(file, trf__file_find(file, trf_model_parameter(model, i).name)).dtype, dtypes[which]);
+            assert_string_equal(
+                trf_file_at(file, trf__file_find(file, trf_model_parameter(model, i).name)).dtype,
+                dtypes[which]);
         trf_file_close(file);
         OK(trf_model_load(&narrow, in_folder("half"), &options, &err));
         for (i = 0; i < trf_model_parameter_count(model); i++) {
-            trf_tensor a = kit_open(trf_model_parameter(model, i)), b = kit_open(trf_model_parameter(narrow, i));
+            trf_tensor a = kit_open(trf_model_parameter(model, i)),
+                       b = kit_open(trf_model_parameter(narrow, i));
             int64_t k;
             for (k = 0; k < trf_tensor_count(&a); k++) {
                 unsigned char two[2];
@@ -1312,8 +1421,11 @@ static void weights_of_16_bits(void **state)
         assert_true(hash_file(in_folder("half")) == hash);
         trf_model_destroy(narrow);
         assert_int_equal(memory.live, 0);
-        set_weight(model, 3, 1, which == 1 && sizeof(trf_real) == 4 ? 3.4e38 : 1.01 * most[which]);    /* too large */
-        assert_int_equal(trf_model_save_as(model, in_folder("half"), weights, &err), TRF_E_NONFINITE);
+        set_weight(model, 3, 1,
+                   which == 1 && sizeof(trf_real) == 4 ? 3.4e38
+                                                       : 1.01 * most[which]); /* too large */
+        assert_int_equal(trf_model_save_as(model, in_folder("half"), weights, &err),
+                         TRF_E_NONFINITE);
         assert_string_equal(err.what, trf_model_parameter(model, 3).name);
         assert_int_equal(err.where, 1);
         assert_true(names(&err, in_folder("half")));
@@ -1323,9 +1435,11 @@ static void weights_of_16_bits(void **state)
         set_weight(model, 3, 1, HUGE_VAL);             /* as they are */
         OK(trf_model_save_as(model, in_folder("half"), weights, &err));
         refused(in_folder("half"), TRF_E_NONFINITE, trf_model_parameter(model, 3).name);
-        assert_int_equal(trf_model_save_as(model, in_folder("half"), (trf_weights)3, &err), TRF_E_INVALID_ARG);
+        assert_int_equal(trf_model_save_as(model, in_folder("half"), (trf_weights)3, &err),
+                         TRF_E_INVALID_ARG);
         assert_int_equal(trf_model_save_as(model, NULL, weights, &err), TRF_E_INVALID_ARG);
-        assert_int_equal(trf_model_save_as(NULL, in_folder("half"), weights, &err), TRF_E_INVALID_ARG);
+        assert_int_equal(trf_model_save_as(NULL, in_folder("half"), weights, &err),
+                         TRF_E_INVALID_ARG);
         trf_model_destroy(model);
     }
 }
@@ -1338,7 +1452,8 @@ static void not_numbers(void **state)
     (void)state;
     draft_of_small(&d);
     for (i = 0; i < 3; i++) {
-        const char *names[2] = {"decoder.layers.0.multihead_attn.out_proj.weight", "src_embed.weight"};
+        const char *names[2] = {"decoder.layers.0.multihead_attn.out_proj.weight",
+                                "src_embed.weight"};
         piece *p = tensor_of(&d, names[i % 2]);
         size_t width = strcmp(p->dtype, "F32") ? 8 : 4, k = (p->bytes / width - 1) * width;
         unsigned char kept[8];
@@ -1348,10 +1463,12 @@ static void not_numbers(void **state)
         double number;
         memcpy(kept, p->data + k, width);
         store_as(p->data + k, i == 2 ? (double)NAN : bad[i], p->dtype);
-        assert_true(draft_refused(&d, TRF_E_NONFINITE, p->name) > (int64_t)k);      /* its offset in the file */
+        assert_true(draft_refused(&d, TRF_E_NONFINITE, p->name) >
+                    (int64_t)k); /* its offset in the file */
         options.allow_nonfinite = 1;
         OK(trf_model_load(&model, in_folder("draft"), &options, &err));
-        number = kit_number(trf_model_parameter(model, trf_model_parameter_index(model, p->name)), (int64_t)(k / width));
+        number = kit_number(trf_model_parameter(model, trf_model_parameter_index(model, p->name)),
+                            (int64_t)(k / width));
         if (i == 2) assert_true(isnan(number));
         else assert_true(number == bad[i]);
         trf_model_destroy(model);
@@ -1408,7 +1525,10 @@ static trf_train_options training_options(void)
     o.total_steps = 1000000000000;
     o.label_smoothing = 0.07;
     o.smoothing_rule = TRF_SMOOTH_OTHERS;
-    o.dropout = 0.11; o.attention_dropout = 0.12; o.activation_dropout = 0.13; o.residual_dropout = 0.14;
+    o.dropout = 0.11;
+    o.attention_dropout = 0.12;
+    o.activation_dropout = 0.13;
+    o.residual_dropout = 0.14;
     o.clip_norm = 0.3;
     o.seed = UINT64_MAX - 5;
     o.source_tokens = 101; o.target_tokens = 102; o.sequences = 33; o.longest = 11;
@@ -1458,8 +1578,9 @@ static uint64_t go_on(run *r, int steps)
     return hash_state(r->trainer);
 }
 
-/* In memory a model and a checkpoint are the bytes that they are in a file; every size that is too small writes nothing
-   and tells the right one; every beginning of them is refused as that of a file is. */
+/* In memory a model and a checkpoint are the bytes that they are in a file; every size that is too
+   small writes nothing and tells the right one; every beginning of them is refused as that of a
+   file is. */
 static void models_in_memory(void **state)
 {
     run r = train_some(2, in_folder("run"));
@@ -1484,8 +1605,10 @@ static void models_in_memory(void **state)
         for (size = 0; size < n + 2; size += size < 3 || size > n - 3 ? 1 : n / 7) {
             trf_status status;
             memset(got, '#', n + 8);
-            status = which == 1 ? trf_checkpoint_save_memory(r.trainer, r.corpus, size ? got : NULL, size, &bytes, &err)
-                                : trf_model_save_memory(r.model, weights, size ? got : NULL, size, &bytes, &err);
+            status = which == 1 ? trf_checkpoint_save_memory(r.trainer, r.corpus, size ? got : NULL,
+                                                             size, &bytes, &err)
+                                : trf_model_save_memory(r.model, weights, size ? got : NULL, size,
+                                                        &bytes, &err);
             assert_int_equal(status, size < n ? TRF_E_LIMIT : TRF_OK);
             assert_int_equal(bytes, n);
             if (size < n) {
@@ -1502,7 +1625,8 @@ static void models_in_memory(void **state)
             assert_true(kit_write_file(in_folder("cut"), want, cut));
             status = trf_model_load(&model, in_folder("cut"), &options, &of_file);
             assert_int_equal(trf_model_load_memory(&model, exact, cut, &options, &err), status);
-            assert_true(status != TRF_OK && model == NULL && err.where == of_file.where && names(&err, "memory"));
+            assert_true(status != TRF_OK && model == NULL && err.where == of_file.where &&
+                        names(&err, "memory"));
             free(exact);
         }
         if (which == 1) {
@@ -1515,9 +1639,12 @@ static void models_in_memory(void **state)
             OK(trf_model_load_memory(&model, got, n, &options, &err));
             memset(got, 0, n);
             OK(trf_model_save_as(model, in_folder("again"), weights, &err));
-            assert_true(hash_file(in_folder("again")) == hash_file(in_folder(which ? "half" : "small")));
+            assert_true(hash_file(in_folder("again")) ==
+                        hash_file(in_folder(which ? "half" : "small")));
             trf_model_destroy(model);
-            assert_int_equal(trf_checkpoint_load_memory(&model, &trainer, NULL, want, n, NULL, &options, &err), TRF_E_STATE);
+            assert_int_equal(trf_checkpoint_load_memory(&model, &trainer, NULL, want, n, NULL,
+                                                        &options, &err),
+                             TRF_E_STATE);
             assert_null(model);
             OK(trf_model_load_memory(&model, want, n, &options, &err));
         }
@@ -1530,12 +1657,17 @@ static void models_in_memory(void **state)
     assert_string_equal(err.what, "bytes");
     assert_int_equal(trf_model_load_memory(NULL, &err, 9, NULL, &err), TRF_E_INVALID_ARG);
     assert_int_equal(trf_model_load_memory(&model, &err, 0, NULL, &err), TRF_E_FORMAT);
-    assert_int_equal(trf_checkpoint_load_memory(&model, &trainer, NULL, NULL, 9, NULL, NULL, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_model_save_memory(NULL, TRF_WEIGHTS_FULL, NULL, 0, NULL, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_model_save_memory(r.model, TRF_WEIGHTS_FULL, NULL, 9, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_checkpoint_load_memory(&model, &trainer, NULL, NULL, 9, NULL, NULL, &err),
+                     TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_save_memory(NULL, TRF_WEIGHTS_FULL, NULL, 0, NULL, &err),
+                     TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_save_memory(r.model, TRF_WEIGHTS_FULL, NULL, 9, NULL, &err),
+                     TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "buffer");
-    assert_int_equal(trf_model_save_memory(r.model, TRF_WEIGHTS_FULL, NULL, 0, NULL, &err), TRF_E_LIMIT);
-    assert_int_equal(trf_checkpoint_save_memory(NULL, NULL, NULL, 0, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_save_memory(r.model, TRF_WEIGHTS_FULL, NULL, 0, NULL, &err),
+                     TRF_E_LIMIT);
+    assert_int_equal(trf_checkpoint_save_memory(NULL, NULL, NULL, 0, NULL, &err),
+                     TRF_E_INVALID_ARG);
     trf_corpus_destroy(corpus);
     end_run(&r);
     assert_int_equal(memory.live, 0);
@@ -1553,7 +1685,8 @@ static void checkpoints_come_back(void **state)
         const trf_train_options *a, *b;
         memset(&again, 0, sizeof again);
         again.corpus = corpus_of(0);
-        OK(trf_checkpoint_load(&again.model, &again.trainer, again.corpus, in_folder("run"), NULL, &options, &err));
+        OK(trf_checkpoint_load(&again.model, &again.trainer, again.corpus, in_folder("run"), NULL,
+                               &options, &err));
         assert_int_equal(trf_trainer_step(again.trainer), steps);
         assert_true(hash_state(again.trainer) == hash_state(r.trainer));
         check_same_config(trf_model_config(r.model), trf_model_config(again.model));
@@ -1562,7 +1695,8 @@ static void checkpoints_come_back(void **state)
 #define X(type, field, low, high, stored) if (stored) assert_true(a->field == b->field);
         TRF__TRAIN_FIELDS(X)
 #undef X
-        assert_true(b->threads == 0 && b->hooks.alloc == options.hooks.alloc && b->hooks.user == options.hooks.user);
+        assert_true(b->threads == 0 && b->hooks.alloc == options.hooks.alloc &&
+                    b->hooks.user == options.hooks.user);
         assert_true(b->n_ranks == 1 && !b->all_reduce);
         OK(trf_checkpoint_save(again.trainer, again.corpus, in_folder("again"), &err));
         assert_true(hash_file(in_folder("run")) == hash_file(in_folder("again")));
@@ -1570,17 +1704,19 @@ static void checkpoints_come_back(void **state)
         end_run(&again);
         assert_int_equal(memory.live, 0);
 
-        changed = *trf_trainer_options(r.trainer);          /* other options, the same state; no corpus */
+        changed = *trf_trainer_options(r.trainer); /* other options, the same state; no corpus */
         changed.learning_rate = 0.5;
         changed.seed = 3;
         again.corpus = NULL;
-        OK(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("run"), &changed, &options, &err));
+        OK(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("run"), &changed,
+                               &options, &err));
         assert_true(trf_trainer_options(again.trainer)->learning_rate == 0.5);
         assert_int_equal(trf_trainer_step(again.trainer), steps);
         end_run(&again);
         changed.beta1 = 1;
-        assert_int_equal(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("run"), &changed, &options,
-            &err), TRF_E_INVALID_ARG);
+        assert_int_equal(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("run"),
+                                             &changed, &options, &err),
+                         TRF_E_INVALID_ARG);
         assert_string_equal(err.what, "beta1");
         assert_null(again.model);
         assert_null(again.trainer);
@@ -1598,7 +1734,8 @@ static void checkpoints_in_the_middle(void **state)
     (void)state;
     OK(trf_corpus_next(r.corpus, &batch, &err));
     OK(trf_forward_backward(r.trainer, &batch, &report, &err));
-    assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), &err), TRF_E_STATE);
+    assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), &err),
+                     TRF_E_STATE);
     assert_true(hash_file(in_folder("middle")) == file);
     trf_trainer_discard_gradients(r.trainer);
     OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), &err));
@@ -1615,7 +1752,8 @@ static void position_of(const trf_corpus *c, int64_t *epoch_now, int64_t *batch_
 }
 
 /* Loads a checkpoint that must be refused; a corpus stays where it is. Returns err.where. */
-static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_status status, const char *what)
+static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_status status,
+                                  const char *what)
 {
     trf_error err;
     trf_load_options options = watched();
@@ -1625,28 +1763,31 @@ static int64_t checkpoint_refused(const char *path, trf_corpus *corpus, trf_stat
     trf_status got;
     if (corpus) position_of(corpus, &epoch, &batch);
     got = trf_checkpoint_load(&model, &trainer, corpus, path, NULL, &options, &err);
-    if (got == TRF_OK) fail_msg("expected %s about %s, but the checkpoint was loaded", trf_status_name(status),
-        what ? what : "it");
+    if (got == TRF_OK)
+        fail_msg("expected %s about %s, but the checkpoint was loaded", trf_status_name(status),
+                 what ? what : "it");
     assert_null(model);
     assert_null(trainer);
     assert_int_equal(memory.live, 0);
     assert_true(largest < (4u << 20));
-    if (got != status || err.status != status || (what && strcmp(err.what, what)) || !names(&err, path))
-        fail_msg("expected %s about %s, got %s about %s: %s", trf_status_name(status), what ? what : "anything",
-                 trf_status_name(got), err.what, err.message);
+    if (got != status || err.status != status || (what && strcmp(err.what, what)) ||
+        !names(&err, path))
+        fail_msg("expected %s about %s, got %s about %s: %s", trf_status_name(status),
+                 what ? what : "anything", trf_status_name(got), err.what, err.message);
     if (corpus) position_of(corpus, &epoch_now, &batch_now);
     assert_true(epoch == epoch_now && batch == batch_now);
     return err.where;
 }
 
-static int64_t draft_checkpoint_refused(draft *d, trf_corpus *corpus, trf_status status, const char *what)
+static int64_t draft_checkpoint_refused(draft *d, trf_corpus *corpus, trf_status status,
+                                        const char *what)
 {
     put_together(d, in_folder("draft"), 0);
     return checkpoint_refused(in_folder("draft"), corpus, status, what);
 }
 
-static void note_refused(draft *d, trf_corpus *corpus, const char *key, const char *value, trf_status status,
-    const char *what)
+static void note_refused(draft *d, trf_corpus *corpus, const char *key, const char *value,
+                         trf_status status, const char *what)
 {
     char *old = set_note(d, key, value);
     assert_non_null(old);
@@ -1733,7 +1874,8 @@ static void place_is(const run *r, int64_t epoch, int64_t batch)
     end_run(&again);
 }
 
-/* Cancelled at every question of the hook: saved, loaded and gone on; or gone on in the same process. */
+/* Cancelled at every question of the hook: saved, loaded and gone on; or gone on in the same
+   process. */
 static void cancelled_steps_lose_nothing(void **state)
 {
     trf_error err;
@@ -1805,7 +1947,7 @@ static void places_of_incomplete_steps(void **state)
     int32_t ids[2], length = 2;
     (void)state;
     OK(trf_corpus_next(r.corpus, &batch, &err));
-    place_is(&r, 0, 1);                                         /* the trainer has no place yet: the corpus's */
+    place_is(&r, 0, 1); /* the trainer has no place yet: the corpus's */
     x.at = x.calls + 1;
     assert_int_equal(trf_train_step(r.trainer, &batch, NULL, &err), TRF_E_CANCELLED);
     place_is(&r, 0, 0);                                         /* the very first one */
@@ -1814,28 +1956,30 @@ static void places_of_incomplete_steps(void **state)
     OK(trf_corpus_next(r.corpus, &batch, &err));                /* 1: looking at it is no step */
     OK(trf_evaluate(r.trainer, &batch, NULL, &err));
     place_is(&r, 0, 1);
-    bad = batch;                                                /* refused: taken again, or skipped */
+    bad = batch; /* refused: taken again, or skipped */
     bad.target.count = 0;
     assert_int_equal(trf_train_step(r.trainer, &bad, NULL, &err), TRF_E_INVALID_ARG);
     place_is(&r, 0, 1);
     OK(trf_corpus_next(r.corpus, &batch, &err));                /* 2 */
     OK(trf_forward_backward(r.trainer, &batch, NULL, &err));
-    OK(trf_corpus_next(r.corpus, &bad, &err));                  /* 3: refused within a step, which is then ended */
+    OK(trf_corpus_next(r.corpus, &bad, &err)); /* 3: refused within a step, which is then ended */
     bad.target.count = 0;
     assert_int_equal(trf_forward_backward(r.trainer, &bad, NULL, &err), TRF_E_INVALID_ARG);
     OK(trf_optimizer_step(r.trainer, NULL, &err));
     place_is(&r, 0, 4);
     OK(trf_corpus_next(r.corpus, &batch, &err));                /* 4 */
     OK(trf_forward_backward(r.trainer, &batch, NULL, &err));
-    OK(trf_corpus_next(r.corpus, &batch, &err));                /* 5: cancelled within a step, which is then ended */
+    OK(trf_corpus_next(r.corpus, &batch,
+                       &err)); /* 5: cancelled within a step, which is then ended */
     x.at = x.calls + 1;
     assert_int_equal(trf_forward_backward(r.trainer, &batch, NULL, &err), TRF_E_CANCELLED);
     OK(trf_optimizer_step(r.trainer, NULL, &err));
     place_is(&r, 0, 5);
-    OK(trf_forward_backward(r.trainer, &batch, NULL, &err));    /* 5 again: a step of the caller's own */
+    OK(trf_forward_backward(r.trainer, &batch, NULL,
+                            &err)); /* 5 again: a step of the caller's own */
     trf_trainer_end_step(r.trainer);
     place_is(&r, 0, 6);
-    OK(trf_corpus_next(r.corpus, &batch, &err));                /* 6: the other ranks do not answer */
+    OK(trf_corpus_next(r.corpus, &batch, &err)); /* 6: the other ranks do not answer */
     x.reduce_fails = 1;
     assert_int_equal(trf_train_step(r.trainer, &batch, NULL, &err), TRF_E_BACKEND);
     place_is(&r, 0, 6);
@@ -1859,8 +2003,8 @@ static void places_of_incomplete_steps(void **state)
     end_run(&r);
 }
 
-/* Batches are fetched ahead, and one of other data, or of none, is refused or trained on between them: the place in
-   the data stays. */
+/* Batches are fetched ahead, and one of other data, or of none, is refused or trained on between
+   them: the place in the data stays. */
 static void places_beside_other_data(void **state)
 {
     trf_error err;
@@ -1894,16 +2038,17 @@ static void places_beside_other_data(void **state)
     OK(trf_optimizer_step(r.trainer, NULL, &err));
     place_is(&r, 0, 4);
     OK(trf_corpus_resume(r.corpus, r.trainer, &err));
-    OK(trf_corpus_next(r.corpus, &batch, &err));                /* 4: given up, then a step without it */
+    OK(trf_corpus_next(r.corpus, &batch, &err)); /* 4: given up, then a step without it */
     OK(trf_forward_backward(r.trainer, &batch, NULL, &err));
     trf_trainer_discard_gradients(r.trainer);
     OK(trf_train_step(r.trainer, &own, NULL, &err));
     place_is(&r, 0, 4);
     OK(trf_train_step(r.trainer, &batch, NULL, &err));
-    for (k = 0; k < 3; k++) {                                   /* 4 is only looked at, once in the middle of a step */
+    for (k = 0; k < 3; k++) { /* 4 is only looked at, once in the middle of a step */
         if (k == 1) OK(trf_forward_backward(r.trainer, &own, NULL, &err));
         if (k == 2) x.at = x.calls + 1;
-        assert_int_equal(trf_forward_backward(r.trainer, &batch, NULL, &err), k == 2 ? TRF_E_CANCELLED : TRF_OK);
+        assert_int_equal(trf_forward_backward(r.trainer, &batch, NULL, &err),
+                         k == 2 ? TRF_E_CANCELLED : TRF_OK);
         trf_trainer_discard_gradients(r.trainer);
         place_is(&r, 0, 5);
     }
@@ -1911,8 +2056,8 @@ static void places_beside_other_data(void **state)
     end_run(&r);
 }
 
-/* The last batch of an epoch, and of the last epoch; a corpus that begins anew, or is rewound: what it has delivered
-   since then and nobody trained on comes again. */
+/* The last batch of an epoch, and of the last epoch; a corpus that begins anew, or is rewound: what
+   it has delivered since then and nobody trained on comes again. */
 static void places_at_the_end(void **state)
 {
     trf_error err;
@@ -1950,7 +2095,8 @@ static void places_at_the_end(void **state)
     end_run(&r);
 }
 
-/* Options that are set half-way: from there on the trainer is one that was loaded with them, to the bit. */
+/* Options that are set half-way: from there on the trainer is one that was loaded with them, to the
+   bit. */
 static void options_half_way(void **state)
 {
     static kit_pairs data[5];
@@ -1964,7 +2110,8 @@ static void options_half_way(void **state)
         trf_model *model, *loaded = NULL;
         trf_trainer *trainer = NULL, *resumed = NULL;
         trf_step_report report, other;
-        for (step = 0; step < 5; step++) kit_fill(&data[step], 4 + step, 1, 6 + step, 7, (uint64_t)step);
+        for (step = 0; step < 5; step++)
+            kit_fill(&data[step], 4 + step, 1, 6 + step, 7, (uint64_t)step);
         config.norm_place = pre ? TRF_PRE_NORM : TRF_POST_NORM;
         o.threads = 1;
         o.warmup = 10;
@@ -1973,20 +2120,28 @@ static void options_half_way(void **state)
         o.longest = 9;
         model = model_of(&config);
         OK(trf_trainer_create(&trainer, model, &o, &err));
-        for (step = 0; step < 3; step++) OK(trf_train_step(trainer, &data[step].batch, &report, &err));
+        for (step = 0; step < 3; step++)
+            OK(trf_train_step(trainer, &data[step].batch, &report, &err));
         OK(trf_checkpoint_save(trainer, NULL, in_folder("half"), &err));
         o.optimizer = all ? TRF_ADAMW : TRF_ADAM;
         o.beta1 = 0.8; o.beta2 = 0.95; o.epsilon = 1e-6; o.epsilon_rule = TRF_EPSILON_INSIDE;
         o.weight_decay = 0.1; o.decay_all = all;
-        o.schedule = TRF_COSINE; o.learning_rate = 0.01; o.final_rate = 0.001; o.total_steps = 20; o.warmup = 2;
+        o.schedule = TRF_COSINE;
+        o.learning_rate = 0.01;
+        o.final_rate = 0.001;
+        o.total_steps = 20;
+        o.warmup = 2;
         o.label_smoothing = 0.3; o.smoothing_rule = TRF_SMOOTH_OTHERS;
-        o.dropout = 0.5; o.attention_dropout = 0.25; o.activation_dropout = 0.3; o.residual_dropout = 0.2;
+        o.dropout = 0.5;
+        o.attention_dropout = 0.25;
+        o.activation_dropout = 0.3;
+        o.residual_dropout = 0.2;
         o.clip_norm = 0.01;
         o.seed = 99;
         o.source_tokens = 128; o.target_tokens = 40; o.sequences = 16; o.longest = 11;
         OK(trf_trainer_set_options(trainer, &o, &err));
         assert_true(trf_trainer_options(trainer)->seed == 99);
-        OK(trf_trainer_report(trainer, &other, &err));          /* what was done stays what it was */
+        OK(trf_trainer_report(trainer, &other, &err)); /* what was done stays what it was */
         assert_memory_equal(&report, &other, sizeof report);
         OK(trf_checkpoint_load(&loaded, &resumed, NULL, in_folder("half"), &o, &options, &err));
         for (step = 3; step < 9; step++) {
@@ -2069,10 +2224,10 @@ static void options_that_stay(void **state)
     assert_int_equal(log_lines, 0);
     assert_int_equal(trf_trainer_set_options(trainer, &o, &err), TRF_E_STATE);
     trf_trainer_discard_gradients(trainer);
-    wanted.hooks.cancel = always;                               /* asked from now on, and below no more */
+    wanted.hooks.cancel = always; /* asked from now on, and below no more */
     OK(trf_trainer_set_options(trainer, &wanted, &err));
     assert_int_equal(trf_train_step(trainer, &batch, NULL, &err), TRF_E_CANCELLED);
-    OK(trf_trainer_set_options(trainer, &o, &err));             /* back to smaller limits: the plan stays */
+    OK(trf_trainer_set_options(trainer, &o, &err)); /* back to smaller limits: the plan stays */
     OK(trf_train_step(trainer, &batch, NULL, &err));
     assert_int_equal(memory.calls, calls);
     batch = kit_fill(&data, 30, 8, 9, 7, 3);
@@ -2093,7 +2248,8 @@ static void count_slow(void *user, int level, const char *message)
     slow_lines++;
 }
 
-/* Code that was not optimised says so: once for a model that is created or loaded, not for a copy, a step, a search. */
+/* Code that was not optimised says so: once for a model that is created or loaded, not for a copy,
+   a step, a search. */
 static void slow_builds_say_so(void **state)
 {
     static kit_pairs data;
@@ -2132,7 +2288,8 @@ static void slow_builds_say_so(void **state)
     OK(trf_model_load(&model, in_folder("slow"), &options, &err));
     trf_model_destroy(model);
     assert_int_equal(slow_lines, 2 * slow);
-    OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("checkpoint"), &training, &options, &err));
+    OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("checkpoint"), &training, &options,
+                           &err));
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     assert_int_equal(slow_lines, 3 * slow);
@@ -2168,16 +2325,18 @@ static void resuming_is_refused(void **state)
     assert_true(epoch == 0 && number == 3);
     end_run(&again);
     OK(trf_checkpoint_save(r.trainer, NULL, in_folder("bare"), &err));         /* without a place */
-    OK(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("bare"), NULL, NULL, &err));
+    OK(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("bare"), NULL, NULL,
+                           &err));
     again.corpus = corpus_of(0);
     assert_int_equal(trf_corpus_resume(again.corpus, again.trainer, &err), TRF_E_STATE);
-    OK(trf_corpus_next(again.corpus, &batch, &err));                           /* nothing has begun wrongly */
+    OK(trf_corpus_next(again.corpus, &batch, &err)); /* nothing has begun wrongly */
     end_run(&again);
     trf_corpus_destroy(other);
     end_run(&r);
 }
 
-/* A step that was skipped is in the number of the step and not in that of Adam's updates, also after loading. */
+/* A step that was skipped is in the number of the step and not in that of Adam's updates, also
+   after loading. */
 static void skipped_steps_come_back(void **state)
 {
     trf_error err;
@@ -2201,7 +2360,8 @@ static void skipped_steps_come_back(void **state)
     end_run(&r);
 }
 
-/* Files of formats 2 and 3 lack the fields that have come since: these have their defaults, the rest is the same. */
+/* Files of formats 2 and 3 lack the fields that have come since: these have their defaults, the
+   rest is the same. */
 static void old_formats(void **state)
 {
     static const struct { const char *key; int stored; } fields[] = {
@@ -2224,8 +2384,11 @@ static void old_formats(void **state)
         size_t i;
         uint64_t whole;
         memset(&r, 0, sizeof r);
-        if (checkpoint) { r = train_some(3, in_folder("small")); end_run(&r); take_apart(&d, in_folder("small")); }
-        else draft_of_small(&d);
+        if (checkpoint) {
+            r = train_some(3, in_folder("small"));
+            end_run(&r);
+            take_apart(&d, in_folder("small"));
+        } else draft_of_small(&d);
         whole = hash_file(in_folder("small"));
         free(set_note(&d, "trf.format", text));
         for (i = 0; i < sizeof fields / sizeof fields[0]; i++)
@@ -2233,7 +2396,8 @@ static void old_formats(void **state)
         put_together(&d, in_folder("draft"), 0);
         if (checkpoint) {
             r.corpus = corpus_of(0);
-            OK(trf_checkpoint_load(&r.model, &r.trainer, r.corpus, in_folder("draft"), NULL, &options, &err));
+            OK(trf_checkpoint_load(&r.model, &r.trainer, r.corpus, in_folder("draft"), NULL,
+                                   &options, &err));
             OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("again"), &err));
             end_run(&r);
         } else {
@@ -2244,7 +2408,8 @@ static void old_formats(void **state)
         }
         assert_true(hash_file(in_folder("again")) == whole);
         free(set_note(&d, "trf.format", next));         /* the next format must have them */
-        draft_refused(&d, TRF_E_FORMAT, format == 2 ? "trf.config.target_eos" : "trf.config.qkv_bias");
+        draft_refused(&d, TRF_E_FORMAT,
+                      format == 2 ? "trf.config.target_eos" : "trf.config.qkv_bias");
         forget(&d);
     }
 }
@@ -2256,18 +2421,28 @@ static void bad_checkpoint_numbers(void **state)
         TRF__TRAIN_FIELDS(X)
 #undef X
     };
-    static const struct { const char *key, *value, *what; } wrong[] = {
-        {"optimizer", "2", "optimizer"}, {"beta1", "1", "beta1"}, {"beta2", "-0.1", "beta2"},
-            {"beta2", "nan", "beta2"}, {"epsilon", "0", "epsilon"},
-        {"warmup", "0", "warmup"}, {"warmup", "-3", "warmup"}, {"learning_rate", "0", "learning_rate"},
-            {"learning_rate", "inf", "learning_rate"},
-        {"dropout", "1", "dropout"}, {"dropout", "nan", "dropout"}, {"attention_dropout", "-1", "attention_dropout"},
-        {"residual_dropout", "2", "residual_dropout"}, {"label_smoothing", "1", "label_smoothing"},
-            {"clip_norm", "0", "clip_norm"},
-        {"clip_norm", "nan", "clip_norm"}, {"total_steps", "3", "total_steps"}, 
-            {"sequences", "-1", "sequences"},
-        {"source_tokens", "2147483647", "source_tokens"}, {"longest", "1", "longest"},
-            {"schedule", "4", "schedule"} };
+    static const struct { const char *key, *value, *what;
+    } wrong[] = {{"optimizer", "2", "optimizer"},
+                 {"beta1", "1", "beta1"},
+                 {"beta2", "-0.1", "beta2"},
+                 {"beta2", "nan", "beta2"},
+                 {"epsilon", "0", "epsilon"},
+                 {"warmup", "0", "warmup"},
+                 {"warmup", "-3", "warmup"},
+                 {"learning_rate", "0", "learning_rate"},
+                 {"learning_rate", "inf", "learning_rate"},
+                 {"dropout", "1", "dropout"},
+                 {"dropout", "nan", "dropout"},
+                 {"attention_dropout", "-1", "attention_dropout"},
+                 {"residual_dropout", "2", "residual_dropout"},
+                 {"label_smoothing", "1", "label_smoothing"},
+                 {"clip_norm", "0", "clip_norm"},
+                 {"clip_norm", "nan", "clip_norm"},
+                 {"total_steps", "3", "total_steps"},
+                 {"sequences", "-1", "sequences"},
+                 {"source_tokens", "2147483647", "source_tokens"},
+                 {"longest", "1", "longest"},
+                 {"schedule", "4", "schedule"}};
     run r = train_some(3, in_folder("run"));
     trf_corpus *corpus = corpus_of(0);
     draft d;
@@ -2303,10 +2478,11 @@ static void bad_checkpoint_numbers(void **state)
     note_refused(&d, corpus, "trf.corpus.batch", "", TRF_E_FORMAT, "trf.corpus.batch");
     note_refused(&d, corpus, "trf.updates", NULL, TRF_E_FORMAT, "trf.updates");
     note_refused(&d, corpus, "trf.updates", "-1", TRF_E_STATE, "trf.updates");
-    note_refused(&d, corpus, "trf.updates", "4", TRF_E_STATE, "trf.updates");      /* more than steps */
+    note_refused(&d, corpus, "trf.updates", "4", TRF_E_STATE, "trf.updates"); /* more than steps */
     note_refused(&d, corpus, "trf.corpus.fingerprint", "0", TRF_E_STATE, "corpus");
     note_refused(&d, corpus, "trf.corpus.fingerprint", "1", TRF_E_STATE, "corpus");
-    note_refused(&d, corpus, "trf.corpus.fingerprint", "none", TRF_E_FORMAT, "trf.corpus.fingerprint");
+    note_refused(&d, corpus, "trf.corpus.fingerprint", "none", TRF_E_FORMAT,
+                 "trf.corpus.fingerprint");
     note_refused(&d, corpus, "trf.corpus.fingerprint", NULL, TRF_E_STATE, "corpus");
     trf_corpus_destroy(corpus);
     corpus = corpus_of(1);                      /* other data */
@@ -2368,14 +2544,16 @@ static void one_for_the_other(void **state)
     draft d;
     (void)state;
     save(r.model, in_folder("model"));
-    OK(trf_model_load(&model, in_folder("run"), &options, &err));           /* the model of a checkpoint */
+    OK(trf_model_load(&model, in_folder("run"), &options, &err)); /* the model of a checkpoint */
     assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, r.model));
     trf_model_destroy(model);
     checkpoint_refused(in_folder("model"), NULL, TRF_E_STATE, "trf.content");
-    assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("model"), NULL, &options, &err),
-        TRF_E_STATE);
+    assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("model"), NULL, &options,
+                                         &err),
+                     TRF_E_STATE);
     assert_non_null(strstr(err.message, "trf_model_load"));
-    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("bare"), &err));      /* one without a place in the data */
+    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("bare"),
+                           &err)); /* one without a place in the data */
     checkpoint_refused(in_folder("bare"), r.corpus, TRF_E_STATE, "corpus");
     OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("bare"), NULL, &options, &err));
     trf_trainer_destroy(trainer);
@@ -2385,8 +2563,9 @@ static void one_for_the_other(void **state)
     put_together(&d, in_folder("draft"), 0);
     checkpoint_refused(in_folder("draft"), NULL, TRF_E_SHAPE, NULL);
     forget(&d);
-    assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("nowhere"), NULL, &options, &err),
-        TRF_E_IO);
+    assert_int_equal(trf_checkpoint_load(&model, &trainer, NULL, in_folder("nowhere"), NULL,
+                                         &options, &err),
+                     TRF_E_IO);
     assert_int_equal(trf_model_load(&model, in_folder("nowhere"), &options, &err), TRF_E_IO);
     assert_int_equal(err.sys_errno, ENOENT);
     assert_int_equal(memory.live, 0);
@@ -2429,8 +2608,8 @@ static void every_truncation(void **state)
         trf_status status;
         assert_int_equal(truncate(in_folder("cut"), (off_t)length), 0);
         status = trf_model_load(&model, in_folder("cut"), &options, &err);
-        if (status != TRF_E_FORMAT && status != TRF_E_LIMIT) fail_msg("cut to %lu bytes: %s", (unsigned long)length,
-            trf_status_name(status));
+        if (status != TRF_E_FORMAT && status != TRF_E_LIMIT)
+            fail_msg("cut to %lu bytes: %s", (unsigned long)length, trf_status_name(status));
         assert_null(model);
         assert_int_equal(memory.live, 0);
     }
@@ -2493,9 +2672,11 @@ static void bits_of_a_checkpoint(void **state)
         trf_status status;
         changed = (unsigned char)(bytes[at] ^ 1 << at % 8);
         assert_int_equal(pwrite(file, &changed, 1, (off_t)at), 1);
-        status = trf_checkpoint_load(&model, &trainer, NULL, in_folder("flip"), NULL, &options, &err);
+        status =
+            trf_checkpoint_load(&model, &trainer, NULL, in_folder("flip"), NULL, &options, &err);
         if (at >= 8 + header) assert_int_equal(status, TRF_E_CHECKSUM);
-        assert_true((status == TRF_OK) == (model != NULL) && (status == TRF_OK) == (trainer != NULL));
+        assert_true((status == TRF_OK) == (model != NULL) &&
+                    (status == TRF_OK) == (trainer != NULL));
         assert_int_equal(pwrite(file, bytes + at, 1, (off_t)at), 1);
         trf_trainer_destroy(trainer);
         trf_model_destroy(model);
@@ -2511,10 +2692,10 @@ static void bits_of_a_checkpoint(void **state)
 static void giants(void **state)
 {
     static const char *const fields[][2] = {
-        {"d_model", "65536"}, {"n_heads", "65536"}, {"d_ff", "1048576"}, {"encoder_layers", "256"},
-            {"decoder_layers", "256"},
-        {"source_vocab", "16777216"}, {"target_vocab", "16777216"}, {"max_length", "1048576"}, {"positions", "3"},
-            {"position_offset", "1048576"} };
+        {"d_model", "65536"},          {"n_heads", "65536"},      {"d_ff", "1048576"},
+        {"encoder_layers", "256"},     {"decoder_layers", "256"}, {"source_vocab", "16777216"},
+        {"target_vocab", "16777216"},  {"max_length", "1048576"}, {"positions", "3"},
+        {"position_offset", "1048576"}};
     draft d;
     size_t i;
     (void)state;
@@ -2575,7 +2756,8 @@ static void no_memory(void **state)
                 if (status != TRF_OK) assert_true(before == hash_file(in_folder("small")));
             } else {
                 memory.fail_at = at;
-                status = trf_checkpoint_load(&model, &trainer, corpus, in_folder("run"), NULL, &options, &err);
+                status = trf_checkpoint_load(&model, &trainer, corpus, in_folder("run"), NULL,
+                                             &options, &err);
             }
             done = status == TRF_OK;
             if (!done) {
@@ -2613,7 +2795,8 @@ static void saving_over_what_is_loaded(void **state)
     assert_true(loaded(in_folder("one"), NULL) == hash_weights(HASH_START, first));
     trf_model_destroy(model);
     OK(trf_file_open(&open_file, in_folder("one"), NULL, &err));
-    save(second, in_folder("one"));             /* over a file that somebody reads: the reader keeps the old one */
+    save(second,
+         in_folder("one")); /* over a file that somebody reads: the reader keeps the old one */
     OK(trf__model_read(&model, open_file, &options, &err));
     assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, first));
     trf_file_close(open_file);
@@ -2625,8 +2808,12 @@ static void saving_over_what_is_loaded(void **state)
 
 static void places_that_cannot_be_written(void **state)
 {
-    static const char *const places[] = {"/proc/model.safetensors", "/nowhere/at/all/model.safetensors", "/",
-        "/dev/null", "/dev/full", ""};
+    static const char *const places[] = {"/proc/model.safetensors",
+                                         "/nowhere/at/all/model.safetensors",
+                                         "/",
+                                         "/dev/null",
+                                         "/dev/full",
+                                         ""};
     trf_error err;
     trf_config config = uneven_config();
     trf_model *model = model_of(&config);
@@ -2733,7 +2920,8 @@ static void own_metadata(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-/* In whatever order they were set: the same file. And while there is a trainer: into its checkpoint. */
+/* In whatever order they were set: the same file. And while there is a trainer: into its
+   checkpoint. */
 static void metadata_travels(void **state)
 {
     trf_config config = uneven_config();
@@ -2780,7 +2968,8 @@ static void metadata_travels(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-/* A file of another program, with texts in any order, one under an empty key, one very long, and a format. */
+/* A file of another program, with texts in any order, one under an empty key, one very long, and a
+   format. */
 static void others_metadata(void **state)
 {
     static char value[2 << 20];
@@ -2806,7 +2995,8 @@ static void others_metadata(void **state)
         assert_int_equal(trf_model_metadata_count(model), 3);
         assert_string_equal(trf_model_metadata(model, ""), "empty");
         assert_int_equal(strlen(trf_model_metadata(model, "long")), sizeof value - 1);
-        assert_int_equal(trf_model_set_metadata(model, "a", "more than there may be", &err), TRF_E_LIMIT);
+        assert_int_equal(trf_model_set_metadata(model, "a", "more than there may be", &err),
+                         TRF_E_LIMIT);
         save(model, in_folder("one"));
         trf_model_destroy(model);
         OK(trf_model_load(&model, in_folder("one"), NULL, &err));
@@ -2820,8 +3010,8 @@ static void others_metadata(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-static void text_refused(trf_model *model, const char *key, const char *value, trf_status status, const char *what,
-                         int64_t where)
+static void text_refused(trf_model *model, const char *key, const char *value, trf_status status,
+                         const char *what, int64_t where)
 {
     trf_error err;
     assert_int_equal(trf_model_set_metadata(model, key, value, &err), status);
@@ -2839,7 +3029,8 @@ static void metadata_refused(void **state)
     (void)state;
     set_text(model, "a", "1");
     memset(key, 'k', 256);
-    memset(value, 'v', (1 << 20) - 255 - 1);    /* with 256 bytes of key and of "a" all that there may be */
+    memset(value, 'v',
+           (1 << 20) - 255 - 1); /* with 256 bytes of key and of "a" all that there may be */
     assert_int_equal(trf_model_set_metadata(NULL, "a", "1", &err), TRF_E_INVALID_ARG);
     text_refused(model, NULL, "1", TRF_E_INVALID_ARG, "key", -1);
     text_refused(model, "", "1", TRF_E_INVALID_ARG, "key", -1);
@@ -2869,7 +3060,10 @@ static void many_notes(trf__text *notes, const void *of)
     }
 }
 
-static void long_note(trf__text *notes, const void *of) { trf__add_metadata(notes, "long", (const char *)of); }
+static void long_note(trf__text *notes, const void *of)
+{
+    trf__add_metadata(notes, "long", (const char *)of);
+}
 
 static void many_refused(const char *path, const trf_load_options *options, const char *says)
 {
@@ -2881,8 +3075,9 @@ static void many_refused(const char *path, const trf_load_options *options, cons
     assert_null(model);
 }
 
-/* As many texts of others as can be saved beside ours are loaded, and can be saved, with a checkpoint too; more are
-   refused. In number, and in bytes: what is written of a text is never longer than what was read. */
+/* As many texts of others as can be saved beside ours are loaded, and can be saved, with a
+   checkpoint too; more are refused. In number, and in bytes: what is written of a text is never
+   longer than what was read. */
 static void more_metadata_than_readers_take(void **state)
 {
     static char value[9 << 20];
@@ -2899,8 +3094,12 @@ static void more_metadata_than_readers_take(void **state)
     assert_true(model->layout.n_params <= 64);
     for (n = TRF__META_LOADED; n <= TRF__META_LOADED + 1; n++) {
         trf__put_arena(out, model, "", model->weights, TRF_WEIGHTS_FULL);
-        OK(trf__file_write(&config.hooks, at_path(in_folder("many")), out, model->layout.n_params, many_notes, &n, &err));
-        if (n > TRF__META_LOADED) { many_refused(in_folder("many"), &options, "120001 metadata entries"); break; }
+        OK(trf__file_write(&config.hooks, at_path(in_folder("many")), out, model->layout.n_params,
+                           many_notes, &n, &err));
+        if (n > TRF__META_LOADED) {
+            many_refused(in_folder("many"), &options, "120001 metadata entries");
+            break;
+        }
         OK(trf_model_load(&again, in_folder("many"), &options, &err));
         assert_int_equal(trf_model_metadata_count(again), n);
         assert_int_equal(trf_model_set_metadata(again, "one more", "", &err), TRF_E_LIMIT);
@@ -2932,7 +3131,8 @@ static void more_metadata_than_readers_take(void **state)
     memset(value, '\n', sizeof value);      /* nearly 16 MiB in a file, where each is an escape */
     value[(8 << 20) - (1 << 16)] = 0;
     trf__put_arena(out, again, "", again->weights, TRF_WEIGHTS_FULL);
-    OK(trf__file_write(&config.hooks, at_path(in_folder("draft")), out, again->layout.n_params, long_note, value, &err));
+    OK(trf__file_write(&config.hooks, at_path(in_folder("draft")), out, again->layout.n_params,
+                       long_note, value, &err));
     trf_model_destroy(again);
     OK(trf_model_load(&again, in_folder("draft"), &options, &err));
     save(again, in_folder("more"));
@@ -2940,7 +3140,8 @@ static void more_metadata_than_readers_take(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-/* A checkpoint of as many texts as a program may have, each parameter frozen: what is written can be read. */
+/* A checkpoint of as many texts as a program may have, each parameter frozen: what is written can
+   be read. */
 static void most_metadata_of_a_checkpoint(void **state)
 {
     enum { TEXTS = TRF__META_MOST };
@@ -2962,7 +3163,8 @@ static void most_metadata_of_a_checkpoint(void **state)
     out = (trf__out *)calloc((size_t)model->layout.n_params, sizeof *out);
     assert_non_null(out);
     trf__put_arena(out, model, "", model->weights, TRF_WEIGHTS_FULL);
-    OK(trf__file_write(&config.hooks, at_path(in_folder("many")), out, model->layout.n_params, many_notes, &n, &err));
+    OK(trf__file_write(&config.hooks, at_path(in_folder("many")), out, model->layout.n_params,
+                       many_notes, &n, &err));
     trf_model_destroy(model);
     free(out);
     OK(trf_model_load(&model, in_folder("many"), &options, &err));
@@ -3062,7 +3264,8 @@ static void checks_and_bytes(void **state)
     OK(trf_model_save(model, in_folder("checked"), &err));
     OK(trf_file_open(&file, in_folder("checked"), &load, &err));
     stored.warmup = 99;
-    assert_int_equal(trf_file_training(file, &stored, &err), TRF_E_FORMAT);     /* a model is no checkpoint */
+    assert_int_equal(trf_file_training(file, &stored, &err),
+                     TRF_E_FORMAT); /* a model is no checkpoint */
     assert_int_equal(stored.warmup, 99);
     trf_file_close(file);
     trf_trainer_destroy(trainer);
@@ -3078,12 +3281,16 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tables_are_complete),
         cmocka_unit_test(every_configuration),
-        cmocka_unit_test(other_writers), cmocka_unit_test(wrapped_names),
+        cmocka_unit_test(other_writers),
+        cmocka_unit_test(wrapped_names),
         cmocka_unit_test(vocabularies),
         cmocka_unit_test(large_vocabularies),
         cmocka_unit_test(no_vocabularies),
-        cmocka_unit_test(own_metadata), cmocka_unit_test(metadata_travels), cmocka_unit_test(others_metadata),
-        cmocka_unit_test(metadata_refused), cmocka_unit_test(more_metadata_than_readers_take),
+        cmocka_unit_test(own_metadata),
+        cmocka_unit_test(metadata_travels),
+        cmocka_unit_test(others_metadata),
+        cmocka_unit_test(metadata_refused),
+        cmocka_unit_test(more_metadata_than_readers_take),
         cmocka_unit_test(most_metadata_of_a_checkpoint),
         cmocka_unit_test(limits_of_a_checkpoint),
         cmocka_unit_test(stray_tensor_in_a_deep_model),
@@ -3098,8 +3305,10 @@ int main(void)
         cmocka_unit_test(bad_vocabularies),
         cmocka_unit_test(checksums),
         cmocka_unit_test(other_types),
-        cmocka_unit_test(not_numbers), cmocka_unit_test(nearest_of_16_bits),
-        cmocka_unit_test(weights_of_16_bits), cmocka_unit_test(models_in_memory),
+        cmocka_unit_test(not_numbers),
+        cmocka_unit_test(nearest_of_16_bits),
+        cmocka_unit_test(weights_of_16_bits),
+        cmocka_unit_test(models_in_memory),
         cmocka_unit_test(checkpoints_come_back),
         cmocka_unit_test(checkpoints_in_the_middle),
         cmocka_unit_test(cancelled_steps_lose_nothing),
@@ -3107,7 +3316,9 @@ int main(void)
         cmocka_unit_test(places_of_incomplete_steps),
         cmocka_unit_test(places_beside_other_data),
         cmocka_unit_test(places_at_the_end),
-        cmocka_unit_test(slow_builds_say_so), cmocka_unit_test(options_half_way), cmocka_unit_test(options_that_stay),
+        cmocka_unit_test(slow_builds_say_so),
+        cmocka_unit_test(options_half_way),
+        cmocka_unit_test(options_that_stay),
         cmocka_unit_test(resuming_is_refused),
         cmocka_unit_test(skipped_steps_come_back),
         cmocka_unit_test(bad_checkpoint_numbers),

@@ -1,6 +1,6 @@
-/* target_eos: without it n ids are n rows. Targets whose end the caller writes give the same bits as those that the
-   library ends; rows, scores and logits of targets without an end; EOS inside; empty targets; searches that go on behind
-   an EOS; chunks of a text. */
+/* target_eos: without it n ids are n rows. Targets whose end the caller writes give the same bits
+   as those that the library ends; rows, scores and logits of targets without an end; EOS inside;
+   empty targets; searches that go on behind an EOS; chunks of a text. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -52,7 +52,8 @@ static void close_lab(lab *l)
     trf_model_destroy(l->model);
 }
 
-/* The batch with EOS (or another id) behind each target, which the caller of target_eos 0 writes. */
+/* The batch with EOS (or another id) behind each target, which the caller of target_eos 0 writes.
+ */
 typedef struct ended { int32_t ids[512], lengths[64]; } ended;
 static trf_batch end_targets(ended *to, const trf_batch *b, int32_t eos)
 {
@@ -101,7 +102,8 @@ static void the_same_bits(void **state)
         l1 = open_lab(&c1, &o, NULL);
         l0 = open_lab(&c0, &o, NULL);
         for (step = 0; step < 3; step++) {
-            plain = kit_fill(&p, PAIRS, step == 1 ? 0 : 1, LONGEST - 1, VOCAB, (uint64_t)(variant + 10 * step));
+            plain = kit_fill(&p, PAIRS, step == 1 ? 0 : 1, LONGEST - 1, VOCAB,
+                             (uint64_t)(variant + 10 * step));
             written = end_targets(&e, &plain, c1.eos);
             OK(trf_evaluate(l1.trainer, &plain, &a, &err));
             OK(trf_evaluate(l0.trainer, &written, &b, &err));
@@ -109,7 +111,8 @@ static void the_same_bits(void **state)
             OK(trf_forward_backward(l1.trainer, &plain, &a, &err));
             OK(trf_forward_backward(l0.trainer, &written, &b, &err));
             assert_memory_equal(&a, &b, sizeof a);
-            assert_true(hash_gradients(HASH_START, l1.trainer) == hash_gradients(HASH_START, l0.trainer));
+            assert_true(hash_gradients(HASH_START, l1.trainer) ==
+                        hash_gradients(HASH_START, l0.trainer));
             OK(trf_optimizer_step(l1.trainer, &a, &err));
             OK(trf_optimizer_step(l0.trainer, &b, &err));
             assert_memory_equal(&a, &b, sizeof a);
@@ -170,7 +173,8 @@ static void rows_without_an_end(void **state)
         out = trf_tensor_of(narrow, 2, n, n, 1);
         OK(trf_attention_weights(l0.translator, &one, TRF_DECODER_SELF, 1, 1, &out, &err));
         for (i = 0; i < n; i++)
-            for (k = 0; k < n; k++) assert_true(fabs((double)(wide[i * (n + 1) + k] - narrow[i * n + k])) < 1e-5);
+            for (k = 0; k < n; k++)
+                assert_true(fabs((double)(wide[i * (n + 1) + k] - narrow[i * n + k])) < 1e-5);
         close_lab(&l1);
         close_lab(&l0);
     }
@@ -178,7 +182,8 @@ static void rows_without_an_end(void **state)
 
 static void special_ids(void **state)
 {
-    int32_t source[] = { 4, 5, 6 }, target[] = { 7, 2, 8, 2 }, n_source = 3, n_target = 4, n_long = LONGEST + 1, i;
+    int32_t source[] = {4, 5, 6}, target[] = {7, 2, 8, 2}, n_source = 3, n_target = 4,
+            n_long = LONGEST + 1, i;
     trf_batch batch;
     trf_step_report report;
     int eos;
@@ -193,7 +198,8 @@ static void special_ids(void **state)
         int32_t full[LONGEST + 1];
         for (i = 0; i <= LONGEST; i++) full[i] = 5;
         target[1] = 2;
-        if (eos) FAILS(trf_train_step(l.trainer, &batch, &report, &err), TRF_E_INVALID_ARG, "target", 1);
+        if (eos)
+            FAILS(trf_train_step(l.trainer, &batch, &report, &err), TRF_E_INVALID_ARG, "target", 1);
         else {
             OK(trf_train_step(l.trainer, &batch, &report, &err));
             assert_int_equal(report.target_tokens, 4);
@@ -223,7 +229,8 @@ static void special_ids(void **state)
 /* Empty targets have no row, and no part in anything but the count of sequences. */
 static void empty_targets(void **state)
 {
-    static const int32_t ids[] = { 5, 6, 7, 8, 9 }, some[] = { 0, 3, 0 }, none[] = { 0, 0, 0 }, source[] = { 2, 0, 3 };
+    static const int32_t ids[] = {5, 6, 7, 8, 9}, some[] = {0, 3, 0}, none[] = {0, 0, 0},
+                         source[] = {2, 0, 3};
     int kind, source_eos;
     (void)state;
     for (kind = 0; kind < 2; kind++)
@@ -277,7 +284,8 @@ static void empty_targets(void **state)
    Searches: what is forced may hold EOS, and goes on behind it. */
 
 /* The most likely continuation, token by token, from logits of the whole. */
-static int32_t naive_greedy(const lab *l, const trf_batch *of, int32_t *ids, int32_t n, int32_t limit)
+static int32_t naive_greedy(const lab *l, const trf_batch *of, int32_t *ids, int32_t n,
+                            int32_t limit)
 {
     trf_batch batch = *of;
     trf_real logits[LONGEST * VOCAB];
@@ -319,7 +327,8 @@ static void searches(void **state)
                         { 2 }, { 5, 2 }, { 2, 2, 2 }, { 2, 7, 2, 9 }, { 4, 2, 5, 6, 2 }, { 6, 7 } };
                     static const int32_t lengths[6] = { 1, 2, 3, 4, 5, 2 };
                     static const int32_t source[] = { 5, 8, 6 }, n_source = 3;
-                    int32_t n = lengths[round], k, greedy[LONGEST + 1], n_greedy, skipped = kind ? n : 0;
+                    int32_t n = lengths[round], k, greedy[LONGEST + 1], n_greedy,
+                            skipped = kind ? n : 0;
                     trf_sequences from = { source, &n_source, 1 }, begin;
                     begin.ids = beginnings[round]; begin.lengths = &n; begin.count = 1;
                     if (kind) OK(trf_translate_batch(l.translator, &begin, &err));
@@ -333,7 +342,8 @@ static void searches(void **state)
                         if (!kind) batch.source = from;
                         memcpy(whole, beginnings[round], (size_t)n * sizeof *whole);
                         memcpy(whole + skipped, h.ids, (size_t)h.n * sizeof *whole);
-                        if (memcmp(whole, beginnings[round], (size_t)n * sizeof *whole)) fail_msg("another beginning");
+                        if (memcmp(whole, beginnings[round], (size_t)n * sizeof *whole))
+                            fail_msg("another beginning");
                         for (; n < m; n++) assert_true(whole[n] != 2);
                         n = lengths[round];
                         behind += m > n && whole[n - 1] == 2;
@@ -348,8 +358,11 @@ static void searches(void **state)
                         batch.target.lengths = &m;
                         batch.target.count = 1;
                         OK(trf_score(l.translator, &batch, &score, &err));
-                        if (rule != TRF_SEARCH_CTRANSLATE2 && !(fabs(score - raw) < 1e-4)) fail_msg("%g, not %g", raw, score);
-                        if (kind) OK(trf_translate_batch(l.translator, &begin, &err));      /* scoring forgets */
+                        if (rule != TRF_SEARCH_CTRANSLATE2 && !(fabs(score - raw) < 1e-4))
+                            fail_msg("%g, not %g", raw, score);
+                        if (kind)
+                            OK(trf_translate_batch(l.translator, &begin,
+                                                   &err)); /* scoring forgets */
                         else OK(trf_translate_prefixed(l.translator, &from, &begin, &err));
                     }
                 }
@@ -371,9 +384,12 @@ static void long_beginnings(void **state)
         lab l = open_lab(&c, &o, NULL);
         OK(trf_translate(l.translator, ids, n, answer, LONGEST, &m, &err));
         assert_int_equal(m, 0);
-        FAILS(trf_translate(l.translator, ids, n + 1, answer, LONGEST, &m, &err), TRF_E_LIMIT, "source", 0);
+        FAILS(trf_translate(l.translator, ids, n + 1, answer, LONGEST, &m, &err), TRF_E_LIMIT,
+              "source", 0);
         ids[1] = 2;
-        if (eos) FAILS(trf_translate(l.translator, ids, 3, answer, LONGEST, &m, &err), TRF_E_INVALID_ARG, "source", 1);
+        if (eos)
+            FAILS(trf_translate(l.translator, ids, 3, answer, LONGEST, &m, &err), TRF_E_INVALID_ARG,
+                  "source", 1);
         else OK(trf_translate(l.translator, ids, 3, answer, LONGEST, &m, &err));
         ids[1] = 5;
         close_lab(&l);
@@ -381,7 +397,8 @@ static void long_beginnings(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
-   A language model of chunks: batches stay within their limits, it learns, and goes on from a checkpoint. */
+   A language model of chunks: batches stay within their limits, it learns, and goes on from a
+   checkpoint. */
 static void chunks_are_learned(void **state)
 {
     enum { TEXT = 600, CHUNK = LONGEST, TOKENS = 100 };
@@ -398,7 +415,8 @@ static void chunks_are_learned(void **state)
     char path[64];
     lab l;
     (void)state;
-    for (i = 0; i < TEXT; i++) text[i] = i % 7 == 6 ? 2 : 4 + i % 7;        /* documents that end with EOS */
+    for (i = 0; i < TEXT; i++)
+        text[i] = i % 7 == 6 ? 2 : 4 + i % 7; /* documents that end with EOS */
     co.batch_tokens = TOKENS;
     OK(trf_corpus_create(&corpus, &co, &err));
     OK(trf_corpus_create(&again, &co, &err));
@@ -438,8 +456,9 @@ static void chunks_are_learned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_same_bits), cmocka_unit_test(rows_without_an_end), cmocka_unit_test(special_ids),
-        cmocka_unit_test(empty_targets), cmocka_unit_test(searches), cmocka_unit_test(long_beginnings),
+        cmocka_unit_test(the_same_bits),      cmocka_unit_test(rows_without_an_end),
+        cmocka_unit_test(special_ids),        cmocka_unit_test(empty_targets),
+        cmocka_unit_test(searches),           cmocka_unit_test(long_beginnings),
         cmocka_unit_test(chunks_are_learned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

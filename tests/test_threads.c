@@ -1,5 +1,6 @@
-/* The threads of objects: who starts and ends them, what they have of the program (signals, floating-point environment,
-   forks), that every tile is computed once, and what happens where they cannot be started or do not come. */
+/* The threads of objects: who starts and ends them, what they have of the program (signals,
+   floating-point environment, forks), that every tile is computed once, and what happens where they
+   cannot be started or do not come. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
 #endif
@@ -13,8 +14,10 @@ static void seen_tile(int worker);
 
 /* Every thread that the library starts is started here. */
 typedef void *starter(void *);
-static int starting(pthread_t *thread, const pthread_attr_t *attributes, starter *start, void *argument);
-#define pthread_create(thread, attributes, start, argument) starting(thread, attributes, start, argument)
+static int starting(pthread_t *thread, const pthread_attr_t *attributes, starter *start,
+                    void *argument);
+#define pthread_create(thread, attributes, start, argument) \
+    starting(thread, attributes, start, argument)
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #undef pthread_create
@@ -33,7 +36,7 @@ static int starting(pthread_t *thread, const pthread_attr_t *attributes, starter
 /* -----------------------------------------------------------------------------------------------
    What is seen of the library's threads. */
 
-static int fail_at;                 /* the call of pthread_create that fails, and all behind it; 0: none */
+static int fail_at; /* the call of pthread_create that fails, and all behind it; 0: none */
 static int starts;
 static int late;                    /* 1: threads start, but do nothing until it is 0 again */
 static size_t stack;                /* of the last one */
@@ -50,7 +53,8 @@ static void *begin_late(void *argument)
     return b.start(b.argument);
 }
 
-static int starting(pthread_t *thread, const pthread_attr_t *attributes, starter *start, void *argument)
+static int starting(pthread_t *thread, const pthread_attr_t *attributes, starter *start,
+                    void *argument)
 {
     beginning *b;
     starts++;
@@ -66,11 +70,13 @@ static void seen_tile(int worker)
 {
     sigset_t mask;
     int i, open = 0, old = __atomic_load_n(&widest, __ATOMIC_RELAXED);
-    while (worker > old && !__atomic_compare_exchange_n(&widest, &old, worker, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) { }
+    while (worker > old && !__atomic_compare_exchange_n(&widest, &old, worker, 0, __ATOMIC_RELAXED,
+                                                        __ATOMIC_RELAXED)) {}
     if (worker == 0) return;
     pthread_sigmask(SIG_SETMASK, NULL, &mask);
     for (i = 1; i <= SIGRTMAX; i++) {
-        if (i == SIGKILL || i == SIGSTOP || (i > 31 && i < SIGRTMIN)) continue;     /* these cannot be blocked */
+        if (i == SIGKILL || i == SIGSTOP || (i > 31 && i < SIGRTMIN))
+            continue; /* these cannot be blocked */
         open += !sigismember(&mask, i);
     }
     if (open) __atomic_add_fetch(&open_signals, 1, __ATOMIC_RELAXED);
@@ -113,7 +119,8 @@ static trf_model *new_model(void)
     return model;
 }
 
-static trf_status make_trainer(trf_trainer **trainer, trf_model *model, int threads, const trf_hooks *hooks, trf_error *err)
+static trf_status make_trainer(trf_trainer **trainer, trf_model *model, int threads,
+                               const trf_hooks *hooks, trf_error *err)
 {
     trf_train_options o = trf_train_defaults();
     o.source_tokens = o.target_tokens = 1024;
@@ -248,7 +255,8 @@ static void test_signals(void **state)
     pthread_sigmask(SIG_SETMASK, &some, &before);
     assert_true(training(4, 3) != 0);
     pthread_sigmask(SIG_SETMASK, &before, &after);
-    assert_true(sigismember(&after, SIGUSR2) && !sigismember(&after, SIGUSR1));     /* the caller's mask is its own */
+    assert_true(sigismember(&after, SIGUSR2) &&
+                !sigismember(&after, SIGUSR1)); /* the caller's mask is its own */
     assert_true(widest > 0);
     assert_int_equal(open_signals, 0);
 }
@@ -323,8 +331,10 @@ static void test_fork(void **state)
         int k;
         if (i % 2) usleep(2000);        /* the workers sleep; or they still look for work */
         else assert_int_equal(steps(trainer, model, 0), hash_weights(HASH_START, model));
-        if (i % 4 == 3) {               /* all sleep, and one that is about to has the lock, which nobody gives back */
-            for (k = 0; k < 20000 && __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST) < 2; k++) usleep(1000);
+        if (i % 4 ==
+            3) { /* all sleep, and one that is about to has the lock, which nobody gives back */
+            for (k = 0; k < 20000 && __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST) < 2; k++)
+                usleep(1000);
             assert_true(k < 20000);
             trf__lock_take(&team->lock);
         }
@@ -348,7 +358,7 @@ static void test_fork(void **state)
         assert_int_equal(waitpid(pid, &status, 0), pid);
         if (status != 0) fail_msg("the child ended with %x", status);
     }
-    assert_true(steps(trainer, model, 2) == want);      /* and the parent goes on with its own threads */
+    assert_true(steps(trainer, model, 2) == want); /* and the parent goes on with its own threads */
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
 }
@@ -470,16 +480,18 @@ static void test_one_place(void **state)
     assert_string_equal(err.what, "device.threads");
 }
 
-/* Rounds of few small tiles, as they follow one another, or with a sleep between; each tile is computed once, and by
-   no more workers than may. */
+/* Rounds of few small tiles, as they follow one another, or with a sleep between; each tile is
+   computed once, and by no more workers than may. */
 typedef struct counts { int tiles[16], inside, most, pause; } counts;
 
 static void count_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     counts *c = (counts *)(uintptr_t)job;
-    int now = __atomic_add_fetch(&c->inside, 1, __ATOMIC_SEQ_CST), old = __atomic_load_n(&c->most, __ATOMIC_SEQ_CST);
+    int now = __atomic_add_fetch(&c->inside, 1, __ATOMIC_SEQ_CST),
+        old = __atomic_load_n(&c->most, __ATOMIC_SEQ_CST);
     (void)run; (void)worker;
-    while (now > old && !__atomic_compare_exchange_n(&c->most, &old, now, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) { }
+    while (now > old && !__atomic_compare_exchange_n(&c->most, &old, now, 0, __ATOMIC_SEQ_CST,
+                                                     __ATOMIC_SEQ_CST)) {}
     c->tiles[tile]++;
     if (c->pause) usleep(200);
     __atomic_sub_fetch(&c->inside, 1, __ATOMIC_SEQ_CST);
@@ -500,8 +512,10 @@ static void test_rounds(void **state)
             c.pause = i % 1000 == 999;
             if (i % 500 == 7) usleep(300);          /* so that they sleep */
             trf__tiles_on(&run, workers, n, count_tile, &c);
-            for (k = 0; k < 16; k++) if (c.tiles[k] != (k < n)) fail_msg("round %d: tile %d %d times", i, k, c.tiles[k]);
-            if (c.inside != 0 || c.most > workers) fail_msg("round %d: %d of %d inside", i, c.most, workers);
+            for (k = 0; k < 16; k++)
+                if (c.tiles[k] != (k < n)) fail_msg("round %d: tile %d %d times", i, k, c.tiles[k]);
+            if (c.inside != 0 || c.most > workers)
+                fail_msg("round %d: %d of %d inside", i, c.most, workers);
         }
         run.backend->close(&run);
     }
@@ -545,16 +559,25 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup(name, setup)
     const struct CMUnitTest tests[] = {
-        TEST(test_they_end_with_their_object), TEST(test_they_cannot_be_started), TEST(test_workers_that_do_not_come),
-        TEST(test_signals), TEST(test_rounding), TEST(test_any_thread_may_call), TEST(test_fork), TEST(test_rounds),
-        TEST(test_all_workers_come), TEST(test_processors), TEST(test_one_place),
+        TEST(test_they_end_with_their_object),
+        TEST(test_they_cannot_be_started),
+        TEST(test_workers_that_do_not_come),
+        TEST(test_signals),
+        TEST(test_rounding),
+        TEST(test_any_thread_may_call),
+        TEST(test_fork),
+        TEST(test_rounds),
+        TEST(test_all_workers_come),
+        TEST(test_processors),
+        TEST(test_one_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 #else
 /* One thread, whatever an object has been given. */
-static int starting(pthread_t *thread, const pthread_attr_t *attributes, starter *start, void *argument)
+static int starting(pthread_t *thread, const pthread_attr_t *attributes, starter *start,
+                    void *argument)
 {
     return pthread_create(thread, attributes, start, argument);
 }

@@ -41,7 +41,8 @@ static copies copies_of(const trf_model *model, trf_trainer *trainer)
 {
     copies c;
     for (c.n = 0; c.n < trf_model_parameter_count(model); c.n++) {
-        trf_tensor from = trainer ? trf_trainer_gradient(trainer, c.n) : trf_model_parameter(model, c.n);
+        trf_tensor from =
+            trainer ? trf_trainer_gradient(trainer, c.n) : trf_model_parameter(model, c.n);
         assert_true(c.n < MOST);
         c.list[c.n] = trf_tensor_of(kit_numbers(from), from.rank, from.shape[0], from.shape[1], 1);
         c.list[c.n].name = from.name;
@@ -69,8 +70,8 @@ static uint64_t hash_moments(trf_updater *u, int32_t n)
     return hash;
 }
 
-/* The same weights, gradients and tokens: the same bits as a trainer's, weights, moments and reports, through skipped
-   steps and clipped ones. */
+/* The same weights, gradients and tokens: the same bits as a trainer's, weights, moments and
+   reports, through skipped steps and clipped ones. */
 static void same_as_the_trainer(trf_train_options o)
 {
     static kit_pairs data;
@@ -94,7 +95,8 @@ static void same_as_the_trainer(trf_train_options o)
         if (step == 2) kit_set(trf_trainer_gradient(trainer, 7), 1, NAN);
         g = copies_of(model, trainer);
         OK(trf_optimizer_step(trainer, &report, &err));
-        OK(trf_updater_step(u, w.list, g.list, (double)report.target_tokens, step == 3 ? NULL : &own, &err));
+        OK(trf_updater_step(u, w.list, g.list, (double)report.target_tokens,
+                            step == 3 ? NULL : &own, &err));
         if (step != 3) {
             assert_int_equal(own.step, step);
             assert_true(own.gradient_norm == report.gradient_norm || step == 2);
@@ -111,8 +113,10 @@ static void same_as_the_trainer(trf_train_options o)
             trf_tensor m = trf_updater_moment(u, i, 0), v = trf_updater_moment(u, i, 1);
             assert_int_equal(m.rank, 1);
             assert_int_equal(m.shape[0], trf_tensor_count(&w.list[i]));
-            assert_true(hash_tensor(1, m) == hash_tensor(1, kit_there(model, trainer->m + p->offset, trf__param_size(p))));
-            assert_true(hash_tensor(1, v) == hash_tensor(1, kit_there(model, trainer->v + p->offset, trf__param_size(p))));
+            assert_true(hash_tensor(1, m) == hash_tensor(1, kit_there(model, trainer->m + p->offset,
+                                                                      trf__param_size(p))));
+            assert_true(hash_tensor(1, v) == hash_tensor(1, kit_there(model, trainer->v + p->offset,
+                                                                      trf__param_size(p))));
         }
         copies_end(&g);
     }
@@ -170,7 +174,8 @@ static void what_decays(void **state)
         o.schedule = TRF_CONSTANT;
         o.warmup = 1;
         o.learning_rate = 0.5;
-        OK(trf_updater_create(&u, weights, 3, 0, &o, NULL, &err));     /* d_model is for TRF_NOAM alone */
+        OK(trf_updater_create(&u, weights, 3, 0, &o, NULL,
+                              &err)); /* d_model is for TRF_NOAM alone */
         OK(trf_updater_step(u, weights, gradients, 1, NULL, &err));
         for (i = 0; i < 24; i++) assert_true(w[i] == (trf_real)(all || i < 6 || i > 7 ? 0.75 : 1));
         trf_updater_destroy(u);
@@ -271,7 +276,8 @@ static int twice(void *user, trf_real *gradients, size_t count, void *stream)
 /* Ranks: gradients and divisors are summed by the hook. One that fails changes nothing. */
 static void over_ranks(void **state)
 {
-    trf_real w[8] = {1, 2, 3, 4, 5, 6, 7, 8}, g[8] = {1, -1, 2, -2, 3, -3, 4, -4}, alone[8], kept[8];
+    trf_real w[8] = {1, 2, 3, 4, 5, 6, 7, 8}, g[8] = {1, -1, 2, -2, 3, -3, 4, -4}, alone[8],
+             kept[8];
     trf_tensor weights[2], gradients[2], others[2];
     trf_train_options o = counted_training();
     trf_step_report report;
@@ -286,7 +292,8 @@ static void over_ranks(void **state)
     assert_int_equal(report.target_tokens, 4);
     trf_updater_destroy(u);
     o.n_ranks = 2;
-    FAILS(trf_updater_create(&u, others, 2, 64, &o, NULL, &err), TRF_E_INVALID_ARG, "all_reduce", -1);
+    FAILS(trf_updater_create(&u, others, 2, 64, &o, NULL, &err), TRF_E_INVALID_ARG, "all_reduce",
+          -1);
     o.all_reduce = twice;
     o.user = &count;
     OK(trf_updater_create(&u, weights, 2, 64, &o, NULL, &err));
@@ -300,7 +307,8 @@ static void over_ranks(void **state)
     o.all_reduce = fail_to_add;
     memcpy(w, kept, sizeof w);
     OK(trf_updater_create(&u, weights, 2, 64, &o, NULL, &err));
-    FAILS(trf_updater_step(u, weights, gradients, 4, &report, &err), TRF_E_BACKEND, "all_reduce", 0);
+    FAILS(trf_updater_step(u, weights, gradients, 4, &report, &err), TRF_E_BACKEND, "all_reduce",
+          0);
     assert_memory_equal(w, kept, sizeof w);
     assert_true(g[0] == 1 && g[7] == -4);
     trf_updater_destroy(u);
@@ -318,15 +326,18 @@ static void updaters_refused(void **state)
     int64_t k, at;
     (void)state;
     two_of(w, weights); two_of(g, gradients);
-    FAILS(trf_updater_create(NULL, weights, 2, 64, &o, NULL, &err), TRF_E_INVALID_ARG, "updater", -1);
+    FAILS(trf_updater_create(NULL, weights, 2, 64, &o, NULL, &err), TRF_E_INVALID_ARG, "updater",
+          -1);
     FAILS(trf_updater_create(&u, NULL, 2, 64, &o, NULL, &err), TRF_E_INVALID_ARG, "weights", -1);
     FAILS(trf_updater_create(&u, weights, 0, 64, &o, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
     FAILS(trf_updater_create(&u, weights, -3, 64, &o, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
     FAILS(trf_updater_create(&u, weights, 2, 0, &o, NULL, &err), TRF_E_INVALID_ARG, "d_model", -1);
     wrong.beta1 = 1;
-    FAILS(trf_updater_create(&u, weights, 2, 64, &wrong, NULL, &err), TRF_E_INVALID_ARG, "beta1", -1);
+    FAILS(trf_updater_create(&u, weights, 2, 64, &wrong, NULL, &err), TRF_E_INVALID_ARG, "beta1",
+          -1);
     device.index = -1;
-    FAILS(trf_updater_create(&u, weights, 2, 64, &o, &device, &err), TRF_E_INVALID_ARG, "device.index", -1);
+    FAILS(trf_updater_create(&u, weights, 2, 64, &o, &device, &err), TRF_E_INVALID_ARG,
+          "device.index", -1);
     memcpy(bad, weights, sizeof bad);
     bad[1].data = NULL;
     FAILS(trf_updater_create(&u, bad, 2, 64, &o, NULL, &err), TRF_E_INVALID_ARG, "weights", 1);
@@ -340,14 +351,20 @@ static void updaters_refused(void **state)
     FAILS(trf_updater_create(&u, bad, 2, 64, &o, NULL, &err), TRF_E_SHAPE, "weights", 1);
     assert_null(u);
     OK(trf_updater_create(&u, weights, 2, 64, &o, NULL, &err));
-    FAILS(trf_updater_step(NULL, weights, gradients, 1, &report, &err), TRF_E_INVALID_ARG, "updater", -1);
+    FAILS(trf_updater_step(NULL, weights, gradients, 1, &report, &err), TRF_E_INVALID_ARG,
+          "updater", -1);
     FAILS(trf_updater_step(u, NULL, gradients, 1, &report, &err), TRF_E_INVALID_ARG, "weights", -1);
     FAILS(trf_updater_step(u, weights, NULL, 1, &report, &err), TRF_E_INVALID_ARG, "gradients", -1);
-    FAILS(trf_updater_step(u, weights, gradients, -1, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
-    FAILS(trf_updater_step(u, weights, gradients, NAN, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
-    FAILS(trf_updater_step(u, weights, gradients, 1e13, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
-    FAILS(trf_updater_step(u, weights, gradients, 1e-31, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
-    FAILS(trf_updater_step(u, weights, gradients, 5e-324, &report, &err), TRF_E_INVALID_ARG, "divisor", -1);
+    FAILS(trf_updater_step(u, weights, gradients, -1, &report, &err), TRF_E_INVALID_ARG, "divisor",
+          -1);
+    FAILS(trf_updater_step(u, weights, gradients, NAN, &report, &err), TRF_E_INVALID_ARG, "divisor",
+          -1);
+    FAILS(trf_updater_step(u, weights, gradients, 1e13, &report, &err), TRF_E_INVALID_ARG,
+          "divisor", -1);
+    FAILS(trf_updater_step(u, weights, gradients, 1e-31, &report, &err), TRF_E_INVALID_ARG,
+          "divisor", -1);
+    FAILS(trf_updater_step(u, weights, gradients, 5e-324, &report, &err), TRF_E_INVALID_ARG,
+          "divisor", -1);
     OK(trf_updater_step(u, weights, gradients, 1e12, &report, &err));
     assert_int_equal(report.target_tokens, (int64_t)1e12);
     OK(trf_updater_step(u, weights, gradients, 1e-30, &report, &err));
@@ -370,7 +387,7 @@ static void updaters_refused(void **state)
     FAILS(trf_updater_steps(NULL, &k, &at, &err), TRF_E_INVALID_ARG, "updater", -1);
     OK(trf_updater_steps(u, &k, &at, &err));
     assert_int_equal(k + at, 0);
-    OK(trf_updater_step(u, weights, gradients, 1, &report, &err));     /* zeros: no step is a step */
+    OK(trf_updater_step(u, weights, gradients, 1, &report, &err)); /* zeros: no step is a step */
     assert_true(report.gradient_norm == 0 && !report.skipped);
     trf_updater_destroy(u);
     trf_updater_destroy(NULL);
@@ -419,7 +436,8 @@ static void no_memory(void **state)
 /* -----------------------------------------------------------------------------------------------
    Files. */
 
-/* Parameters and gradients from wherever they are, a scalar, something empty, rank 4, what is not finite. */
+/* Parameters and gradients from wherever they are, a scalar, something empty, rank 4, what is not
+   finite. */
 static void files_of_tensors(void **state)
 {
     static trf_real numbers[24];
@@ -496,7 +514,8 @@ static void files_refused(void **state)
     list[1] = trf_tensor_of(numbers, 2, 2, 2, 1);
     list[0].name = "x";
     unlink(path);
-#define REFUSED(status, what, where) FAILS(trf_file_save(path, list, 2, NULL, NULL, &err), status, what, where)
+#define REFUSED(status, what, where) \
+    FAILS(trf_file_save(path, list, 2, NULL, NULL, &err), status, what, where)
     REFUSED(TRF_E_INVALID_ARG, "name", 1);                      /* none */
     list[1].name = "";
     REFUSED(TRF_E_FORMAT, "header", 1);
@@ -519,7 +538,7 @@ static void files_refused(void **state)
     list[1].name = "y";
     list[1].data = NULL;
     REFUSED(TRF_E_INVALID_ARG, "y", 1);
-    list[1].shape[0] = 0;                                       /* no numbers, but what no reader would take */
+    list[1].shape[0] = 0; /* no numbers, but what no reader would take */
     list[1].shape[1] = INT64_MAX;
     REFUSED(TRF_E_SHAPE, "y", 1);
     list[1].rank = 3;
@@ -546,7 +565,7 @@ static void files_refused(void **state)
     FAILS(trf_file_save(path, list, -1, NULL, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
     assert_true(strstr(err.message, path) == err.message);
     FAILS(trf_file_save(path, list, 65537, NULL, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
-    FAILS(trf_file_save(path, list, 2, texts, NULL, &err), TRF_E_FORMAT, "a", 1);      /* a key twice */
+    FAILS(trf_file_save(path, list, 2, texts, NULL, &err), TRF_E_FORMAT, "a", 1); /* a key twice */
     assert_true(strstr(err.message, path) == err.message);
     texts[2] = "trf.step";
     FAILS(trf_file_save(path, list, 2, texts, NULL, &err), TRF_E_INVALID_ARG, "metadata", 1);

@@ -1,5 +1,5 @@
-/* The vocabulary: counting and order, text to ids and back at every capacity, strict UTF-8 against an oracle, the
-   stored form with hostile variants, and every allocation failing once. */
+/* The vocabulary: counting and order, text to ids and back at every capacity, strict UTF-8 against
+   an oracle, the stored form with hostile variants, and every allocation failing once. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -11,7 +11,8 @@
 #include "checks.h"
 
 /* A vocabulary from n stored bytes, in memory of just that size. */
-static trf_status from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes, size_t n, const trf_hooks *hooks)
+static trf_status from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes, size_t n,
+                             const trf_hooks *hooks)
 {
     char *exact = (char *)malloc(n ? n : 1);
     trf_status status;
@@ -27,7 +28,8 @@ static int same_bytes(const trf_vocab *v, const char *bytes, size_t n)
     return (size_t)v->n_bytes == n && (n == 0 || !memcmp(v->bytes, bytes, n));
 }
 
-static trf_vocab *learned(trf_token_kind kind, const char *line, int32_t max_size, int64_t min_count)
+static trf_vocab *learned(trf_token_kind kind, const char *line, int32_t max_size,
+                          int64_t min_count)
 {
     trf_vocab *v;
     OK(trf_vocab_create(&v, kind, NULL, &err));
@@ -53,7 +55,8 @@ static void check_tokens(const trf_vocab *v, int32_t n, const char *const *token
 static uint64_t draws;
 static int32_t pick(int32_t n) { return (int32_t)(trf__random64(11, 3, draws++) % (uint64_t)n); }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------
+ */
 static void creating(void **state)
 {
     trf_vocab *v = (trf_vocab *)&err;
@@ -84,7 +87,8 @@ static void order_of_ids(void **state)
 {
     trf_vocab *v = learned(TRF_WORDS, "b ab b z \xC3\xA9 a abc a b", INT32_MAX, 1);
     (void)state;
-    TOKENS(v, "b", "a", "ab", "abc", "z", "\xC3\xA9");      /* bytes compare unsigned, a beginning stands first */
+    TOKENS(v, "b", "a", "ab", "abc", "z",
+           "\xC3\xA9"); /* bytes compare unsigned, a beginning stands first */
     trf_vocab_destroy(v);
 
     OK(trf_vocab_create(&v, TRF_WORDS, NULL, &err));        /* counts add up over lines */
@@ -114,11 +118,13 @@ static void order_of_ids(void **state)
 
 static void blanks_and_characters(void **state)
 {
-    trf_vocab *v = learned(TRF_WORDS, "\t\r\n one\ttwo\rthree\nfour  five\vsix\xC2\xA0seven\f ", 100, 1);
+    trf_vocab *v =
+        learned(TRF_WORDS, "\t\r\n one\ttwo\rthree\nfour  five\vsix\xC2\xA0seven\f ", 100, 1);
     (void)state;
     TOKENS(v, "five\vsix\xC2\xA0seven\f", "four", "one", "three", "two");
     trf_vocab_destroy(v);
-    v = learned(TRF_CHARACTERS, "  \n\xC3\xA9\xE2\x82\xAC\xF0\x9F\x90\x95\xC3\xA9\xC3\xA9 <s>", 100, 1);
+    v = learned(TRF_CHARACTERS, "  \n\xC3\xA9\xE2\x82\xAC\xF0\x9F\x90\x95\xC3\xA9\xC3\xA9 <s>", 100,
+                1);
     TOKENS(v, " ", "\xC3\xA9", "\n", "<", ">", "s", "\xE2\x82\xAC", "\xF0\x9F\x90\x95");
     trf_vocab_destroy(v);
 }
@@ -258,7 +264,8 @@ static void check_decode(const trf_vocab *v, const int32_t *ids, int32_t n, cons
         dirty();
         if (size > strlen(whole)) check_ok(trf_vocab_decode(v, ids, n, text, size, &bytes, &err));
         else {
-            assert_int_equal(trf_vocab_decode(v, ids, n, size ? text : NULL, size, &bytes, &err), TRF_E_LIMIT);
+            assert_int_equal(trf_vocab_decode(v, ids, n, size ? text : NULL, size, &bytes, &err),
+                             TRF_E_LIMIT);
             assert_string_equal(err.what, "size");
             assert_true(err.where >= 0 && err.where < n && ids[err.where] >= 3);
         }
@@ -306,7 +313,12 @@ static void decoding(void **state)
 static size_t oracle_utf8(const unsigned char *s)
 {
     static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-    size_t n = s[0] < 0x80 ? 1 : s[0] >> 5 == 6 ? 2 : s[0] >> 4 == 14 ? 3 : s[0] >> 3 == 30 ? 4 : 0, i;
+    size_t n = s[0] < 0x80       ? 1
+               : s[0] >> 5 == 6  ? 2
+               : s[0] >> 4 == 14 ? 3
+               : s[0] >> 3 == 30 ? 4
+                                 : 0,
+           i;
     uint32_t number = n ? s[0] & (0xFFu >> (n == 1 ? 1 : n + 1)) : 0;
     for (i = 1; i < n; i++) {
         if ((s[i] & 0xC0) != 0x80) return 0;
@@ -323,23 +335,42 @@ static void strict_utf8(void **state)
     (void)state;
     for (a = 0; a < 256; a++) for (b = 0; b < 256; b++) for (c = 0; c < 256; c++) {
         s[0] = (unsigned char)a; s[1] = (unsigned char)b; s[2] = (unsigned char)c; s[3] = 0;
-        if ((size_t)trf__utf8_at((char *)s, 4) != oracle_utf8(s)) fail_msg("%02X %02X %02X", a, b, c);
+        if ((size_t)trf__utf8_at((char *)s, 4) != oracle_utf8(s))
+            fail_msg("%02X %02X %02X", a, b, c);
     }
-    for (a = 0xE0; a < 256; a++) for (b = 0; b < 256; b++) for (c = 0; c < 8; c++) for (d = 0; d < 256; d++) {
-        s[0] = (unsigned char)a; s[1] = (unsigned char)b; s[2] = third[c]; s[3] = (unsigned char)d;
-        if ((size_t)trf__utf8_at((char *)s, 4) != oracle_utf8(s)) fail_msg("%02X %02X %02X %02X", a, b, third[c], d);
-        valid += oracle_utf8(s) == 4;
-    }
+    for (a = 0xE0; a < 256; a++)
+        for (b = 0; b < 256; b++)
+            for (c = 0; c < 8; c++)
+                for (d = 0; d < 256; d++) {
+                    s[0] = (unsigned char)a;
+                    s[1] = (unsigned char)b;
+                    s[2] = third[c];
+                    s[3] = (unsigned char)d;
+                    if ((size_t)trf__utf8_at((char *)s, 4) != oracle_utf8(s))
+                        fail_msg("%02X %02X %02X %02X", a, b, third[c], d);
+                    valid += oracle_utf8(s) == 4;
+                }
     assert_true(valid > 10000);
 }
 
 static void utf8_offsets(void **state)
 {
-    static const struct { const char *text; int offset; } bad[] = {
-        { "\x80", 0 }, { "ab \xC0\x80", 3 }, { "a\xC1\xBF", 1 }, { "\xE0\x9F\xBF", 0 },
-        { "\xC3\xA9 \xED\xA0\x80", 3 }, { "x\xF0\x8F\xBF\xBF", 1 }, { "\xF4\x90\x80\x80", 0 },
-        { "\xF5\x80\x80\x80", 0 }, { "ok \xC3", 3 }, { "ok \xE2\x82", 3 },
-        { "ok\xF0\x9F\x90", 2 }, { "\xFE", 0 }, { "\xFF", 0 }, { "\xC3\xC3\xA9", 0 }, { "\xE2\x82 ", 0 } };
+    static const struct { const char *text; int offset;
+    } bad[] = {{"\x80", 0},
+               {"ab \xC0\x80", 3},
+               {"a\xC1\xBF", 1},
+               {"\xE0\x9F\xBF", 0},
+               {"\xC3\xA9 \xED\xA0\x80", 3},
+               {"x\xF0\x8F\xBF\xBF", 1},
+               {"\xF4\x90\x80\x80", 0},
+               {"\xF5\x80\x80\x80", 0},
+               {"ok \xC3", 3},
+               {"ok \xE2\x82", 3},
+               {"ok\xF0\x9F\x90", 2},
+               {"\xFE", 0},
+               {"\xFF", 0},
+               {"\xC3\xC3\xA9", 0},
+               {"\xE2\x82 ", 0}};
     trf_vocab *v, *finished = learned(TRF_WORDS, "a", 5, 1), *read;
     int32_t n, ids[4];
     size_t i;
@@ -348,11 +379,13 @@ static void utf8_offsets(void **state)
     for (i = 0; i < sizeof bad / sizeof *bad; i++) {
         char stored[32];
         FAILS(trf_vocab_learn(v, bad[i].text, &err), TRF_E_FORMAT, "line", bad[i].offset);
-        FAILS(trf_vocab_encode(finished, bad[i].text, ids, 4, &n, &err), TRF_E_FORMAT, "text", bad[i].offset);
+        FAILS(trf_vocab_encode(finished, bad[i].text, ids, 4, &n, &err), TRF_E_FORMAT, "text",
+              bad[i].offset);
         memcpy(stored, "ok", 3);
         strcpy(stored + 3, bad[i].text);
         read = (trf_vocab *)&err;
-        FAILS(from_bytes(&read, TRF_WORDS, stored, strlen(bad[i].text) + 4, NULL), TRF_E_FORMAT, "vocabulary", 3);
+        FAILS(from_bytes(&read, TRF_WORDS, stored, strlen(bad[i].text) + 4, NULL), TRF_E_FORMAT,
+              "vocabulary", 3);
         assert_null(read);
     }
     OK(trf_vocab_finish(v, 100, 1, &err));
@@ -433,13 +466,15 @@ static void many_words(void **state)
         while (kept < n_all && all[kept].count >= mins[m] && kept + 4 < sizes[m]) kept++;
         assert_int_equal(trf_vocab_size(v[m]), kept + 4);
         assert_true(v[m]->n_slots >= 2 * v[m]->n_tokens);   /* what keeps look-ups short */
-        for (i = 0; i < n_all; i++) assert_int_equal(trf_vocab_id(v[m], all[i].word), i < kept ? i + 4 : 3);
+        for (i = 0; i < n_all; i++)
+            assert_int_equal(trf_vocab_id(v[m], all[i].word), i < kept ? i + 4 : 3);
         for (i = 0; i < kept; i++) assert_string_equal(trf_vocab_token(v[m], i + 4), all[i].word);
         trf_vocab_destroy(v[m]);
     }
 }
 
-/* Words chosen to begin in the same two hundred and fifty-sixth of the table: each is still found soon. */
+/* Words chosen to begin in the same two hundred and fifty-sixth of the table: each is still found
+   soon. */
 static void words_of_an_enemy(void **state)
 {
     enum { WORDS = 60000, SLOTS = 1 << 17 };
@@ -475,7 +510,8 @@ static void words_of_an_enemy(void **state)
 static void there_and_back(void **state)
 {
     trf_vocab *words = learned(TRF_WORDS, "zwei kleine H\xC3\xBCnde spielen im Schnee .", 100, 1);
-    trf_vocab *characters = learned(TRF_CHARACTERS, "zwei kleine H\xC3\xBCnde,\n\t\r spielen", 100, 1);
+    trf_vocab *characters =
+        learned(TRF_CHARACTERS, "zwei kleine H\xC3\xBCnde,\n\t\r spielen", 100, 1);
     int32_t ids[64], n;
     char text[64];
     size_t bytes;
@@ -492,7 +528,8 @@ static void there_and_back(void **state)
     trf_vocab_destroy(characters);
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* -----------------------------------------------------------------------------------------------
+ */
 static void check_stored(const trf_vocab *v, const char *wanted, size_t n)
 {
     trf_vocab *read;
@@ -512,7 +549,8 @@ static void check_stored(const trf_vocab *v, const char *wanted, size_t n)
 
 static void stored_form(void **state)
 {
-    static const char words[] = "the\0a\\b\0<S>\0\\\0n\0", characters[] = "\n\0\r\0\\\0 \0\xE2\x82\xAC\0";
+    static const char words[] = "the\0a\\b\0<S>\0\\\0n\0",
+                      characters[] = "\n\0\r\0\\\0 \0\xE2\x82\xAC\0";
     trf_vocab *v = learned(TRF_WORDS, "the the the a\\b a\\b \\ n <S>", 100, 1);
     (void)state;
     check_stored(v, words, sizeof words - 1);
@@ -529,14 +567,33 @@ static void hostile_form(void **state)
 {
 #define W(text) TRF_WORDS, text, sizeof text - 1
 #define C(text) TRF_CHARACTERS, text, sizeof text - 1
-    static const struct { trf_token_kind kind; const char *bytes; size_t n; int offset; const char *says; } bad[] = {
-        { W("a"), 0, "NUL" }, { W("a\0bc"), 2, "NUL" }, { W("\0"), 0, "empty" }, { W("a\0\0b\0"), 2, "empty" },
-        { W("a\0b\0a\0"), 4, "once" }, { W("a\0b\0a\0"), 4, "id 6 " }, { W("<s>\0"), 0, "special" },
-        { W("a\0<unk>\0"), 2, "special" }, { W("a b\0"), 0, "blank" }, { W("a\tb\0"), 0, "blank" },
-        { W("a\0 \0"), 2, "blank" }, { W("a\nb\0"), 0, "blank" }, { W("\r\0"), 0, "blank" },
-        { W("a\0\xC3\0"), 2, "UTF-8" }, { C("ab\0"), 0, "one character" }, { C("a\0\xC3\xA9x\0"), 2, "one character" },
-        { C("a\0\xC3\xA9"), 2, "NUL" }, { C("\0"), 0, "empty" }, { C("\n\0\n\0"), 2, "once" },
-        { C("<s>\0"), 0, "one character" }, { C("\xA9\0"), 0, "UTF-8" } };
+    static const struct {
+        trf_token_kind kind;
+        const char *bytes;
+        size_t n;
+        int offset;
+        const char *says;
+    } bad[] = {{W("a"), 0, "NUL"},
+               {W("a\0bc"), 2, "NUL"},
+               {W("\0"), 0, "empty"},
+               {W("a\0\0b\0"), 2, "empty"},
+               {W("a\0b\0a\0"), 4, "once"},
+               {W("a\0b\0a\0"), 4, "id 6 "},
+               {W("<s>\0"), 0, "special"},
+               {W("a\0<unk>\0"), 2, "special"},
+               {W("a b\0"), 0, "blank"},
+               {W("a\tb\0"), 0, "blank"},
+               {W("a\0 \0"), 2, "blank"},
+               {W("a\nb\0"), 0, "blank"},
+               {W("\r\0"), 0, "blank"},
+               {W("a\0\xC3\0"), 2, "UTF-8"},
+               {C("ab\0"), 0, "one character"},
+               {C("a\0\xC3\xA9x\0"), 2, "one character"},
+               {C("a\0\xC3\xA9"), 2, "NUL"},
+               {C("\0"), 0, "empty"},
+               {C("\n\0\n\0"), 2, "once"},
+               {C("<s>\0"), 0, "one character"},
+               {C("\xA9\0"), 0, "UTF-8"}};
 #undef W
 #undef C
     const size_t sizes[2] = { ((size_t)1 << 20) + 1, (size_t)10 << 20 };
@@ -547,7 +604,8 @@ static void hostile_form(void **state)
     (void)state;
     for (i = 0; i < sizeof bad / sizeof *bad; i++) {
         v = (trf_vocab *)&err;
-        FAILS(from_bytes(&v, bad[i].kind, bad[i].bytes, bad[i].n, &hooks), TRF_E_FORMAT, "vocabulary", bad[i].offset);
+        FAILS(from_bytes(&v, bad[i].kind, bad[i].bytes, bad[i].n, &hooks), TRF_E_FORMAT,
+              "vocabulary", bad[i].offset);
         assert_null(v);
         if (!strstr(err.message, bad[i].says))
             fail_msg("case %d: \"%s\" does not say \"%s\"", (int)i, err.message, bad[i].says);
@@ -559,7 +617,8 @@ static void hostile_form(void **state)
         memset(bytes, 'y', sizes[i] + 4);
         memcpy(bytes, "ok", 3);
         bytes[3 + sizes[i]] = 0;
-        FAILS(from_bytes(&v, TRF_WORDS, bytes, sizes[i] + 4, &hooks), TRF_E_FORMAT, "vocabulary", 3);
+        FAILS(from_bytes(&v, TRF_WORDS, bytes, sizes[i] + 4, &hooks), TRF_E_FORMAT, "vocabulary",
+              3);
         assert_null(v);
         assert_int_equal(h.blocks, 0);
         free(bytes);
@@ -569,7 +628,8 @@ static void hostile_form(void **state)
 /* Bytes that are taken must be the only way to write that vocabulary. */
 static void mutants(void **state)
 {
-    static const char seeds[2][24] = { "the\0a\\b\0<S>\0\xC3\xA9t\xC3\xA9", "\n\0\r\0\\\0 \0\xE2\x82\xAC\0a" };
+    static const char seeds[2][24] = {"the\0a\\b\0<S>\0\xC3\xA9t\xC3\xA9",
+                                      "\n\0\r\0\\\0 \0\xE2\x82\xAC\0a"};
     static const size_t lengths[2] = { 18, 14 };
     static const char letters[] = "\0\0nr\n\r \tab<s>\xC3\xA9\xE2";
     int i, k, taken = 0;
@@ -622,7 +682,8 @@ static void copying(void **state)
     assert_int_equal(h.blocks, 0);
 }
 
-/* Tokens behind those of a finished vocabulary: found, encoded, stored and read again; copies do not know them. */
+/* Tokens behind those of a finished vocabulary: found, encoded, stored and read again; copies do
+   not know them. */
 static void growing(void **state)
 {
     trf_vocab *v, *copy, *read;
@@ -661,7 +722,8 @@ static void growing(void **state)
     assert_int_equal(trf_vocab_size(v), 1007);
     trf_vocab_destroy(v); trf_vocab_destroy(copy); trf_vocab_destroy(read);
 
-    OK(trf_vocab_create(&v, TRF_WORDS, &hooks, &err));  /* parts of a token, from the vocabulary's own memory */
+    OK(trf_vocab_create(&v, TRF_WORDS, &hooks,
+                        &err)); /* parts of a token, from the vocabulary's own memory */
     OK(trf_vocab_learn(v, "abcdefghijklmnopqrstuvwx", &err));
     OK(trf_vocab_finish(v, 5, 1, &err));
     for (i = 1; i < 24; i++) {
@@ -738,7 +800,8 @@ static int run_short_of_memory(int64_t fail_at, int for_ever)
         OK(trf_vocab_copy(&copy, v, &hooks, &err));
     }
     assert_true(same_bytes(copy, v->bytes, (size_t)v->n_bytes));
-    if (retry(&h, from_bytes(&read, TRF_WORDS, copy->bytes, (size_t)copy->n_bytes, &hooks), &failures)) {
+    if (retry(&h, from_bytes(&read, TRF_WORDS, copy->bytes, (size_t)copy->n_bytes, &hooks),
+              &failures)) {
         assert_null(read);
         OK(from_bytes(&read, TRF_WORDS, copy->bytes, (size_t)copy->n_bytes, &hooks));
     }
@@ -771,15 +834,26 @@ static void out_of_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(creating), cmocka_unit_test(order_of_ids), cmocka_unit_test(blanks_and_characters),
-        cmocka_unit_test(special_texts), cmocka_unit_test(states), cmocka_unit_test(encoding),
+        cmocka_unit_test(creating),
+        cmocka_unit_test(order_of_ids),
+        cmocka_unit_test(blanks_and_characters),
+        cmocka_unit_test(special_texts),
+        cmocka_unit_test(states),
+        cmocka_unit_test(encoding),
         cmocka_unit_test(unknown_tokens),
         cmocka_unit_test(decoding),
-        cmocka_unit_test(strict_utf8), cmocka_unit_test(utf8_offsets), cmocka_unit_test(limits),
-        cmocka_unit_test(many_words), cmocka_unit_test(words_of_an_enemy),
-        cmocka_unit_test(there_and_back), cmocka_unit_test(stored_form), cmocka_unit_test(hostile_form),
+        cmocka_unit_test(strict_utf8),
+        cmocka_unit_test(utf8_offsets),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(many_words),
+        cmocka_unit_test(words_of_an_enemy),
+        cmocka_unit_test(there_and_back),
+        cmocka_unit_test(stored_form),
+        cmocka_unit_test(hostile_form),
         cmocka_unit_test(mutants),
-        cmocka_unit_test(copying), cmocka_unit_test(growing), cmocka_unit_test(out_of_memory),
+        cmocka_unit_test(copying),
+        cmocka_unit_test(growing),
+        cmocka_unit_test(out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
