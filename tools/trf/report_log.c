@@ -241,7 +241,7 @@ static void put_best(FILE *to, const struct points *p, int low, int digits)
 static void put_end(FILE *to, const struct run *run)
 {
     static const char *const ends[][2] = {
-        {"updates", "--updates is reached"},
+        {"updates", "--updates reached"},
         {"epochs", "--epochs done"},
         {"minutes", "--minutes over"},
         {"patience", "no better model within --patience validations"},
