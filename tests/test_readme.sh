@@ -124,7 +124,7 @@ check "tools/trf/attention.svg has the words of the demo's answer" eval '[ $half
     head -n $half words >one && tail -n $half words | cmp - one'
 
 # The program that the page calls small is as small as it says.
-kb=$(sed -n 's/.* has \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)
+kb=$(sed -n 's/.* is \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)
 case $(uname -m) in
 x86_64) check "raw has about $kb KB, not $(wc -c <copy/raw) bytes" [ "$(wc -c <copy/raw)" -le $((kb * 1100)) ] ;;
 *) echo "left out: the size of a program" ;;
