@@ -672,7 +672,8 @@ TRF_API const char *trf_status_name(trf_status status);
 typedef struct trf_error {
     int32_t status;         /* a trf_status */
     int32_t sys_errno;      /* errno of a failed system call, or 0 */
-    int64_t where;          /* byte offset, index of an id, line or tensor, or update; -1: none */
+    int64_t where;          /* byte offset, index of an id or tensor, line number, or update; -1:
+                               none */
     char what[64];          /* the tensor, field or argument. Control characters are '?', here and
                                in the message */
     char message[256];      /* one English sentence: what was expected and what was found */
