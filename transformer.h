@@ -15703,7 +15703,7 @@ typedef struct trf__sampled {
     int32_t n, n_begin, limit, n_source;        /* n_source: rows */
     int32_t first;                              /* number of the first id that is read */
     int32_t read;                               /* rows with keys and values in the cache */
-    int32_t emitted;               /* the callback has had the text of this many ids of the answer */
+    int32_t emitted;            /* the callback has had the text of this many ids of the answer */
     int32_t from;               /* decoding of new text begins at this id (>>new-text) */
 } trf__sampled;
 
@@ -18498,8 +18498,7 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     *bytes = n * (size_t)width;
     if (width == 2)
         return trf__chunk_of_16_bits(out, (const trf_real *)(const void *)from, n,
-                                     at / (uint64_t)width,
-                                 chunk, err);
+                                     at / (uint64_t)width, chunk, err);
     for (i = 0; i < *bytes; i += (size_t)width) {
         uint64_t bits = from[i];
         uint32_t narrow;

@@ -1466,7 +1466,7 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
             int32_t id = r % 5 == 0 ? first + (int32_t)((r >> 8) % (uint64_t)count)
                                     : 3 + (int32_t)((r >> 8) % (uint64_t)(size - 3));
             if (r % 11 == 0) {          /* as a session that is loaded finds it */
-                story.told = trf__whole_ids(vocab, ids, 0, story.n);
+                story.emitted = trf__whole_ids(vocab, ids, 0, story.n);
                 story.from = 0;
             }
             assert_int_equal(trf__append_drawn(g, &story, id, 0, NULL), TRF_OK);
