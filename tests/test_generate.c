@@ -1672,7 +1672,7 @@ static void test_session_of_bytes(void **state)
         assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
         assert_int_equal(trf_sampler_step(g, cut, NULL, NULL), TRF_OK);
         memcpy(after, before, sizeof after);
-        for (i = 0; i < 5; i++) waiting += g->sampled[i].told < trf_sampler_at(g, i)->n;
+        for (i = 0; i < 5; i++) waiting += g->sampled[i].emitted < trf_sampler_at(g, i)->n;
         assert_int_equal(trf_sampler_save(g, path, NULL), TRF_OK);
         assert_int_equal(trf_sampler_load(other, path, NULL), TRF_OK);
         while (live) assert_int_equal(trf_sampler_step(other, 1, &live, NULL), TRF_OK);
