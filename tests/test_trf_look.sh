@@ -363,7 +363,7 @@ expect 2 "batches too large" "--batch-tokens must be between 1 and 16777216" \
 expect 2 "heads that do not divide" "n-heads must divide" "$trf" inspect --d-model 10 --n-heads 3
 expect 2 "a layer too many" "--encoder-layers must be between 1 and 256, got 300" \
     "$trf" inspect --encoder-layers 300
-expect 2 "two vocabularies and one matrix" "equal vocabularies" \
+expect 2 "two vocabularies and one matrix" "needs vocabularies of the same size" \
     "$trf" inspect --tying all --source-vocab-size 100 --target-vocab-size 200
 expect 2 "a vocabulary too small" "--vocab-size must be between 5 and 16777216, got 3" \
     "$trf" inspect --vocab-size 3
