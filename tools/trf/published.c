@@ -54,6 +54,10 @@ static void set_family(struct settings *s, int family)
     c->final_norm = c->norm_place == TRF_PRE_NORM ? TRF_FINAL_NORM_BOTH : TRF_FINAL_NORM_NONE;
     c->norm_epsilon = family == BERT ? 1e-12 : family == T5 ? 1e-6 : 1e-5;
     c->generator_bias = family == MARIAN;
+    if (family == T5) {
+        c->norm_rule = TRF_NORM_RMS;
+        c->qkv_bias = c->out_bias = c->feed_forward_bias = 0;
+    }
     c->decoder_start = family == T5 || family == MARIAN ? TRF_START_PAD : TRF_START_BOS;
     if (family == GPT2) s->objective = OBJECTIVE_CAUSAL;
     if (family == BERT) s->objective = OBJECTIVE_MASK;
@@ -87,7 +91,7 @@ enum { MOST_DIFFERENCES = 8 };
 
 static int differences_of(const struct shape *shape, struct difference *to)
 {
-    int64_t d = shape->d_model, f = shape->d_ff, layers = shape->layers;
+    int64_t d = shape->d_model;
     int n = 0;
 #define DIFFER(number, sentence) (to[n].weights = (number), to[n++].why = (sentence))
     switch (shape->family) {
@@ -113,11 +117,6 @@ static int differences_of(const struct shape *shape, struct difference *to)
         DIFFER(64 * (int64_t)shape->n_heads,
                "relative positions: T5 adds one of 32 biases of each head to its scores, in "
                "both stacks; there are none here");
-        DIFFER(-(5 * layers + 2) * d,
-               "RMSNorm: T5's norms have no bias and subtract no mean; those here do");
-        DIFFER(-(12 * layers * d + 2 * layers * (f + d)),
-               "T5's matrices have no biases; attention and feed-forward have "
-               "some here");
         DIFFER(0, "T5 does not divide scores by sqrt(d_head); attention here does");
         DIFFER(0, "T5 divides by sqrt(d_model) before its projection to logits; trf does not");
         break;
