@@ -7227,7 +7227,11 @@ TRF__FN void trf__cpu_append_kv(const trf__run *run, const trf__append_kv *j)
         if (slot < 0) continue;
         to = trf__to(j->cache) + (slot - i) * j->width;
         if (!j->area) { memcpy(to, from, (size_t)j->width * sizeof *to); continue; }
-        for (c = 0; c < half; c++) to[c * j->area + i] = from[c];
+        for (c = 0; c < half; c++) {
+            /* attention reads keys by sixteen: those that are not there yet must not overflow */
+            if (i % 16 == 0) trf__store(to + c * j->area + i, trf__set(0));
+            to[c * j->area + i] = from[c];
+        }
         memcpy(to + half * (j->area + i), from + half, (size_t)half * sizeof *to);
     }
 }

@@ -180,6 +180,8 @@ rows of a wide matrix are packed over its first ones @@ ops decoding programs @@
     (first + j) * in @@ j * in
 from inside a panel on, the next panel is forgotten @@ ops pack @@ trf__panels_across @@
     at / 16 * 16 * p->k @@ row / 16 * 16 * p->k
+attention computes with keys that nobody has written @@ generate @@ trf__cpu_append_kv @@
+    (i % 16 == 0) trf__store @@ (0) trf__store
 a row of a packed embedding is its neighbour @@ ops pack @@ trf__panels_read @@
     row % 16 @@ (row ^ 1) % 16
 CBLAS is asked for a weight without floats @@ ops @@ trf__use_blas @@
