@@ -3,7 +3,7 @@
    build   cc -O2 -march=native -I. examples/embed.c -o embed -lopenblas -lm
    run     ./embed                (a few seconds)
    prints  what the program sees of the library: an error with its fields, a warning, a training
-           that is cancelled, memory that is refused, and "0 bytes left in 0 blocks" at the end
+           run that is cancelled, memory that is refused, and "0 bytes left in 0 blocks" at the end
    exits   with 1 if one of these did not happen */
 #if !defined(_POSIX_C_SOURCE)
 #define _POSIX_C_SOURCE 200809L         /* posix_memalign under -std=c99 too */

@@ -3,8 +3,8 @@
    build   cc -O2 -march=native -I. examples/fill.c -o fill -lopenblas -lm
    run     ./fill                       (half a minute)
    prints  the loss, six sentences with a gap and what fills it, and how many of 1000 gaps in unseen
-           sentences got the article that stood there (in some gaps two are right)
-   exits   with 1 if a call failed or fewer than 85 % did */
+           sentences got back the original article (some gaps admit two)
+   exits   with 1 if a call failed or fewer than 85 % of the gaps got it */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include "tools/data/grammar.h"
@@ -29,7 +29,8 @@ int main(void)
     trf_vocab *vocab = NULL; trf_model *model = NULL;
     trf_trainer *trainer = NULL; trf_translator *translator = NULL;
     trf_noise *noise = NULL;
-    trf_noise_options hidden = trf_noise_defaults();    /* 15 % of words: most of them become pad */
+    /* hides 15 % of the words; most hidden words become pad, the mask */
+    trf_noise_options hidden = trf_noise_defaults();
     trf_data_stats stats; trf_recipe recipe;
     trf_step_report report;
     trf_batch plain = {{ids, lengths, BATCH}, {NULL, NULL, 0}, 0, {0, 0, 0}}, batch;
@@ -48,7 +49,7 @@ int main(void)
     stats.longest = GRAMMAR_TEXT / 2;
     stats.updates = STEPS;
     if (trf_recipe_find(&recipe, &stats, &err)) goto done;
-    trf_train_set_dropout(&recipe.training, 0.0);       /* no sentence comes twice */
+    trf_train_set_dropout(&recipe.training, 0.0);       /* sentences hardly ever repeat */
     hidden.vocab = stats.source_vocab;
     if (trf_noise_create(&noise, &hidden, &err) || trf_model_create(&model, &recipe.config, &err) ||
         trf_trainer_create(&trainer, model, &recipe.training, &err)) goto done;

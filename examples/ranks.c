@@ -7,7 +7,7 @@
    run     ./ranks                two ranks: threads of the CPU, or GPUs 0 and 1
            ./ranks 4              four
    prints  the loss of the whole batch, which does not depend on the number of ranks, up to rounding
-   As processes, or on several machines, only all_reduce changes. */
+   To run the ranks as processes, or on several machines, change only all_reduce. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <pthread.h>
@@ -25,7 +25,8 @@ static int n_ranks = 2;
 static const trf_device_kind device = TRF_DEVICE_CUDA;
 static ncclComm_t comms[MOST_RANKS];
 
-/* In the trainer's stream: what follows there sees the sums, and the host does not wait. */
+/* Runs in the trainer's stream: later work in that stream sees the sums, and the host does not
+   wait. */
 static int all_reduce(void *user, trf_real *gradients, size_t count, void *stream)
 {
     int rank = *(int *)user;

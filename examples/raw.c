@@ -1,16 +1,16 @@
-/* raw.c - translates lines of raw text with a model of `trf train`; the file is all it needs.
+/* raw.c - translates lines of raw text with a model made by `trf train`; it needs no other file.
 
    build   cc -O2 -march=native -I. examples/raw.c -o raw -lopenblas -lm
    run     ./raw en-de.safetensors <test.en
-   prints  one answer for each line. A line that is too long for the model, or not UTF-8, gets an
-           empty answer, and standard error the reason.
-   exits   with 1 if there was such a line, or a call failed */
+   prints  one answer for each line. A blank line gives an empty answer. So does a line that is too
+           long for the model or is not UTF-8; the reason goes to standard error.
+   exits   with 1 if a line had no answer for such a reason, or a call failed */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <stdio.h>
 #include <string.h>
 
-/* The next line without its end; what it has beyond size - 1 bytes is left out. */
+/* The next line without its end; anything beyond size - 1 bytes is dropped. */
 static int read_line(char *line, size_t size)
 {
     size_t n = 0;

@@ -1,4 +1,5 @@
-/* resume.c - a training that goes on where it was ended, bit for bit, and what errors it handles.
+/* resume.c - training that continues where it was stopped, bit for bit, and which errors to
+   handle.
 
    build   cc -O2 -march=native -I. examples/resume.c -o resume -lopenblas -lm
    run     ./resume               Ctrl-C ends it; run it again and it continues

@@ -1,4 +1,4 @@
-/* reverse.c - looks inside a model: one that writes words backwards, and where it looks meanwhile.
+/* reverse.c - looks inside a model that writes words backwards: where does it look at each letter?
 
    build   cc -O2 -march=native -I. examples/reverse.c -o reverse -lopenblas -lm
    run     ./reverse              (half a minute)
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     if (trf_dataset_finish(data, &err)) goto done;
     recipe = trf_dataset_recipe(data);
     recipe->config.encoder_layers = recipe->config.decoder_layers = 2;
-    trf_train_set_dropout(&recipe->training, 0.0);      /* hardly a word comes twice */
+    trf_train_set_dropout(&recipe->training, 0.0);      /* under two passes: too few to overfit */
     recipe->training.schedule = TRF_COSINE;             /* ends with small updates: exact answers */
     recipe->training.total_steps = UPDATES;
     recipe->learning.progress = show;

@@ -1,10 +1,10 @@
 /* threads.c - one model, several threads: each has a translator of its own and takes the next line.
 
    build   cc -O2 -march=native -pthread -I. examples/threads.c -o threads -lopenblas -lm
-   run     ./threads en-de.safetensors <test.en      (a model of `trf train` or examples/learn.c)
-   prints  an answer for each line, in the order of the lines; an empty one, and why on standard
-           error, where there is none
-   exits   with 1 if a line has no answer, or without a model */
+   run     ./threads en-de.safetensors <test.en      (made by `trf train` or examples/learn.c)
+   prints  the answers in the order of the lines. A line that cannot be translated gives an empty
+           line, and the reason goes to standard error. A line of 4,095 bytes or more is cut.
+   exits   with 1 if a line has no answer or a call failed, 2 if no model is named */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <pthread.h>
@@ -50,6 +50,7 @@ static void *run(void *user)
             fprintf(stderr, "line %lu: %s\n", (unsigned long)i + 1, err.message);
         else if ((w->answers[i] = (char *)malloc(strlen(answer) + 1)) != NULL)
             strcpy(w->answers[i], answer);
+        else fprintf(stderr, "line %lu: out of memory\n", (unsigned long)i + 1);
     }
     trf_translator_destroy(translator);
     return NULL;

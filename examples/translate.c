@@ -1,8 +1,9 @@
 /* translate.c - English to German: change a recipe, train, test, then translate what is typed.
 
    build   cc -O2 -march=native -I. examples/translate.c -o translate -lopenblas -lm
-   run     ./translate             (about a minute; `make demo` runs this)
-           ./translate --quick     a twentieth of the training: to see it work, not to be good at it
+   run     ./translate             (about 80 seconds; `make demo` runs this)
+           ./translate --quick     a twentieth of the training: enough to see it run, too little to
+                                   translate well
            echo "the dog sees a cat" | ./translate --quick
    prints  the loss as it falls, ten translations, the share of 1,000 new sentences that came out
            exactly right (97 %), then one translation for each line of standard input:
@@ -53,7 +54,7 @@ static int count_right(trf_translator *translator, trf_error *err)
     return right;
 }
 
-/* A line as the data are written: small letters, a blank before the mark at the end. */
+/* Rewrites a line in the form of the data: lower case, a space before the final mark. */
 static void tidy(char *line)
 {
     size_t n;

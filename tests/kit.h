@@ -8,7 +8,7 @@
 #define KIT_UNUSED __attribute__((unused))
 
 /* -----------------------------------------------------------------------------------------------
-   A model and a training in which everything is on: post-norm, the paper's schedule, smoothing and
+   A model and a training run in which everything is on: post-norm, the paper's schedule, smoothing and
    dropout. */
 
 static KIT_UNUSED trf_config kit_config(void)
@@ -51,7 +51,7 @@ static KIT_UNUSED trf_config kit_of_kind(trf_config c, trf_kind kind)
     return c;
 }
 
-/* A training of these: batches of at most 16 sequences of 20 ids, 128 together; a rate that rises
+/* A training run of these: batches of at most 16 sequences of 20 ids, 128 together; a rate that rises
    for ten updates. */
 static KIT_UNUSED trf_train_options kit_small_training(double dropout)
 {

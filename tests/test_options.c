@@ -1138,8 +1138,8 @@ static void order_on_command_lines(void **state)
     assert_int_equal(s.config.device.threads, s.device.threads);
 }
 
-/* What the log of a training has of options: those with a value, files and switches too, but not
-   the names of what a training writes, and no --size that other options have overruled. */
+/* What the log of a training run has of options: those with a value, files and switches too, but not
+   the names of what a training run writes, and no --size that other options have overruled. */
 static char *logged(const char *a, const char *b, const char *c, const char *d)
 {
     static struct settings s;

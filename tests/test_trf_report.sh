@@ -1,7 +1,7 @@
 #!/bin/sh
 # trf report from outside: sh tests/test_trf_report.sh build/trf
 #
-# Pages of small trainings: what the table says of them, figures beside those of the other commands, hostile data, and,
+# Pages of small training runs: what the table says of them, figures beside those of the other commands, hostile data, and,
 # where chromium is, the pages in a browser: wide and narrow, light and dark, with and without their script.
 
 . "$(dirname "$0")/trf.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # trf train --resume: sh tests/test_trf_resume.sh build/trf
 #
-# A training goes on from its checkpoint: after a save that failed, with other options, to more
+# A training run goes on from its checkpoint: after a save that failed, with other options, to more
 # updates or passes, under another rate or metric, with frozen parameters, means and averages. What
 # cannot change is refused with the option and both values.
 
@@ -10,7 +10,7 @@
 trf=$anew
 
 # --- a save that fails, and an older training of the same name ----------------------------------
-expect 0 "a training with an average" "^done" "$trf" train $kept --updates 40 --model firm
+expect 0 "a training run with an average" "^done" "$trf" train $kept --updates 40 --model firm
 cp firm.checkpoint.average-40 average
 if (trap '' XFSZ; ulimit -f 100; "$trf" train $kept --updates 40 --model firm --resume) >out \
     2>err; then status=0; else status=1; fi
@@ -184,7 +184,7 @@ check "is another model" test "$(cmp -s mean best; echo $?)" -eq 1
 expect 0 "one that is not" "^mean of 3 models.*and is kept" "$trf" train $rough --learning-rate 9 \
     --seed $seed --average 3 --average-of last --updates 50 --model mean --resume
 check "leaves the best model, not the mean of before" same mean best
-check "and says that the mean is gone" grep -q "'mean' was a mean; until this training ends" err
+check "and says that the mean is gone" grep -q "'mean' was a mean; until this run ends" err
 for file in again*; do cp $file later${file#again}; done
 expect 0 "nor in a longer training" "^validation: update 50" "$trf" train $rough --learning-rate 9 \
     --seed $seed --average 1 --updates 50 --model later --resume

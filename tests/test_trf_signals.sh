@@ -1,7 +1,7 @@
 #!/bin/sh
 # Signals: sh tests/test_trf_signals.sh build/trf
 #
-# A training that INT, TERM, HUP or KILL interrupts, at any time, goes on with --resume to the bytes
+# A training run that INT, TERM, HUP or KILL interrupts, at any time, goes on with --resume to the bytes
 # of an unbroken run. The first signal saves, a second one ends the training at once. A validation
 # ends within a second. The log and the messages say what happened.
 
@@ -178,7 +178,7 @@ kill -TERM $pid
 wait $pid
 sed -n 's/.*"event":"end".*"score":\([^,}]*\).*/\1/p' stopped.json >ended
 sed -n 's/.*"score":\([^,}]*\),"best":true.*/\1/p' stopped.json | tail -n 1 >bested
-check "the log of a training that was stopped has the best score" eval \
+check "the log of a training run that was stopped has the best score" eval \
     'test -s ended && same ended bested'
 # a signal during the validation of a mean; without a checkpoint no models of it are left
 : >loose.err
@@ -196,7 +196,7 @@ pid=$!
 wait_for . keeps.update-100
 kill -TERM $pid
 wait $pid
-check "all that there is of a training stays" test "$(ls -d keeps.update-* | wc -l)" -ge 3
+check "all files of a training run stay" test "$(ls -d keeps.update-* | wc -l)" -ge 3
 check "a log has an end" grep -q '"event":"end","why":"signal"' loose.json
 check "what cannot go on leaves nothing behind the best" \
     test "$(ls -d loose.update-* 2>/dev/null | wc -l)" -eq 0
@@ -205,8 +205,8 @@ check "what cannot go on leaves nothing behind the best" \
     "$trf" train $files $model --threads 1 --checkpoint '' --valid-size 0 \
     --valid-every 5 --keep 2 --updates 100000000 --model m
 
-# --- between two trainings of several seeds -----------------------------------------------------
-# A signal between two trainings is not taken for one of the first.
+# --- between two training runs of several seeds -----------------------------------------------------
+# A signal between two training runs is not taken for one of the first.
 : >several.err
 "$trf" train --tsv more.tsv $small --seeds 2 --updates 400 --model several 2>several.err &
 pid=$!

@@ -14,7 +14,7 @@ stays() { check "$2 stays" same "$1" "$1.before"; }
 expect 0 "a training" "^done" "$trf" train $plain --updates 30 --model keep --log keep.log
 for file in keep keep.checkpoint keep.log; do cp $file $file.before; done
 expect 1 "the same name again" \
-    "'keep', 'keep.checkpoint', .*: --resume continues that training, --overwrite starts a new one" \
+    "'keep', 'keep.checkpoint', .*: --resume continues that training run, --overwrite starts a new one" \
     \
     "$trf" train $plain --updates 5 --model keep
 silent "a refusal"
@@ -77,7 +77,7 @@ expect 1 "their best exists" "'seeds' exists: --overwrite replaces it" \
 check "still none has begun" test ! -e seeds.seed-5
 expect 0 "and is replaced" "2 seeds" "$trf" train $short --tsv train.tsv --threads 1 --seed 5 \
     --seeds 2 --updates 5 --model seeds --overwrite
-expect 1 "all of them again" "--resume continues that training" "$trf" train $short \
+expect 1 "all of them again" "--resume continues that training run" "$trf" train $short \
     --tsv train.tsv --threads 1 --seed 5 --seeds 2 --updates 5 --model seeds
 expect 0 "or one more" "3 seeds" "$trf" train $short --tsv train.tsv --threads 1 --seed 5 \
     --seeds 3 --updates 5 --model seeds --resume
@@ -384,9 +384,15 @@ expect 2 "an option in front of its command" \
 expect 2 "no option at all" "unknown option '--nonsense'; all commands: trf --help" "$trf" \
     --nonsense
 expect 2 "nearly completion" "did you mean 'trf completion'" "$trf" completon
+expect 0 "help about completion" "usage: trf completion bash|zsh" "$trf" completion --help
+expect 0 "the same by trf help" "usage: trf completion bash|zsh" "$trf" help completion
+expect 0 "a rule is the only default" "(default: max-length - 1)$" "$trf" train --help
 expect 2 "another shell" "completion takes bash or zsh, got 'tcsh'" "$trf" completion tcsh
 expect 0 "a man page" '^\.TH TRF 1' "$trf" help --man
 cp out trf.1
+for two in "(default.*(default: from" "Without it: .*(default"; do
+    check "no option has two defaults: $two" sh -c "! grep '$two' trf.1"
+done
 missing=
 commands=$("$trf" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 check "commands: $commands" test "$(echo "$commands" | wc -l)" -ge 10

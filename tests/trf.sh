@@ -75,7 +75,7 @@ pairs 2000 3 >more.tsv
 for f in train test; do cut -f1 $f.tsv >$f.digits; cut -f2 $f.tsv >$f.names; done
 tr -d ' ' <train.digits | paste - train.names >letters.tsv
 
-# Options of trainings; trf takes an option once. A suite adds --updates and --model.
+# Options of training runs; trf takes an option once. A suite adds --updates and --model.
 model="--d-model 16 --n-heads 2 --d-ff 32 --encoder-layers 1 --decoder-layers 1"
 brief="--batch-tokens 256 --log-every 10 --metric loss"
 short="$model $brief --warmup 20"

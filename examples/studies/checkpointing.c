@@ -13,7 +13,7 @@ static const char *const part_names[] = {"kept", "recomputed"};
 
 struct cost { double megabytes, milliseconds, loss; uint64_t bits; };
 
-/* FNV-1a over all weights: two trainings are the same if these numbers are. */
+/* FNV-1a over all weights: two training runs are the same if these numbers are. */
 static uint64_t bits_of(const trf_model *model)
 {
     uint64_t hash = UINT64_C(0xCBF29CE484222325);

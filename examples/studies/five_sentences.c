@@ -225,7 +225,7 @@ int main(int argc, char **argv)
     for (i = 0; i < NEW; i++)
         printf("    %s  ->  %s  (right: %s)\n", new_ones[i], answers[i], right_ones[i]);
     study_claim(&s, "ten epochs make a basic translator", study_above(exact[0], n, 4),
-                "%s of its five sentences are exact; all five are after %s epochs",
+                "%s of its five sentences are exact; it takes %s epochs until all five are",
                 study_spread(exact[0], n, 1), study_spread(epochs[0], n, 1));
     study_claim(&s, "five sentences teach translation", study_above(right[0], n, 1),
                 "%s of 2 new sentences are right; the answers are pieces of the five",

@@ -221,9 +221,9 @@ int main(int argc, char **argv)
                     "answer, %s %% when teacher-forced",
                     study_spread(freely[k], n, 1), study_spread(forced[k], n, 1));
     study_claim(
-        &s, "teacher-forced accuracy shows how good free answers are", STUDY_YES,
-        "for whole answers: in %.1f %% of them the first error is the same symbol in both modes, "
-        "so as many are exact",
+        &s, "teacher-forced accuracy shows how many whole answers are right", STUDY_YES,
+        "in %.1f %% of the answers the first error is the same symbol in both modes, so as many "
+        "are exact",
         (r[REVERSAL][0].same + r[CHAIN][0].same) / 2);
     return study_end(&s);
 }

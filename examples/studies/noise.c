@@ -111,8 +111,8 @@ int main(int argc, char **argv)
                 shares[1], shares[2]);
     study_claim(
         &s, "next words count at every position", STUDY_YES,
-        "words predicted for 100 words: next words %.0f, prefixes %.0f, masks %.0f, spans %.0f "
-        "of %.2f words each",
+        "words predicted for 100 words: next words %.0f, prefixes %.0f, masks %.0f, spans %.0f, "
+        "in spans of %.2f words",
         predicted[NEXT], predicted[PREFIXES], predicted[MASKS], predicted[SPANS], hidden / spans);
     return study_end(&s);
 }

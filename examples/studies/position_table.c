@@ -88,9 +88,9 @@ static void speed(struct study *s, const trf_tensor *table)
     for (j = 2; j < D; j++)
         study_must(s, changes[j] <= changes[j - 2] + 1, "higher dimensions are not faster: %d", j);
     study_claim(s, "low dimensions are slow, high ones fast", STUDY_NO,
-                "sign changes: dimension 0 %d, dimension 62 %d", changes[0], changes[62]);
+                "%d sign changes in dimension 0, %d in dimension 62", changes[0], changes[62]);
     study_claim(s, "low dimensions are fast, high ones slow", STUDY_YES,
-                "sign changes: dimension 0 %d, dimension 62 %d", changes[0], changes[62]);
+                "%d sign changes in dimension 0, %d in dimension 62", changes[0], changes[62]);
 }
 
 static void similarity(struct study *s, const trf_tensor *table)

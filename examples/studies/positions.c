@@ -97,14 +97,14 @@ static void judge(struct study *s, const struct lengths *l, int seeds)
                "without positions less is reversed than with sines");
     study_claim(s, "sines generalise to lengths beyond training",
                 study_mean(next, seeds) > study_mean(at, seeds) / 2 ? STUDY_YES : STUDY_NO,
-                "exact: 8 symbols %s %%, 9 symbols %s %%, 12 symbols %s %%",
+                "exact: %s %% of length 8, %s %% of length 9, %s %% of length 12",
                 study_spread(at, seeds, 1), study_spread(next, seeds, 1),
                 study_spread(sines->exact[LENGTHS - 1], seeds, 1));
     study_claim(s, "learned positions end at the longest trained length",
                 study_mean(next_learned, seeds) > study_mean(at_learned, seeds) / 2 ? STUDY_NO
-                : STUDY_YES, "exact: 8 symbols %s %%, 9 symbols %s %%",
+                : STUDY_YES, "exact: %s %% of length 8, %s %% of length 9",
                 study_spread(at_learned, seeds, 1), study_spread(next_learned, seeds, 1));
-    study_claim(s, "sines extrapolate better than learned positions",
+    study_claim(s, "one symbol beyond training, sines extrapolate better than learned positions",
                 study_larger(right, seeds, right_learned, seeds),
                 "tokens right, 9 symbols: sines %s %%, learned %s %%",
                 study_spread(right, seeds, 1), study_spread(right_learned, seeds, 1));

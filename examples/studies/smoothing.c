@@ -5,9 +5,9 @@
 
    Models of two layers a side, d_model 48, learn English to German from 2,000 sentences of
    tools/data/grammar.h with at most 14 words. The 400 test sentences combine words that no training
-   sentence combines. One set of trainings uses the data as they are; in the other, one target word
-   in seven is replaced by a random one. Answers by greedy search give exact ones and edits for 100
-   words (word error rate). Teacher-forced answers give perplexity; confidence, which is the mean
+   sentence combines. One set of training runs uses the data as they are; in the other, one target
+   word in seven is replaced by a random one. Answers by greedy search give exact ones and edits for
+   100 words (word error rate). Teacher-forced answers give perplexity; confidence, which is the mean
    largest probability; and the calibration error, |confidence - share right|, averaged over ten
    bins of equal width (Guo et al. 2017). */
 #include "pairs.h"
@@ -142,8 +142,8 @@ static void judge(struct study *s, const struct measured *none, const struct mea
                 study_spread(some->perplexity, n, 3));
     snprintf(text, sizeof text, "smoothing 0.1 prevents overconfidence, %s", data);
     study_claim(s, text, study_larger(none->calibration, n, some->calibration, n),
-                "confidence and accuracy, %%: %s and %s without, %s and %s with; calibration "
-                "error %s and %s", study_spread(none->confidence, n, 1),
+                "confidence %s and accuracy %s %% without, %s and %s %% with; calibration "
+                "error %s %% without, %s %% with", study_spread(none->confidence, n, 1),
                 study_spread(none->right, n, 1), study_spread(some->confidence, n, 1),
                 study_spread(some->right, n, 1), study_spread(none->calibration, n, 1),
                 study_spread(some->calibration, n, 1));

@@ -2,7 +2,7 @@
 # Multi30k, English and German, trained and measured: sh tools/data/multi30k.sh TRF DATA WORK WHAT...
 #
 # DATA is a folder with train, valid, test.2016, test.2017 and test.coco, each as .en and .de: lower-cased, tokenised, cut into
-# joint subwords ("@@ " joins them). WORK keeps models and answers; what is there is not made again, and a training that was
+# joint subwords ("@@ " joins them). WORK keeps models and answers; what is there is not made again, and a run that was
 # stopped goes on. WHAT, each about two hours on one thread of an AMD EPYC (Zen 4) beside another one:
 #
 #   1, 2, 3   English to German, the published recipe of Transformer-Tiny (Wu et al. 2021) with this seed, 4,600 updates, the mean

@@ -1,6 +1,6 @@
 // trf average: a model with the mean weights of several.
 //
-// They are the last models of one training, or its best ones. The mean of models with different
+// They are the last models of one training run, or its best ones. The mean of models with different
 // initial weights is useless.
 
 #include "trf.h"

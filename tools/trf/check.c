@@ -122,8 +122,8 @@ int check_replaced(const struct settings *s, const char *model, const char *chec
     if (checkpoint) for_files(averages, add_numbered, &f);
     if (is_taken(log)) add_found(&f, log);
     if (f.n && is_taken(checkpoint))
-        say("%s exist%s: --resume continues that training, --overwrite starts a new one and "
-            "replaces %s",
+        say("%s exist%s: --resume continues that training run, --overwrite starts a new one "
+            "and replaces %s",
             f.names, f.n > 1 ? "" : "s", f.n > 1 ? "them" : "it");
     else if (f.n && checkpoint)
         say("%s exist%s: --overwrite replaces %s (--resume needs the checkpoint '%s', which does "
@@ -138,7 +138,7 @@ int check_replaced(const struct settings *s, const char *model, const char *chec
     return f.n ? FAILED : DONE;
 }
 
-/* A training that resumes from --checkpoint FILE may write to its own model, or to a new file. */
+/* A run that resumes from --checkpoint FILE may write to its own model, or to a new file. */
 static int check_other_model(const struct settings *s, const char *checkpoint)
 {
     trf_load_options load = load_options(s);
@@ -159,7 +159,7 @@ static int check_other_model(const struct settings *s, const char *checkpoint)
     other = *own && strcmp(own, name_of(s->model));
     if (other)
         say("'%s' exists, but '%s' belongs to the model '%s': --overwrite replaces '%s', "
-            "--resume with --model %s continues that training",
+            "--resume with --model %s continues that training run",
             s->model, checkpoint, own, s->model, own);
     free(own);
     return other ? FAILED : DONE;

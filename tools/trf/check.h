@@ -9,7 +9,7 @@ int check_training(struct settings *s,
                    char **checkpoint);         /* *checkpoint: its path, malloc'd, or NULL */
 int check_rereading(const struct settings *s); /* fails for a pipe, which can be read only once */
 int check_read(const struct settings *s);           /* that all files are readable */
-/* Files of a training. checkpoint and log may be NULL. */
+/* Files of a training run. checkpoint and log may be NULL. */
 int check_own_names(const struct settings *s, const char *model, const char *checkpoint,
                     const char *log);
 int check_replaced(const struct settings *s, const char *model, const char *checkpoint,

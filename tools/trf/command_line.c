@@ -50,6 +50,7 @@ void default_text(const struct row *row, char *text, size_t size)
     if (chosen) set_value(row, &plain, chosen);
     value_text(row, &plain, value, sizeof value);
     *text = 0;
+    if (strstr(row->help, "(default")) return;          /* the help text has a rule */
     if (!chosen && row->commands & FROM_DATA) {
         snprintf(text, size, " (default: from the data)");
         return;

@@ -20,7 +20,7 @@ struct pairs {
         line_capacity; /* line[i]: index in text of pair i of the ids; held-out pairs only */
 };
 
-/* All data of a training. */
+/* All data of a training run. */
 struct examples {
     struct pairs learn, held;       /* to train on, to validate on */
     struct amounts amounts;         /* of the pairs to train on */

@@ -276,7 +276,7 @@ static int end_well(struct run *r, struct progress *p, const char *why)
     }
     if (write_result(r, &left)) return FAILED;
     if (left) return end_by_signal(r);          /* a later signal comes after the end */
-    remove_unneeded(r, r->checkpoint != NULL);      /* a resumed training may need them */
+    remove_unneeded(r, r->checkpoint != NULL);      /* a resumed run may need them */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
     if (!p->updates && r->s->resume)
         say("nothing to do: training has reached the end that the command or the checkpoint "
@@ -300,7 +300,7 @@ static int end_well(struct run *r, struct progress *p, const char *why)
 static void restore_best(struct run *r)
 {
     if (!r->state.had_mean || access(r->s->model, F_OK) || !copy_best(r)) return;
-    say("'%s' was a mean; until this training ends it is the best single model, of update %lld",
+    say("'%s' was a mean; until this run ends it is the best single model, of update %lld",
         r->s->model, (long long)r->state.stopping.best_update);
 }
 

@@ -10,8 +10,8 @@
 // Run:
 //     build/trf --help
 //
-// trf turns lines of text into a model file, and a model file and lines into lines. It uses only
-// the public half of the header; its own work is lines, options and messages.
+// trf trains a model file from lines of text, and applies a model file to lines of text. It uses
+// only the public half of the header; its own work is lines, options and messages.
 
 #define TRF_IMPLEMENTATION
 #include "trf.h"
@@ -59,7 +59,7 @@ static int run_command(const struct command *command, int argc, char **argv)
             "--text FILE; all options: %s --help", argv[optind], name);
         return USAGE;
     }
-    /* a command ends when nobody reads its results any more, but a training goes on */
+    /* a command ends when nobody reads its results any more, but a training run goes on */
     if (command->bit & TRAIN) signal(SIGPIPE, SIG_IGN);
     if (command->bit & (RUN | ATTENTION) && (status = check_device(&s))) return status;
     return runs[command - commands](&s, argc - optind, argv + optind);
@@ -98,6 +98,15 @@ static void print_version(void)
 #endif
 }
 
+static void print_completion_help(void)
+{
+    puts("usage: trf completion bash|zsh\n\n"
+         "Writes a script that lets the shell complete commands, options and their values. For\n"
+         "zsh, the file belongs in a folder of $fpath.\n\n"
+         "    . <(trf completion bash)\n"
+         "    trf completion zsh > _trf");
+}
+
 /* trf help, trf help COMMAND, trf help --man. Returns -1 if the word is no command. */
 static int help(const char *word)
 {
@@ -106,6 +115,7 @@ static int help(const char *word)
     for (i = 0; i < n_commands; i++)
         if (!strcmp(word, commands[i].name)) return run_command(&commands[i], 2, arguments);
     if (!strcmp(word, "--man")) print_manual();
+    else if (!strcmp(word, "completion")) print_completion_help();
     else if (!*word || !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h"))
         print_overview(stdout);
     else return -1;
@@ -157,9 +167,12 @@ int main(int argc, char **argv)
         return close_output(stdout, NULL);
     }
     if (!strcmp(word, "completion")) {
-        if (!print_completion(next)) return close_output(stdout, NULL);
-        say("completion takes bash or zsh, got '%s'", next);
-        return USAGE;
+        if (!strcmp(next, "--help") || !strcmp(next, "-h")) print_completion_help();
+        else if (print_completion(next)) {
+            say("completion takes bash or zsh, got '%s'", next);
+            return USAGE;
+        }
+        return close_output(stdout, NULL);
     }
     if (!*word) { print_overview(stderr); return USAGE; }
     if (*word == '-') { say_unknown_option(word); return USAGE; }

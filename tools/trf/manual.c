@@ -90,8 +90,8 @@ void print_manual(void)
         putchar('\n');
     }
     puts(
-        ".SH DESCRIPTION\ntrf turns lines of text into a model file, and a model file "
-        "and lines into lines.\n"
+        ".SH DESCRIPTION\ntrf trains a model file from lines of text, and applies a model file "
+        "to lines of text.\n"
         "Results go to standard output, everything else to standard error.");
     for (i = 0; i < n_commands; i++) {
         printf(".TP\n\\fBtrf %s\\fR\n", commands[i].name);

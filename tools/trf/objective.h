@@ -19,7 +19,7 @@ int reads_side(const struct settings *s, int side); /* whether the side has its 
 int leading_side(const struct settings *s);             /* of text alone: the side that it is on */
 void set_kind(struct settings *s);                      /* the kind of model and its head */
 
-/* Refuse options without effect: on this objective, on one another, and on a training with
+/* Refuse options without effect: on this objective, on one another, and on a training run with
    --init-from. */
 int check_effects(const struct settings *s);
 int check_company(const struct settings *s);

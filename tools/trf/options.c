@@ -1,7 +1,7 @@
 // trf: the table of all options, each once.
 //
 // A row gives the parsing, the help text with its default, the option's line in a checkpoint's
-// settings, and the check that a resumed training keeps its model. An option that
+// settings, and the check that a resumed training run keeps its model. An option that
 // sets a field of the library's structs has the field's name.
 
 #include "options.h"
@@ -39,7 +39,7 @@ const struct row rows[] = {
      "what the model learns. translate: the target line of each pair; causal: the next token of a "
      "text (a language model); classify: a label for each text (the targets are the labels); tag: "
      "a label for each word (a target has as many labels as its source has words); mask: hidden "
-     "tokens of a text (as BERT); span: missing spans of a text (as T5)", NULL},
+     "tokens of a text (like BERT); span: missing spans of a text (like T5)", NULL},
     {TRAIN | SCORE, TEXT, "source", AT(source), "FILE",
      "source sentences, one per line; '-': standard input", NULL},
     {TRAIN | SCORE, TEXT, "target", AT(target), "FILE",
@@ -60,7 +60,7 @@ const struct row rows[] = {
      "put several documents into one chunk; without it, each document starts a new chunk", NULL},
     {TRAIN | FROM_DATA, COUNT, "chunk", AT(chunk), "N",
      "cut documents into chunks of at most N tokens, 2 to max-length - 1. A model learns nothing "
-     "about positions beyond its longest chunk. Without it: max-length - 1", NULL},
+     "about positions beyond its longest chunk (default: max-length - 1)", NULL},
     {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE",
      "sources of the validation pairs, which are never trained on", NULL},
     {TRAIN, TEXT, "valid-target", AT(valid_target), "FILE",
@@ -68,17 +68,17 @@ const struct row rows[] = {
     {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "validation pairs in one file", NULL},
     {TRAIN, TEXT, "valid-text", AT(valid_text), "FILE", "validation text", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(valid_size), "N",
-     "hold out about N training pairs for validation if there are no validation files; 0: none. "
-     "Up to four pairs with the same source are held out together. Without it: a twentieth of the "
-     "pairs, at most 1,000. With --documents file: the last N lines", NULL},
+     "hold out about N training pairs for validation if there are no validation files; 0: none. Up "
+     "to four pairs with the same source are held out together. With --documents file: the last N "
+     "lines (default: a twentieth of the pairs, at most 1,000)", NULL},
     {TRAIN, FLAG, "strict", AT(strict), NULL,
      "stop at the first line that cannot be trained on; without it, such lines are left out and "
      "reported", NULL},
     {TRAIN, FLAG, "keep-empty", AT(keep_empty), NULL,
      "train on pairs with one empty side; without it, they are left out and reported", NULL},
     {TRANSLATE | CLASSIFY | TAG, TEXT, "input", AT(input), "FILE",
-     "input sentences, one per line; the file name may also stand without --input. Without a "
-     "file, or with '-': standard input", NULL},
+     "input sentences, one per line; --input may be omitted before the file name. Without a file, "
+     "or with '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
      "line n is the beginning of the translation of line n (forced decoding). Words that the "
      "model does not know become its unknown token. An empty or missing line sets no beginning",
@@ -105,10 +105,10 @@ const struct row rows[] = {
 
     {TRAIN | INSPECT, HEADING, "Tokens", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
-     "what a token is: a word between spaces, a UTF-8 character, or a subword of raw text, "
-     "learned here by libsentencepiece (sentencepiece means sentencepiece:unigram). auto: words "
-     "if nearly all words occur several times, else characters if the lines are single words, "
-     "else subwords", then_tokens},
+     "what a token is: a word between spaces, a UTF-8 character, or a subword of raw text, learned "
+     "here by libsentencepiece (sentencepiece means sentencepiece:unigram). auto: words if at most "
+     "2 % of the words in a tenth of the lines are missing from the rest; else characters if lines "
+     "average fewer than two words or fewer than 24 characters; else subwords", then_tokens},
     {TRAIN | FROM_DATA, CHOICE, "source-tokens", AT(source_tokens), TOKENS,
      "the same for the source only", NULL},
     {TRAIN | FROM_DATA, CHOICE, "target-tokens", AT(target_tokens), TOKENS,
@@ -121,9 +121,8 @@ const struct row rows[] = {
      "the same for the target only", NULL},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "vocab-size", AT(vocab_size), "N",
      "largest vocabulary of a side; the most frequent tokens are kept. N includes four special "
-     "tokens. For subwords: how many to learn, SentencePiece's three special tokens included. "
-     "Without it: 32000; for subwords, as many as the text supports, at most 8000",
-     then_vocab_size},
+     "tokens. For subwords: how many to learn, SentencePiece's three special tokens included "
+     "(default: 32000; for subwords, as many as the text supports, at most 8000)", then_vocab_size},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "source-vocab-size", AT(source_vocab_size), "N",
      "the same for the source only", NULL},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N",
@@ -150,10 +149,10 @@ const struct row rows[] = {
     {TRAIN | INSPECT, HEADING, "Presets (single options override them, in any order)", 0, NULL,
      NULL, NULL},
     {TRAIN | INSPECT, CHOICE, "recipe", AT(recipe), "auto|paper",
-     "where defaults come from. auto: trf chooses what is marked 'from the data' or 'with "
-     "--recipe auto' to give a good model; paper: the base model of Vaswani et al. 2017, with "
-     "4,000 warm-up updates and batches of 4,096 tokens. With both, the kind of tokens and the "
-     "time between validations follow from the data", then_recipe},
+     "where defaults come from. auto: trf chooses what is marked 'from the data' or 'with --recipe "
+     "auto' to give a good model; paper: the base model of Vaswani et al. 2017, with 4,000 warm-up "
+     "updates and batches of 4,096 tokens. With either, the kind of tokens and the interval "
+     "between validations follow from the data", then_recipe},
     {TRAIN | INSPECT | FROM_DATA, CHOICE, "size", AT(size), "auto|tiny|small|base|big",
      "encoder + decoder layers, d-model / d-ff, heads. tiny: 4+4, 128 / 256, 4; small: 3+3, 256 / "
      "512, 4; base: 6+6, 512 / 2048, 8; big: 6+6, 1024 / 4096, 16", then_size},
@@ -268,7 +267,8 @@ const struct row rows[] = {
      "too", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
      "early stopping: stop after N validations in a row without a better model (3 after a perfect "
-     "score); 0: never. Without it: 10 if none of the three options above is given, else 0", NULL},
+     "score); 0: never (default: 10 if none of --updates, --epochs and --minutes is given, else 0)",
+     NULL},
     {TRAIN, COUNT, "accumulate", AT(accumulate), "N",
      "batches per update (gradient accumulation)", NULL},
     {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the update rule", NULL},
@@ -285,33 +285,34 @@ const struct row rows[] = {
      "rate at the start of the warm-up; not for noam", NULL},
     {TRAIN, REAL, "final-rate", AT(training.final_rate), "X", "rate at the end of cosine", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "total-steps", AT(training.total_steps), "N",
-     "update at which cosine ends; without it, the end of --updates or of --epochs", NULL},
+     "update at which cosine ends (default: the end of --updates or of --epochs)", NULL},
     {TRAIN, REAL, "beta1", AT(training.beta1), "X",
-     "Adam: decay of the first moment, 0 to below 1", NULL},
+     "Adam: decay of the first moment, at least 0, less than 1", NULL},
     {TRAIN, REAL, "beta2", AT(training.beta2), "X",
-     "Adam: decay of the second moment, 0 to below 1", NULL},
+     "Adam: decay of the second moment, at least 0, less than 1", NULL},
     {TRAIN, REAL, "epsilon", AT(training.epsilon), "X", "Adam: epsilon", NULL},
     {TRAIN, CHOICE, "epsilon-rule", AT(training.epsilon_rule), "outside|fairseq|inside",
      "where Adam adds epsilon. outside: m / (sqrt(v) + epsilon) with bias-corrected m and v "
      "(PyTorch); fairseq: the same, but epsilon is added to the uncorrected sqrt(v) (fairseq, "
      "tensor2tensor); inside: m / sqrt(v + epsilon)", NULL},
     {TRAIN, REAL, "weight-decay", AT(training.weight_decay), "X",
-     "weight decay. adamw: weights shrink by X times the learning rate; adam: X times the weights "
-     "is added to the gradient", NULL},
+     "weight decay. adamw: each weight shrinks by the fraction X times the learning rate; adam: X "
+     "times the weights is added to the gradient", NULL},
     {TRAIN, SWITCH, "decay-all", AT(training.decay_all), NO_YES,
      "apply weight decay to biases, norms and embeddings too", NULL},
     {TRAIN, REAL, "clip-norm", AT(training.clip_norm), "X",
      "largest norm of the whole gradient; 1e300: no limit", NULL},
     {TRAIN | FROM_DATA, REAL, "label-smoothing", AT(training.label_smoothing), "X",
-     "probability e that is spread over all tokens, 0 to below 1. Without it: 0.1 for translate "
-     "and span; 0 for causal, mask, classify and tag, which report probabilities", NULL},
+     "probability e that is spread over all tokens, at least 0, less than 1 (default: 0.1 for "
+     "translate and span; 0 for causal, mask, classify and tag, which report probabilities)", NULL},
     {TRAIN, CHOICE, "smoothing-rule", AT(training.smoothing_rule), SMOOTHINGS,
      "how e is spread over V tokens. uniform: e / V on each token, the right one included "
      "(PyTorch, Marian); others: e / (V-1) on each wrong token (fairseq); others-kl: the same, "
      "with the entropy subtracted from the loss (tensor2tensor); no-pad-kl: the same with e / "
      "(V-2) and nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
     {TRAIN | FROM_DATA, REAL, "dropout", AT(dropout), "X",
-     "set all four dropouts, each 0 to below 1; the next four options set one each", then_dropout},
+     "set all four dropouts, each at least 0, less than 1; the next four options set one each",
+     then_dropout},
     {TRAIN | FROM_DATA, REAL, "embedding-dropout", AT(training.dropout), "X",
      "dropout on the sum of embedding and position", NULL},
     {TRAIN | FROM_DATA, REAL, "attention-dropout", AT(training.attention_dropout), "X",
@@ -341,14 +342,14 @@ const struct row rows[] = {
      "file for the state of training; without it, the model's name and .checkpoint; '': no "
      "checkpoint", NULL},
     {TRAIN, LONG_NUMBER, "checkpoint-every", AT(checkpoint_every), "N",
-     "write the checkpoint every N updates; 0: do not. It is also written at the end and when a "
-     "validation finds a better model", NULL},
+     "also write the checkpoint every N updates; 0: only at the end and when a validation finds a "
+     "better model, as it always is", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
      "continue from the checkpoint as if training had never stopped. The data, the options of "
      "batches, --max-length and --seed must be the same", NULL},
     {TRAIN, FLAG, "overwrite", AT(overwrite), NULL,
      "start again and replace an existing model, checkpoint or log. With --resume: replace a "
-     "--model that another training wrote", NULL},
+     "--model that another training run wrote", NULL},
     {TRAIN, TEXT, "log", AT(log), "FILE",
      "write JSON lines: the options and their values, progress, validations, the end. trf plot "
      "draws this log, and trf report compares several", NULL},
@@ -359,21 +360,23 @@ const struct row rows[] = {
 
     {TRAIN, HEADING, "Validation and the choice of the model", 0, NULL, NULL, NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-every", AT(valid_every), "N",
-     "validate every N updates, and at the end; 0: after each epoch. Without it: after each "
-     "epoch, but at least 100 and at most 1,000 updates after the last validation", NULL},
+     "validate every N updates, and at the end; 0: after each epoch (default: after each epoch, "
+     "but at least 100 and at most 1,000 updates after the last validation)", NULL},
     {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
-     "what makes a model better. loss; or, of translations of the validation pairs: BLEU, chrF, "
-     "exact matches, word error rate or character error rate; or, of labels: accuracy or "
-     "macro-averaged F1. If tokens are words, BLEU joins '@@ ' and counts words between spaces, "
-     "else it counts as trf eval. auto: accuracy for labels; loss for text alone; for "
-     "translations cer if tokens are characters, bleu if targets have six tokens or more and the "
-     "vocabulary more than 500, else wer for words and chrf for subwords", NULL},
+     "which score decides that a model is better. It is the loss; or, for translations of the "
+     "validation pairs, BLEU, chrF, exact matches, word error rate or character error rate; or, "
+     "for labels, accuracy or macro-averaged F1. If tokens are words, BLEU joins '@@ ' and counts "
+     "words between spaces, otherwise words are counted as in trf eval. auto: accuracy for labels; "
+     "loss for text alone; for translations cer if tokens are characters; bleu if the target "
+     "vocabulary has more than 500 entries, at least 90 % of the references have four words or "
+     "more, and their mean length is at least six words; else wer for words and chrf for subwords",
+     NULL},
     {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N",
      "beam size of these translations, 1 to 1024; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
      "validate and keep an exponential moving average of the weights, 0 to 0.5; 0: the weights "
-     "themselves. Each update adds the fraction X; as long as 9 / (10 + s) is larger, update s "
-     "adds that fraction", NULL},
+     "themselves. Update s moves the average towards the new weights by the fraction max(X, 9 / "
+     "(10 + s))", NULL},
     {TRAIN, NUMBER, "keep", AT(keep), "N",
      "keep the models of the last N validations; their names are the model's name and "
      ".update-NUMBER", NULL},
@@ -408,12 +411,11 @@ const struct row rows[] = {
      "the last decoder layer; all: a list of layers, each a list of heads, each a matrix", NULL},
     {GENERATE, HEADING, "Texts", 0, NULL, NULL, NULL},
     {GENERATE, TEXT, "prompt", AT(prompt), "TEXT",
-     "text to continue; it may also stand without --prompt. Without a prompt and without --input, "
-     "a language model starts from nothing, and an encoder-decoder model reads standard input",
-     NULL},
+     "text to continue; --prompt may be omitted before it. Without a prompt and without --input, a "
+     "language model starts from nothing, and an encoder-decoder model reads standard input", NULL},
     {GENERATE, TEXT, "input", AT(input), "FILE",
-     "continue each line of this file ('-': standard input); an encoder-decoder model answers "
-     "each line", NULL},
+     "continue each line of this file ('-': standard input); an encoder-decoder model writes an "
+     "output for each line", NULL},
     {GENERATE, COUNT, "count", AT(count), "N", "draw N texts for each beginning", NULL},
     {GENERATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per text: text, log-probability, tokens and how it ended", NULL},
@@ -429,8 +431,8 @@ const struct row rows[] = {
     {GENERATE, NUMBER, "top-k", AT(sampling.top_k), "N",
      "draw from the N most likely tokens; 0: from all tokens", NULL},
     {GENERATE, REAL, "top-p", AT(sampling.top_p), "X",
-     "draw from the fewest most likely tokens with a total probability of X, 0 to 1 (Holtzman et "
-     "al. 2020)", NULL},
+     "draw from the smallest set of most likely tokens with probabilities that add up to at least "
+     "X, 0 to 1 (Holtzman et al. 2020)", NULL},
     {GENERATE, REAL, "min-p", AT(sampling.min_p), "X",
      "draw from tokens with at least X times the largest probability, 0 to 1 (Nguyen et al. 2024)",
      NULL},
@@ -476,7 +478,8 @@ const struct row rows[] = {
      "words", NULL},
     {TRANSLATE | REPORT | INSPECT, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
-     "search as this system does: sets the options from --length-rule to --renormalize-logits",
+     "search as the named system does (paper: Vaswani et al. 2017; raw: rank by the sum of "
+     "log-probabilities): sets the options from --length-rule to --renormalize-logits below",
      then_rule},
     {TRANSLATE | REPORT | INSPECT, COUNT, "beam", AT(search.beam), "N",
      "beam size: live hypotheses of a sentence, 1 to 1024; 1: greedy", NULL},
@@ -510,14 +513,14 @@ const struct row rows[] = {
     {TRANSLATE, SWITCH, "renormalize-logits", AT(search.renormalize_logits), NO_YES,
      "leave EOS out of the softmax as long as --min-length forbids it", NULL},
     {TRANSLATE | FROM_DATA, SWITCH, "ban-unk", AT(search.ban_unk), NO_YES,
-     "never write the unknown token. Without it: yes if no training target had one, but no with "
-     "--unknown copy", NULL},
+     "never write the unknown token (default: yes if no training target had one, but no with "
+     "--unknown copy)", NULL},
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "write at most A * source tokens + B target tokens", NULL},
     {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "the B of this limit", NULL},
 
     {ATTENTION, TEXT, "model", AT(model), "FILE",
-     "the model file; its name may also stand without --model", NULL},
+     "the model file; --model may be omitted before its name", NULL},
     {ATTENTION, TEXT, "source", AT(source_text), "TEXT",
      "the source text; for a language model, its only text", NULL},
     {ATTENTION, TEXT, "target", AT(target_text), "TEXT",
@@ -558,7 +561,8 @@ const struct row rows[] = {
      "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "
      "OpenBLAS is installed", NULL},
     {RUN | INSPECT | ATTENTION, COUNT, "threads", AT(device.threads), "N",
-     "number of threads; results do not depend on it", NULL},
+     "number of threads; results do not depend on it (default: one for each processor that trf may "
+     "use)", NULL},
 
     {EVAL, HEADING, "Metrics", 0, NULL, NULL, NULL},
     {EVAL, TEXT, "metrics", AT(metrics), "LIST",
@@ -568,8 +572,7 @@ const struct row rows[] = {
     {EVAL, CHOICE, "tokenize", AT(tokenize), "13a|none|char",
      "how BLEU finds words. 13a: as WMT does; none: between spaces; char: each character is one",
      NULL},
-    {EVAL, FLAG, "lowercase", AT(lowercase), NULL,
-     "turn capital letters into small ones, for all metrics", NULL},
+    {EVAL, FLAG, "lowercase", AT(lowercase), NULL, "convert to lower case, for all metrics", NULL},
     {EVAL, HEADING, "References", 0, NULL, NULL, NULL},
     {EVAL, TEXTS, "reference", AT(references), "FILE",
      "one more file of references, line by line; may be given several times", NULL},

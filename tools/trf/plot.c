@@ -138,7 +138,7 @@ static void read_validation(struct run *run, const struct fields *f, double upda
         add_number(run, METRIC, 1, metric, update, f, "score");
 }
 
-/* The reason why the fields are not an event of a training, or NULL. */
+/* The reason why the fields are not an event of a training run, or NULL. */
 static const char *read_event(struct run *run, const struct fields *f)
 {
     const char *event = field_text(f, "event");

@@ -320,7 +320,7 @@ static void warn_of_cosine(const struct settings *s, int64_t planned)
             end, (long long)planned);
 }
 
-/* The update at which a cosine ends. stored->total_steps is 0 in a new training, and if the
+/* The update at which a cosine ends. stored->total_steps is 0 in a new training run, and if the
    checkpoint had another schedule.
        --total-steps is given                                    there
        --updates or --epochs are planned, and it is new or

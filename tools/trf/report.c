@@ -1,4 +1,4 @@
-// trf report: trainings, answers and attention as one page of HTML.
+// trf report: training runs, answers and attention as one page of HTML.
 //
 // The logs are read first, then the model and its data; computing starts when all of them are
 // valid. The page is made in memory and written to a new file, which replaces an old page when it

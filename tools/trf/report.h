@@ -1,7 +1,7 @@
 // trf report: what its files share.
 //
 //   report.c             the command, the order of work, the page
-//   report_log.c         logs of trainings: what they say, and what differs between them
+//   report_log.c         logs of training runs: what they say, and what differs between them
 //   report_curves.c      their curves, drawn by gnuplot
 //   report_data.c        the data: what the model answers, and how good that is
 //   report_answers.c     answers beside references, scores by length, labels

@@ -1,4 +1,4 @@
-// trf report: curves of the trainings, drawn by gnuplot, and their numbers. See report.h.
+// trf report: curves of the training runs, drawn by gnuplot, and their numbers. See report.h.
 //
 // Each panel is a picture of its own, so a browser puts as many side by side as fit. Ids get the
 // number of the panel, as they must differ within the page.

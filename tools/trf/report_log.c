@@ -1,4 +1,4 @@
-// trf report: logs of trainings, and what differs between them. See report.h.
+// trf report: logs of training runs, and what differs between them. See report.h.
 //
 // A log has a line of JSON for each event; progress.c writes them. The log of a resumed training
 // has several starts; updates after a start replace the same updates before it. Lines that are cut

@@ -1,4 +1,4 @@
-// trf train: the state of a training, and its part of a checkpoint: options, the best score, kept
+// trf train: the state of a run, and its part of a checkpoint: options, the best score, kept
 // models. See state.h.
 
 #include "state.h"

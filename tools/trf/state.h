@@ -1,4 +1,4 @@
-// trf train: the state of a training, and its part of a checkpoint (state.c).
+// trf train: the state of a training run, and its part of a checkpoint (state.c).
 
 #ifndef TRF_STATE_H
 #define TRF_STATE_H
@@ -25,7 +25,7 @@ struct state {
     size_t n_kept, kept_capacity;
 };
 
-/* A training that runs: what updates, validations and checkpoints need. */
+/* A training run in progress: what updates, validations and checkpoints need. */
 struct run {
     struct settings *s;
     char *checkpoint;                   /* its path, or NULL */

@@ -1,4 +1,4 @@
-// trf train: the command; one training, or several from different seeds.
+// trf train: the command; one training run, or several from different seeds.
 
 #include "check.h"
 #include "labelled.h"
@@ -116,7 +116,7 @@ static char *seed_path(const char *path, uint64_t seed)
     return format_text("%s.seed-%llu", path, (unsigned long long)seed);
 }
 
-/* One of several trainings; its files have the seed in their names. */
+/* One of several training runs; its files have the seed in their names. */
 static int train_seed(struct settings *s, uint64_t number, double *score, char **model)
 {
     struct settings one = *s;
@@ -141,7 +141,7 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
     return status;
 }
 
-/* Whether one of several trainings has begun. --resume begins the others. */
+/* Whether one of several training runs has begun. --resume begins the others. */
 static int any_checkpoint(const struct settings *s)
 {
     int32_t i, found = 0;
@@ -160,7 +160,7 @@ static int any_checkpoint(const struct settings *s)
     return found;
 }
 
-/* Checks the files of all trainings before the first one begins. */
+/* Checks the files of all training runs before the first one begins. */
 static int check_seeds(const struct settings *s)
 {
     int32_t i;

@@ -1,4 +1,4 @@
-// trf train: all parts of a training, and how it is prepared.
+// trf train: all parts of a training run, and how it is prepared.
 
 #ifndef TRF_TRAINING_H
 #define TRF_TRAINING_H
@@ -7,7 +7,7 @@
 #include "state.h"
 #include "vocabulary.h"
 
-/* Only the files that prepare a training use this struct. The others use its parts. */
+/* Only the files that prepare a training run use this struct. The others use its parts. */
 struct training {
     struct settings *s;
     struct examples data;

@@ -5,14 +5,14 @@
 //
 //   main.c          the commands; the library's implementation
 //   manual.c        the man page, completion for bash and zsh
-//   train.c         trf train: one training, or several from different seeds
+//   train.c         trf train: one training run, or several from different seeds
 //   check.c           checks of its command line, before data are read
 //   loop.c            updates, validations, checkpoints, and ending well
 //   begin.c           makes a new model from the data
 //   inherit.c         --init-from: vocabularies, architecture, weights
 //   resume.c          --resume: loads a checkpoint and reads its data
 //   setup.c           what begin.c and resume.c have in common
-//   state.c           the state of a training, and its part of a checkpoint
+//   state.c           the state of a training run, and its part of a checkpoint
 //   validate.c        loss and metric on held-out pairs
 //   signals.c         SIGINT, SIGTERM, SIGHUP
 //   encode.c          encodes lines as token ids, fills the corpus

@@ -125,7 +125,7 @@ static int is_silent(const struct settings *s, int i)
                             row->then == then_dropout || row->then == then_vocab_size);
 }
 
-/* The value of a file of data or of a switch, which describe a training; names of the files that
+/* The value of a file of data or of a switch, which describe a run; names of the files that
    it writes do not. NULL: there is none to show. */
 static const char *text_value(const struct row *row, const struct settings *s)
 {

@@ -63,7 +63,7 @@ printf '%s\n' 'seven' 'two three' 'nine' '' 'nine zero one two' >causal.in
 "$trf" generate --model causal --input causal.in --temperature 0 --max-tokens 12 --output causal.out
 "$trf" generate --model causal --input causal.in --seed 11 --top-k 5 --count 2 --max-tokens 12 --output causal.drawn
 
-# A training that ended after 60 updates; and, from the same checkpoint, what it was after 120.
+# A training run that ended after 60 updates; and, from the same checkpoint, what it was after 120.
 rm -rf resume
 mkdir resume
 training="$common $one --tsv pairs.tsv --tokens words --d-model 8 --d-ff 16 --warmup 20 --learning-rate 0.02 --metric loss
