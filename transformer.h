@@ -35,8 +35,9 @@
 //
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
-//   - -std=c99 and other strict modes turn fused multiply-add off, which makes the program slower
-//     and changes the last bits of its results. Use -std=gnu99, or add -ffp-contract=fast.
+//   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
+//     program slower and changes the last bits of its results. Use -std=gnu99, or add
+//     -ffp-contract=fast.
 //   - -ffast-math and -Ofast are rejected at compile time: such code cannot detect a NaN.
 //   - Builds that compute floats in a wider type are rejected too. For 32-bit x86 add
 //     -msse2 -mfpmath=sse.
@@ -93,7 +94,8 @@
 //   TRF_CBLAS_HEADER      a header to use instead of <cblas.h>, such as
 //                         <Accelerate/Accelerate.h> or <mkl_cblas.h>
 //   TRF_DOUBLE            all tensors are double, for checking gradients
-//   TRF_NO_TRAIN          no backward and no trainer, only translating and sampling
+//   TRF_NO_TRAIN          no backward and no trainer; everything that uses a trained model
+//                         remains
 //   TRF_SCALAR            plain C without vector types, as with compilers that have none
 //   TRF_COLUMN name       this source file contains a column: only the ops (the arithmetic of the
 //                         layers), compiled for one device or instruction set, as a table that
@@ -282,8 +284,9 @@
 //     part           some pairs of a batch, used as a batch of their own: the share of one rank,
 //                    or a micro-batch
 //     position       of a batch in its corpus: the numbers of its epoch and batch [trf_place]
-//     ordinal        number of pairs of an update that come before a batch on other ranks. Random
-//                    numbers depend on it, so that parts are computed like the whole batch
+//     ordinal        how many pairs of the same update come before this batch because lower ranks
+//                    have them. Random numbers depend on it, so that parts are computed like the
+//                    whole batch
 //     noise          masks, spans and prefixes for self-supervised training [trf_noise]
 //     sentinel       an id that marks a span of noise
 //
@@ -324,8 +327,9 @@
 //         return 1;
 //     }
 //
-//   A failing call changes nothing unless its comment says otherwise, so you may correct the cause
-//   and call again. Statuses that programs usually branch on:
+//   A failing call leaves objects and arrays as they were, and sets output pointers to NULL, counts
+//   to 0 and texts to empty, unless its comment says otherwise. So you may correct the cause and
+//   call again. Statuses that programs usually branch on:
 //
 //     TRF_E_END          the corpus is finished: leave the loop
 //     TRF_E_CANCELLED    your cancel hook stopped the call: save a checkpoint, or call again
@@ -693,8 +697,9 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
    log      Gets one sentence without a newline. Without this hook the library is silent.
    cancel   Returns non-zero to stop the running call, which then returns TRF_E_CANCELLED. On the
             CPU it is called at least once per layer and per decoded token. A GPU records the ops of
-            a pass and replays them; then it is called once per batch. A backward pass calls it only
-            for the first micro-batch of an update, so that no accumulated gradients are lost.
+            a pass and replays them, so on a GPU the hook is called only once per batch. During a
+            backward pass it is called only for the first micro-batch of an update: to stop a later
+            one would lose the gradients accumulated so far.
 
    A cancelled training step has changed nothing. Repeat it with the same batch, or save a
    checkpoint: a run that resumes from it begins with that batch. */
@@ -712,18 +717,19 @@ typedef enum trf_device_kind {
 
 /* Number of bits per value in forward and backward passes. Not saved in files.
    FLOAT32   every value has 32 bits. The default
-   BF16      for CUDA only. Activations, their gradients and the weights inside matrix products have
-             16 bits. Weights, their gradients, Adam's moments and all sums keep 32. Loss scaling is
-             not needed. The blocks (>>api-blocks) compute in float32 all the same */
+   BF16      for CUDA only. Activations and their gradients have 16 bits, and so have the copies of
+             the weights that matrix products read. The weights themselves, their gradients, Adam's
+             moments and all sums keep 32. Loss scaling is not needed. The blocks (>>api-blocks)
+             compute in float32 all the same */
 typedef enum trf_precision {
     TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_COUNT
 } trf_precision;
 
 /* Which matrix product the CPU uses. Not saved in files.
-   AUTO      the default: BUILT_IN if a vector of this build has eight or more elements (float with
-             AVX2 or AVX-512, double with AVX-512), where it is as fast as OpenBLAS or faster.
-             Otherwise CBLAS, which is two to three times as fast as BUILT_IN with SSE2
-             (tools/bench/bench.md)
+   AUTO      the default: BUILT_IN if the build has no CBLAS, or if its vectors have eight or more
+             elements (float with AVX2 or AVX-512, double with AVX-512): there it is at least as
+             fast as OpenBLAS. Otherwise CBLAS; on SSE2 that is two to three times as fast as
+             BUILT_IN (tools/bench/bench.md)
    CBLAS     trainers use CBLAS for products with more than 16 rows. Translators and samplers store
              their weights packed for the built-in product; they use CBLAS for products with more
              than 512 rows. Attention never uses it. In a build without CBLAS: TRF_E_BACKEND
@@ -743,8 +749,8 @@ typedef enum trf_products {
      - trainers, translators and samplers of a model with this config.device or
        trf_load_options.device,
      - contexts and updaters created with this device.
-   trf_train_options, trf_search and trf_sampling have a field `threads` too. Unless that is 0, it
-   replaces this one. Results are bit-identical for any number of threads.
+   trf_train_options, trf_search and trf_sampling have a field `threads` too. If it is not 0, it is
+   used instead of trf_device.threads. Results are bit-identical for any number of threads.
    An object computes on the calling thread and on `threads` - 1 threads of its own.
    These start when the object is created; if they cannot, creating it fails with TRF_E_NOMEM. They
    have ended when its destroy call returns. They sleep while there is nothing to compute, call no
@@ -756,11 +762,11 @@ typedef enum trf_products {
        TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
        Windows, and with compilers other than GCC and Clang.
 
-   OpenBLAS. Only its pthread build is used, by at most 64 threads at a time. With another build the
-   object logs a warning and uses BUILT_IN. Each thread needs 128 MB of address space; without it,
-   creating the object fails with TRF_E_NOMEM. OpenBLAS's own thread count is set to 1 during each
-   op, then restored. A child of fork() may use OpenBLAS if no thread of the parent was inside a
-   call at that moment. */
+   OpenBLAS. Only its pthread build is used, by at most 64 threads at a time. With any other build
+   of OpenBLAS the object logs a warning and uses BUILT_IN. Each thread needs 128 MB of address
+   space; if that is not available, creating the object fails with TRF_E_NOMEM. OpenBLAS's own
+   thread count is set to 1 during each op, then restored. A child of fork() may use OpenBLAS if no
+   thread of the parent was inside a call at that moment. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
@@ -911,7 +917,8 @@ typedef enum trf_decoder_start {
 /* The last layer of an encoder-only model: logits z = x W^T + b, trained with cross-entropy. x is
    the row of one token, or one row per sequence. trf_batch describes the labels. */
 typedef enum trf_head {
-    TRF_HEAD_NONE   = 0,    /* no logits: the model cannot be trained */
+    TRF_HEAD_NONE   = 0,    /* models of the other kinds have this value. An encoder-only model
+                               without a head has no logits and cannot be trained */
     TRF_HEAD_MEAN   = 1,    /* one label per sequence (trf_classify); x is the mean of its rows,
                                the row of EOS included */
     TRF_HEAD_FIRST  = 2,    /* one label per sequence (trf_classify); x is its first row: BERT
@@ -941,7 +948,7 @@ typedef struct trf_config {
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
     int32_t pad, bos, eos, unk; /* special ids, all different; default 0, 1, 2, 3. Batches need no
-                                   padding. Answers never contain pad and bos. pad may be the
+                                   padding. Answers never contain pad or bos. pad may be the
                                    decoder's start */
     trf_activation activation;  /* default TRF_RELU */
     trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
@@ -1103,9 +1110,9 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 // read them.
 // -----------------------------------------------------------------------------------------------
 
-/* Only its trainer changes a model after creation. Any number of threads may read one. Do not
-   translate with a model while its trainer makes a step, which would be a data race; translate
-   with a trf_model_copy. */
+/* After creation its trainer changes a model, and so do the calls in >>manual, THREADS (2). Any
+   number of threads may read one. Do not translate with a model while its trainer makes a step,
+   which would be a data race; translate with a trf_model_copy. */
 typedef struct trf_model trf_model;
 
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
@@ -1165,8 +1172,8 @@ TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
      - A key has 1 to 255 bytes. "format" and keys that begin with "trf." belong to the library
        (TRF_E_INVALID_ARG).
      - Key and value are UTF-8 (TRF_E_FORMAT with the offset).
-     - You can set at most 65,000 texts of 1 MiB in all, keys included. A file may contain up to
-       120,000 texts of 8 MiB. More is TRF_E_LIMIT.
+     - You can set at most 65,000 texts, 1 MiB in all, keys included. A file may contain at most
+       120,000 texts, 8 MiB in all. More is TRF_E_LIMIT.
    Call it before threads share the model. The model may have a trainer and translators. Each call
    copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
@@ -1198,7 +1205,7 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    TRF_E_UNSUPPORTED: a CUDA device. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
-   The model may be one of them. It may have no trainer and no translator. TRF_E_SHAPE: a
+   The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
    configuration differs in more than seed, device and hooks; `what` is the field and `where` the
    index of the model. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
@@ -1209,8 +1216,8 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
      - rows and parameters that only one of the two has,
      - head.bias, if it counts labels in one model and tokens in the other.
    *copied (may be NULL) is the number of parameters written. The models may differ in everything
-   else, also in device. `model` may have no trainer and no translator. TRF_E_SHAPE: two parameters
-   of one name differ in columns; nothing was copied. */
+   else, also in device. `model` must not have a trainer, translator or sampler. TRF_E_SHAPE: two
+   parameters of one name differ in columns; nothing was copied. */
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
                                           trf_error *err);
 
@@ -1234,7 +1241,8 @@ typedef struct trf_sequences {
 
 /* Position of a batch in its corpus. All zeros: the batch is from no corpus.
    A checkpoint stores the position after the last batch that its updates have used. If a batch was
-   delivered but not used, the corpus delivers it again after loading. An update may use several
+   delivered but not used, the corpus delivers it again after loading. A batch that a training call
+   has rejected with an error other than TRF_E_CANCELLED counts as used. An update may use several
    batches. If you divide a batch into parts (>>manual, WORDS), use all of them in one update. With
    several ranks, each rank has its own copy of the same corpus and uses its part of every batch. */
 typedef struct trf_place {
@@ -1251,7 +1259,7 @@ typedef struct trf_place {
        TOKENS          as many as the source has ids   0..n_labels - 1
        MASKED          as many as the source has ids   the id that belongs there
 
-   (1) A sequence may be empty only if source_eos is 1.
+   (1) A source may be empty only if source_eos is 1: otherwise it has no row to classify.
    EOS has no label. The loss ignores a token or sequence with label -1. Any other label, or another
    number of labels, fails with TRF_E_INVALID_ARG. `where` is then the index of the label, or of the
    sequence with the wrong number of labels. */
@@ -1265,9 +1273,9 @@ typedef struct trf_batch {
                                    batches of your own */
 } trf_batch;
 
-/* Convert from and to padded (count, width) arrays. `pad` fills the rows and may occur only at
-   their ends. `lengths` has `count` elements. `ids` has *total, which is the number of ids without
-   padding. If `ids` is NULL, the call only counts them. */
+/* Convert from and to padded (count, width) arrays. Rows shorter than `width` end in `pad`, which
+   occurs nowhere else. `lengths` has room for `count` numbers, `ids` for *total, the number of ids
+   without padding. If `ids` is NULL, the call only sets *total. */
 TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
                                    int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err);
 TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
@@ -1312,8 +1320,8 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err);
 /* Cuts a long text into pairs for a language model: no sources, and targets of `length` ids, the
-   last one shorter. Adds all of them or none. Fails as trf_corpus_add does, with the position among
-   all n ids. */
+   last one shorter. Adds all of them or none. Fails as trf_corpus_add does; `where` is then the
+   index among all n ids. */
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
                                          int32_t length, trf_error *err);
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pairs */
@@ -1329,17 +1337,18 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 /* Makes batches for self-supervised training from the sources of plain batches. Of a sequence of n
    ids, k = round(density * n), ties to even, should become noise.
 
-   MASKS   k is at least 1. Words are chosen in random order. A word that would bring the number of
-           chosen ids above k is skipped; if every word would, the last one is chosen all the same.
-           So fewer or more than k ids may be chosen. Each id of a chosen word becomes
-           `mask` with probability `masked`, or any id from 4 to vocab - 1 with probability
-           `randomised`, or stays. The target has the ids of chosen words, and -1 elsewhere
-           (TRF_HEAD_MASKED).
+   MASKS   k is at least 1. A word is one id, or with whole_words all ids of a word. Words are
+           chosen in random order. A word that would bring the number of chosen ids above k is
+           skipped; if every word would, the last one is chosen all the same. So fewer or more than
+           k ids may be chosen. Each id of a chosen word becomes `mask` with probability `masked`,
+           or any id from 4 to vocab - 1 with probability `randomised`, or stays. The target has the
+           ids of chosen words, and -1 elsewhere (TRF_HEAD_MASKED).
    SPANS   k is at least 1 and at most n - 1. The noise has round(k / mean_span) spans, at least 1
            and at most min(k, n - k, n_sentinels). Plain and noisy spans alternate and end with a
            noisy one. All ways to cut the k ids and the n - k ids are equally likely. In the source
-           noisy span i becomes the id first_sentinel + i (T5 counts down). The target has that id,
-           then the ids of the span: 9 4 7 5 8 becomes 9 <0> 5 <1> and <0> 4 7 <1> 8.
+           noisy span i (i = 0, 1, ...) becomes the id first_sentinel + i. (In T5 the ids of the
+           sentinels go down instead of up.) The target has that id, then the ids of the span:
+           9 4 7 5 8 becomes 9 <0> 5 <1> and <0> 4 7 <1> 8.
    PREFIX  The source is the first 1 to n - 1 ids, each number equally likely. The target is the
            rest.
 
@@ -1382,9 +1391,9 @@ TRF_API void trf_noise_destroy(trf_noise *noise);
    has the same place and ordinal.
      - The noise of a sequence depends on seed, place.epoch, place.batch, and ordinal plus the
        sequence's index in the batch.
-     - Apply noise to a batch before you divide it into micro-batches. Their ordinals are equal, so
-       they would get other noise than the whole batch. Parts for ranks have different ordinals and
-       get the same noise as the whole batch.
+     - Apply noise to a batch before you divide it into micro-batches. The ordinals of all
+       micro-batches are equal, so each would get the noise of the first pairs of the batch, not of
+       its own. Parts for ranks have different ordinals and get the same noise as the whole batch.
      - In batches of your own, increase place.batch from batch to batch, since their ordinals are
        equal too.
    TRF_E_INVALID_ARG: an id is negative, vocab or more (MASKS), or a sentinel (SPANS); `where` is
@@ -1433,8 +1442,8 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 /* How a file stores weights. BF16 and F16 take half the bytes of F32. Each weight is rounded to the
    nearest number of that format, ties to even. Loading widens it again. Saving a loaded model in
    the format of its file gives the same weights, bit for bit. TRF_E_NONFINITE: a weight would
-   become infinite (above 65,504 in F16, 3.3e38 in BF16); `what` is the tensor and `where` the index
-   of the weight. */
+   become infinite (from 65,520 on in F16, from about 3.396e38 on in BF16); `what` is the tensor and
+   `where` the index of the weight. */
 typedef enum trf_weights {
     TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build. trf_model_save writes this */
     TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
@@ -1702,10 +1711,11 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
 /* Number of updates so far, skipped ones included. */
 TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
-/* Changes options from the next step on. Bit-identical to saving a checkpoint and loading it with
-   the new options. Larger limits take more memory, smaller ones give none back. TRF_E_INVALID_ARG:
-   the threads would change, or the hooks alloc and free (with them `user`). TRF_E_NOMEM: no memory
-   for the new limits. TRF_E_STATE: gradients have been accumulated. */
+/* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
+   loading it with the new options. Larger limits take more memory, smaller ones give none back.
+   TRF_E_INVALID_ARG: the number of threads would change, or the hook alloc or free, or `user` if
+   these two are set. TRF_E_NOMEM: no memory for the new limits. TRF_E_STATE: gradients have been
+   accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
 /* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match the whole
@@ -1729,8 +1739,8 @@ TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 
 /* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
-   corpus (may be NULL): the first batch after the last complete update. TRF_E_STATE: gradients have
-   been accumulated. */
+   corpus: that of the first batch after the last complete update. `corpus` may be NULL.
+   TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
                                        const char *path, trf_error *err);
 /* Makes a model and a trainer that continue, bit for bit as if training had not stopped. A corpus
@@ -1755,8 +1765,9 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
                                      trf_error *err);
 /* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
    you create after loading the checkpoint, or for one that has delivered batches which the trainer
-   has not used (discard the gradients first). TRF_E_STATE: pairs or options differ (epochs and
-   max_length may), or the trainer has no position. */
+   has not used (discard the gradients first). TRF_E_STATE: the pairs or the options differ from
+   those of the stored position (epochs and max_length are allowed to differ), or the trainer has no
+   position. */
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer,
                                      trf_error *err);
 
@@ -1773,9 +1784,9 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
                                       const trf_device *device, trf_error *err);
 TRF_API void trf_updater_destroy(trf_updater *updater);
 /* Makes one update: divides the gradients by `divisor` (their number of tokens, for example), clips
-   them and updates the weights. divisor is 1e-30..1e12, or 0 if another rank has some; ranks sum
-   their gradients and divisors before the division. The report has no losses. TRF_E_STATE: the sum
-   of the divisors is not above 0. */
+   them and updates the weights. divisor is 1e-30..1e12, or 0 on a rank without tokens if another
+   rank's is not 0. Ranks sum their gradients and divisors before the division. The report has no
+   losses. TRF_E_STATE: the sum of the divisors is not above 0. */
 TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
                                     const trf_tensor *gradients, double divisor,
                                     trf_step_report *report, trf_error *err);
@@ -1861,10 +1872,11 @@ typedef struct trf_search {
                                    prefix may contain it. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
     int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. The answer to a source of n ids has
-                                   at most a * n + b target tokens, and never more than
-                                   config.max_length - 1, EOS not counted. In a decoder-only model n
-                                   is the length of the prompt, and the answer follows it;
-                                   default 20 */
+                                   at most a * n + b target tokens and at most config.max_length -
+                                   1, EOS not counted. A longer forced prefix is kept whole. In a
+                                   decoder-only model n is the length of the prompt. At most a * n +
+                                   b tokens follow it, and prompt and answer together have at most
+                                   config.max_length - 1. default 20 */
     int32_t max_sentences;      /* how many sentences are searched at the same time, the longest
                                    first. When one is done, the next takes its slot. The number is
                                    reduced if beam times the total length of their answers would
@@ -1924,10 +1936,11 @@ typedef struct trf_hypothesis {
     int32_t n;
     double log_probability;     /* raw sum in nats, with forced tokens, and EOS if there is one */
     const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
-                                           it ended them. beginning + first + second + ..., added
-                                           in this order, is log_probability to the last bit. NULL
-                                           in a session that transformer.h 0.2.0 has saved: such a
-                                           file has none */
+                                           it ended them. The field `beginning` plus these numbers,
+                                           added one by one in this order, equals log_probability to
+                                           the last bit. The pointer is NULL in a session that
+                                           transformer.h 0.2.0 saved: its files do not contain
+                                           them */
     double beginning;           /* log-probability of the prompt of a decoder-only model, if a
                                    translator has scored it; else 0 */
     double score;               /* after the length rule; ranks are in its order */
@@ -1959,10 +1972,11 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
                                  trf_error *err);
 /* Translates text with the model's vocabularies. `answer` may be `text`. An empty text is
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
-     TRF_E_LIMIT, err->what is "size"    the answer is longer than `size` bytes, and cut after a
-                                         whole token. trf_hypothesis_text(translator, 0, 0, ...)
-                                         returns all of it and its length without computing again,
-                                         also where it contains a NUL
+     TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
+                                         been cut after a whole token.
+                                         trf_hypothesis_text(translator, 0, 0, ...) returns all of
+                                         it and its length without computing again, also where it
+                                         contains a NUL
      TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
      TRF_E_STATE                         the model has no vocabularies */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
@@ -2034,9 +2048,9 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
                batch of one sequence it may have rank 4 and the block's shape. A query's weights sum
                to 1. Keys that causal attention hides have weight 0.
    States      (layers + 1, rows, d_model), like Hugging Face's hidden_states. State 0 is the input
-               of the first layer: embedding plus position. State i is the output of layer i. The
-               last state has passed the final norm, if there is one; it equals the result of
-               trf_encode or trf_decode.
+               of the first layer: embedding plus position. State i + 1 is the output of layer i,
+               and layers count from 0. The last state has passed the final norm, if there is one;
+               it equals the result of trf_encode or trf_decode.
    Logits      as trf_logits writes them. */
 typedef struct trf_views {
     trf_tensor *encoder_self, *decoder_self, *cross;    /* attention of each trf_attention_kind */
@@ -2108,11 +2122,11 @@ typedef struct trf_sampling {
                                    In an encoder-decoder, prompt and answer together have at most
                                    config.max_length - 1 ids */
     int32_t window;             /* decoder-only: W, the most ids that the model reads at a time,
-                                   never more than config.max_length - 1. When there are more, the
-                                   older half is dropped, and the remaining (W + 1) / 2 ids are
-                                   read again as a new prompt, which costs on average one extra row
-                                   per drawn token. 0: no window; a sequence ends at
-                                   config.max_length - 1 ids. default INT32_MAX */
+                                   never more than config.max_length - 1. When a sequence would have
+                                   W + 1 ids, the older half is dropped, and the remaining
+                                   (W + 1) / 2 ids are read again as a new prompt: on average, one
+                                   more row is computed per drawn token. 0: no window; a sequence
+                                   ends at config.max_length - 1 ids. default INT32_MAX */
     int32_t min_tokens;         /* EOS is drawn only after this many tokens; >= 0; default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; default 0 */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t);
@@ -2163,8 +2177,8 @@ TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
 /* Loads a session into a sampler of the same model: its sequences and its rules, but not threads,
    callback and hooks. Keys and values are computed again from the ids. TRF_E_STATE: the model has
-   other weights. A call that fails changes nothing, with three exceptions: if ids do not fit the
-   model, if there is no memory, and after TRF_E_CANCELLED the sampler has no sequences. */
+   other weights. A call that fails changes nothing, except in three cases. If the ids do not fit
+   the model, if there is no memory, or after TRF_E_CANCELLED, the sampler has no sequences. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
 #if !defined(TRF_NO_TRAIN)
@@ -2200,10 +2214,11 @@ typedef enum trf_metric {
     TRF_METRIC_LOSS       = 0,  /* mean loss per target token; smaller is better */
     TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate; smaller is better. 0 is perfect; 100 or more is
                                    no better than empty answers */
-    TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right. Larger
-                                   is better. 100 is perfect; 0 or less is no better than
-                                   empty answers */
-    TRF_METRIC_CUSTOM     = 3,  /* the score that `custom` computes; judged like ACCURACY */
+    TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right: 100 times
+                                   trf_step_report.accuracy. Larger is better. 100 is perfect; 0 is
+                                   no better than empty answers */
+    TRF_METRIC_CUSTOM     = 3,  /* the score that `custom` computes. Larger is better. 100 counts as
+                                   perfect; 0 or less counts as no better than empty answers */
     TRF_METRIC_COUNT
 } trf_metric;
 
@@ -2232,8 +2247,8 @@ typedef struct trf_learn_options {
     double seconds;             /* training ends after this time; 0: never; default 0 */
     int64_t valid_every;        /* updates between two validations; >= 1; default 1000 */
     int32_t patience;           /* training ends after this many validations without a better
-                                   score, or after 3 once the score is perfect; 0: never;
-                                   default 10 */
+                                   score; once the score is perfect, after 3 of them at most.
+                                   0: never, not even then; default 10 */
     double ema;                 /* share of the moving average (trf_ema), 0..0.5; 0: no average;
                                    default 0.002 */
     trf_metric metric;          /* default TRF_METRIC_LOSS */
@@ -2259,7 +2274,7 @@ typedef enum trf_learn_end {
 typedef struct trf_learn_report {
     trf_learn_end end;
     int64_t updates;            /* of this call, skipped ones included */
-    int64_t skipped;            /* updates whose gradient was not finite */
+    int64_t skipped;            /* updates that were skipped (trf_step_report.skipped) */
     trf_early_stopping stopping;
     trf_step_report last;       /* of the last update */
 } trf_learn_report;
@@ -2281,12 +2296,14 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
                              trf_error *err);
 
 /* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
-   else 0. While the score is no better than that of empty answers, a smaller loss counts as a
-   better score. */
+   else 0. Error rates above 100 count as 100. While the score is no better than that of empty
+   answers, a smaller loss also sets `wait` to 0, as a better score does; the return value is still
+   1. */
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
-   INT32_MAX. Once the best score is perfect, it counts down from three. */
+   INT32_MAX. Once the best score is perfect, it counts down from three, or from patience if that is
+   less. */
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience);
 /* 1: score a with loss a_loss is better than score b with loss b_loss. Any number is better than
@@ -2380,10 +2397,12 @@ typedef struct trf_token_choice {
        characters  else, if lines have on average fewer than two words or 24 characters: names,
                    dates, glossaries
        subwords    else
-   If one side has subwords, a side with more than 1,000 different words has them too. The
-   vocabulary is shared if both sides have subwords, or if a quarter of the target's words are words
-   of the source. Lines are UTF-8. source or target may be NULL: that side is not there. NULL hooks:
-   none. */
+   If one side has subwords, a side that is AUTO and has more than 1,000 different words gets them
+   too. If `vocabularies` is 0, the sides share a vocabulary if their tokens and vocab_size are the
+   same, and if they have subwords or at least a quarter of the target's different words are words
+   of the source. If `vocabularies` is 1, two AUTO sides that would differ both get subwords, if one
+   of them has subwords, else characters. Lines are UTF-8. source or target may be NULL: that side
+   is not there. NULL hooks: none. */
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err);
@@ -2395,8 +2414,8 @@ typedef enum trf_hold_out_rule {
     TRF_HOLD_OUT_RULE_COUNT
 } trf_hold_out_rule;
 /* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. size 0: a twentieth,
-   at most 1,000. *count is the number of ones. It is n if no pair would be left; then nothing can
-   be learned.
+   at most 1,000. *count is the number of ones. If it is n, all pairs are held out and none is left
+   to learn from.
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
    pair is held out. */
@@ -2450,9 +2469,11 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err);
 /* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out
-     - pairs with an empty side or more than 511 ids on a side; recipe.reasons has their number,
+     - pairs with an empty side or more than 511 ids on a side, and empty texts; recipe.reasons has
+       their number,
      - pairs with a label of more than 1,000 bytes,
      - texts of words with more or fewer labels than words.
+   A text of a language model with more than 511 ids is cut into parts and stays.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
    set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
@@ -15680,7 +15701,6 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 // are W ids or fewer (W is the window). After that, the older half of the window leaves at once.
 // The other half is read again, because its positions have changed. `first` follows from the number
 // of ids alone, so it does not matter where the beginning ended.
-// alone, so it does not matter where a beginning ended.
 // -----------------------------------------------------------------------------------------------
 
 /* The columns are those of >>config. Files store the fields. */
