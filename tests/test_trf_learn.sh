@@ -76,7 +76,7 @@ awk 'BEGIN { for (i = 0; i < 500; i++) print i % 5 != 1 ? "a b c\tx y z" : "n" i
 expect 0 "rows of five" "source: subwords\\|source: characters\\|of the source" "$trf" train --tsv fives.tsv \
     --model fives.m $tiny --encoder-layers 1 --decoder-layers 1 --updates 2 --valid-size 0
 
-# A training that goes on keeps the pairs that it held out. Without its note a checkpoint is of the time of the comb.
+# A training run that goes on keeps the pairs that it held out. Without its note a checkpoint is of the time of the comb.
 pairs 300 5 >held.tsv
 expect 0 "a checkpoint" '' "$trf" train --tsv held.tsv --model held.m $small --updates 10
 expect 0 "goes on with the same pairs" '' "$trf" train --tsv held.tsv --model held.m $small --updates 20 --resume

@@ -62,7 +62,7 @@ check "cut off" has many.html ' cut .*no end in the log: the training still runs
 check "killed" has many.html ' killed .*no end in the log: the training still runs or was killed '
 check "odd lines are counted" has many.html ' odd .*reached; 4 lines of the log cut off or not JSON'
 expect 1 "no log" "train.tsv: no events of a training run; trf train --log writes them" "$trf" report train.tsv --output no.html
-expect 1 "an empty one" "no events of a training" "$trf" report /dev/null --output no.html
+expect 1 "an empty one" "no events of a training run" "$trf" report /dev/null --output no.html
 expect 1 "none there" "cannot read 'none.json'" "$trf" report none.json --output no.html
 check "nothing is written" test ! -e no.html
 

@@ -11,7 +11,7 @@
 stays() { check "$2 stays" same "$1" "$1.before"; }
 
 # --- nothing that exists is replaced unless --overwrite is given --------------------------------
-expect 0 "a training" "^done" "$trf" train $plain --updates 30 --model keep --log keep.log
+expect 0 "a training run" "^done" "$trf" train $plain --updates 30 --model keep --log keep.log
 for file in keep keep.checkpoint keep.log; do cp $file $file.before; done
 expect 1 "the same name again" \
     "'keep', 'keep.checkpoint', .*: --resume continues that training run, --overwrite starts a new one" \
@@ -118,7 +118,7 @@ expect 1 "a folder" "cannot read 'alone': Is a directory" "$trf" train --source 
 silent "a folder"
 
 # --- --quiet ------------------------------------------------------------------------------------
-expect 0 "a quiet training" "" "$trf" train --tsv train.tsv $model --batch-tokens 256 --warmup 5 \
+expect 0 "a quiet training run" "" "$trf" train --tsv train.tsv $model --batch-tokens 256 --warmup 5 \
     --threads 1 --updates 30 --quiet --model hush
 check "has nothing to say" test ! -s err
 expect 0 "but its warnings" "warning: the rate rises" "$trf" train --tsv train.tsv $small \

@@ -26,7 +26,7 @@ static int validate_interruptibly(struct run *r, struct validation *v)
     return status;
 }
 
-/* Validates the current weights, and keeps them. After a signal a resumed training begins with this
+/* Validates the current weights, and keeps them. After a signal a resumed run begins with this
    validation. */
 static int validate_and_keep(struct run *r, int64_t update)
 {
@@ -220,7 +220,7 @@ static int write_mean(struct run *r, int *left)
     prepare_notice("leaving the validation of the mean after update", trf_trainer_step(r->trainer),
                    r->checkpoint != NULL);
     if (become_mean(r, &count) || validate_interruptibly(r, &v)) return FAILED;
-    if ((*left = v.cancelled)) return DONE;         /* a resumed training comes here again */
+    if ((*left = v.cancelled)) return DONE;         /* a resumed run comes here again */
     end_line();
     if (validates(&r->validator)) {
         worse = !is_better(r, v.score, v.loss, r->state.stopping.best, r->state.stopping.best_loss);

@@ -22,7 +22,7 @@ enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
 // >>log            --log: a JSON object a line
 // -----------------------------------------------------------------------------------------------
 
-/* A resumed training appends to the log. It first ends a line that was cut off when the program was
+/* A resumed run appends to the log. It first ends a line that was cut off when the program was
    killed. */
 int open_log(struct log *log, const struct settings *s)
 {

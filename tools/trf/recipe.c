@@ -2,7 +2,7 @@
 //
 // The library chooses (trf_tokens_choose, trf_recipe_find); options override it. --recipe paper
 // leaves it only the choice of tokens and of when to validate. trf prints the choices with the
-// library's reasons, and stores them in the checkpoint; a resumed training does not choose again.
+// library's reasons, and stores them in the checkpoint; a resumed run does not choose again.
 
 #include "recipe.h"
 #include "measure.h"

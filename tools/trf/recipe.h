@@ -40,7 +40,7 @@ int decide_schedule(struct settings *s, struct plan *plan);
 int ends_cosine(const struct settings *s);      /* whether the user said at which update */
 /* The end of a cosine after --resume. stored->total_steps 0: the schedule was no cosine. */
 int settle_cosine(struct settings *s, struct plan *plan, const trf_train_options *stored);
-/* Prints the number of updates and the schedule, also of a resumed training. */
+/* Prints the number of updates and the schedule, also of a resumed run. */
 void say_schedule(const struct settings *s, const struct plan *plan);
 int check_ends(const struct settings *s,
                const struct plan *plan); /* fails if nothing ends training */

@@ -1,6 +1,6 @@
 // trf report: logs of training runs, and what differs between them. See report.h.
 //
-// A log has a line of JSON for each event; progress.c writes them. The log of a resumed training
+// A log has a line of JSON for each event; progress.c writes them. The log of a resumed run
 // has several starts; updates after a start replace the same updates before it. Lines that are cut
 // off or not JSON are counted and skipped.
 

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* A resumed training holds out the same pairs. A checkpoint without this note held out every n-th
+/* A resumed run holds out the same pairs. A checkpoint without this note held out every n-th
    one. */
 int read_picks(struct training *t)
 {
@@ -128,7 +128,8 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
     content = trf_file_metadata(file, "trf.content");       /* loading reports if it is neither */
     status = content && !strcmp(content, "checkpoint") ? stored_training(s, file) : DONE;
     if (content && !strcmp(content, "model")) {
-        say("%s is a model, not the checkpoint of a training: --init-from starts from it", path);
+        say("%s is a model, not the checkpoint of a training run: --init-from starts from it",
+            path);
         status = FAILED;
     }
     if (!status) status = stored_batches(s, file);

@@ -1,4 +1,4 @@
-// trf train: what a new and a resumed training have in common. See training.h.
+// trf train: what a new and a resumed run have in common. See training.h.
 
 #include "training.h"
 
