@@ -97,10 +97,10 @@
 //   TRF_NO_TRAIN          no backward and no trainer; everything that uses a trained model
 //                         remains
 //   TRF_SCALAR            plain C without vector types, as with compilers that have none
-//   TRF_COLUMN name       this source file contains a column: only the ops (the arithmetic of the
-//                         layers), compiled for one device or instruction set, as a table that
-//                         the implementation links. The name is cuda, or one for the instruction
-//                         set that the compiler flags select
+//   TRF_COLUMN name       this source file compiles to a column: only the ops (the arithmetic of
+//                         the layers), for one device or instruction set. Link it with the
+//                         implementation. name is cuda, avx2 or avx512; for the last two, the
+//                         compiler flags must select that instruction set
 //   TRF_WITH_AVX2         column avx2 is linked in; the best column is chosen at run time
 //   TRF_WITH_AVX512       the same for column avx512
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
@@ -501,8 +501,8 @@
 //         return failed;
 //     }
 //
-//   Continuing from a checkpoint. Each run makes 200 updates, from where the last one ended, and
-//   Ctrl-C ends it early. The loop is your own: trf_learn is not used.
+//   Continuing from a checkpoint. Each run of the program makes 200 updates, starting where the
+//   previous run ended; Ctrl-C ends it early. The loop is your own: trf_learn is not used.
 //
 //     #define TRF_IMPLEMENTATION
 //     #include "transformer.h"
@@ -614,9 +614,9 @@ extern "C" {
 //     vocabulary (>>manual, THREADS).
 // -----------------------------------------------------------------------------------------------
 
-/* The type of all tensor data. TRF_DOUBLE makes it double, for checking gradients. The functions
-   that make objects then have other names, so that object files of both kinds cannot be linked
-   together by mistake. */
+/* The type of all tensor data. TRF_DOUBLE makes it double, for checking gradients. In such a build
+   the functions that make objects have other names, so that object files of float and double builds
+   cannot be linked together by mistake. */
 #if defined(TRF_DOUBLE)
 typedef double trf_real;
 #define trf_model_create      trf_model_create_double
@@ -701,8 +701,8 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
             backward pass it is called only for the first micro-batch of an update: to stop a later
             one would lose the gradients accumulated so far.
 
-   A cancelled training step has changed nothing. Repeat it with the same batch, or save a
-   checkpoint: a run that resumes from it begins with that batch. */
+   A cancelled training step has changed nothing. Repeat the step with the same batch, or save a
+   checkpoint: a run that resumes from the checkpoint begins with that batch. */
 typedef struct trf_hooks {
     void *user;
     void *(*alloc)(void *user, size_t align, size_t bytes);
@@ -879,7 +879,8 @@ typedef enum trf_tying {
     TRF_TYING_COUNT
 } trf_tying;
 
-/* Initial values of attention, feed-forward and heads. in and out are a matrix's columns and rows.
+/* Initial values of the weights of attention, feed-forward and trf_head. in is the number of a
+   matrix's columns, out that of its rows.
    XAVIER    weights are uniform in +-sqrt(6/(in+out)) (Glorot and Bengio 2010), biases are zero.
              (In nn.Transformer the biases of feed-forward are uniform in +-1/sqrt(in).)
    LINEAR    weights and biases are uniform in +-1/sqrt(in).
@@ -915,7 +916,8 @@ typedef enum trf_decoder_start {
 } trf_decoder_start;
 
 /* The last layer of an encoder-only model: logits z = x W^T + b, trained with cross-entropy. x is
-   the row of one token, or one row per sequence. trf_batch describes the labels. */
+   the final state of one token, or one vector per sequence that is made from them. trf_batch
+   describes the labels. */
 typedef enum trf_head {
     TRF_HEAD_NONE   = 0,    /* models of the other kinds have this value. An encoder-only model
                                without a head has no logits and cannot be trained */
@@ -1010,8 +1012,8 @@ TRF_API trf_config trf_config_big(void);
        init              XAVIER_PACKED      XAVIER
        embedding_init    NORMAL_1           NORMAL_D
 
-   Both set ReLU, interleaved positions from 0, post-norm, standard norm, scaled embeddings, source
-   EOS and start with BOS. With PYTORCH, embeddings are much larger than positions
+   Both also set: ReLU; interleaved positions from 0; post-norm; standard norm; scaled embeddings;
+   source_eos 1; decoder_start BOS. With PYTORCH, embeddings are much larger than positions
    (trf_embedding_init): set NORMAL_D if the order of tokens matters. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
@@ -1039,7 +1041,7 @@ typedef enum trf_token_kind {
    tokens follow, the most frequent first, equal counts in byte order. BERT's [CLS] and [SEP] are
    not special ids; your texts contain them as words (examples/studies/next_sentence.c).
    A vocabulary that learns belongs to one thread at a time. A finished one may be used by any
-   number. TRF_E_STATE: it is used before trf_vocab_finish, or learns after it. */
+   number. TRF_E_STATE: a vocabulary is used before trf_vocab_finish, or learns after that call. */
 typedef struct trf_vocab trf_vocab;
 
 /* Creates a vocabulary of words or characters. */
@@ -1059,8 +1061,8 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
      - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
        are not UTF-8 become U+FFFD, as there.
      - Ids from 4 on are the model's pieces in their order, without unknown and control pieces.
-   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. TRF_E_UNSUPPORTED: a model of words
-   or characters, or one that changes its answers (a denormaliser). */
+   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. TRF_E_UNSUPPORTED: a SentencePiece
+   model of type word or char, or one with a denormaliser, which would change decoded text. */
 TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err);
 /* The same from a file. */
@@ -1089,7 +1091,8 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
                                     int32_t capacity, int32_t *n, trf_error *err);
 /* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
-   is the number of all tokens. Fails as trf_vocab_encode does, except for the capacity. */
+   is the number of all tokens. There is no capacity; otherwise it fails as trf_vocab_encode
+   does. */
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
                                            int32_t *unknown, int32_t *n, trf_error *err);
 /* Ids to text. Words get one space between them, characters none, subwords what SentencePiece
@@ -1116,8 +1119,8 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 typedef struct trf_model trf_model;
 
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
-/* Fails as trf_model_create would for this configuration, except for lack of memory. Makes
-   nothing. */
+/* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
+   of memory. */
 TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
 /* Destroy the model's trainers, translators and samplers first. */
@@ -1144,8 +1147,8 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
 /* Floating-point operations of the matrix products in one forward pass over one pair. A
    multiplication and an addition are two operations. source_rows and target_rows are the pair's
    ids, plus EOS where the model adds it: 0..max_length, and 0 for a side that the model does not
-   have. Causal attention counts the keys that a query sees. A backward pass takes twice as many
-   operations, with trf_train_options.recompute about three times as many. */
+   have. In causal attention only the keys that a query sees are counted. A backward pass takes
+   twice as many operations, with trf_train_options.recompute about three times as many. */
 typedef struct trf_flop_counts {
     double encoder_projections, encoder_attention, encoder_feed_forward;    /* projections: q, k, v
                                                                                and the output's */
@@ -1185,10 +1188,10 @@ TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const 
                                    const char **value);
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
 
-/* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix
-   appears once. You may write through the view only while the model has no trainer, translator or
-   sampler: these keep copies of the weights and would not see the change. If the model has a
-   trainer, write through trf_trainer_parameter. An index out of range gives a view without data and
+/* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
+   once. You may write through the view only while the model has no trainer, translator or sampler:
+   these keep copies of the weights and would not see the change. If the model has a trainer, write
+   through trf_trainer_parameter. If the index is out of range, the view has neither data nor
    elements. */
 TRF_API int32_t trf_model_parameter_count(const trf_model *model);
 TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* number of weights */
@@ -1313,9 +1316,9 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus);
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
-   read; one of the two is required. TRF_E_LIMIT: more than max_length ids; the message has their
-   number. TRF_E_FORMAT: the text is not UTF-8; `where` is the offset (subwords take such bytes for
-   U+FFFD). */
+   read; at least one vocabulary is required. TRF_E_LIMIT: more than max_length ids; the message has
+   their number. TRF_E_FORMAT: the text is not UTF-8; `where` is the offset (subwords take such
+   bytes for U+FFFD). */
 TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err);
@@ -1368,8 +1371,9 @@ typedef struct trf_noise_options {
     double mean_span;           /* SPANS: 1..1e6; default 3 */
     int32_t mask;               /* MASKS: 0..vocab - 1; default 0: pad, which no text has */
     int32_t vocab;              /* MASKS: number of ids, 5..2^24; default 0: set it */
-    int32_t first_sentinel, n_sentinels;    /* SPANS: 4..2^24 and 1..2^24. No source may have these
-                                               ids. default 0: set them */
+    int32_t first_sentinel, n_sentinels;    /* SPANS: the first sentinel, 4..2^24, and
+                                               their number, 1..2^24. No source may contain a
+                                               sentinel. default 0: set them */
     const trf_vocab *words;     /* for whole_words: the vocabulary of the ids, which shows where
                                    words begin; borrowed. A subword with SentencePiece's space mark
                                    begins a word (or ends one, if the model puts the mark there).
@@ -1543,8 +1547,8 @@ typedef enum trf_smoothing {
 typedef enum trf_optimizer { TRF_ADAM = 0, TRF_ADAMW = 1, TRF_OPTIMIZER_COUNT } trf_optimizer;
 
 /* Where Adam adds epsilon. m and v are the moments, m' and v' the bias-corrected ones; c1 is
-   1-beta1^t and c2 is 1-beta2^t. t counts the updates of the moments. As in PyTorch, t does not
-   count a skipped update, although schedule and dropout advance. */
+   1-beta1^t and c2 is 1-beta2^t. t counts the updates of the moments. A skipped update advances the
+   schedule and the dropout masks, but not t, as in PyTorch. */
 typedef enum trf_adam_epsilon {
     TRF_EPSILON_OUTSIDE = 0,    /* m' / (sqrt(v') + epsilon): PyTorch, Marian, Kingma and Ba */
     TRF_EPSILON_FAIRSEQ = 1,    /* sqrt(c2)/c1 * m / (sqrt(v) + epsilon): fairseq, tensor2tensor */
@@ -1587,7 +1591,8 @@ typedef struct trf_train_options {
     double attention_dropout;           /* on attention weights; default 0 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0 */
     double residual_dropout;            /* on the output of every sublayer; default 0. All four:
-                                           0 <= p < 1, rounded to a multiple of 1/65536 below 1 */
+                                           0 <= p < 1, rounded to a multiple of 1/65536, at most
+                                           65535/65536 */
     double clip_norm;                   /* gradients are multiplied by min(1, clip_norm / (norm +
                                            1e-6)), as in PyTorch; >= 1e-12; default 1 */
     uint64_t seed;                      /* of dropout; default 1 */
@@ -1599,8 +1604,8 @@ typedef struct trf_train_options {
     /* Limits of one batch, for which the trainer allocates its memory when it is created. A
        sequence counts its ids and one more (BOS or EOS). A larger batch makes the trainer grow, or
        fails with TRF_E_NOMEM before anything has changed. If the model has a head, target_tokens
-       has no effect: a head has one row per sequence or per source token. Ranges: tokens and
-       sequences 1..2^24, longest 2..2^20. */
+       has no effect: a head computes one row per sequence or per source token, and no target rows
+       exist. Ranges: tokens and sequences 1..2^24, longest 2..2^20. */
     int32_t source_tokens, target_tokens, sequences, longest;   /* default 4096, 4096, 256, 128 */
     int32_t threads;                    /* 1..4096; 0: config.device.threads; default 0 */
     int32_t rank, n_ranks;              /* number of this trainer, 0..n_ranks - 1, and number of
@@ -1610,9 +1615,9 @@ typedef struct trf_train_options {
 
     /* Sums `count` values over all ranks, in place, in the memory of the model's device. The
        optimizer step calls it with slices in a fixed order, last layer first. Return non-zero to
-       fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU the cudaStream_t for
-       the work, which need not be waited for; on the CPU NULL. examples/ranks.c has one for threads
-       and one for NCCL. default NULL, which n_ranks > 1 does not allow */
+       fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the cudaStream_t on
+       which to queue the sum; you need not wait until it is done. On the CPU NULL. examples/ranks.c
+       has one for threads and one for NCCL. default NULL, allowed only if n_ranks is 1 */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     void *user;                         /* all_reduce's first argument (hooks.user is the hooks') */
     trf_hooks hooks;                    /* default none */
@@ -1639,9 +1644,9 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* s
 /* Learning rate of update `step`. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
 
-/* What a step did. Every report pointer may be NULL; then the call does not wait for the device.
-   Fields that a call does not know are 0. With a head, target tokens are its labels without those
-   that are -1. */
+/* What a step did. Every report pointer may be NULL; then the call does not wait for the device. A
+   call sets the fields for which it has no value to 0. With a head, target tokens are its labels
+   without those that are -1. */
 typedef struct trf_step_report {
     int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
                                    far */
@@ -1657,8 +1662,8 @@ typedef struct trf_step_report {
     int32_t skipped;            /* 1: parameters and Adam's moments are unchanged, because the loss
                                    or a gradient was not finite, or because the gradient's norm
                                    after clipping was too large to square (1e18; in double 1e150).
-                                   A single weight that would become infinite keeps its value; this
-                                   does not skip the step */
+                                   If only the new value of a weight would be infinite, that weight
+                                   keeps its old value, and the step is not skipped */
     char tensor[64];            /* if skipped: the first tensor whose gradient was not finite,
                                    "loss" or "gradient_norm" */
 } trf_step_report;
@@ -1671,8 +1676,8 @@ typedef struct trf_trainer trf_trainer;
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
                                       const trf_train_options *options, trf_error *err);
 TRF_API void trf_trainer_destroy(trf_trainer *trainer);
-/* Fails as trf_trainer_create would for these options, except for lack of memory. Makes nothing. A
-   NULL config leaves out the checks that depend on the model's kind and head. */
+/* Checks options and makes nothing: fails if and as trf_trainer_create would, except for lack of
+   memory. A NULL config leaves out the checks that depend on the model's kind and head. */
 TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_config *config,
                                    trf_error *err);
 /* Bytes that trf_trainer_create takes, exactly, host and device together. Steps within the limits
@@ -1775,9 +1780,9 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
    code that updates a model's weights. The tensors are in the host's memory; copies of weights and
    gradients go to the device and back. Every call must bring tensors of the same sizes, otherwise
    TRF_E_SHAPE.
-   d_model (1..65536) is for TRF_NOAM alone. The options that count are those of optimizer, decay
-   (of tensors with two dimensions or more, or of all), schedule, clipping, threads, ranks and
-   hooks. NULL device: trf_device_default(). */
+   d_model (1..65536) is for TRF_NOAM alone. Only the options of these parts are used: the
+   optimizer, weight_decay (for tensors with two or more dimensions; with decay_all for all), the
+   schedule, clipping, threads, ranks and hooks. NULL device: trf_device_default(). */
 typedef struct trf_updater trf_updater;
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
                                       int32_t d_model, const trf_train_options *options,
@@ -1872,11 +1877,11 @@ typedef struct trf_search {
                                    prefix may contain it. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
     int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. The answer to a source of n ids has
-                                   at most a * n + b target tokens and at most config.max_length -
-                                   1, EOS not counted. A longer forced prefix is kept whole. In a
-                                   decoder-only model n is the length of the prompt. At most a * n +
-                                   b tokens follow it, and prompt and answer together have at most
-                                   config.max_length - 1. default 20 */
+                                   at most a * n + b target tokens, and at most
+                                   config.max_length - 1, EOS not counted. A longer forced prefix is
+                                   kept whole. In a decoder-only model n is the length of the
+                                   prompt: at most a * n + b tokens follow it, and prompt and answer
+                                   together have at most config.max_length - 1. default 20 */
     int32_t max_sentences;      /* how many sentences are searched at the same time, the longest
                                    first. When one is done, the next takes its slot. The number is
                                    reduced if beam times the total length of their answers would
@@ -1958,9 +1963,9 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
 TRF_API void trf_translator_destroy(trf_translator *translator);
 /* The largest number of bytes that a new translator holds during its first call, for `sentences`
    sources (or prompts) of `source_tokens` ids each, and answers of any length. If the lengths
-   differ, pass the longest, and a search with max_tokens = INT32_MAX: the result is then an upper
-   bound. It does not cover forced prefixes that are longer than the length limit. 0: no such call
-   is possible. NULL search: the defaults. */
+   differ, pass the longest and set max_tokens = INT32_MAX in `search`; the result is then an upper
+   bound. It does not cover forced prefixes that are longer than the length limit. A result of 0
+   means that no such call is possible. NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens);
 
@@ -2015,8 +2020,8 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
                     with head MASKED               (source rows, source_vocab)
 
    Each id of the batch has a row, and so has each EOS that the library adds. Row t of a target
-   (t = 0, 1, ...) has read the start symbol and ids 0..t-1, and predicts id t; if target_eos is 1,
-   the last row predicts EOS. With a head trf_logits reads the sources alone. */
+   (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts id t. If
+   target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
@@ -2095,10 +2100,10 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 //
 // A sampler continues sequences by drawing one token after another: begin, step as often as you
 // like, look at the answers. The same seed gives the same answers. On the CPU an answer and its
-// log-probabilities do not depend, to the last bit, on
-//   - the number of threads,
-//   - the budgets of the calls, also if the session is saved and loaded in between,
-//   - the other sequences of the batch. For an encoder-decoder this holds only on a device that
+// log-probabilities are the same to the last bit, whatever
+//   - the number of threads is,
+//   - the budgets of the calls are, even if the session is saved and loaded between them,
+//   - the other sequences of the batch are. For an encoder-decoder this holds only on a device that
 //     never uses CBLAS (trf_products).
 // -----------------------------------------------------------------------------------------------
 
@@ -2163,9 +2168,9 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler);
 TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
                                      trf_error *err);
 /* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
-   number of sequences that have not ended afterwards. After any failure, TRF_E_CANCELLED included,
-   the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: the logits have no
-   finite maximum. TRF_E_STATE: nothing has begun. */
+   number of sequences that still have not ended after the call. After any failure, TRF_E_CANCELLED
+   included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: the logits
+   have no finite maximum. TRF_E_STATE: nothing has begun. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err);
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
@@ -2313,9 +2318,9 @@ TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, 
 TRF_API int trf_is_perfect(trf_metric metric, double score);
 
 /* An exponential moving average e of the weights w. After each update e += share * (w - e); the
-   share is 1 - decay. As long as 9 / (10 + update) is larger, that is the share, so that the random
-   initial weights fade soon. This is TensorFlow's rule for num_updates; Polyak and Juditsky 1992
-   take the uniform mean. */
+   share is 1 - decay. As long as 9 / (10 + update) is larger than the given share, it is used
+   instead, so that the random initial weights fade soon. This is TensorFlow's rule for num_updates;
+   Polyak and Juditsky 1992 take the uniform mean. */
 typedef struct trf_ema trf_ema;
 /* share: above 0, at most 0.5. */
 TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share,
@@ -2335,9 +2340,9 @@ TRF_API trf_real *trf_ema_weights(trf_ema *ema);
    NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
-/* Lowers max_sentences so that the cancel hook can stop a long translation soon. The hook is not
-   called inside a matrix product. With this configuration, the product of all hypotheses with the
-   vocabulary then takes about half a second at most on the CPU. */
+/* The cancel hook is not called inside a matrix product. So this call lowers max_sentences until,
+   with this configuration, the largest product (all hypotheses with the vocabulary's matrix) takes
+   at most about half a second on the CPU: the hook then stops a long translation soon. */
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
@@ -2384,18 +2389,18 @@ typedef enum trf_tokens {
 
 typedef struct trf_token_choice {
     trf_tokens tokens[2];       /* in and out, of source and target: AUTO is replaced */
-    int32_t vocab_size[2];      /* in and out, limit of ids. 0 becomes 32000, or for subwords 500 to
-                                   8000, growing with the text */
+    int32_t vocab_size[2];      /* in and out, limit of ids. 0 becomes 32000; for subwords it
+                                   becomes 500 to 8000, more for more text */
     int32_t vocabularies;       /* in and out. 1: shared; 2: one per side; 0 becomes 1 or 2 */
     int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
-    double unknown[2];          /* out: percentage of the words in a tenth of the lines that do not
-                                   occur in the rest; NAN: too few lines */
+    double unknown[2];          /* out: of the words in the drawn tenth of the lines, the
+                                   percentage that occur nowhere in the rest; NAN: too few lines */
     int32_t would_be_subwords[2];       /* out. 1: subwords would have been chosen */
 } trf_token_choice;
-/* Draws a tenth of the lines at random, and chooses for each side:
-       words       if at most 2 % of its words do not occur in the other lines
-       characters  else, if lines have on average fewer than two words or 24 characters: names,
-                   dates, glossaries
+/* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
+       words       if at most 2 % of the words in this tenth occur in none of the other lines
+       characters  else, if lines have on average fewer than two words, or fewer than 24 characters:
+                   names, dates, glossaries
        subwords    else
    If one side has subwords, a side that is AUTO and has more than 1,000 different words gets them
    too. If `vocabularies` is 0, the sides share a vocabulary if their tokens and vocab_size are the
@@ -2459,10 +2464,10 @@ TRF_API void trf_dataset_destroy(trf_dataset *data);
    UTF-8. */
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err);
-/* Adds all lines of a file; LF or CR LF ends a line.
-       pairs and labels    line n of source and line n of target; or, with target NULL, lines of
-                           source, tab, target in one file
-       texts alone         target is NULL
+/* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
+       pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
+                           NULL, each line of file `source` is a source, a tab and a target
+       texts alone         each line of file `source` is a text; target is NULL
    TRF_E_FORMAT, with the number of the line in `where`: a line is not UTF-8, has a NUL, or does not
    have exactly one tab; or one file has more lines than the other. Then nothing is added. (`trf`
    skips such lines.) */
@@ -2510,8 +2515,8 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 // Rules of all blocks:
 //   - x and y are input and output; dx and dy are the gradients of the loss with respect to them.
 //   - Shapes are (rows, features). Rows are the tokens of all sequences, one after another. There
-//     may be zero rows, but not zero features or outputs (TRF_E_SHAPE), nor 2^31 of anything
-//     (TRF_E_LIMIT).
+//     may be zero rows, but zero features or outputs are TRF_E_SHAPE. 2^31 or more of anything is
+//     TRF_E_LIMIT.
 //   - Backward sets gradients of activations (=) and adds to gradients of parameters (+=). A
 //     TRF_NO_TRAIN build has no backward.
 //   - Outputs must not overlap inputs.
@@ -2678,7 +2683,7 @@ typedef struct trf_cross_entropy_options {
    logits of all rows are never stored. x: (rows, d). weight: (V, d), V 2..2^24, with NO_PAD_KL from
    3. bias: (V) or NULL. targets: 0..V-1, or -1, which the loss ignores as in trf_batch.
    If dx is not NULL, computes the gradients of that sum too: dx, and dweight and dbias unless they
-   are NULL. In a TRF_NO_TRAIN build that is TRF_E_UNSUPPORTED. */
+   are NULL. In a TRF_NO_TRAIN build a dx that is not NULL fails with TRF_E_UNSUPPORTED. */
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx,
                                      trf_tensor *dweight, trf_tensor *dbias, const trf_tensor *x,
                                      const trf_tensor *weight, const trf_tensor *bias,
