@@ -94,8 +94,8 @@
 //   TRF_CBLAS_HEADER      a header to use instead of <cblas.h>, such as
 //                         <Accelerate/Accelerate.h> or <mkl_cblas.h>
 //   TRF_DOUBLE            all tensors are double, for checking gradients
-//   TRF_NO_TRAIN          no backward and no trainer; everything that uses a trained model
-//                         remains
+//   TRF_NO_TRAIN          no training: no calls for trainers, updaters and checkpoints, no
+//                         backward of the blocks, and no >>api-learn. All the rest remains
 //   TRF_SCALAR            plain C without vector types, as with compilers that have none
 //   TRF_COLUMN name       this source file compiles to a column: only the ops (the arithmetic of
 //                         the layers), for one device or instruction set. Link it with the
@@ -2220,8 +2220,8 @@ typedef enum trf_metric {
     TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate; smaller is better. 0 is perfect; 100 or more is
                                    no better than empty answers */
     TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right: 100 times
-                                   trf_step_report.accuracy. Larger is better. 100 is perfect; 0 is
-                                   no better than empty answers */
+                                   trf_step_report.accuracy. Larger is better. 100 is perfect; 0
+                                   counts as no better than empty answers */
     TRF_METRIC_CUSTOM     = 3,  /* the score that `custom` computes. Larger is better. 100 counts as
                                    perfect; 0 or less counts as no better than empty answers */
     TRF_METRIC_COUNT
