@@ -81,13 +81,12 @@ static void *train(void *user)
     trf_sequences share = {ids + first * LENGTH, lengths, count};
     trf_batch batch = {share, share, first, {0, 0, 0}};     /* `first`: dropout as with one rank */
     config.source_vocab = config.target_vocab = 4 + SYMBOLS;
-    config.device.kind = device;
-    config.device.index = rank;                             /* of the GPU */
+    config.encoder_layers = config.decoder_layers = 1;      /* deep ones magnify rounding */
+    config.device.kind = device; config.device.index = rank;            /* of the GPU */
     config.device.threads = 1;
     training.learning_rate = 5e-3; training.warmup = 40;
     training.rank = rank; training.n_ranks = n_ranks;
-    training.all_reduce = all_reduce;
-    training.user = user;
+    training.all_reduce = all_reduce; training.user = user;
     CHECK(trf_model_create(&model, &config, &err))          /* the same seed: the same weights */
     CHECK(trf_trainer_create(&trainer, model, &training, &err))
     for (i = 0; i < PAIRS; i++) lengths[i] = LENGTH;
