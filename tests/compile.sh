@@ -460,7 +460,7 @@ for compiler in $c_compilers; do
         job "$compiler $flag is refused for columns" "no $compiler $flag -I'$root' -fsyntax-only column.c 2>/dev/null"
     done
 done
-job "a column and the implementation in one file" "no $gcc_like -I'$root' -fsyntax-only both.c 2>both.txt && grep -q 'not both' both.txt"
+job "a column and the implementation in one file" "no $gcc_like -I'$root' -fsyntax-only both.c 2>both.txt && grep -q 'exclude each other' both.txt"
 
 # Floats in a wider type are refused, whatever computes them; a wider _Float16 is none of it.
 x86_32=$(for c in i686-linux-gnu-gcc "$gcc_like -m32"; do ! $c -fsyntax-only public.c -I"$root" 2>/dev/null || echo "$c"; done | head -n 1)

@@ -191,7 +191,7 @@ static const char *const french[3][4] = { { "un", "le", "aucun", "notre" },
     { "chien", "ours", "oiseau", "pi\xC3\xA9ton" },
                                           { "dort", "court", "r\xC3\xAAve", "chante" } };
 
-static void sentence(int number, char *from, char *to, size_t size)
+static KIT_UNUSED void sentence(int number, char *from, char *to, size_t size)
 {
     int a = number % 4, b = number / 4 % 4, c = number / 16;
     snprintf(from, size, "%s %s %s", german[0][a], german[1][b], german[2][c]);

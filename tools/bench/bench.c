@@ -194,7 +194,7 @@ static void fill_corpus(trf_corpus *corpus, const char *source, const char *targ
 static void vocabulary_products(const trf__run *run, const shape *s, trf__act *x, trf__act *y, trf_real *w, trf_real *g)
 {
     enum { ROWS = 128 };
-    trf__mat m = {w, NULL, 0};
+    trf__mat m = {w, NULL, 0, TRF__FLOAT32};
     int64_t i;
     for (i = 0; i < s->rows; i += ROWS) {
         int64_t rows = trf__min64(ROWS, s->rows - i);
@@ -236,7 +236,7 @@ static double products_alone(int threads, trf_products by, const shape *shapes, 
         start = seconds();
         for (i = 0; i < n; i++) {
             const shape *s = &shapes[i];
-            trf__mat m = {w, NULL, 0};
+            trf__mat m = {w, NULL, 0, TRF__FLOAT32};
             trf__linear_dw dw = trf__dw_of(g, NULL, y, x, s->rows, s->out, s->in, 1);
             if (s->op == OP_linear) trf__project(&run, y, x, m, NULL, s->rows, s->out, s->in);
             if (s->op == OP_linear_dx) trf__project_dx(&run, x, y, m, s->rows, s->out, s->in, 0);

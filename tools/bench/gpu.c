@@ -165,7 +165,7 @@ static void product(products *p, int64_t rows, int64_t out, int64_t in)
 {
     trf__linear_dw dw = trf__dw_of(p->g, NULL, p->y, p->x, rows, out, in, 1);
     trf__mat m;
-    m.plain = p->w; m.copy = p->copy; m.row = 0;
+    m.plain = p->w; m.packed = p->copy; m.row = 0; m.format = TRF__FLOAT32;
     trf__project(p->run, p->y, p->x, m, NULL, rows, out, in);
     trf__project_dx(p->run, p->x, p->y, m, rows, out, in, 0);
     p->run->backend->linear_dw(p->run, &dw, 1);
@@ -281,7 +281,7 @@ static void measure_card(const char *size, int64_t rows)
     for (i = -WARM; i < RUNS; i++) {
         trf__mat m;
         double start = seconds();
-        m.plain = big.w; m.copy = big.copy; m.row = 0;
+        m.plain = big.w; m.packed = big.copy; m.row = 0; m.format = TRF__FLOAT32;
         trf__project(k.run, big.y, big.x, m, NULL, side, side, side);
         wait_for(k.run);
         if (i >= 0) times[i] = seconds() - start;
@@ -329,7 +329,7 @@ static void measure_attention(int longest, int64_t tokens)
     a.in.ldq = a.in.ldk = 3 * d;
     a.in.spans = (trf__span *)there(run, n, sizeof(trf__span));
     run->backend->upload(run, (void *)(uintptr_t)a.in.spans, spans, (size_t)n * sizeof *spans);
-    a.in.n_spans = n; a.in.most_queries = a.in.most_keys = longest;
+    a.in.n_spans = n; a.in.max_queries = a.in.max_keys = longest;
     a.in.heads = HEADS; a.in.d_head = WIDE; a.in.causal = 1;
     a.out = (trf__act *)there(run, rows * d, run->element);
     a.stats = (trf_real *)there(run, rows * HEADS * 2, sizeof(trf_real));
