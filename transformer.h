@@ -2860,11 +2860,11 @@ TRF__FN void trf__copy_text(char *to, size_t size, const char *from)
     to[n] = 0;
 }
 
-/* Fills err (which may be NULL) and returns status, so that a check is one line: if (n < 1) return
-   trf__fail(err, TRF_E_INVALID_ARG, -1, "n", "n must be at least 1, got %d", n); */
+/* Fills err (which may be NULL) and returns status, so that a check is one statement:
+       if (n < 1)
+           return trf__fail(err, TRF_E_INVALID_ARG, -1, "n", "n must be at least 1, got %d", n); */
 TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status, int64_t where,
-                                               const char *what,
-                                               const char *format, ...)
+                                               const char *what, const char *format, ...)
 {
     if (err) {
         /* longer than message, so that trf__copy_text cuts it */
@@ -3036,8 +3036,7 @@ TRF__FN int64_t trf__capacity(int64_t wanted, int64_t needed)
 /* Makes a growing array hold `needed` items, and returns where they are. The capacity doubles, so
    that adding n items costs O(n). NULL: there is no memory, and the array is unchanged. */
 TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity, int64_t needed,
-                         size_t item,
-                         trf_error *err)
+                         size_t item, trf_error *err)
 {
     int64_t wanted = *capacity > 0 ? *capacity : 16;
     void *bigger;
@@ -3046,8 +3045,7 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
     bigger = trf__alloc(hooks, trf__bytes(wanted, item));
     if (!bigger) {
         trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for %lld items of %llu bytes",
-                  (long long)wanted,
-                  (unsigned long long)item);
+                  (long long)wanted, (unsigned long long)item);
         return NULL;
     }
     if (items) memcpy(bigger, items, trf__bytes(*capacity, item));
@@ -3212,8 +3210,7 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
     int32_t i;
     if (x->count < 0 || (x->count > 0 && !x->lengths))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, side,
-                         "%s needs a count and lengths, got count %d", side,
-                         x->count);
+                         "%s needs a count and lengths, got count %d", side, x->count);
     *rows = (int64_t)extra * x->count;
     for (i = 0; i < x->count; i++) {
         if (x->lengths[i] < 0)
@@ -3223,16 +3220,14 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
         if ((int64_t)x->lengths[i] + extra > max_length)
             return trf__fail(err, TRF_E_LIMIT, i, side,
                              "%s sequence %d: %d token%s plus %d added exceed max_length = %d",
-                             side, i, x->lengths[i],
-                             trf__plural(x->lengths[i]), extra, max_length);
+                             side, i, x->lengths[i], trf__plural(x->lengths[i]), extra, max_length);
         if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
         *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
         *rows += x->lengths[i];
     }
     if (*rows > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, *rows, side,
-                         "a batch may have at most %d %s tokens, got %lld",
-                         INT32_MAX, side,
+                         "a batch may have at most %d %s tokens, got %lld", INT32_MAX, side,
                          (long long)*rows);
     return TRF_OK;
 }
@@ -3259,8 +3254,7 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
             if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
                                  "%s sequence %d, position %d: the id must not be special, got %d; "
-                                 "the library adds BOS and EOS itself",
-                                 side, i, k, id);
+                                 "the library adds BOS and EOS itself", side, i, k, id);
         }
     return TRF_OK;
 }
@@ -3330,8 +3324,7 @@ typedef trf_real trf__vec __attribute__((vector_size(TRF__VECTOR_BYTES)));
 typedef trf__int trf__ivec __attribute__((vector_size(TRF__VECTOR_BYTES)));
 typedef uint32_t trf__uvec __attribute__((vector_size(TRF__VECTOR_BYTES)));
 typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES),
-                                                   aligned(TRF__REAL_BYTES),
-                                                   may_alias));
+                                                   aligned(TRF__REAL_BYTES), may_alias));
 #define TRF__LESS(a, b) ((trf__ivec)((a) < (b)))
 #define TRF__SELECT(mask, a, b) ((trf__vec)(((mask) & (trf__ivec)(a)) | (~(mask) & (trf__ivec)(b))))
 #define TRF__AS_INT(to, x) ((to) = (trf__ivec)(x))
@@ -4237,8 +4230,7 @@ typedef trf_status (*trf__issue)(void *job, trf_error *err);
 /* Runs a list of ops. If the device has a recording of this shape, plays it; else issues the ops
    one by one. If a recording fails, end_list returns 0 and all ops are issued once more. */
 TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, trf__issue issue,
-                                 void *job,
-                                 trf_error *err)
+                                 void *job, trf_error *err)
 {
     trf_status status = trf__cancel_status(&run->hooks, err);
     while (status == TRF_OK && !run->backend->replay(run, shape)) {
@@ -4338,8 +4330,7 @@ TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
 /* The loss of a row from sums over its logits z. all: the sum of the log-probabilities of all
    tokens. log_sum: the logarithm of the sum of exp(z - maximum). */
 TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum, double at_target,
-                                double at_zero,
-                                double all, double log_sum)
+                                double at_zero, double all, double log_sum)
 {
     double zero = l->zero_column >= 0 ? at_zero - maximum - log_sum : 0;
     /* in this order, as maximum may be huge and log_sum small */
@@ -4630,8 +4621,8 @@ TRF__BOTH int trf__beam_ranks_before(const trf__beam *beam, const trf__finished 
 TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t row, trf_ended ended)
 {
     trf__finished answer;
-    int32_t i = beam->n_kept, length = beam->n + (ended == TRF_ENDED_EOS ? beam->search.count_eos
-                                                  : 0);
+    int32_t i = beam->n_kept;
+    int32_t length = beam->n + (ended == TRF_ENDED_EOS ? beam->search.count_eos : 0);
     answer.sum = sum;
     answer.own = own;
     answer.n = beam->n;
@@ -4657,8 +4648,8 @@ TRF__BOTH void trf__beam_close(trf__beam *beam)
     int32_t row;
     for (row = 0; row < beam->live; row++) {
         double bound = at_limit ? TRF__IMPOSSIBLE : trf__beam_bound(beam, beam->sum[row], beam->n);
-        if (at_limit && count_live) trf__beam_end(beam, beam->sum[row], 0, row,
-                                                  TRF_ENDED_MAX_LENGTH);
+        if (at_limit && count_live)
+            trf__beam_end(beam, beam->sum[row], 0, row, TRF_ENDED_MAX_LENGTH);
         if (bound > beam->dropped) beam->dropped = bound;
         if (!at_limit && beam->sum[row] > TRF__IMPOSSIBLE) beam->gave_up = 1;
     }
@@ -4692,8 +4683,7 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
 /* Sets the sentence of a beam: 0 <= n_prefix <= limit <= longest. The prefix is the caller's and
    must live until the search is done. */
 TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *prefix,
-                                int32_t n_prefix, int32_t eos,
-                                int32_t vocab)
+                                int32_t n_prefix, int32_t eos, int32_t vocab)
 {
     beam->limit = limit;
     beam->prefix = prefix;
@@ -4720,8 +4710,8 @@ TRF__BOTH void trf__beam_open(trf__beam *beam)
 TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
 {
     trf__beam_request request;
-    int32_t eos_forbidden = beam->n < beam->least, eos_out = eos_forbidden &&
-        beam->search.renormalize_logits;
+    int32_t eos_forbidden = beam->n < beam->least;
+    int32_t eos_out = eos_forbidden && beam->search.renormalize_logits;
     request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit
         ? beam->eos
                    : eos_out ? TRF__NOT_EOS : TRF__ANY;
@@ -4958,8 +4948,7 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
 /* The sentence in slot `place` becomes live sentence k. Its rows begin at `row`; before they began
    at `before`. Their next token goes into column `at` of the cache. */
 TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k, int32_t row,
-                                 int32_t before,
-                                 int32_t at)
+                                 int32_t before, int32_t at)
 {
     const trf__beam *beam = &a->beams[place];
     int32_t forced = trf__beam_wanted(beam).forced, j;
@@ -5069,8 +5058,7 @@ TRF__INLINE trf__cpu *trf__cpu_of(const trf__run *run) { return (trf__cpu *)run-
 /* Runs all tiles on at most `workers` threads. Without a team, or in a forked child, the calling
    thread runs them. */
 TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles,
-                           trf__tile_function *function,
-                           const void *job)
+                           trf__tile_function *function, const void *job)
 {
     trf__team *team = trf__cpu_of(run)->team;
     trf__tiling work;
@@ -5092,8 +5080,7 @@ TRF__FN void trf__tiles(const trf__run *run, int64_t n_tiles, trf__tile_function
 /* The same for tiles that call CBLAS if `blas`: with as many workers as the gate admits. No bit
    depends on that number. */
 TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles,
-                                trf__tile_function *function,
-                                const void *job)
+                                trf__tile_function *function, const void *job)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
     int workers = cpu->threads, gated = blas && cpu->gate && n_tiles > 0;
@@ -5206,8 +5193,7 @@ typedef struct trf__product {
 } trf__product;
 
 TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_t n, int64_t k,
-                                     trf__view a,
-                                     trf__view b, int add)
+                                     trf__view a, trf__view b, int add)
 {
     trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add };
     return p;
@@ -5272,10 +5258,10 @@ TRF__FN void trf__mm(trf__product p)
         for (j = 0; j < p.n; ) {
             /* two panels at a time use more registers for sums, which pays with few rows */
             int two = p.m <= TRF__MM_PAIRED && p.n - j > 16;
-            int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j), last = two
-                ? width - 16 : width;
-            const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row, *bias = p.bias
-                ? p.bias + j : NULL;
+            int64_t width = two ? trf__min64(32, p.n - j) : trf__min64(16, p.n - j);
+            int64_t last = two ? width - 16 : width;
+            const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row;
+            const trf_real *bias = p.bias ? p.bias + j : NULL;
             for (i = 0; i < p.m; i += TRF__MM_ROWS) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
                 /* Calls for the first `shares` groups of rows each prefetch a part of the next
@@ -5514,8 +5500,7 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
     if (blas) {
         int by_rows = p.a.column == 1, b_by_rows = p.b.column == 1;
         TRF__GEMM(CblasRowMajor, by_rows ? CblasNoTrans : CblasTrans, b_by_rows ? CblasNoTrans
-                  : CblasTrans,
-                  (int)p.m, (int)p.n, (int)p.k, 1,
+                  : CblasTrans, (int)p.m, (int)p.n, (int)p.k, 1,
                   p.a.at, (int)(by_rows ? trf__max64(p.a.row, p.k) : p.a.column),
                   p.b.at, (int)(b_by_rows ? trf__max64(p.b.row, p.n) : p.b.column),
                   (trf_real)(p.add != 0), p.c, (int)p.ldc);
@@ -5589,16 +5574,15 @@ TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t til
 TRF__FN void trf__room_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__product *p = &((const trf__product_job *)job)->p;
-    int64_t by_rows = p->b.column == 1, row = by_rows ? tile * TRF__PACK : 0, column = by_rows ? 0
-        : tile * TRF__PACK;
+    int64_t by_rows = p->b.column == 1, row = by_rows ? tile * TRF__PACK : 0;
+    int64_t column = by_rows ? 0 : tile * TRF__PACK;
     int64_t deep = by_rows ? trf__min64(TRF__PACK, p->k - row) : p->k;
     int64_t end = by_rows ? p->n : trf__min64(p->n, column + TRF__PACK);
     (void)worker;
     for (; column < end; column += 16)
         trf__pack_panel(trf__cpu_of(run)->room + column * p->k + 16 * row,
                         trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,
-                                     p->b.column), deep,
-                        p->n - column);
+                                     p->b.column), deep, p->n - column);
 }
 
 /* An op's whole product on all threads. packed: B^T in a format. If it is NULL and CBLAS does not
@@ -5635,11 +5619,9 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
             trf__product_cut(&part, cpu->threads);
             if (packs)
                 trf__tiles(run, trf__ceil_div(part.p.b.column == 1 ? part.p.k : part.p.n,
-                                              TRF__PACK), trf__room_tile,
-                           &part);
+                                              TRF__PACK), trf__room_tile, &part);
             trf__product_tiles(run, blas, trf__ceil_div(part.p.m, part.rows) *
-                               trf__ceil_div(part.p.n, part.columns),
-                               trf__product_tile, &part);
+                               trf__ceil_div(part.p.n, part.columns), trf__product_tile, &part);
             if (deep == 0) break;
         }
 }
@@ -5840,8 +5822,8 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
 {
     const trf__embed *j = (const trf__embed *)job;
     const trf__format *format = &trf__formats[j->weight.format];
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows,
-            j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c;
+    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
@@ -5874,8 +5856,8 @@ TRF__FN void trf__cpu_embed(const trf__run *run, const trf__embed *j)
 TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows,
-            j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c;
+    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
         trf__mask mask = trf__mask_of_row(run, &j->drop, &j->at, row);
@@ -6039,8 +6021,7 @@ TRF__INLINE trf__v16 trf__sigmoid(trf__v16 h)
 TRF__INLINE trf__v16 trf__normal_distribution(trf__v16 h)
 {
     return trf__fma(trf__erf(trf__mul(h, trf__set((trf_real)0.70710678118654752))),
-                    trf__set((trf_real)0.5),
-                    trf__set((trf_real)0.5));
+                    trf__set((trf_real)0.5), trf__set((trf_real)0.5));
 }
 
 TRF__INLINE trf__v16 trf__act_of(int kind, trf__v16 h)
@@ -6067,8 +6048,8 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__activate *j = (const trf__activate *)job;
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows,
-            j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c;
+    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
@@ -6094,8 +6075,8 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
                                          int worker)
 {
     const trf__activate_gradient *j = (const trf__activate_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c, end = trf__tile_end(tile, tile_rows,
-            j->rows);
+    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c;
+    int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
@@ -6211,8 +6192,7 @@ TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64
 /* n rows of one head as B in panels: in place if d is a multiple of 16, else as a padded copy in
    `room`. */
 TRF__FN trf__view trf__rows_as_panels(trf_real *room, const trf_real *x, int64_t ld, int64_t n,
-                                      int64_t d,
-                                      int64_t d16)
+                                      int64_t d, int64_t d16)
 {
     if (d == d16) return trf__view_of(x, ld, 16);
     trf__rows_padded(room, x, ld, n, d, d16);
@@ -6260,8 +6240,7 @@ TRF__FN trf_real trf__max_of(const trf_real *z, int64_t n)
    0. stats = {maximum, 1 / sum}: known, or computed here. The maximum is subtracted before scaling,
    so that exp cannot overflow. */
 TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real scale,
-                              const trf_real *known,
-                              trf_real stats[2])
+                              const trf_real *known, trf_real stats[2])
 {
     trf__v16 sum = trf__set(0), maximum, factor;
     int64_t c;
@@ -6289,8 +6268,7 @@ TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratc
     int64_t i, query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
     trf__mm(trf__product_of(room->s, room->m16, n, room->m16, h->in->d_head,
-                            trf__view_of(q, h->in->ldq, 1), keys,
-                            0));
+                            trf__view_of(q, h->in->ldq, 1), keys, 0));
     for (i = 0; i < n; i++) {
         int64_t at = ((query + i) * h->in->heads + h->head) * 2;
         trf_real local[2];
@@ -6302,8 +6280,7 @@ TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratc
 /* The random bits of queries i0 .. i0 + n - 1 for the keys of the first `blocks` groups of eight:
    (n, 8 * blocks). Sixteen Philox blocks at a time, across queries. */
 TRF__FN void trf__attention_bits(const trf__run *run, const trf__head *h, uint16_t *bits,
-                                 int64_t i0, int64_t n,
-                                 int64_t blocks)
+                                 int64_t i0, int64_t n, int64_t blocks)
 {
     uint32_t counter[2][TRF__WIDE], words[4][TRF__WIDE], head = (uint32_t)h->head;
     int64_t at, b = 0, i = i0;
@@ -6504,8 +6481,7 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
         int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0;
         int64_t seen = trf__keys_seen(&h, i0 + n - 1);
         trf__view queries = trf__rows_as_panels(room.q, trf__from(a->in.q) + query * ldq + h.first,
-                                                ldq, n, d,
-                                                room.d16);
+                                                ldq, n, d, room.d16);
         trf__view douts = trf__rows_as_panels(room.dout, trf__from(a->dout) + query * ldo + h.first,
                                               ldo, n, d,
                                               room.d16);
@@ -6567,8 +6543,7 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
     for (c = 0; c < d; c += 16) {
         trf__v16 n = trf__mul(trf__sub(trf__load_n(s + c, d - c), mean), factor);
         trf__store_n(y + c, trf__fma(n, trf__load_n(j->gain + c, d - c),
-                                     trf__load_n(bias + c * bias_step, d - c)),
-                     d - c);
+                                     trf__load_n(bias + c * bias_step, d - c)), d - c);
     }
 }
 
@@ -6907,8 +6882,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.blas = trf__use_blas(run, l->rows, l->w.plain ? NULL : &l->w);
     /* CBLAS: a quarter of a group. Built-in product: two tiles for each thread, as no bit depends
        on the cut */
-    job.each = trf__max64(32,
-                          TRF__LOSS_GROUP /
+    job.each = trf__max64(32, TRF__LOSS_GROUP /
                           (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
     trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
                   &job.hit, &panels);
@@ -7075,8 +7049,7 @@ typedef struct trf__top_job {
 
 /* Cuts the scratch of top. Logits and floors exist for each thread, results for each row. */
 TRF__FN size_t trf__top_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab,
-                            int64_t n,
-                            trf__top_job *j)
+                            int64_t n, trf__top_job *j)
 {
     trf__cursor cursor = trf__cursor_at(room);
     j->slices = trf__ceil_div(vocab, TRF__TOP_COLUMNS);
@@ -7101,8 +7074,7 @@ TRF__FN size_t trf__cpu_top_scratch(const trf_device *device, int64_t rows, int6
 /* Inserts a token into a sorted list of at most n with `found` entries, and returns the new number.
    Among equals the earlier one stays first. */
 TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int64_t found,
-                                    trf_real value,
-                                    int32_t id)
+                                    trf_real value, int32_t id)
 {
     int64_t i = found < n ? found : n - 1;
     if (found == n && !(value > best[i])) return found;
@@ -7129,8 +7101,7 @@ TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
    of them. The floors of workers differ, but each excludes only tokens that are not among the n
    best. */
 TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int64_t column,
-                            int64_t columns,
-                            trf_real *floor)
+                            int64_t columns, trf_real *floor)
 {
     const trf__top *t = j->t;
     int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, i, found = 0;
@@ -7165,12 +7136,11 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
     const trf__top_job *j = (const trf__top_job *)job;
     const trf__top *t = j->t;
     int64_t blocks = trf__ceil_div(t->rows, j->rows), row = tile % blocks * j->rows, r;
-    int64_t column = tile / blocks * TRF__TOP_COLUMNS, columns = trf__min64(TRF__TOP_COLUMNS,
-            t->vocab - column);
+    int64_t column = tile / blocks * TRF__TOP_COLUMNS;
+    int64_t columns = trf__min64(TRF__TOP_COLUMNS, t->vocab - column);
     trf_real *z = j->z + worker * j->rows * j->columns;
     trf__product p = trf__product_of(z, j->columns, trf__min64(j->rows, t->rows - row), columns,
-                                     t->d,
-                                     trf__view_of(trf__from(t->x) + row * t->d, t->d, 1),
+                                     t->d, trf__view_of(trf__from(t->x) + row * t->d, t->d, 1),
                                      trf__weight_view(&t->w, t->d), 0);
     if (p.b.at) p.b.at += column * t->d;
     p.bias = t->bias ? t->bias + column : NULL;
@@ -7365,8 +7335,8 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 {
     trf__cpu *cpu = (trf__cpu *)trf__alloc_zeroed(&run->hooks, sizeof *cpu);
     trf_status status;
-    if (!cpu) return trf__fail(err, TRF_E_NOMEM, -1, "backend",
-                               "no memory for the state of the CPU");
+    if (!cpu)
+        return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the CPU");
     run->state = cpu;
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
@@ -7891,8 +7861,8 @@ TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team
     *to = NULL;
     if (threads < 2) return TRF_OK;
     team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
-    if (!team) return trf__fail(err, TRF_E_NOMEM, -1, "threads", "no memory for %d threads",
-                                threads);
+    if (!team)
+        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
     team->threads = threads;
     team->process = trf__process_id();
     /* with more threads than processors, spinning keeps others from computing */
@@ -7910,8 +7880,7 @@ TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team
     if (n < threads - 1) {
         trf__team_end(team, n, hooks);
         return trf__fail(err, TRF_E_NOMEM, -1, "threads",
-                         "the system cannot start %d of %d threads",
-                         threads - 1 - n, threads);
+                         "the system cannot start %d of %d threads", threads - 1 - n, threads);
     }
     *to = team;
     return TRF_OK;
@@ -8344,8 +8313,7 @@ TRF_API int64_t trf_tensor_count(const trf_tensor *tensor)
 /* Copies the numbers of a tensor to the caller's memory, or with `write` in the other direction.
    Numbers on a device have arrived when the call returns. */
 TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers, int64_t count,
-                                    int write,
-                                    trf_error *err)
+                                    int write, trf_error *err)
 {
     const trf__run *run;
     size_t bytes = trf__bytes(count, sizeof *numbers);
@@ -8360,8 +8328,8 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
                          (long long)trf_tensor_count(tensor), (long long)count);
     /* memcpy must not get NULL, even for 0 bytes */
     if (tensor->data) {
-        if (count > 0) memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data,
-                              bytes);
+        if (count > 0)
+            memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data, bytes);
         return TRF_OK;
     }
     run = (const trf__run *)tensor->home;
@@ -8466,8 +8434,7 @@ TRF__FN trf_status trf__check_range(const char *field, double value, double low,
 
 /* A tensor of the caller must have exactly this shape; columns -1: a vector. */
 TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows,
-                                    int64_t columns,
-                                    trf_error *err)
+                                    int64_t columns, trf_error *err)
 {
     if (!tensor || !tensor->data)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
@@ -8480,8 +8447,7 @@ TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, 
                          name, (long long)rows, tensor->rank, (long long)tensor->shape[0]);
     return trf__fail(err, TRF_E_SHAPE, -1, name,
                      "%s must have shape (%lld, %lld), got rank %d with first extents %lld and "
-                     "%lld", name,
-                     (long long)rows, (long long)columns,
+                     "%lld", name, (long long)rows, (long long)columns,
                      tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
 }
 
@@ -8573,8 +8539,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
 
 /* Where the largest value is 0 this kind of model has no such field: say so. */
 TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, double value,
-                                    double low, double high,
-                                    trf_error *err)
+                                    double low, double high, trf_error *err)
 {
     if (high != 0 || value == 0) return trf__check_range(field, value, low, high, err);
     return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be 0 in %s model, got %.9g", field,
@@ -8598,8 +8563,7 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
 #undef TRF__X
     if (c->d_model % c->n_heads)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads",
-                         "n_heads must divide d_model = %d, got %d",
-                         c->d_model, c->n_heads);
+                         "n_heads must divide d_model = %d, got %d", c->d_model, c->n_heads);
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
     if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
@@ -8610,13 +8574,11 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     if (trf__shares_embedding(c) && c->source_vocab != c->target_vocab)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
                          "one embedding for both sides needs vocabularies of the same size, got "
-                         "source %d and target %d",
-                         c->source_vocab, c->target_vocab);
+                         "source %d and target %d", c->source_vocab, c->target_vocab);
     if (trf__has_labels(c)) TRF__RANGE(c, n_labels, 2, 1 << 24);
     else if (c->n_labels)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
-                         "n_labels must be 0 with head %d, got %d",
-                         (int)c->head, c->n_labels);
+                         "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);
 }
@@ -8723,8 +8685,7 @@ enum { TRF__TILE = 16384 };
 /* Appends a parameter and returns where it begins in the arena. Rows are padded to sixteen, so
    that a panel of the last rows can be read whole. */
 TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number,
-                               const char *name,
-                               int64_t rows, int64_t columns, int start)
+                               const char *name, int64_t rows, int64_t columns, int start)
 {
     int product = start == TRF__START_MATRIX || start == TRF__START_QKV ||
         layout->n_params == layout->generator;
@@ -8913,8 +8874,7 @@ TRF__FN double trf__uniform(uint64_t seed, uint32_t stream, uint64_t index)
 /* The first values of parameter number `stream`, its numbers begin .. begin + n - 1: a uniform
    bound or a normal deviation (trf_init, trf_embedding_init). */
 TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__param *p,
-                             uint32_t stream,
-                             const trf_config *c)
+                             uint32_t stream, const trf_config *c)
 {
     double out = (double)p->shape[0], in = (double)p->shape[1], d = c->d_model, bound = 0,
         deviation = 0;
@@ -9074,13 +9034,12 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
 
 /* The products of one sublayer: `rows` of its own, `keys` of what cross-attention reads. */
 TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, double *projections,
-                             double *attention,
-                             double *forward)
+                             double *attention, double *forward)
 {
     double in = (double)part->in.out * (double)part->in.in;
     double out = (double)part->out.out * (double)part->out.in;
-    double width = (double)part->heads * part->d_head, pairs = part->causal ? rows * (rows + 1) / 2
-        : rows * keys;
+    double width = (double)part->heads * part->d_head;
+    double pairs = part->causal ? rows * (rows + 1) / 2 : rows * keys;
     if (part->kind == TRF__FEED_FORWARD) { *forward += 2 * (in + out) * rows; return; }
     if (part->kind == TRF__CROSS)
         *projections += 2 * (in / 3 * rows + in * 2 / 3 * keys + out * rows);
@@ -9092,8 +9051,7 @@ TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, do
    are below a percent. */
 TRF__COLD
 TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows,
-                                   int64_t target_rows,
-                                   trf_flop_counts *counts, trf_error *err)
+                                   int64_t target_rows, trf_flop_counts *counts, trf_error *err)
 {
     const trf_config *c = config;
     trf_flop_counts n;
@@ -9178,8 +9136,8 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
                          (long long)n);
     for (i = model->layout.n_params; i-- > 0; n = model->layout.params[i].offset) {
         end = model->layout.params[i].offset + trf__param_size(&model->layout.params[i]);
-        if (end < n) run->backend->zero(run, model->weights + end,
-                                        trf__bytes(n - end, sizeof(trf_real)));
+        if (end < n)
+            run->backend->zero(run, model->weights + end, trf__bytes(n - end, sizeof(trf_real)));
     }
     return TRF_OK;
 }
@@ -9275,8 +9233,7 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, 
 
 /* Numbers of an arena of the model's device. */
 TRF__FN trf_status trf__arena_get(const trf_model *model, const trf_real *arena, int64_t first,
-                                  trf_real *to,
-                                  int64_t n, trf_error *err)
+                                  trf_real *to, int64_t n, trf_error *err)
 {
     model->run.backend->download(&model->run, to, arena + first, (size_t)n * sizeof *to);
     return model->run.backend->sync(&model->run, err);
@@ -9319,14 +9276,12 @@ TRF__FN trf_status trf__vocab_ids(const trf_config *c, trf_error *err)
     return trf__fail(err, TRF_E_SHAPE, -1, c->pad != 0 ? "pad" : c->bos != 1 ? "bos" : c->eos != 2
                      ? "eos" : "unk",
                      "a vocabulary has pad, bos, eos, unk at 0, 1, 2, 3; the configuration has "
-                     "%d, %d, %d, %d",
-                     c->pad, c->bos, c->eos, c->unk);
+                     "%d, %d, %d, %d", c->pad, c->bos, c->eos, c->unk);
 }
 
 /* Copies are made before the old ones go: on failure the model keeps what it had. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source,
-                                        const trf_vocab *target,
-                                        trf_error *err)
+                                        const trf_vocab *target, trf_error *err)
 {
     trf_vocab *new_source = NULL, *new_target = NULL;
     trf_status status;
@@ -9361,9 +9316,9 @@ TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, i
     int32_t i;
     for (i = 0; i < n; i++) bytes += strlen(list[i].key) + strlen(list[i].value) + 2;
     if (n > 0) own = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
-    if (n > 0 && !own) return trf__fail(err, TRF_E_NOMEM, -1, "metadata",
-                                        "no memory for %d metadata entries",
-                                        (int)n);
+    if (n > 0 && !own)
+        return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d metadata entries",
+                         (int)n);
     to = own ? (char *)(own + n) : NULL;
     for (i = 0; i < n; i++) {
         size_t key = strlen(list[i].key) + 1, value = strlen(list[i].value) + 1;
@@ -9395,8 +9350,7 @@ TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_e
                          (int)TRF__META_KEY, (unsigned long long)strlen(key));
     if (trf__our_key(key))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "key",
-                         "the key %s is reserved for the library",
-                         key);
+                         "the key %s is reserved for the library", key);
     return value ? trf__check_utf8(value, "value", err) : TRF_OK;
 }
 
@@ -9414,8 +9368,8 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     TRF__TRY(trf__metadata_check(key, value, err));
     bytes = trf__bytes((int64_t)model->n_metadata + 1, sizeof *list);
     list = (trf__meta *)trf__alloc(&model->config.hooks, bytes);
-    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata",
-                                "no memory for one more metadata entry");
+    if (!list)
+        return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for one more metadata entry");
     for (i = 0; i < model->n_metadata && strcmp(model->metadata[i].key, key) < 0; i++)
         list[n++] = model->metadata[i];
     had = i < model->n_metadata && !strcmp(model->metadata[i].key, key);
@@ -9428,8 +9382,7 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     if (value && (texts > TRF__META_BYTES || n > TRF__META_MOST))
         status = trf__fail(err, TRF_E_LIMIT, -1, "metadata",
                            "the metadata would be %d entries with %llu bytes in all; the limits "
-                           "are %d and %d",
-                           (int)n, (unsigned long long)texts, (int)TRF__META_MOST,
+                           "are %d and %d", (int)n, (unsigned long long)texts, (int)TRF__META_MOST,
                            (int)TRF__META_BYTES);
     else status = trf__metadata_keep(model, list, n, err);
     trf__free(&model->config.hooks, list, bytes);
@@ -9516,8 +9469,9 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     if (!models) return trf__fail_null(err, "models");
     TRF__TRY(trf__needs_floats(model, err));
     for (k = 0; k < count; k++) {
-        if (!models[k]) return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                                         "model %d must not be NULL", (int)k);
+        if (!models[k])
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
+                             (int)k);
         TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
         TRF__TRY(trf__needs_floats(models[k], err));
     }
@@ -9640,8 +9594,7 @@ typedef struct trf__operands {
 
 /* y (rows, out) = x w^T + b */
 TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, trf__mat w,
-                          const trf_real *b,
-                          int64_t rows, int64_t out, int64_t in)
+                          const trf_real *b, int64_t rows, int64_t out, int64_t in)
 {
     trf__linear l;
     l.y = y; l.x = x; l.w = w; l.b = b; l.rows = rows; l.out = out; l.in = in;
@@ -9660,8 +9613,7 @@ TRF__FN trf__mat trf__keys_weight(const trf__operands *sub)
 TRF__FN void trf__project_memory(const trf__run *run, const trf__operands *sub, const trf__act *m)
 {
     trf__project(run, sub->fresh, m, trf__keys_weight(sub), sub->in_b ? sub->in_b + sub->d : NULL,
-                 sub->memory_rows,
-                 2 * sub->d, sub->d);
+                 sub->memory_rows, 2 * sub->d, sub->d);
 }
 
 /* Where queries, keys and values lie: side by side in one projection (self-attention), or keys and
@@ -9683,8 +9635,7 @@ TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__oper
 /* The weights of one head, or of all (head -1), for span number s. `span` is the host's copy of
    it. */
 TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s,
-                                 const trf__span *span,
-                                 int head, trf_real *maps)
+                                 const trf__span *span, int head, trf_real *maps)
 {
     trf__attention_weights a;
     int h, end = head < 0 ? in->heads : head + 1;
@@ -9711,8 +9662,7 @@ TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *su
 
 /* Projections, attention of all heads, output projection: the formula at the mark. */
 TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *sub, trf__act *y,
-                                    const trf__act *x,
-                                    const trf__act *m)
+                                    const trf__act *x, const trf__act *m)
 {
     trf__attention a;
     int64_t d = sub->d;
@@ -9747,8 +9697,7 @@ TRF__FN void trf__feed_forward(const trf__run *run, const trf__operands *sub, tr
 
 /* dx (rows, in) = dy (rows, out) w, or += with `add` */
 TRF__FN void trf__project_dx(const trf__run *run, trf__act *dx, const trf__act *dy, trf__mat w,
-                             int64_t rows,
-                             int64_t out, int64_t in, int add)
+                             int64_t rows, int64_t out, int64_t in, int add)
 {
     trf__linear_dx l;
     l.dx = dx; l.dy = dy; l.w = w; l.rows = rows; l.out = out; l.in = in; l.add = add;
@@ -9757,8 +9706,7 @@ TRF__FN void trf__project_dx(const trf__run *run, trf__act *dx, const trf__act *
 
 /* The gradients of a weight (out, in) and its bias that met x (rows, in). */
 TRF__FN trf__linear_dw trf__dw_of(trf_real *dw, trf_real *db, const trf__act *dy, const trf__act *x,
-                                  int64_t rows,
-                                  int64_t out, int64_t in, int first)
+                                  int64_t rows, int64_t out, int64_t in, int first)
 {
     trf__linear_dw l;
     l.dw = dw; l.db = db; l.dy = dy; l.x = x; l.rows = rows; l.out = out; l.in = in;
@@ -9784,8 +9732,7 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *s
     dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dprojected, x, n, wide, d, sub->first);
     if (sub->memory)
         dw[2] = trf__dw_of(sub->d_in_w + d * d, sub->d_in_b ? sub->d_in_b + d : NULL, sub->dmemory,
-                           m,
-                           sub->memory_rows, 2 * d, d, sub->first);
+                           m, sub->memory_rows, 2 * d, d, sub->first);
     trf__project_dx(run, sub->dhidden, dy, sub->out_w, n, d, d, 0);
     run->backend->attention_gradient(run, &a);
     run->backend->linear_dw(run, dw, sub->memory ? 3 : 2);
@@ -9798,8 +9745,7 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *s
 /* The mirror of forward: the output matrix first. Gradients of both matrices go to the device
    together. */
 TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands *sub, trf__act *dx,
-                                        const trf__act *dy,
-                                        const trf__act *x)
+                                        const trf__act *dy, const trf__act *x)
 {
     trf__activate_gradient a;
     trf__linear_dw dw[2];
@@ -9977,8 +9923,7 @@ TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int
 /* A sublayer's activations, for so many rows and rows of its memory. */
 TRF__COLD
 TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub,
-                                const trf__part *is,
-                                int64_t rows, int64_t memory_rows)
+                                const trf__part *is, int64_t rows, int64_t memory_rows)
 {
     sub->s = trf__take_acts(cursor, pass, rows, is->out.out);
     sub->y = trf__take_acts(cursor, pass, rows, is->out.out);
@@ -10081,8 +10026,7 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 /* A stack's lists for so many rows and spans. */
 TRF__COLD
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
-                             int64_t rows,
-                             int64_t n_self, int64_t n_cross)
+                             int64_t rows, int64_t n_self, int64_t n_cross)
 {
     lists->ids = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
     lists->position = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
@@ -10105,8 +10049,7 @@ TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
     for (i = 0; i < 2; i++) {
         trf__stack *stack = trf__stack_of(pass, i);
         trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows,
-                        stack->n_self,
-                        stack->n_cross);
+                        stack->n_self, stack->n_cross);
     }
     return cursor.used;
 }
@@ -10161,9 +10104,9 @@ TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
         uint32_t site = (uint32_t)(16 + 4 * (i + 4096 * stack->decoder));
-        sub->hidden_drop = sub->is.kind == TRF__FEED_FORWARD ? trf__drop_of(o->activation_dropout,
-                site + 1)
-                                                         : trf__drop_of(o->attention_dropout, site);
+        sub->hidden_drop = sub->is.kind == TRF__FEED_FORWARD
+                         ? trf__drop_of(o->activation_dropout, site + 1)
+                         : trf__drop_of(o->attention_dropout, site);
         sub->residual_drop = trf__drop_of(o->residual_dropout, site + 2);
     }
 }
@@ -10254,8 +10197,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
 
 /* Bytes that trf__pass_open takes, on the host and on the device, without copies of the weights. */
 TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits,
-                                const trf_train_options *o,
-                                const trf_device *device)
+                                const trf_train_options *o, const trf_device *device)
 {
     trf__run run = trf__run_on(device, &c->hooks);
     trf__pass pass = trf__pass_of(c, NULL, limits, o, &run);
@@ -10298,8 +10240,8 @@ TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
     int64_t p;
     if (!pass->table) return TRF_OK;
     row = (trf_real *)trf__alloc(&pass->run.hooks, bytes);
-    if (!row) return trf__fail(err, TRF_E_NOMEM, -1, "positions",
-                               "no memory for one row of positions");
+    if (!row)
+        return trf__fail(err, TRF_E_NOMEM, -1, "positions", "no memory for one row of positions");
     for (p = 0; p < pass->plan.limits.longest; p++) {
         trf__position_row(row, p + c->position_offset, c->d_model, (int)c->positions);
         pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes);
@@ -10406,8 +10348,8 @@ TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
     size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
     if (bytes == 0) return TRF_OK;
     pass->weights.packed = run->backend->alloc(run, bytes);
-    if (!pass->weights.packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights",
-                                        "no memory for a copy of the weights");
+    if (!pass->weights.packed)
+        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
     pass->weights.packed_bytes = bytes;
     trf__pack_weights(pass);
     return TRF_OK;
@@ -10470,8 +10412,8 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     TRF__TRY(trf__model_weights(to, err));
     to->packed_bytes = trf__packed_size(&from->layout, run, TRF__PACKS_MATRICES);
     to->packed = run->backend->alloc(run, to->packed_bytes);
-    if (!to->packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights",
-                                      "no memory for the packed weights");
+    if (!to->packed)
+        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
     pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
     pass.weights.plain = from->weights;
     pass.weights.packed = to->packed;
@@ -10535,8 +10477,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err)
 
 /* Counts the rows of a head; with `labels` checks these too: *wanted is how many are not -1. */
 TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels,
-                                   int64_t *rows,
-                                   int64_t *wanted, trf_error *err)
+                                   int64_t *rows, int64_t *wanted, trf_error *err)
 {
     const trf_sequences *x = &batch->target;
     int32_t i, k, n, count = batch->source.count;
@@ -10564,8 +10505,7 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
             if (x->ids[at] < -1 || x->ids[at] >= trf__n_logits(c))
                 return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
                                  "target sequence %d, position %d: a label must be -1 or 0 to %d, "
-                                 "got %d", i, k,
-                                 trf__n_logits(c) - 1, x->ids[at]);
+                                 "got %d", i, k, trf__n_logits(c) - 1, x->ids[at]);
             *wanted += x->ids[at] >= 0;
         }
     }
@@ -10636,8 +10576,7 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
 /* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read,
    as many as the ids (and EOS, if configured) that are wanted. */
 TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x,
-                            int64_t ordinal,
-                            int64_t longest)
+                            int64_t ordinal, int64_t longest)
 {
     const trf_config *c = pass->config;
     const trf__lists *l = &stack->host;
@@ -10660,8 +10599,8 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         }
         at += x->lengths[i];
     }
-    if (pass->training) stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids,
-                                                          row);
+    if (pass->training)
+        stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, row);
     trf__pad_rows(pass, stack, row, x->count, longest);
 }
 
@@ -10688,8 +10627,8 @@ TRF__FN trf__limits trf__limits_grown(const trf__limits *have, const trf__limits
         grown.source_rows = trf__max64(need->source_rows, have->source_rows * 5 / 4);
     if (need->target_rows > have->target_rows)
         grown.target_rows = trf__max64(need->target_rows, have->target_rows * 5 / 4);
-    if (need->sentences > have->sentences) grown.sentences = trf__max64(need->sentences,
-            have->sentences * 5 / 4);
+    if (need->sentences > have->sentences)
+        grown.sentences = trf__max64(need->sentences, have->sentences * 5 / 4);
     if (need->longest > have->longest)
         grown.longest = trf__min64(trf__max64(need->longest, have->longest * 5 / 4), max_length);
     return grown;
@@ -10735,8 +10674,7 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if
    need be. On failure the rows of the batch before stay. */
 TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides,
-                                   int64_t ordinal,
-                                   trf_error *err)
+                                   int64_t ordinal, trf_error *err)
 {
     const trf_config *c = pass->config;
     int source = sides & TRF__SOURCE, target = sides & TRF__TARGET, head = sides & TRF__HEAD;
@@ -10748,8 +10686,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
                                  &need.source_rows, &need.longest, err));
     if (target)
         TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos,
-                                 "target",
-                                 &need.target_rows, &need.longest, err));
+                                 "target", &need.target_rows, &need.longest, err));
     wanted = need.target_rows;
     if (head) {
         need.target_rows = need.source_rows;
@@ -10870,8 +10807,7 @@ TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, t
 }
 
 TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf__act *y,
-                             trf_real *stats,
-                             const trf__act *x, trf__scaling norm)
+                             trf_real *stats, const trf__act *x, trf__scaling norm)
 {
     trf__norm n = trf__norm_of(pass, stack, norm);
     n.x = x;
@@ -10882,8 +10818,7 @@ TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf
 
 /* The attention weights of a sublayer go to the host, if its views want them. */
 TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
-                                 const trf__sublayer *layer,
-                                 const trf__operands *sub)
+                                 const trf__sublayer *layer, const trf__operands *sub)
 {
     const trf__views *views = pass->views;
     int cross = layer->is.kind == TRF__CROSS;
@@ -11097,8 +11032,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
 /* Gradients of one sublayer: into din for its input, into dencoded for the memory, into the arena
    for its parameters. */
 TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *stack,
-                                    const trf__sublayer *layer,
-                                    const trf__act *in, int add_memory)
+                                    const trf__sublayer *layer, const trf__act *in, int add_memory)
 {
     trf__operands sub = trf__operands_of(pass, stack, layer);
     trf_real *g = pass->back.gradients;
@@ -11188,8 +11122,7 @@ TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack
 /* From the gradient of the stack's output to those of all its parameters. may_cancel: 0 when other
    micro-batches are in the gradients already, as half of this one could not be taken out. */
 TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
-                                       const trf__act *dout, int may_cancel,
-                                       trf_error *err)
+                                       const trf__act *dout, int may_cancel, trf_error *err)
 {
     const trf__backend *on = pass->run.backend;
     const trf__act *dy = dout, *dy2 = NULL, *ds_in = NULL;
@@ -11197,8 +11130,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     int i, pre = pass->config->norm_place == TRF_PRE_NORM, memory_seen = 0;
     if (stack->final_norm.gain >= 0) {
         n = trf__norm_gradient_of(pass, stack, stack->final_norm,
-                                  stack->sublayers[stack->n_sublayers - 1].y,
-                                  stack->final_stats);
+                                  stack->sublayers[stack->n_sublayers - 1].y, stack->final_stats);
         n.dy = dy;
         on->norm_gradient(&pass->run, &n);
         dy = pass->back.ds;
@@ -11413,8 +11345,7 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
 #undef TRF__X
     if (o->n_ranks > 1 && !o->all_reduce)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce",
-                         "%d ranks need the all_reduce hook, got NULL",
-                         o->n_ranks);
+                         "%d ranks need the all_reduce hook, got NULL", o->n_ranks);
     if (c && c->kind == TRF_ENCODER_ONLY && !c->head)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
                          "an encoder-only model without a head has no loss: give it a head, or use "
@@ -11422,8 +11353,7 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
     if (c && c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
                          "with a head, whose labels have no padding, smoothing_rule must be 0 to "
-                         "2, got %d",
-                         (int)o->smoothing_rule);
+                         "2, got %d", (int)o->smoothing_rule);
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -11630,8 +11560,7 @@ TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
 /* Fails whole: whatever has been opened is closed again, and the model is unchanged. */
 TRF__COLD
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
-                                      const trf_train_options *options,
-                                      trf_error *err)
+                                      const trf_train_options *options, trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
     trf_trainer *t;
@@ -11671,8 +11600,7 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
     if (trainer->micro == 0) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
                      "micro-batches that still wait for an optimizer step: %lld; call "
-                     "trf_optimizer_step, or discard their gradients",
-                     (long long)trainer->micro);
+                     "trf_optimizer_step, or discard their gradients", (long long)trainer->micro);
 }
 
 /* What a trainer lives in cannot change: its threads, and the memory that it has from its
@@ -11750,8 +11678,7 @@ TRF__FN int trf__fits(const char *pattern, const char *name)
    that its moments do not get: t of the bias correction goes on from there when it learns again. */
 TRF__COLD
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
-                                      int32_t *matched,
-                                      trf_error *err)
+                                      int32_t *matched, trf_error *err)
 {
     const trf__layout *layout;
     trf__clip_result clip_result;
@@ -11772,8 +11699,7 @@ TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern,
         }
     if (n == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pattern",
-                         "no parameter of the model matches \"%.80s\"",
-                         pattern);
+                         "no parameter of the model matches \"%.80s\"", pattern);
     trf__cut_tiles(trainer, trainer->options.decay_all);
     if (matched) *matched = n;
     return TRF_OK;
@@ -11857,8 +11783,7 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
     if (batch->ordinal < 0 || batch->ordinal > room)
         return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
                          "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
-                         "bits), got %lld",
-                         (long long)room, (long long)batch->ordinal);
+                         "bits), got %lld", (long long)room, (long long)batch->ordinal);
     pass->block.now.key0 = (uint32_t)o->seed;
     pass->block.now.key1 = (uint32_t)(o->seed >> 32);
     pass->block.now.step = (uint32_t)(trainer->step + 1);
@@ -11892,8 +11817,7 @@ TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_sta
 
 /* A batch that is refused counts as used: training goes on with the next one. */
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
-                                        trf_step_report *report,
-                                        trf_error *err)
+                                        trf_step_report *report, trf_error *err)
 {
     trf_status status;
     int first;
@@ -12007,8 +11931,8 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     if (!report) return trf__fail_null(err, "report");
-    if (!trainer->updated) return trf__fail(err, TRF_E_STATE, trainer->step, "report",
-                                            "there has been no update yet");
+    if (!trainer->updated)
+        return trf__fail(err, TRF_E_STATE, trainer->step, "report", "there has been no update yet");
     TRF__TRY(trf__clip_result_of(trainer, &v, err));
     trf__report_means(report, &v.sums, v.source_tokens);
     report->step = trainer->updated;
@@ -12023,8 +11947,7 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
 }
 
 TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
-                                  trf_step_report *report,
-                                  trf_error *err)
+                                  trf_step_report *report, trf_error *err)
 {
     trf__report_clear(report);
     TRF__TRY(trf_forward_backward(trainer, batch, NULL, err));
@@ -12055,8 +11978,7 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
     trf__clip_result clip_result;
     if (step < 0 || step > INT64_MAX / 2)
         return trf__fail(err, TRF_E_STATE, step, "trf.step",
-                         "the step must be 0 or more and below 2^62, got %lld",
-                         (long long)step);
+                         "the step must be 0 or more and below 2^62, got %lld", (long long)step);
     if (updates < 0 || updates > step)
         return trf__fail(err, TRF_E_STATE, updates, "trf.updates",
                          "expected 0 to %lld updates, got %lld",
@@ -12099,16 +12021,14 @@ TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char
     int64_t n = trf_tensor_count(t);
     if (!t->data)
         return trf__fail(err, TRF_E_INVALID_ARG, i, list,
-                         "%s: tensor %d must have data in the host's memory", list,
-                         (int)i);
+                         "%s: tensor %d must have data in the host's memory", list, (int)i);
     if (count ? n == count : n >= 1 && n <= (int64_t)1 << 38) return TRF_OK;
     if (!count)
         return trf__fail(err, TRF_E_SHAPE, i, list,
                          "%s: tensor %d must have 1 to 2^38 numbers, got %lld", list,
                          (int)i, (long long)n);
     return trf__fail(err, TRF_E_SHAPE, i, list, "%s: tensor %d must have %lld numbers, got %lld",
-                     list, (int)i,
-                     (long long)count, (long long)n);
+                     list, (int)i, (long long)count, (long long)n);
 }
 
 /* Gives the trainer a layout of the caller's tensors instead of a model's. */
@@ -12129,15 +12049,15 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
                        weights[i].rank > 1 ? TRF__START_MATRIX : TRF__START_ZERO);
     }
     layout->n_params = n;
-    if (!layout->params) return trf__fail(err, TRF_E_NOMEM, -1, "updater",
-                                          "no memory for %d tensors", (int)n);
+    if (!layout->params)
+        return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for %d tensors", (int)n);
     TRF__TRY(trf__model_weights(&u->model, err));
     TRF__TRY(run.backend->open(&run, err));
     t->pass.run = run;
     t->pass.block.bytes = sizeof(trf__now);
     t->pass.block.device = (char *)run.backend->alloc(&run, sizeof(trf__now));
-    if (!t->pass.block.device) return trf__fail(err, TRF_E_NOMEM, -1, "updater",
-                                                "no memory for an updater");
+    if (!t->pass.block.device)
+        return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
     return trf__trainer_arena(t, err);
 }
 
@@ -12570,8 +12490,7 @@ TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
 /* Adds a token that is not in the table yet. On failure no token has changed. `token` may point
    into the vocabulary's own bytes, which may move here: `own` is its offset in them. */
 TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash,
-                                     int64_t count,
-                                     trf_error *err)
+                                     int64_t count, trf_error *err)
 {
     int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
     uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
@@ -12696,15 +12615,16 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     size_t order_bytes;
     trf_status status = TRF_OK;
     TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (max_size <= TRF__SPECIALS) return trf__fail_below(err, "max_size", TRF__SPECIALS + 1,
-                                                          max_size);
+    if (max_size <= TRF__SPECIALS)
+        return trf__fail_below(err, "max_size", TRF__SPECIALS + 1, max_size);
     if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
     if (vocab->finished) return trf__fail_finished(err);
     for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
     order_bytes = trf__bytes(n, sizeof *order);
     order = (const void **)trf__alloc(&vocab->hooks, order_bytes);
-    if (!order) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens",
-                                 (long long)n);
+    if (!order)
+        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens",
+                         (long long)n);
     for (n = i = 0; i < vocab->n_tokens; i++)
         if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
     trf__sort(order, (size_t)n, trf__by_count, vocab);
@@ -13025,8 +12945,7 @@ typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
 /* Chooses the base of one branch: the first where the cells of all next bytes are free, searched
    from *from on. Each child becomes a branch. */
 TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
-                              trf__branch *branches, int64_t *n,
-                              int64_t *from, trf_error *err)
+                              trf__branch *branches, int64_t *n, int64_t *from, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     const trf__token *t = at.lo < at.hi ? (const trf__token *)sorted[at.lo] : NULL;
@@ -13065,15 +12984,15 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
    token, so n_bytes + 1 branches suffice. */
 TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 {
-    size_t bytes = trf__bytes(v->n_tokens, sizeof(void *)), more = trf__bytes(v->n_bytes + 1,
-            sizeof(trf__branch));
+    size_t bytes = trf__bytes(v->n_tokens, sizeof(void *));
+    size_t more = trf__bytes(v->n_bytes + 1, sizeof(trf__branch));
     const void **sorted = (const void **)trf__alloc(&v->hooks, bytes);
     trf__branch *branches = (trf__branch *)trf__alloc_zeroed(&v->hooks, more);
     int64_t done, planted = 1, from = 1;
     trf_status status = TRF_E_NOMEM;
     int32_t i, n = 0;
-    if (!sorted || !branches) trf__fail(err, status, -1, "sentencepiece",
-                                        "no memory to sort the pieces");
+    if (!sorted || !branches)
+        trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
     else {
         for (i = 0; i < v->n_tokens; i++)
             if (v->pieces->pieces[i].type < TRF__PIECE_BYTE) sorted[n++] = v->tokens + i;
@@ -13429,8 +13348,9 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
                                  trf__bytes(splits, sizeof(int32_t)));
     void *room = trf__alloc(&v->hooks, bytes);
     trf__bpe b;
-    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
-                                (int)n);
+    if (!room)
+        return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
+                         (int)n);
     if (p->unigram) trf__unigram(v, text, n, (trf__path *)room, to);
     else {
         TRF__ZERO(b);
@@ -13453,8 +13373,8 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
     trf_status status;
     TRF__ZERO(normal);
     status = trf__normalise(v, text, strlen(text), &normal, err);
-    if (!status && normal.n > 0) status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to,
-                                                          err);
+    if (!status && normal.n > 0)
+        status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
     trf__free(&v->hooks, normal.bytes, (size_t)normal.capacity);
     return status;
 }
@@ -13550,8 +13470,8 @@ TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *m
     v->finished = 1;
     v->pieces = p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
     if (p) p->model = (char *)trf__alloc(&v->hooks, bytes);
-    if (!p || !p->model) status = trf__fail(err, TRF_E_NOMEM, -1, "vocab",
-                                            "no memory for a SentencePiece model");
+    if (!p || !p->model)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
     else {
         memcpy(p->model, model, bytes);
         p->model_bytes = (int64_t)bytes;
@@ -13595,8 +13515,8 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
 {
     int32_t number = -1;
     size_t length = token ? strlen(token) : 0;
-    if (vocab && vocab->finished) number = trf__vocab_find(vocab, token, length,
-                                                           trf__hash_bytes(token, length));
+    if (vocab && vocab->finished)
+        number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
     return number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS;
 }
 
@@ -13619,8 +13539,7 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
 
 /* *n stops at INT32_MAX if a text has more tokens. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                    int32_t capacity,
-                                    int32_t *n, trf_error *err)
+                                    int32_t capacity, int32_t *n, trf_error *err)
 {
     trf__ids to;
     TRF__ZERO(to);
@@ -13636,14 +13555,12 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     *n = (int32_t)trf__min64(to.n, INT32_MAX);
     if (to.n > capacity)
         return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
-                         "expected room for %d ids, got room for %d", (int)*n,
-                         (int)capacity);
+                         "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
     return TRF_OK;
 }
 
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
-                                           int32_t *unknown, int32_t *n,
-                                           trf_error *err)
+                                           int32_t *unknown, int32_t *n, trf_error *err)
 {
     trf__ids to;
     TRF__ZERO(to);
@@ -13675,8 +13592,7 @@ TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf
 }
 
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
-                                    char *text, size_t size,
-                                    size_t *bytes, trf_error *err)
+                                    char *text, size_t size, size_t *bytes, trf_error *err)
 {
     trf__answer to;
     int32_t i;
@@ -13761,8 +13677,7 @@ TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
 /* Inserts the tokens that end within n bytes, which begin at offset `at` of the stored bytes. *used
    counts the bytes of these tokens. The rest begins a token that the next bytes complete. */
 TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at,
-                                            int64_t *used,
-                                            trf_error *err)
+                                            int64_t *used, trf_error *err)
 {
     const char *token, *end, *fault;
     for (*used = 0; *used < n; *used += end - token + 1) {
@@ -13777,8 +13692,7 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
                              (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used),
                              fault);
         TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token),
-                                   trf__hash_bytes(token, (size_t)(end - token)), 0,
-                                   err));
+                                   trf__hash_bytes(token, (size_t)(end - token)), 0, err));
     }
     return TRF_OK;
 }
@@ -13794,15 +13708,14 @@ TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_statu
 
 /* A finished vocabulary from its stored bytes. */
 TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes,
-                                         int64_t n,
-                                         const trf_hooks *hooks, trf_error *err)
+                                         int64_t n, const trf_hooks *hooks, trf_error *err)
 {
     trf_vocab *made = NULL;
     int64_t at, used = 0;
     trf_status status;
     *v = NULL;
-    if (kind == TRF_SENTENCEPIECE) return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks,
-            err);
+    if (kind == TRF_SENTENCEPIECE)
+        return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
     status = trf_vocab_create(&made, kind, hooks, err);
     for (at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
@@ -13971,8 +13884,8 @@ TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
     }
     trf__corpus_cut(c);
     for (i = 0; i < c->n_batches; i++) c->other[i] = (int32_t)i;
-    if (c->options.shuffle && c->options.buckets) trf__shuffle(c->other, c->n_batches, key,
-                                                               TRF__SHUFFLE_BATCHES);
+    if (c->options.shuffle && c->options.buckets)
+        trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
     c->planned = epoch;
 }
 
@@ -14122,8 +14035,7 @@ TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t
     if (inner >= 0)
         return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
                          "expected padding only at the end of row %lld, got it in column %lld "
-                         "before an id",
-                         (long long)(inner / width), (long long)(inner % width));
+                         "before an id", (long long)(inner / width), (long long)(inner % width));
     /* ids may be NULL: the first call then returns the size in *total */
     for (row = 0; row < count; row++) {
         int64_t begin = (int64_t)row * width;
@@ -14137,8 +14049,7 @@ TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t
 }
 
 TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
-                                 int32_t *padded,
-                                 trf_error *err)
+                                 int32_t *padded, trf_error *err)
 {
     int64_t n = 0, k;
     int32_t row, i;
@@ -14285,8 +14196,8 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
     pair->n_source = n_source;
     pair->n_target = n_target;
     if (n_source) memcpy(corpus->ids + pair->begin, source, (size_t)n_source * sizeof *source);
-    if (n_target) memcpy(corpus->ids + pair->begin + n_source, target,
-                         (size_t)n_target * sizeof *target);
+    if (n_target)
+        memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
     corpus->n_ids = n_ids;
     corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
     corpus->hash = trf__hash_add(corpus->hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
@@ -14297,8 +14208,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
 
 /* All chunks or none: ids of earlier chunks are forgotten after an error, their memory stays. */
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
-                                         int32_t length,
-                                         trf_error *err)
+                                         int32_t length, trf_error *err)
 {
     trf_status status = TRF_OK;
     trf_corpus before;
@@ -14324,8 +14234,7 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
 /* Encodes one side of a new pair from its text. Pieces replace bytes that are not UTF-8 by U+FFFD,
    so only other vocabularies need the check. */
 TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab,
-                                      const char *text,
-                                      const char *what, trf_error *err)
+                                      const char *text, const char *what, trf_error *err)
 {
     c->texts[side].n = 0;
     if (!vocab) return TRF_OK;
@@ -14364,8 +14273,8 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->n_pairs == 0) return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                                               "expected one pair or more, got none");
+    if (corpus->n_pairs == 0)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
     if (corpus->epoch >= corpus->options.epochs)
         return trf__fail(err, TRF_E_END, -1, "epochs",
                          "expected at most %lld epochs, but one more was requested",
@@ -14446,8 +14355,8 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
                 o->masked;
             x->target[i] = x->ids[i];
             if (chance < 0) x->source[i] = o->mask;
-            else if (chance < o->randomised) x->source[i] = 4 + (int32_t)trf__draw_below(&x->draws,
-                    tokens);
+            else if (chance < o->randomised)
+                x->source[i] = 4 + (int32_t)trf__draw_below(&x->draws, tokens);
         }
     }
     x->n_source = x->n_target = x->n;
@@ -14556,8 +14465,7 @@ TRF_API void trf_noise_destroy(trf_noise *noise)
 
 /* Checks the ids of sequence number i, which begins at index `at` of the batch's ids. */
 TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__noisy *x, int64_t at,
-                                        int64_t i,
-                                        trf_error *err)
+                                        int64_t i, trf_error *err)
 {
     int32_t below = o->kind == TRF_NOISE_MASKS ? o->vocab : INT32_MAX, k;
     int32_t first = o->first_sentinel, sentinels = o->kind == TRF_NOISE_SPANS ? o->n_sentinels : 0;
@@ -14566,8 +14474,7 @@ TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__n
         if (id < 0 || id >= below || sentinel)
             return trf__fail(err, TRF_E_INVALID_ARG, at + k, "source",
                              "source sequence %lld, position %d: expected an id of 0 or more, "
-                             "below %d%s, got %d",
-                             (long long)i, k,
+                             "below %d%s, got %d", (long long)i, k,
                              below, sentinel ? ", and not a sentinel" : "", id);
     }
     return TRF_OK;
@@ -14905,8 +14812,7 @@ TRF__FN void trf__hypotheses_free(trf_translator *t)
    failure there are none until the next call. */
 TRF__COLD
 TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, int64_t length,
-                                           int64_t area,
-                                           trf_error *err)
+                                           int64_t area, trf_error *err)
 {
     const trf__run *run = &t->pass.run;
     trf__hypotheses old = t->hypotheses, h;
@@ -15154,8 +15060,7 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
 /* Puts a sentence in a free place: its beam, prefix, ids and slots. Its source is number k of the
    new ones and its rows begin at `row`. Returns the row after them. */
 TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
-                                   const trf__pending *w, int32_t place,
-                                   int32_t k, int64_t row)
+                                   const trf__pending *w, int32_t place, int32_t k, int64_t row)
 {
     const trf_config *c = &t->model->config;
     trf__hypotheses *h = &t->hypotheses;
@@ -15178,8 +15083,9 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     if (!trf__has_source(c))
         arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix,
                                                   INT32_MAX);
-    if (n_prefix) memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix,
-                         (size_t)n_prefix * sizeof(int32_t));
+    if (n_prefix)
+        memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix,
+               (size_t)n_prefix * sizeof(int32_t));
     /* ids have no EOS: k sources before this one have k fewer ids than rows */
     if (n_source) memcpy(h->ids + row - k * c->source_eos, round->sources->ids + w->source,
                          (size_t)n_source * sizeof(int32_t));
@@ -15389,8 +15295,7 @@ TRF__FN int trf__by_length(const void *context, const void *a, const void *b)
 
 /* Checks a call, reserves memory for its answers, and sorts its sentences. */
 TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources,
-                                       const trf_sequences *prefixes,
-                                       trf_error *err)
+                                       const trf_sequences *prefixes, trf_error *err)
 {
     const trf_config *c = &t->model->config;
     int64_t rows = 0, most = 0, source = 0, prefix = 0;
@@ -15535,8 +15440,7 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
    move for the last time. The estimate follows the calls above step by step. */
 TRF__COLD
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
-                                     int32_t sentences,
-                                     int32_t source_tokens)
+                                     int32_t sentences, int32_t source_tokens)
 {
     trf_search defaults = trf_search_defaults();
     int64_t eos, answers;
@@ -15624,8 +15528,8 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     if (capacity > 0 && !target) return trf__fail_null(err, "target");
     TRF__TRY(trf_translate_batch(translator, &one, err));
     best = trf_hypothesis_at(translator, 0, 0);
-    if (!best) return trf__fail(err, TRF_E_INTERNAL, -1, "translate",
-                                "the search returned nothing");
+    if (!best)
+        return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
     /* as much as fits, and the length that is needed */
     if (n) *n = best->n;
     if (best->n > 0 && target)
@@ -15669,8 +15573,7 @@ TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *te
 }
 
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
-                                      size_t size,
-                                      trf_error *err)
+                                      size_t size, trf_error *err)
 {
     trf_sequences one;
     trf_status status = trf__begin(translator, "translator", err);
@@ -15819,8 +15722,7 @@ TRF__FN double trf__pop(int32_t *heap, int64_t n, const double *w)
 /* Returns how many ids the filters keep: the best at order[*m - 1], the next one before it, and so
    on. *mass is the sum of their weights. */
 TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t vocab, int32_t *order,
-                            int64_t *m,
-                            double *mass)
+                            int64_t *m, double *mass)
 {
     int64_t i, popped = 0, most, kept = 0;
     double total = 0, x = 0;
@@ -16011,16 +15913,16 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
     if (s->n >= g->room)
         TRF__TRY(trf__sampled_grow(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
     if (!eos) s->ids[s->n++] = id;
-    if (g->sampling.token) status = trf__new_text(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes,
-                                                  err);
+    if (g->sampling.token)
+        status = trf__new_text(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes, err);
     if (status != TRF_OK) { s->n -= !eos; return status; }
     s->each[s->answer.n] = log_probability;
     s->answer.n = s->n - s->n_begin;
     s->answer.ended = ended;
     s->answer.score = s->answer.log_probability += log_probability;
     s->first = trf__window_first(s->n, trf__window(g));
-    if (g->sampling.token) g->sampling.token(g->sampling.user, (int32_t)(s - g->sampled), id, text,
-                                             bytes);
+    if (g->sampling.token)
+        g->sampling.token(g->sampling.user, (int32_t)(s - g->sampled), id, text, bytes);
     return TRF_OK;
 }
 
@@ -16117,8 +16019,8 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
         for (i = 0; i < n; i++) {
             trf__sampled *s = &g->sampled[g->here.self[i].sentence];
             double log_probability = 0;
-            int32_t first = s->first, id = last ? trf__draw(g, s, g->logits + i * vocab,
-                                                            &log_probability) : 0;
+            int32_t first = s->first;
+            int32_t id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
             if (id < 0)
                 return trf__fail(err, TRF_E_NONFINITE, s - g->sampled, "logits",
                                  "sequence %lld, token %d of the "
@@ -16141,8 +16043,8 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
 /* Frees the sequences and their arenas. The pass stays open for the next ones. */
 TRF__FN void trf__sampler_free(trf_sampler *g)
 {
-    if (g->pass.run.backend) g->pass.run.backend->release(&g->pass.run, g->device_arena,
-                                                          g->device_bytes);
+    if (g->pass.run.backend)
+        g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
     trf__free(&g->sampling.hooks, g->ids,
               trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
     trf__free(&g->sampling.hooks, g->each,
@@ -16278,15 +16180,13 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     TRF__ZERO(need);
     if (source)
         TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source",
-                                 &need.source_rows,
-                                 &need.longest, err));
+                                 &need.source_rows, &need.longest, err));
     g->cache.area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &room, err));
     most = trf__max64(g->cache.self_area, g->cache.area);
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings",
-                         "%d sequences of up to %lld tokens are too many", (int)n,
-                         (long long)most);
+                         "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
     g->rows_per_step = trf__min64(trf__min64(n, together),
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
@@ -16310,8 +16210,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
 
 /* Stores the batch in the sampler. Returns the rows of the sources; their slots are listed. */
 TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
-                                   const trf_sequences *target,
-                                   const int32_t *begins)
+                                   const trf_sequences *target, const int32_t *begins)
 {
     const trf_config *c = &g->model->config;
     int64_t row = 0, at = 0, k;
@@ -16435,8 +16334,7 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 
 TRF__COLD
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
-                             double *log_probabilities,
-                             trf_error *err)
+                             double *log_probabilities, trf_error *err)
 {
     trf__pass *pass;
     const trf__backend *on;
@@ -16470,8 +16368,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
 /* Hidden states of the encoder. `out` is checked before the pass runs. */
 TRF__COLD
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
-                              trf_tensor *out,
-                              trf_error *err)
+                              trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
     const trf_config *c;
@@ -16500,8 +16397,7 @@ TRF__FN trf_status trf__logits_in_room(trf_translator *translator, trf_error *er
     trf__pass *pass = &translator->pass;
     int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
     TRF__TRY(trf__room_for(&pass->run, &translator->room,
-                           trf__bytes(rows, trf__bytes(vocab, pass->run.element)),
-                           err));
+                           trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
     trf__project_states(pass, (trf__act *)translator->room.memory, pass->decoder.out, rows);
     return TRF_OK;
 }
@@ -16509,8 +16405,7 @@ TRF__FN trf_status trf__logits_in_room(trf_translator *translator, trf_error *er
 /* Computes the logits of a batch in the translator's scratch memory. `out` is the caller's tensor
    for them. With `ids` it has no rows for EOS. */
 TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batch,
-                               const trf_tensor *out,
-                               const char *name, int ids, trf_error *err)
+                               const trf_tensor *out, const char *name, int ids, trf_error *err)
 {
     trf__pass *pass = &translator->pass;
     const trf_config *c = pass->config;
@@ -16551,8 +16446,7 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
 
 /* The probabilities of a head: a row for each sequence, or with `ids` for each id. */
 TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
-                                      trf_tensor *out, int ids,
-                                      trf_error *err)
+                                      trf_tensor *out, int ids, trf_error *err)
 {
     const trf__pass *pass;
     const trf_config *c;
@@ -16587,15 +16481,13 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
 }
 
 TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
-                                trf_tensor *probabilities,
-                                trf_error *err)
+                                trf_tensor *probabilities, trf_error *err)
 {
     return trf__probabilities(translator, sources, probabilities, 0, err);
 }
 
 TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
-                           trf_tensor *probabilities,
-                           trf_error *err)
+                           trf_tensor *probabilities, trf_error *err)
 {
     return trf__probabilities(translator, sources, probabilities, 1, err);
 }
@@ -16645,8 +16537,7 @@ TRF__FN int32_t trf__attention_sequences(const trf_model *model, const trf_batch
 
 /* Number of attention weights of sequences first to end - 1. */
 TRF__FN int64_t trf__attention_count(const trf_config *c, const trf_batch *batch,
-                                     trf_attention_kind kind,
-                                     int32_t first, int32_t end)
+                                     trf_attention_kind kind, int32_t first, int32_t end)
 {
     int64_t maps = (int64_t)trf__attention_layers(c, kind) * c->n_heads, queries, keys, n = 0;
     for (; first < end; first++) {
@@ -16766,10 +16657,9 @@ TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_b
     if (!view) return TRF_OK;
     if (!trf__attention_layers(&model->config, kind))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, name,
-                         "this model has no attention of kind %d (%s)", (int)kind,
-                         name);
-    if (!view->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name,
-                                      "%s must be a tensor with data", name);
+                         "this model has no attention of kind %d (%s)", (int)kind, name);
+    if (!view->data)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
     numbers = trf_attention_count(model, batch, kind);
     if (view->rank == 1 && view->shape[0] == numbers) return TRF_OK;
     one = trf_attention_at(model, batch, kind, view, 0);
@@ -16778,37 +16668,33 @@ TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_b
     return trf__fail(err, TRF_E_SHAPE, -1, name,
                      "%s must have shape (%lld) or, if there is only one sequence, (layers, heads, "
                      "queries, keys); got rank %d with first extent %lld",
-                     name, (long long)numbers, view->rank,
-                     (long long)view->shape[0]);
+                     name, (long long)numbers, view->rank, (long long)view->shape[0]);
 }
 
 /* Checks a tensor for states: (layers + 1, rows, d_model). The first state is the embedding. */
 TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stack *stack,
-                                          const trf_tensor *view,
-                                          const char *name, trf_error *err)
+                                          const trf_tensor *view, const char *name, trf_error *err)
 {
     int64_t layers = stack->n_sublayers / stack->per_layer;
     if (!view) return TRF_OK;
     if (layers == 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "this model has no stack for %s", name);
-    if (!view->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name,
-                                      "%s must be a tensor with data", name);
+    if (!view->data)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
     if (view->rank == 3 && view->shape[0] == layers + 1 && view->shape[1] == stack->rows &&
         view->shape[2] == pass->config->d_model) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, name,
                      "%s must have shape (%lld, %lld, %d), got rank %d with first extents %lld, "
                      "%lld and %lld", name,
                      (long long)layers + 1, (long long)stack->rows, pass->config->d_model,
-                     view->rank,
-                     (long long)view->shape[0], (long long)view->shape[1],
+                     view->rank, (long long)view->shape[0], (long long)view->shape[1],
                      (long long)view->shape[2]);
 }
 
 /* Checks all tensors of a batch with known rows, and notes their data. */
 TRF__COLD
 TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_batch *batch,
-                                 const trf_views *wanted,
-                                 trf__views *views, trf_error *err)
+                                 const trf_views *wanted, trf__views *views, trf_error *err)
 {
     const trf__pass *pass = &translator->pass;
     const trf_model *model = translator->model;
@@ -16839,8 +16725,7 @@ TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_bat
 
 TRF__COLD
 TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch,
-                                   const trf_views *views,
-                                   trf_error *err)
+                                   const trf_views *views, trf_error *err)
 {
     trf__pass *pass;
     const trf_config *c;
@@ -16914,8 +16799,7 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
         if (memory_lengths[i] < 1 || memory_lengths[i] > c->max_length)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "memory_lengths",
                              "the memory of sequence %d must have 1 to %d rows, got %d", i,
-                             c->max_length,
-                             memory_lengths[i]);
+                             c->max_length, memory_lengths[i]);
     /* an empty memory would leave cross-attention without keys */
     TRF__TRY(trf__shape_check(memory, "memory", rows, c->d_model, err));
     TRF__TRY(trf__memory_sources(translator, memory_lengths, targets->count, rows, &batch.source,
@@ -16936,8 +16820,7 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
 
 TRF__COLD
 TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states,
-                               trf_tensor *logits,
-                               trf_error *err)
+                               trf_tensor *logits, trf_error *err)
 {
     trf__pass *pass;
     const trf_config *c;
@@ -17288,8 +17171,7 @@ TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, cons
 
 TRF__COLD
 TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
-                                                const trf_hooks *hooks,
-                                                trf_error *err)
+                                                const trf_hooks *hooks, trf_error *err)
 {
     trf_hooks none;
     trf_status status;
@@ -17340,8 +17222,8 @@ TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32
     while (name > path && name[-1] != '/' && name[-1] != TRF_OS_SLASH) name--;
     length = strlen(name);
     /* most systems allow 255 bytes; the suffix needs 13 */
-    if (length > 200) for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80;
-                           ) length--;
+    if (length > 200)
+        for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80; ) length--;
     if (attempt >= TRF__HELD_NAMES) attempt += TRF_OS(pid)() * 1024u;
     snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name,
              (unsigned long)attempt);
@@ -17403,16 +17285,16 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     if (exists && !old.regular)
         return trf__fail(err, TRF_E_IO, -1, path,
                          "this is a folder, a pipe or a device; it is not replaced");
-    if (strlen(path) > INT_MAX - 64) return trf__fail(err, TRF_E_IO, -1, "path",
-                                                      "the path is too long");
+    if (strlen(path) > INT_MAX - 64)
+        return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
     saving->bytes = strlen(path) + 32;
     saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
-    if (!saving->temporary) return trf__fail(err, TRF_E_NOMEM, -1, "memory",
-                                             "no memory for a path");
+    if (!saving->temporary)
+        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a path");
     if (TRF_OS_HOLDS) trf__save_sweep(saving);
     error = trf__save_open(saving, exists ? old.mode : 0666);
-    if (error) return trf__fail_io(err, error, saving->temporary,
-                                   "create a temporary file beside it");
+    if (error)
+        return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
     saving->made = 1;
     if (!exists) return TRF_OK;
     errno = 0;          /* the umask may have removed permissions of the old file */
@@ -17448,8 +17330,8 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
     saving->fd = -1;
-    if (error || closing) return trf__fail_io(err, error ? error : closing, saving->temporary,
-                                              "write it");
+    if (error || closing)
+        return trf__fail_io(err, error ? error : closing, saving->temporary, "write it");
     error = trf__open_folder(saving, &folder);
     if (error) return trf__fail_io(err, error, saving->path, "open its folder");
     errno = 0;
@@ -17551,8 +17433,8 @@ TRF__FN trf_status trf__json_next(trf__json *s, int first, char close, int *more
     *more = trf__json_peek(s) != close;
     if (!*more) { s->at++; return TRF_OK; }
     if (first) return TRF_OK;
-    if (trf__json_peek(s) != ',') return trf__json_refuse(s, close == '}' ? "',' or '}'"
-                                                          : "',' or ']'");
+    if (trf__json_peek(s) != ',')
+        return trf__json_refuse(s, close == '}' ? "',' or '}'" : "',' or ']'");
     s->at++;
     trf__json_blanks(s);
     return TRF_OK;
@@ -17630,8 +17512,9 @@ TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *
     *out = to;
     for (;;) {
         int c = trf__json_peek(s);
-        if (c < 32) return trf__json_refuse(s, c < 0 ? "the end of a string"
-                                            : "no control character in a string");
+        if (c < 32)
+            return trf__json_refuse(s, c < 0 ? "the end of a string"
+                                    : "no control character in a string");
         s->at++;
         if (c == '"') break;
         if (c != '\\') { *to++ = (char)(unsigned char)c; continue; }
@@ -17827,8 +17710,7 @@ TRF__FN trf_status trf__file_extent(const trf__json *s, const trf_file_entry *en
     if (wanted == entry->bytes) return TRF_OK;
     return trf__fail(s->err, TRF_E_SHAPE, where, s->name,
                      "tensor \"%.100s\": expected %llu bytes for its shape and %s, got offsets "
-                                      "for %llu",
-                     s->name, (unsigned long long)wanted, entry->dtype,
+                                      "for %llu", s->name, (unsigned long long)wanted, entry->dtype,
                      (unsigned long long)entry->bytes);
 }
 
@@ -17845,8 +17727,7 @@ TRF__FN trf_status trf__file_name(const char *name, const char *place, int64_t w
     size_t length = strlen(name), i;
     if (length == 0)
         return trf__fail(err, TRF_E_FORMAT, where, "header", "a tensor without a name at %s %lld",
-                         place,
-                         (long long)where);
+                         place, (long long)where);
     if (length > TRF__FILE_NAME)
         return trf__fail(err, TRF_E_LIMIT, where, name,
                          "a tensor's name of %llu bytes at %s %lld, the limit is %d",
@@ -17894,8 +17775,7 @@ TRF__FN trf_status trf__file_tensor(trf__json *s, trf_file *file, const char *na
     for (i = 0; i < 3; i++)
         if (!(seen & 1 << i))
             return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, name,
-                             "tensor \"%.100s\" has no \"%s\"", name,
-                             fields[i]);
+                             "tensor \"%.100s\" has no \"%s\"", name, fields[i]);
     /* last, because it needs all three fields, which may come in any order */
     TRF__TRY(trf__file_extent(s, entry, trf__file_where(file, name)));
     file->count++;
@@ -17913,8 +17793,7 @@ TRF__FN trf_status trf__file_texts(trf__json *s, trf_file *file)
         if (!more) return TRF_OK;
         if (file->n_meta == file->meta_capacity)
             return trf__fail(s->err, TRF_E_LIMIT, 8 + s->at, s->name,
-                             "more than %d metadata entries",
-                             (int)file->meta_capacity);
+                             "more than %d metadata entries", (int)file->meta_capacity);
         TRF__TRY(trf__json_key(s, &pair->key));
         TRF__TRY(trf__json_string(s, &pair->value, "a string in double quotes"));
         file->n_meta++;
@@ -18065,8 +17944,7 @@ TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, voi
     if (error) status = trf__fail_io(err, error, from->path, "read it");
     else status = trf__fail(err, TRF_E_IO, -1, from->path,
                             "the file ended at byte %llu, expected %llu: it changed while it was "
-                            "read",
-                            (unsigned long long)(offset + got),
+                            "read", (unsigned long long)(offset + got),
                             (unsigned long long)(offset + bytes));
     if (err) err->where = (int64_t)(offset + got);
     return status;
@@ -18118,11 +17996,11 @@ TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, t
     if (guess)
         return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s",
                          guess);
-    if (n == 0) return trf__fail(err, TRF_E_FORMAT, 0, path,
-                                 "not a safetensors file: its header has the length 0");
+    if (n == 0)
+        return trf__fail(err, TRF_E_FORMAT, 0, path,
+                         "not a safetensors file: its header has the length 0");
     if (n > TRF__FILE_HEADER)
-        return trf__fail(err, TRF_E_LIMIT, 0, path,
-                         n > size - 8
+        return trf__fail(err, TRF_E_LIMIT, 0, path, n > size - 8
                          ? "not a safetensors file: a header of %llu bytes, the limit is %d"
                                       : "a header of %llu bytes, the limit is %d",
                          (unsigned long long)n, (int)TRF__FILE_HEADER);
@@ -18264,16 +18142,14 @@ TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index,
 {
     if (index < 0 || index >= file->count)
         return trf__fail(err, TRF_E_INVALID_ARG, index, "index",
-                         "the file has %d tensors, got index %d",
-                         (int)file->count, (int)index);
+                         "the file has %d tensors, got index %d", (int)file->count, (int)index);
     *entry = file->entries + index;
     return TRF_OK;
 }
 
 /* Reads `count` numbers of a tensor from number `first` on, and converts them. */
 TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t first, trf_real *values,
-                                     int64_t count,
-                                     trf_error *err)
+                                     int64_t count, trf_error *err)
 {
     const trf_file_entry *entry = NULL;
     const trf__dtype *dtype;
@@ -18315,8 +18191,7 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
 }
 
 TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values,
-                                 int64_t count,
-                                 trf_error *err)
+                                 int64_t count, trf_error *err)
 {
     TRF__TRY(trf__begin(file, "file", err));
     return trf__name_file(trf__file_numbers(file, index, first, values, count, err), file->path,
@@ -18325,8 +18200,7 @@ TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, t
 
 /* Reads bytes of a tensor as they are in the file, whatever its dtype. */
 TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
-                                   size_t count,
-                                   trf_error *err)
+                                   size_t count, trf_error *err)
 {
     const trf_file_entry *entry = NULL;
     TRF__TRY(trf__file_entry(file, index, &entry, err));
@@ -18334,16 +18208,14 @@ TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first
     if (first > entry->bytes || count > entry->bytes - first)
         return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
                          "tensor \"%.100s\" has %llu bytes, but %llu were requested, starting at "
-                         "byte %llu",
-                         entry->name,
+                         "byte %llu", entry->name,
                          (unsigned long long)entry->bytes, (unsigned long long)count,
                          (unsigned long long)first);
     return trf__file_data(file, entry->begin + first, bytes, count, err);
 }
 
 TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
-                                       size_t count,
-                                       trf_error *err)
+                                       size_t count, trf_error *err)
 {
     TRF__TRY(trf__begin(file, "file", err));
     return trf__name_file(trf__file_bytes(file, index, first, bytes, count, err), file->path, err);
@@ -18436,8 +18308,7 @@ TRF__FN void trf__add_metadata(trf__text *text, const char *key, const char *val
 
 /* Appends the header. The checksum has a fixed width: with 0 in its stead, the size is the same. */
 TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, trf__notes notes,
-                             const void *of,
-                             uint32_t crc)
+                             const void *of, uint32_t crc)
 {
     uint64_t at = 0;
     int32_t i, k;
@@ -18498,8 +18369,7 @@ TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *fr
         if ((bits & infinite) == infinite && trf__is_finite((double)from[i]))
             return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), out->name,
                              "tensor \"%.100s\": number %llu is %g, which %s cannot hold",
-                             out->name,
-                             (unsigned long long)(at + i), (double)from[i], out->dtype);
+                             out->name, (unsigned long long)(at + i), (double)from[i], out->dtype);
         trf__to_little(chunk + 2 * i, bits, 2);
     }
     return TRF_OK;
@@ -18507,8 +18377,7 @@ TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *fr
 
 /* Converts up to TRF__CHUNK bytes of a tensor to their form in the file. *bytes is their number. */
 TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk,
-                                  size_t *bytes,
-                                  trf_error *err)
+                                  size_t *bytes, trf_error *err)
 {
     trf_real reals[TRF__CHUNK / sizeof(trf_real)];
     const unsigned char *from = (const unsigned char *)reals;
@@ -18592,8 +18461,7 @@ TRF__FN trf_status trf__out_write(const trf__saving *to, void *memory, const cha
 
 /* Checks that the file fits into the caller's memory, and reports its size. */
 TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, const trf__out *tensors,
-                                 int32_t n,
-                                 trf_error *err)
+                                 int32_t n, trf_error *err)
 {
     uint64_t bytes = 8 + (uint64_t)header;
     int32_t i;
@@ -18621,8 +18489,8 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     size_t bytes;
     uint32_t sum;
     trf_status status;
-    if (to->path && !*to->path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
-                                                 "expected a path, got nothing");
+    if (to->path && !*to->path)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
     TRF__ZERO(header);
     trf__put_header(&header, tensors, n, notes, of, 0);
     bytes = header.n;
@@ -18669,11 +18537,9 @@ TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_er
     for (*n = 0; texts && *texts; texts += 2, ++*n) {
         TRF__TRY(trf__check_utf8(texts[0], "metadata", err));
         if (!texts[1] || !strncmp(texts[0], "trf.", 4))
-            return trf__fail(err, TRF_E_INVALID_ARG, *n, "metadata",
-                             texts[1]
+            return trf__fail(err, TRF_E_INVALID_ARG, *n, "metadata", texts[1]
                              ? "metadata entry %d: the key %.100s is reserved for the library"
-                             : "metadata entry %d: the key %.100s has no value",
-                             (int)*n, texts[0]);
+                             : "metadata entry %d: the key %.100s has no value", (int)*n, texts[0]);
         TRF__TRY(trf__check_utf8(texts[1], "metadata", err));
         if (*n == TRF__META_MOST)
             return trf__fail(err, TRF_E_LIMIT, *n, "metadata", "more than %d metadata entries",
@@ -18689,16 +18555,15 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
     int64_t most = sizeof(trf_real);        /* bytes with each dimension at least 1: readers check
                                                that */
     int32_t k;
-    if (!t->name) return trf__fail(err, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name",
-                                   (int)i);
+    if (!t->name)
+        return trf__fail(err, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name", (int)i);
     TRF__TRY(trf__file_name(t->name, "tensor", i, err));
     TRF__TRY(trf__check_utf8(t->name, "name", err));
     if (!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
         (!t->data && !t->home && trf_tensor_count(t) > 0))
         return trf__fail(err, TRF_E_INVALID_ARG, i, t->name,
                          "tensor %d: expected a rank of 0 to %d, data, and a name other than "
-                         "__metadata__", (int)i,
-                         (int)TRF_MAX_RANK);
+                         "__metadata__", (int)i, (int)TRF_MAX_RANK);
     for (k = 0; k < t->rank; k++) {
         if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
         if (t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER)
@@ -18737,11 +18602,11 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
     room = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     items = (const void **)trf__alloc(hooks, room);
-    if (!out || !items) status = trf__fail(err, TRF_E_NOMEM, -1, "tensors",
-                                           "no memory for %d tensors", (int)n);
+    if (!out || !items)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for %d tensors", (int)n);
     for (i = 0; !status && i < n_texts; i++) items[i] = metadata + 2 * i;
-    if (!status) status = trf__file_unique(NULL, items, n_texts, "key", metadata,
-                                           2 * sizeof *metadata, err);
+    if (!status)
+        status = trf__file_unique(NULL, items, n_texts, "key", metadata, 2 * sizeof *metadata, err);
     for (i = 0; !status && i < n; i++) {
         status = trf__out_tensor(&out[i], &tensors[i], i, err);
         items[i] = &tensors[i];
@@ -18837,8 +18702,7 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
         *file = trf__file_alloc(&chosen.hooks, (int64_t)length);
         if (!*file)
             status = trf__fail(err, TRF_E_NOMEM, -1, "memory",
-                               "no memory for a header of %llu bytes",
-                               (unsigned long long)length);
+                               "no memory for a header of %llu bytes", (unsigned long long)length);
     }
     if (status) { if (from.fd >= 0) trf__close(from.fd); return status; }
     /* from here on closing the file closes fd */
@@ -18858,8 +18722,8 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     trf__origin from = { NULL, -1, path, 0 };
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
-    if (!path || !*path) return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
-                                          "expected a path, got nothing");
+    if (!path || !*path)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
     return trf__name_file(trf__file_start(file, from, options, err), path, err);
 }
 
@@ -18930,8 +18794,7 @@ TRF__FN void trf__metadata_real(trf__text *notes, const char *key, double value)
    missing or malformed number is an error. */
 TRF__COLD
 TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, double *real,
-                                    int64_t *whole, size_t bytes,
-                                    trf_error *err)
+                                    int64_t *whole, size_t bytes, trf_error *err)
 {
     const char *text = trf_file_metadata(file, key);
     if (!text) return trf__fail(err, TRF_E_FORMAT, -1, key, "the metadata lack %s", key);
@@ -18983,8 +18846,7 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
    wrote the file. */
 TRF__COLD
 TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options,
-                                    trf_config *c,
-                                    trf_error *err)
+                                    trf_config *c, trf_error *err)
 {
     const char *version = trf_file_metadata(file, "trf.version");
     int ours = trf_file_metadata(file, "trf.format") != NULL;
@@ -19077,24 +18939,22 @@ TRF__FN trf_status trf__fail_lacking(const trf_file *file, const char *prefix, c
     if (other)
         return trf__fail(err, TRF_E_SHAPE, -1, p->name,
                          "the file lacks tensor \"%s%s\", but has \"%.60s\"; known prefixes: "
-                         "transformer., module., _orig_mod.", prefix, p->name,
-                         other);
+                         "transformer., module., _orig_mod.", prefix, p->name, other);
     return trf__fail(err, TRF_E_SHAPE, -1, p->name,
                      "the file lacks tensor \"%s%s\" of shape (%lld, %lld)", prefix,
                      p->name, (long long)p->shape[0], (long long)p->shape[1]);
 }
 
-/* Other names under which programs store a tied matrix: number 0, 1, ..., or NULL after the last.
-   */
+/* Other names under which programs store a tied matrix: number 0, 1, ...; NULL after the last. */
 TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int number)
 {
     static const char *const names[2] = {"generator.weight", "tgt_embed.weight"};
-    if (c->tying == TRF_TIED_ALL && !strcmp(p->name, "src_embed.weight")) return number < 2
-        ? names[number] : NULL;
-    if (c->tying == TRF_TIED_DECODER && !strcmp(p->name, "tgt_embed.weight")) return number < 1
-        ? names[0] : NULL;
-    if (c->tying == TRF_TIED_EMBEDDINGS && !strcmp(p->name, "src_embed.weight")) return number < 1
-        ? names[1] : NULL;
+    if (c->tying == TRF_TIED_ALL && !strcmp(p->name, "src_embed.weight"))
+        return number < 2 ? names[number] : NULL;
+    if (c->tying == TRF_TIED_DECODER && !strcmp(p->name, "tgt_embed.weight"))
+        return number < 1 ? names[0] : NULL;
+    if (c->tying == TRF_TIED_EMBEDDINGS && !strcmp(p->name, "src_embed.weight"))
+        return number < 1 ? names[1] : NULL;
     return NULL;
 }
 
@@ -19118,8 +18978,7 @@ TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p
 /* Checks that every parameter has its tensor (with this prefix), in its shape. known[i] becomes 1
    for each tensor that a parameter uses. */
 TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix,
-                              char *known,
-                              trf_error *err)
+                              char *known, trf_error *err)
 {
     int32_t i;
     for (i = 0; i < model->layout.n_params; i++) {
@@ -19146,8 +19005,9 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
     char *known = (char *)trf__alloc_zeroed(hooks, (size_t)file->count);
     trf_status status;
     int32_t i;
-    if (!known) return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors",
-                                 file->count);
+    if (!known)
+        return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors",
+                         file->count);
     status = trf__match(file, model, "", known, err);
     for (i = 0; !status && checkpoint && i < TRF__COMPANIONS; i++)
         status = trf__match(file, model, trf__companions[i].prefix, known, err);
@@ -19194,8 +19054,7 @@ TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_mode
         TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err));
         if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue;
         return trf__fail(err, TRF_E_SHAPE, -1, name,
-                         "\"%.90s\" is tied to \"%s\", but its values differ", name,
-                         p->name);
+                         "\"%.90s\" is tied to \"%s\", but its values differ", name, p->name);
     }
     return TRF_OK;
 }
@@ -19240,8 +19099,7 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
    token and its NUL. Memory for tokens thus grows with the tokens found, whatever size the file
    claims. */
 TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind,
-                                    trf_vocab **vocab,
-                                    const trf_hooks *hooks, trf_error *err)
+                                    trf_vocab **vocab, const trf_hooks *hooks, trf_error *err)
 {
     int64_t n = (int64_t)e->bytes, most = n, at, used;
     trf_vocab *made = NULL;
@@ -19271,8 +19129,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
 /* Reads a vocabulary: a text of the metadata is its kind, a tensor of the same name its tokens. */
 TRF__COLD
 TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab **vocab,
-                                   const trf_hooks *hooks,
-                                   trf_error *err)
+                                   const trf_hooks *hooks, trf_error *err)
 {
     const char *kind = trf_file_metadata(file, name);
     int32_t index = trf__file_find(file, name);
@@ -19282,8 +19139,7 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
     if (!kind || index < 0 || strcmp(e.dtype, "U8"))
         return trf__fail(err, TRF_E_FORMAT, -1, name,
                          "a vocabulary needs a metadata entry and a tensor of type U8, both called "
-                         "%s",
-                         name);
+                         "%s", name);
     for (number = 0; number < 3 && strcmp(kind, trf__kind_names[number]); number++) { }
     if (number == 3)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, name,
@@ -19299,8 +19155,8 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
     TRF__TRY(trf__read_vocab(file, trf__vocab_names[0], &model->source, &c->hooks, err));
     TRF__TRY(trf__read_vocab(file, trf__vocab_names[1], &model->target, &c->hooks, err));
     if (model->source || model->target) TRF__TRY(trf__vocab_ids(c, err));
-    if (trf__has_source(c)) TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab",
-                                                     err));
+    if (trf__has_source(c))
+        TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab", err));
     return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err)
         : TRF_OK;
 }
@@ -19313,9 +19169,9 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     size_t texts = 0;
     trf_status status;
     int32_t i, n = 0;
-    if (!list) return trf__fail(err, TRF_E_NOMEM, -1, "metadata",
-                                "no memory for %d metadata entries",
-                                (int)file->n_meta);
+    if (!list)
+        return trf__fail(err, TRF_E_NOMEM, -1, "metadata", "no memory for %d metadata entries",
+                         (int)file->n_meta);
     for (i = 0; i < file->n_meta; i++) {
         const trf__meta *text = (const trf__meta *)file->by_key[i];
         if (trf__our_key(text->key)) continue;
@@ -19385,8 +19241,7 @@ TRF__FN trf_status trf__model_open(trf_model **model, const char *path, const vo
 
 TRF__COLD
 TRF_API trf_status trf_model_load(trf_model **model, const char *path,
-                                  const trf_load_options *options,
-                                  trf_error *err)
+                                  const trf_load_options *options, trf_error *err)
 {
     return trf__model_open(model, path, NULL, 0, options, err);
 }
@@ -19406,8 +19261,7 @@ TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, s
 
 /* Lists all parameters of one arena. */
 TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
-                            const trf_real *arena,
-                            trf_weights weights)
+                            const trf_real *arena, trf_weights weights)
 {
     static const char *const dtypes[3] = {TRF__DTYPE, "BF16", "F16"};
     int32_t i;
@@ -19423,8 +19277,7 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
 TRF__COLD
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *const *companions,
                                     trf__notes notes, const void *of,
-                                    const trf__destination *to, trf_weights weights,
-                                    trf_error *err)
+                                    const trf__destination *to, trf_weights weights, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     const trf_vocab *const vocabs[2] = {model->source, model->target};
@@ -19437,8 +19290,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *cons
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
     if (!out)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors",
-                                        "no memory for a list of %d tensors", all),
-                              name, err);
+                                        "no memory for a list of %d tensors", all), name, err);
     trf__put_arena(out, model, "", model->weights, weights);
     for (i = 0; companions && i < TRF__COMPANIONS; i++)
         trf__put_arena(out + (i + 1) * n, model, trf__companions[i].prefix, companions[i],
@@ -19477,10 +19329,10 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
     trf__metadata_int(notes, "trf.format", TRF__FORMAT);
     trf__add_metadata(notes, "trf.version", TRF_VERSION);
     trf__add_metadata(notes, "trf.content", content);
-    if (model->source) trf__add_metadata(notes, trf__vocab_names[0],
-                                         trf__kind_names[model->source->kind]);
-    if (model->target) trf__add_metadata(notes, trf__vocab_names[1],
-                                         trf__kind_names[model->target->kind]);
+    if (model->source)
+        trf__add_metadata(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
+    if (model->target)
+        trf__add_metadata(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
 #define TRF__X(type, field, low, high, stored) \
     TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
     TRF__CONFIG_FIELDS(TRF__X)
@@ -19515,8 +19367,7 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 }
 
 TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer,
-                                         size_t size,
-                                         size_t *bytes, trf_error *err)
+                                         size_t size, size_t *bytes, trf_error *err)
 {
     trf__destination to;
     trf__clear(err);
@@ -19610,8 +19461,7 @@ TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_c
 }
 
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
-                                       const char *path,
-                                       trf_error *err)
+                                       const char *path, trf_error *err)
 {
     const trf__destination to = trf__to_path(path);
     trf__clear(err);
@@ -19706,8 +19556,7 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
     if (trainer->begin.corpus != fingerprint)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "the corpus is not the one that the trainer learned from: fingerprint "
-                         "%016llx, expected %016llx",
-                         (unsigned long long)fingerprint,
+                         "%016llx, expected %016llx", (unsigned long long)fingerprint,
                          (unsigned long long)trainer->begin.corpus);
     /* batches of a step that was not complete are delivered again */
     return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
@@ -19780,8 +19629,7 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
                                         trf_corpus *corpus,
                                         const char *path, const void *bytes, size_t n,
                                         const trf_train_options *training,
-                                        const trf_load_options *options,
-                                        trf_error *err)
+                                        const trf_load_options *options, trf_error *err)
 {
     trf_error own;
     trf_load_options defaults = trf_load_defaults();
@@ -19803,8 +19651,7 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
     status = trf__is_checkpoint(file) ? TRF_OK
            : trf__fail(err, TRF_E_STATE, -1, "trf.content",
                        "the file is not a checkpoint, its trf.content is \"%.20s\": load a model "
-                       "with trf_model_load",
-                       content ? content : "");
+                       "with trf_model_load", content ? content : "");
     if (status == TRF_OK) status = trf__model_read(&m, file, options, err);
     if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
     if (status == TRF_OK && corpus) status = trf_corpus_resume(corpus, t, err);
@@ -19821,17 +19668,14 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
 
 TRF__COLD
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
-                                       const char *path,
-                                       const trf_train_options *training,
-                                       const trf_load_options *options,
-                                       trf_error *err)
+                                       const char *path, const trf_train_options *training,
+                                       const trf_load_options *options, trf_error *err)
 {
     return trf__checkpoint_open(model, trainer, corpus, path, NULL, 0, training, options, err);
 }
 
 TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer,
-                                              trf_corpus *corpus,
-                                              const void *bytes, size_t n,
+                                              trf_corpus *corpus, const void *bytes, size_t n,
                                               const trf_train_options *training,
                                               const trf_load_options *options, trf_error *err)
 {
@@ -19865,8 +19709,7 @@ enum { TRF__SESSION = 2 };
 TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_error *err)
 {
     trf__out weights = trf__out_of("", "weights", TRF__DTYPE, 1, &model->layout.n_weights,
-                                   model->weights,
-                                   &model->run);
+                                   model->weights, &model->run);
     uint32_t crc = 0;
     TRF__TRY(trf__out_crc(&weights, 1, &crc, err));
     *sum = crc;
@@ -19936,8 +19779,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
     if (!words)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session",
-                                        "no memory for the data of a session"),
-                              path, err);
+                                        "no memory for the data of a session"), path, err);
     words[0] = (int32_t)count;
     ids = words + 1 + 6 * count;
     if (sampler->n_source > 0)
@@ -19962,8 +19804,8 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     session.format = count > 0 && !sampler->sampled[0].answer.log_probabilities
         ? 1 : (int)TRF__SESSION;
     status = trf__weights_sum(sampler->model, &session.sum, err);
-    if (status == TRF_OK) status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session,
-                                                   &session, err);
+    if (status == TRF_OK)
+        status = trf__file_write(hooks, &to, &out, 1, trf__metadata_session, &session, err);
     trf__free(hooks, words, (size_t)out.bytes);
     return trf__name_file(status, path, err);
 }
@@ -19987,8 +19829,7 @@ TRF__FN int trf__session_scores(const int32_t *words, int64_t scored, double sum
    all others. Returns the number of the first sequence that is wrong, or that of the sequences if
    all are right, or -1 if the words do not add up to n. */
 TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *words, int64_t n,
-                                   int64_t format,
-                                   int64_t ids[2])
+                                   int64_t format, int64_t ids[2])
 {
     int64_t count = n > 0 ? words[0] : -1, i, at, scores = 0, scored;
     const int32_t *l = words + 1;
@@ -20026,8 +19867,7 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
     trf_status status;
     if (i < 0 || i != count)
         return trf__fail(err, TRF_E_FORMAT, i, "generator",
-                         "sequence %lld of the session makes no sense",
-                         (long long)i);
+                         "sequence %lld of the session makes no sense", (long long)i);
     TRF__ZERO(batch);
     batch.source.count = batch.target.count = (int32_t)count;
     batch.source.lengths = lengths;
@@ -20088,14 +19928,14 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
                          "a session has one tensor, \"generator\", of type I32");
     room = trf__bytes((int64_t)e.bytes, 1);
     words = (int32_t *)trf__alloc(&g->sampling.hooks, room);
-    if (!words) return trf__fail(err, TRF_E_NOMEM, -1, "session",
-                                 "no memory for the data of a session");
+    if (!words)
+        return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the data of a session");
     status = trf__file_fetch(&file->from, e.begin, words, (size_t)e.bytes, err);
     if (status == TRF_OK) status = trf__file_check_crc(file, err);
     for (i = 0; status == TRF_OK && i < e.shape[0]; i++)
         words[i] = (int32_t)(uint32_t)trf__from_little((const unsigned char *)(words + i), 4);
-    if (status == TRF_OK) status = trf__session_start(g, &rules, words, e.shape[0], format, ordinal,
-                                                      err);
+    if (status == TRF_OK)
+        status = trf__session_start(g, &rules, words, e.shape[0], format, ordinal, err);
     trf__free(&g->sampling.hooks, words, room);
     return status;
 }
@@ -20986,8 +20826,7 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
     if (n < 1 || pairs->target.count != n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
                          "expected one pair or more, with as many targets as sources, got %d "
-                         "targets and %d sources", (int)pairs->target.count,
-                         (int)n);
+                         "targets and %d sources", (int)pairs->target.count, (int)n);
     hooks = &translator->search.hooks;
     s.pairs = pairs;
     s.at[0] = (int64_t *)trf__alloc(hooks, trf__bytes(2 * n, sizeof *s.at[0]));
@@ -21461,8 +21300,7 @@ TRF__FN trf_status trf__line_fault(const trf__lines *l, const char *line, size_t
     int64_t fault = trf_find_invalid_utf8(line, n);
     if (memchr(line, 0, n))
         return trf__fail(err, TRF_E_FORMAT, l->number, "line",
-                         "line %lld: expected text, got a NUL byte",
-                         (long long)l->number);
+                         "line %lld: expected text, got a NUL byte", (long long)l->number);
     if (fault < 0) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, l->number, "line",
                      "line %lld: expected UTF-8, got the byte 0x%02X at offset %lld",
@@ -22233,8 +22071,7 @@ TRF_API void trf_context_destroy(trf_context *context)
 
 TRF__COLD
 TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device,
-                                      const trf_hooks *hooks,
-                                      trf_error *err)
+                                      const trf_hooks *hooks, trf_error *err)
 {
     trf_device on = device ? *device : trf_device_default();
     trf_hooks none;
@@ -22325,18 +22162,17 @@ TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t ro
                                int64_t *columns, trf_error *err)
 {
     *columns = 0;
-    if (!x || !x->data) return trf__fail(err, TRF_E_INVALID_ARG, -1, name,
-                                         "%s must be a tensor with data", name);
-    if (x->rank != 2) return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d",
-                                       name, x->rank);
+    if (!x || !x->data)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    if (x->rank != 2)
+        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
     if (x->shape[0] < 0 || x->shape[1] < 1)
         return trf__fail(err, TRF_E_SHAPE, -1, name,
                          "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
                          name, (long long)x->shape[0], (long long)x->shape[1]);
     if (x->shape[0] > INT32_MAX || x->shape[1] > INT32_MAX)      /* CBLAS counts with int */
         return trf__fail(err, TRF_E_LIMIT, -1, name,
-                         "%s has shape (%lld, %lld); the limit of both extents is %d",
-                         name,
+                         "%s has shape (%lld, %lld); the limit of both extents is %d", name,
                          (long long)x->shape[0], (long long)x->shape[1], (int)INT32_MAX);
     *columns = x->shape[1];
     return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
@@ -22350,8 +22186,9 @@ TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int6
     int64_t k;
     TRF__TRY(trf__matrix(w, name, -1, &k, err));
     *out = w->shape[0];
-    if (*out < 1) return trf__fail(err, TRF_E_SHAPE, -1, name,
-                                   "%s must have one row or more, got none", name);
+    if (*out < 1)
+        return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none",
+                         name);
     return trf__shape_check(w, name, *out, in, err);
 }
 
@@ -22374,8 +22211,7 @@ TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
    parts for positions, rows by groups, and beginnings of groups. */
 TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
                                        const trf_embedding_options *options, int64_t vocab,
-                                       int64_t d,
-                                       int64_t *rows, int64_t *longest, trf_error *err)
+                                       int64_t d, int64_t *rows, int64_t *longest, trf_error *err)
 {
     int64_t at = 0, k;
     int32_t i;
@@ -22519,8 +22355,7 @@ TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_ten
 // y = x w^T + b and its backward; x: (rows, in), w: (out, in), b: (out) or NULL.
 
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                              const trf_tensor *weight,
-                              const trf_tensor *bias, trf_error *err)
+                              const trf_tensor *weight, const trf_tensor *bias, trf_error *err)
 {
     trf__linear l;
     int64_t in, out;
@@ -22542,10 +22377,8 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf_tensor *dweight,
-                                       trf_tensor *dbias,
-                                       const trf_tensor *dy, const trf_tensor *x,
-                                       const trf_tensor *weight,
-                                       trf_error *err)
+                                       trf_tensor *dbias, const trf_tensor *dy, const trf_tensor *x,
+                                       const trf_tensor *weight, trf_error *err)
 {
     int64_t in, out, rows;
     trf__linear_dw dw;
@@ -22676,8 +22509,7 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         if (shape->mask == TRF_CAUSAL && n_query != n_key)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "lengths",
                              "causal attention needs as many keys as queries; sequence %d has %d "
-                             "keys and %d queries", i, n_key,
-                             n_query);
+                             "keys and %d queries", i, n_key, n_query);
         if (*queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX)
             return trf__fail(err, TRF_E_LIMIT, i, "lengths",
                              "all lengths together must stay below 2^31");
@@ -22724,8 +22556,7 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *
 /* Checks `saved`. In a forward pass it may be NULL: the context's scratch memory then takes the
    numbers. */
 TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *saved, int64_t numbers,
-                                    int forward,
-                                    trf_error *err)
+                                    int forward, trf_error *err)
 {
     if (saved || !forward) return trf__shape_check(saved, "saved", numbers, -1, err);
     return trf__room_for(&context->run, &context->room,
@@ -22737,8 +22568,7 @@ TRF__FN trf_real *trf__saved_staged(trf_context *context, const trf_tensor *save
 }
 
 TRF__FN void trf__attention_staged(trf_context *c, trf__attention_in *a, const trf_tensor *q,
-                                   const trf_tensor *k,
-                                   const trf_tensor *v)
+                                   const trf_tensor *k, const trf_tensor *v)
 {
     a->q = trf__act_staged(c, q, 'i');
     a->k = trf__act_staged(c, k, 'i');
@@ -22750,8 +22580,7 @@ TRF__COLD
 TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q,
                                  const trf_tensor *k,
                                  const trf_tensor *v, const trf_attention_shape *shape,
-                                 trf_tensor *saved,
-                                 trf_error *err)
+                                 trf_tensor *saved, trf_error *err)
 {
     trf__attention a;
     TRF__TRY(trf__begin(context, "context", err));
@@ -22792,8 +22621,7 @@ TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attent
 
 TRF__COLD
 TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out,
-                                               const trf_tensor *q,
-                                               const trf_tensor *k,
+                                               const trf_tensor *q, const trf_tensor *k,
                                                const trf_attention_shape *shape, trf_error *err)
 {
     trf__attention_in in;
@@ -22822,8 +22650,9 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     trf__attention_gradient a;
     int64_t queries, keys, d;
     TRF__TRY(trf__begin(context, "context", err));
-    if (!saved) return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved",
-                                 "saved must be the tensor that the forward pass filled");
+    if (!saved)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved",
+                         "saved must be the tensor that the forward pass filled");
     TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
     queries = q->shape[0]; keys = k->shape[0]; d = q->shape[1];
     TRF__TRY(trf__shape_check(dq, "dq", queries, d, err));
@@ -22874,12 +22703,10 @@ TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, t
 
 /* Checks everything that forward and backward share. */
 TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *sub,
-                                         const trf_tensor *x,
-                                         const trf_tensor *memory,
+                                         const trf_tensor *x, const trf_tensor *memory,
                                          const trf_attention_params *params,
                                          const trf_attention_shape *shape, const trf_tensor *saved,
-                                         int forward,
-                                         trf_error *err)
+                                         int forward, trf_error *err)
 {
     int64_t d, saved_numbers;
     TRF__ZERO(*sub);
@@ -22928,8 +22755,7 @@ TRF__FN const trf_tensor *trf__other_memory(const trf_tensor *x, const trf_tenso
 
 TRF__COLD
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
-                                            const trf_tensor *x,
-                                            const trf_tensor *memory,
+                                            const trf_tensor *x, const trf_tensor *memory,
                                             const trf_attention_params *params,
                                             const trf_attention_shape *shape, trf_tensor *saved,
                                             trf_error *err)
@@ -23001,8 +22827,7 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
                                                      const trf_tensor *x, const trf_tensor *memory,
                                                      const trf_attention_params *params,
                                                      const trf_attention_shape *shape,
-                                                     const trf_tensor *saved,
-                                                     trf_error *err)
+                                                     const trf_tensor *saved, trf_error *err)
 {
     trf__operands sub;
     trf__act *out, *dm;
@@ -23047,8 +22872,7 @@ TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff)
 /* Checks the arguments of forward and backward; sets f from w1. */
 TRF__COLD
 TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__operands *sub,
-                                           const trf_tensor *x,
-                                           const trf_feed_forward_params *p,
+                                           const trf_tensor *x, const trf_feed_forward_params *p,
                                            trf_activation activation,
                                            const trf_tensor *saved, int forward, trf_error *err)
 {
@@ -23079,8 +22903,7 @@ TRF__FN void trf__feed_forward_staged(trf_context *context, trf__operands *sub,
 TRF__COLD
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                     const trf_feed_forward_params *params,
-                                    trf_activation activation,
-                                    trf_tensor *saved, trf_error *err)
+                                    trf_activation activation, trf_tensor *saved, trf_error *err)
 {
     trf__operands sub;
     trf__act *out;
@@ -23153,8 +22976,7 @@ TRF__FN trf__drop trf__dropout_staged(trf_context *c, const trf_dropout *dropout
 
 TRF__COLD
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                const trf_tensor *sub,
-                                const trf_dropout *dropout, trf_error *err)
+                                const trf_tensor *sub, const trf_dropout *dropout, trf_error *err)
 {
     trf__norm n;
     trf__now now;
@@ -23235,8 +23057,7 @@ TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
 
 TRF__COLD
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx,
-                                     trf_tensor *dweight,
-                                     trf_tensor *dbias, const trf_tensor *x,
+                                     trf_tensor *dweight, trf_tensor *dbias, const trf_tensor *x,
                                      const trf_tensor *weight,
                                      const trf_tensor *bias, const int32_t *targets,
                                      const trf_cross_entropy_options *options, trf_error *err)
@@ -23266,8 +23087,9 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
     if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, -1, err));
 #if defined(TRF_NO_TRAIN)
-    if (dx) return trf__fail(err, TRF_E_UNSUPPORTED, -1, "dx",
-                             "this build has no gradients (TRF_NO_TRAIN)");
+    if (dx)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "dx",
+                         "this build has no gradients (TRF_NO_TRAIN)");
 #endif
     if ((dweight || dbias) && !dx)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
@@ -23615,9 +23437,9 @@ TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const tr
     for (i = 0; i < 4 && !s; i++)
         s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, aligned[i], &bytes,
                                                  sizeof bytes);
-    if (!s) s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d,
-                                               cuda->preference, 1,
-                                               &found, &n);
+    if (!s)
+        s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d,
+                                           cuda->preference, 1, &found, &n);
     if (!s) s = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
     if (!s) { plan->algo = found.algo; plan->key = *key; }
     return s;
@@ -23645,10 +23467,10 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     plan = trf__plan_of(cuda, &key);
     s = trf__lt_describe(p, &w);
     if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
-    if (!s) s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d,
-                               &w.d, p->d, &w.d,
-                               &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE,
-                               trf__cuda_queue(run));
+    if (!s)
+        s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d,
+                           p->d, &w.d, &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE,
+                           trf__cuda_queue(run));
     if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
 }
 
@@ -23684,8 +23506,7 @@ TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
 }
 
 TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, const void *from,
-                            size_t bytes,
-                            cudaMemcpyKind kind)
+                            size_t bytes, cudaMemcpyKind kind)
 {
     trf__on_device here(run->device.index);
     if (bytes > 0 && trf__cuda_works(run))
@@ -23860,8 +23681,8 @@ TRF__FN int trf__cuda_end_list(const trf__run *run, int whole)
     cuda->recording = NULL;
     e = cudaStreamEndCapture(cuda->recorder, &graph);
     /* an incomplete list is dropped */
-    if (whole && e == cudaSuccess && !cuda->failed) e = cudaGraphInstantiateWithFlags(&list->graph,
-            graph, 0);
+    if (whole && e == cudaSuccess && !cuda->failed)
+        e = cudaGraphInstantiateWithFlags(&list->graph, graph, 0);
     if (graph) (void)cudaGraphDestroy(graph);
     if (!whole || cuda->failed) return 1;
     if (e == cudaSuccess) {
@@ -23916,8 +23737,7 @@ TRF__DEVICE float trf__gpu_scale(const trf__now *now, const trf__drop *drop)
 
 /* Draws a Philox block for eight elements: bit k is 1 if element k is kept. */
 TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop, uint32_t c0,
-                                      uint32_t c1,
-                                      uint32_t c2)
+                                      uint32_t c1, uint32_t c2)
 {
     uint32_t counter[4] = { c0, c1, c2, now ? now->step : 0 }, words[4], kept = 0;
     if (!now || !drop->threshold) return 0xFF;
@@ -23940,8 +23760,7 @@ TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, con
 /* Calls feature(row, column, factor) for all of (rows, width), a unit a thread. */
 template <class Do>
 TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, const trf__rows *at,
-                                   int64_t rows,
-                                   int64_t width, Do feature)
+                                   int64_t rows, int64_t width, Do feature)
 {
     int64_t units = trf__units(width);
     trf__each(rows * units, [&](int64_t u) {
@@ -24026,8 +23845,7 @@ TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_grad
         trf__cuda_zero(run, j->dweight, trf__bytes(j->vocab, trf__bytes(j->d, sizeof(float))));
     if (run->now && j->drop.threshold)
         trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d),
-                    TRF__OF_ACT(run, trf__gpu_embed_drop), *j,
-                    run->now);
+                    TRF__OF_ACT(run, trf__gpu_embed_drop), *j, run->now);
     trf__launch<128>(run, "embed_gradient", j->groups.n, TRF__OF_ACT(run, trf__gpu_embed_gradient),
                      *j);
     if (j->dtable)
@@ -24121,8 +23939,8 @@ TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Eac
     int64_t across = (j->columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS;
     int64_t rows = (j->rows + j->slices - 1) / j->slices;
     for (int64_t tile = blockIdx.x; tile < across * j->slices; tile += gridDim.x) {
-        int64_t slice = tile / across, c = tile % across * TRF__SUM_COLUMNS +
-            threadIdx.x % TRF__SUM_COLUMNS;
+        int64_t slice = tile / across;
+        int64_t c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
         int64_t end = (slice + 1) * rows < j->rows ? (slice + 1) * rows : j->rows;
         /* every warp sums its rows of the slice; lanes of a warp read neighbouring columns */
         float sums[N] = {};
@@ -24167,8 +23985,7 @@ TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
 /* sum (=, +=) the columns of x (rows, columns). Too many columns for cuda->sums are summed in
    pieces. */
 TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum,
-                                   const trf__act *x,
-                                   int64_t rows, int64_t columns, int first)
+                                   const trf__act *x, int64_t rows, int64_t columns, int first)
 {
     int64_t c;
     for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
@@ -24221,8 +24038,8 @@ TRF__DEVICE float trf__gpu_slope(int kind, float h)
 {
     float s;
     if (kind == TRF_RELU) return h > 0 ? 1.0f : 0.0f;
-    if (kind == TRF_GELU) return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f),
-                                      trf__gpu_normal(h));
+    if (kind == TRF_GELU)
+        return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f), trf__gpu_normal(h));
     s = trf__gpu_sigmoid(h);
     return s * fmaf(h, 1 - s, 1.0f);
 }
@@ -24239,8 +24056,7 @@ template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf
 TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
 {
     trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width),
-                TRF__OF_ACT(run, trf__gpu_activate), *j,
-                run->now);
+                TRF__OF_ACT(run, trf__gpu_activate), *j, run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -24283,8 +24099,7 @@ enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__
 struct trf__gpu_head : trf__head { int begin, end, n; };
 
 TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile,
-                                           int64_t groups, int rows,
-                                           int of_keys)
+                                           int64_t groups, int rows, int of_keys)
 {
     trf__gpu_head h;
     (trf__head &)h = trf__head_of(in, tile / groups);
@@ -24309,8 +24124,7 @@ TRF__DEVICE int trf__gpu_last_seen(const trf__gpu_head *h)
    shared memory; 0 beyond the ends. */
 template <class A>
 TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
-                               int of_keys,
-                               int64_t i, int64_t c)
+                               int of_keys, int64_t i, int64_t c)
 {
     int64_t n = of_keys ? h->span->n_key : h->span->n_query;
     for (int e = (int)threadIdx.x; e < TRF__OTHERS * TRF__COLUMNS; e += TRF__CUDA_THREADS) {
@@ -24463,8 +24277,7 @@ TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
    different banks. */
 template <int D, int ROWS>
 TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
-                               int of_keys,
-                               int first)
+                               int of_keys, int first)
 {
     int n = of_keys ? h->span->n_key : h->span->n_query, d = (int)h->in->d_head;
     const trf__bf16 *from = (const trf__bf16 *)(const void *)x + h->first;
@@ -24494,8 +24307,7 @@ TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf_
    through `room` in shared memory. */
 template <int D>
 TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf__act *x,
-                              const trf__gpu_head *h,
-                              int64_t ld, int of_keys)
+                              const trf__gpu_head *h, int64_t ld, int of_keys)
 {
     int lane = (int)threadIdx.x % 32;
     /* the layout of mma.m16n8k16: word i of a lane is row lane / 4 + 8 (i % 2), columns from 8 (i /
@@ -24553,8 +24365,7 @@ TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], cons
    rows. */
 template <int D>
 TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const float factor[2],
-                                const trf__gpu_head *h,
-                                int64_t ld, int of_keys)
+                                const trf__gpu_head *h, int64_t ld, int of_keys)
 {
     for (int e = 0; e < D / 2; e++) {
         int row = h->begin + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
@@ -24686,8 +24497,8 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
         for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS)
             sum += w[k] = expf((w[k] - maximum) * h.scale);
         sum = trf__block_sum(sum, room);
-        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS) w[k] = k < seen
-            ? w[k] / sum : 0;
+        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
+            w[k] = k < seen ? w[k] / sum : 0;
     }
 }
 
@@ -24880,8 +24691,7 @@ typedef struct trf__known { float maximum, factor, delta; int seen; } trf__known
 
 /* Fills these for 32 queries, with four threads for each. */
 TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient *a,
-                                const trf__gpu_head *h,
-                                int first)
+                                const trf__gpu_head *h, int first)
 {
     int64_t i = first + (int)threadIdx.x / 4, at = (h->span->query + i) * a->in.heads + h->head, c;
     int here = i < h->span->n_query;
@@ -24953,11 +24763,9 @@ trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
 TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
     trf__launch_heads(run, "attention_gradient", a, a->in.max_queries,
-                      TRF__OF_WIDTH(a, trf__gpu_mma_dq),
-                      TRF__OF_ACT(run, trf__gpu_attention_dq));
+                      TRF__OF_WIDTH(a, trf__gpu_mma_dq), TRF__OF_ACT(run, trf__gpu_attention_dq));
     trf__launch_heads(run, "attention_gradient", a, a->in.max_keys,
-                      TRF__OF_WIDTH(a, trf__gpu_mma_dkv),
-                      TRF__OF_ACT(run, trf__gpu_attention_dkv));
+                      TRF__OF_WIDTH(a, trf__gpu_mma_dkv), TRF__OF_ACT(run, trf__gpu_attention_dkv));
 }
 
 #endif
@@ -25016,8 +24824,7 @@ template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__no
 TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
 {
     trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS),
-                TRF__OF_ACT(run, trf__gpu_add_norm), *j,
-                run->now);
+                TRF__OF_ACT(run, trf__gpu_add_norm), *j, run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -25172,8 +24979,7 @@ TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
 }
 
 TRF__FN size_t trf__cuda_loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab,
-                                  int64_t d,
-                                  trf__act **logits, int32_t **hit)
+                                  int64_t d, trf__act **logits, int32_t **hit)
 {
     trf__cursor cursor = trf__cursor_at(room);
     *logits = (trf__act *)trf__take(&cursor, trf__cuda_chunk(rows, vocab, d),
@@ -25278,8 +25084,8 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
             dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
             dw.first = l->first && row0 == 0;
             if (l->dw) trf__cuda_linear_dw(run, &dw, 1);
-            if (l->db) trf__cuda_column_sums(run, "cross_entropy", l->db, z.y, rows, l->vocab,
-                                             dw.first);
+            if (l->db)
+                trf__cuda_column_sums(run, "cross_entropy", l->db, z.y, rows, l->vocab, dw.first);
         }
 #endif
     }
@@ -25668,13 +25474,13 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
     trf__on_device here(run->device.index);
     trf_status status = TRF_OK;
     const char *missing;
-    if (!cuda) return trf__fail(err, TRF_E_NOMEM, -1, "backend",
-                                "no memory for the state of the device");
+    if (!cuda)
+        return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
     run->state = cuda;
     missing = trf__cuda_make(cuda);
-    if (missing) status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA",
-                                    "CUDA, open: %s cannot be created",
-                                    missing);
+    if (missing)
+        status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be created",
+                           missing);
     else if (cudaMalloc(&cuda->workspace, TRF__CUDA_WORKSPACE) != cudaSuccess ||
              cudaMalloc((void **)&cuda->sums, TRF__CUDA_SUMS * sizeof(float)) != cudaSuccess)
         status = trf__fail(err, TRF_E_NOMEM, -1, "backend",
