@@ -1,7 +1,30 @@
 /* Small models and the tasks that they learn: the suites of programs and of decoding begin with
-   learn(). Include it after kit.h. */
+   learn(). A suite includes nothing else: the implementation, cmocka and kit.h come with it. */
 #ifndef TASKS_H
 #define TASKS_H
+
+#if !defined(_XOPEN_SOURCE)
+#define _XOPEN_SOURCE 700               /* threads, barriers and mkdtemp under -std=c99 too */
+#endif
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#if defined(__cplusplus)
+extern "C" {
+#endif
+#include <cmocka.h>
+#if defined(__cplusplus)
+}
+#endif
+#include "kit.h"
 
 #define OK(call) check_ok((call), &err, #call, __LINE__)
 #define FAILS(status, call) check_fails((status), (call), &err, #call, __LINE__)

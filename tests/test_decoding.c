@@ -1,27 +1,5 @@
 /* What a caller of translating may rely on, whatever is searched: limits, prefixes, batches and
    rounds; loops over trf_logits and exhaustive search are the oracles. C99 and C++11. */
-#if !defined(_XOPEN_SOURCE)
-#define _XOPEN_SOURCE 700               /* threads, barriers and mkdtemp under -std=c99 too */
-#endif
-#define TRF_IMPLEMENTATION
-#include "transformer.h"
-
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#if defined(__cplusplus)
-extern "C" {
-#endif
-#include <cmocka.h>
-#if defined(__cplusplus)
-}
-#endif
-#include "kit.h"
 #include "tasks.h"
 
 /* A look inside that is cancelled, wherever it is, leaves what it would have written as it was. */

@@ -1,27 +1,5 @@
 /* The programs that the interface was drawn for, each as a small function that runs, and what every
    call does when it is given nothing. C99 and C++11. */
-#if !defined(_XOPEN_SOURCE)
-#define _XOPEN_SOURCE 700               /* threads, barriers and mkdtemp under -std=c99 too */
-#endif
-#define TRF_IMPLEMENTATION
-#include "transformer.h"
-
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#if defined(__cplusplus)
-extern "C" {
-#endif
-#include <cmocka.h>
-#if defined(__cplusplus)
-}
-#endif
-#include "kit.h"
 #include "tasks.h"
 
 /* -----------------------------------------------------------------------------------------------
