@@ -25,10 +25,10 @@ EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 STUDIES  = $(patsubst examples/studies/%.c,$(BUILD)/studies/%,$(wildcard examples/studies/*.c))
 RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater look)
+DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater look pack)
 CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks generate search targets heads updater look)
 LONG     = $(patsubst %,$(BUILD)/cuda_test_%,model store programs decoding finetune) $(BUILD)/races_test_cuda_ops
-SEPARATES = $(patsubst %,$(BUILD)/separate_test_%,model blocks generate search store targets programs decoding heads finetune updater look)
+SEPARATES = $(patsubst %,$(BUILD)/separate_test_%,model blocks generate search store targets programs decoding heads finetune updater look pack)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops test_learn double_test_model double_test_golden)
 BRISK    = $(patsubst %,$(BUILD)/%,test_separate_device test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same_bits \
            test_store test_programs test_decoding double_test_ops double_test_heads separate_test_programs separate_test_decoding)

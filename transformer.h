@@ -1964,8 +1964,9 @@ TRF_API void trf_translator_destroy(trf_translator *translator);
 /* The largest number of bytes that a new translator holds during its first call, for `sentences`
    sources (or prompts) of `source_tokens` ids each, and answers of any length. If the lengths
    differ, pass the longest and set max_tokens = INT32_MAX in `search`; the result is then an upper
-   bound. It does not cover forced prefixes that are longer than the length limit. A result of 0
-   means that no such call is possible. NULL search: the defaults. */
+   bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
+   packed model (trf_model_pack) holds less: it packs no weights of its own. A result of 0 means that
+   no such call is possible. NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens);
 
@@ -5413,12 +5414,10 @@ TRF__FN void trf__panels_across(trf_real *scratch, const trf__product *p, const 
     for (t = 0; t == 0 || t < p->k; t += TRF__DEEP)
         for (j = 0; j < p->n; j += 16) {
             int64_t deep = trf__min64(TRF__DEEP, p->k - t);
+            trf__view a = trf__view_of(p->a.at + t * p->a.column, p->a.row, p->a.column);
+            trf__view b = trf__view_of(scratch, 16, 16 * deep);
             trf__product part = trf__product_of(p->c + j, p->ldc, p->m, trf__min64(16, p->n - j),
-                                                deep,
-                                                trf__view_of(p->a.at + t * p->a.column, p->a.row,
-                                                             p->a.column),
-                                                trf__view_of(scratch, 16, 16 * deep), p->add ||
-                                                t > 0);
+                                                deep, a, b, p->add || t > 0);
             for (i = 0; i < 16; i++) {
                 int64_t at = row + j + (i < part.n ? i : 0);
                 const trf_real *from = packed + at / 16 * 16 * p->k + t * 16 + at % 16;

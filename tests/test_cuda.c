@@ -354,6 +354,7 @@ static void test_precision(void **state)
         logits[at] = random_numbers(n, 1);
         out = trf_tensor_of(logits[at], 2, rows, c.target_vocab, 1);
         OK(trf_model_create(&model, &c, &err));
+        assert_int_equal(trf_model_pack(model, &err), TRF_E_UNSUPPORTED);      /* and changes nothing */
         OK(trf_translator_create(&translator, model, &search, &err));
         OK(trf_logits(translator, &batch, &out, &err));
         OK(trf_translate_batch(translator, &batch.source, &err));

@@ -162,7 +162,7 @@ static void many_rows(void **state)
         trf_real *numbers[2];
         int64_t rows, i;
         int packed;
-        config.device.products = TRF_PRODUCTS_CBLAS;
+        config.device.products = kit_cblas_serves() ? TRF_PRODUCTS_CBLAS : TRF_PRODUCTS_BUILT_IN;
         OK(trf_model_create(&model, &config, &err));
         if (config.kind == TRF_DECODER_ONLY) batch.source.count = 0;
         rows = trf_target_rows(model, &batch.target);
