@@ -1965,8 +1965,8 @@ TRF_API void trf_translator_destroy(trf_translator *translator);
    sources (or prompts) of `source_tokens` ids each, and answers of any length. If the lengths
    differ, pass the longest and set max_tokens = INT32_MAX in `search`; the result is then an upper
    bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
-   packed model (trf_model_pack) holds less: it packs no weights of its own. A result of 0 means that
-   no such call is possible. NULL search: the defaults. */
+   packed model (trf_model_pack) holds less, as it packs no weights of its own. A result of 0 means
+   that no such call is possible. NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens);
 
@@ -2759,7 +2759,7 @@ int madvise(void *, size_t, int);
 #else
 #define TRF__SLOW 0                     /* as far as one can know */
 #endif
-/* Where columns are linked in they compute, and they say it of themselves. */
+/* Columns that are linked in compute instead, and have this message themselves. */
 #if TRF__SLOW && !defined(TRF_NO_SLOW_WARNING) && !defined(__CUDACC__) && \
     !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512)
 #pragma message("transformer.h compiled without -O is slow: add -O2, or define TRF_NO_SLOW_WARNING")
@@ -8353,13 +8353,13 @@ TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *nu
 // -----------------------------------------------------------------------------------------------
 // >>config         presets and checks
 //
-// Presets fill every field; trf_config_check names the first field that makes no sense. Whoever
-// takes a configuration (create, load) checks it whole, so all later chapters may trust it. Also
-// here: the helpers with which checks are written.
+// Presets fill in every field. trf_config_check names the first field whose value is wrong. Every
+// call that takes a configuration (create, load) checks all of it, so later chapters may rely on
+// it. The helpers for writing checks are here too.
 //
-// Options are checked, written to files and read from them by one table each, which has a line for
-// every field that is a number (a test compares the names with the struct): type, name, least and
-// largest value, the first format of files that has it (0: none).
+// Each options struct has one table, by which it is checked, written to files and read from them.
+// The table has a row for every field that is a number: type, name, smallest and largest value, and
+// the first file format that has it (0: none). A test compares the names with the struct.
 // -----------------------------------------------------------------------------------------------
 
 /* Only the fields in which systems differ: sizes, kind and dropout stay as they are. */
@@ -8409,9 +8409,9 @@ TRF_API trf_config trf_config_tiny(void) { return trf__preset(4, 128, 256, 4); }
 TRF_API trf_config trf_config_base(void) { return trf__preset(6, 512, 2048, 8); }
 TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16); }
 
-#define TRF__BELOW_ONE (1 - DBL_EPSILON / 2)    /* the most of what may be 0, but not 1 */
+#define TRF__BELOW_ONE (1 - DBL_EPSILON / 2)    /* the largest value below 1 */
 
-/* One range check, with the field's name in err->what. */
+/* Checks one range. err->what is the field's name. */
 TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high,
                                     trf_error *err)
 {
@@ -8757,7 +8757,7 @@ TRF__FN int trf__d_head(const trf_config *c)
     return first.d_head;
 }
 
-/* A place for the matrix among the packed ones. */
+/* Reserves memory for the matrix among the packed ones, for each format. */
 TRF__FN void trf__add_packed(trf__layout *layout, trf__affine *a)
 {
     trf__cursor cursor = trf__cursor_at(NULL);
@@ -8936,8 +8936,8 @@ struct trf_model {
     void *packed; size_t packed_bytes;      /* matrices of products, if they are only packed
                                                (trf_model_pack) */
     trf_vocab *source, *target; /* copies, or NULL */
-    trf__meta *metadata;        /* the program's own texts in the order of their keys, and behind
-                                   them their bytes */
+    trf__meta *metadata;        /* the program's own entries, sorted by key, then the bytes of their
+                                   texts */
     size_t metadata_bytes;      /* of it all; 0: NULL */
     int32_t n_metadata;
 };
@@ -8979,7 +8979,7 @@ TRF__FN int64_t trf__affine_size(const trf__affine *a)
     return a->out * a->in + (a->biased ? a->out : 0);
 }
 
-/* Counts by the layout, not by a second formula: what it says is what a model has. */
+/* Counts by the layout, not by a second formula, so the counts cannot differ from a model's. */
 TRF__COLD
 TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
                                      trf_error *err)
@@ -9031,7 +9031,8 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     return TRF_OK;
 }
 
-/* The products of one sublayer: `rows` of its own, `keys` of what cross-attention reads. */
+/* Operations of the products of one sublayer: `rows` are its own rows, `keys` the rows that
+   cross-attention reads. */
 TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, double *projections,
                              double *attention, double *forward)
 {
@@ -9087,7 +9088,7 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 
 // >>model-create   an arena with its first values
 
-/* A model without weights: configuration, names and places. */
+/* A model without weights: configuration, names and offsets. */
 TRF__COLD
 TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config,
                                               trf_error *err)
@@ -9122,8 +9123,8 @@ TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config 
     return TRF_OK;
 }
 
-/* Room for the parameters, all of which the caller (create, copy, load) writes; what fills their
-   rows up is zero. */
+/* Allocates the parameters. The caller (create, copy, load) writes them all. The padding of rows is
+   zero. */
 TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
 {
     const trf__run *run = &model->run;
@@ -9278,7 +9279,7 @@ TRF__FN trf_status trf__vocab_ids(const trf_config *c, trf_error *err)
                      "%d, %d, %d, %d", c->pad, c->bos, c->eos, c->unk);
 }
 
-/* Copies are made before the old ones go: on failure the model keeps what it had. */
+/* Makes the new copies before it frees the old ones, so a failure changes nothing. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source,
                                         const trf_vocab *target, trf_error *err)
 {
@@ -9332,13 +9333,13 @@ TRF__FN trf_status trf__metadata_keep(trf_model *model, const trf__meta *list, i
     return TRF_OK;
 }
 
-/* Keys that the library writes itself. "format": "pt" is what PyTorch's users ask of a file. */
+/* Keys that the library writes itself. Programs for PyTorch look for "format": "pt". */
 TRF__FN int trf__our_key(const char *key)
 {
     return !strncmp(key, "trf.", 4) || !strcmp(key, "format");
 }
 
-/* What a safetensors header can hold, and nothing under our own prefix. */
+/* Accepts what a safetensors header can hold, but no key of the library. */
 TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_error *err)
 {
     if (!key) return trf__fail_null(err, "key");
@@ -9439,7 +9440,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     return status;
 }
 
-/* Whether model number `number` computes what `a` does; where weights started does not matter. */
+/* Checks that model `number` has the configuration `a`. The seed may differ. */
 TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number,
                                     trf_error *err)
 {
@@ -9453,7 +9454,7 @@ TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, in
     return TRF_OK;
 }
 
-/* Chunk by chunk in double, so that the order of models decides nothing but the last bit, and no
+/* Averages chunk by chunk in double: the order of the models changes the last bit at most, and no
    second arena is needed. */
 TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models, int32_t count,
                                      trf_error *err)
@@ -9491,8 +9492,7 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     return model->run.backend->sync(&model->run, err);
 }
 
-/* Two rounds: the first compares all shapes, the second writes, so that a mismatch changes
-   nothing. */
+/* The first of two rounds compares all shapes, the second writes, so a mismatch changes nothing. */
 TRF__COLD
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
                                           trf_error *err)
@@ -9533,24 +9533,22 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 // >>pass           one batch through the model: what is stored, forward, backward
 //
 // A stack (the encoder or the decoder) is its rows, their embedding, and a list of sublayers. Two
-// streams run through the list: `in`, what the next sublayer reads, and `res`, what is added to its
-// result:
+// streams run through the list: the next sublayer reads `in`, and `res` is added to its result:
 //
 //   s = res + drop(sublayer(in))        post-norm:  y = norm of this sublayer (s)    in = res = y
 //                                       pre-norm:   y = norm of the next one (s)    in = y, res = s
 //
-// so both placements are the same list, and each sublayer names the norm that follows it. Pre-norm
-// has one norm before the first sublayer; a final norm comes last. Backward walks the list from its
-// end with the gradients of the two streams.
+// So both placements of norms are the same list, and each sublayer names the norm that follows it.
+// Pre-norm has one norm before the first sublayer. A final norm comes last. The backward pass walks
+// the list from its end, with the gradients of the two streams.
 //
-// A head (trf_head) stands where the decoder would: that stack has no sublayers then, its rows are
-// the head's, its targets the labels, `out` what is projected, and `embedded` has room for one row
-// a sequence.
+// A head (trf_head) takes the decoder's stack, which then has no sublayers. Its rows are the head's
+// rows, its targets are the labels, `out` is projected, and `embedded` holds one row a sequence.
 //
-// What a batch is (ids, positions, spans) lies in one block, filled in on the host and uploaded at
-// once (>>rows). All activations and their gradients lie in one arena of the device, laid out from
-// the limits of a batch (>>acts); a pass that only looks forward lets all sublayers of a stack
-// share one set of activations.
+// The ids, positions and spans of a batch lie in one block, which the host fills in and uploads at
+// once (>>rows). All activations and their gradients lie in one arena of the device, which is cut
+// by the limits of a batch (>>acts). In a pass that does not train, all sublayers of a stack share
+// one set of activations.
 // -----------------------------------------------------------------------------------------------
 
 // >>sublayers      attention and feed-forward with their projections (paper 3.2.2, 3.3)
@@ -9580,12 +9578,13 @@ typedef struct trf__operands {
     int activation;
     trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and
                                            v are */
-    trf__drop drop;                     /* on the attention weights, or behind the activation */
+    trf__drop drop;                     /* of the attention weights, or after the activation */
     trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in
                                                          `projected`, the first line above */
     const int32_t *slots;               /* NULL, or where in memory the fresh rows belong */
     trf_real *stats;
-    /* backward: gradients of the parameters, and room for those of projected, memory and hidden */
+    /* backward: gradients of the parameters, and scratch for the gradients of projected, memory and
+       hidden */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
     int first;                          /* 1: the parameters' gradients are set, not added to */
     trf__act *dprojected, *dmemory, *dhidden;
@@ -9679,7 +9678,7 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
     trf__project(run, y, sub->hidden, sub->out_w, sub->out_b, sub->rows, d, d);
 }
 
-/* y NULL: only what backward needs. */
+/* If y is NULL, computes only what the backward pass needs. */
 TRF__FN void trf__feed_forward(const trf__run *run, const trf__operands *sub, trf__act *y,
                                const trf__act *x)
 {
@@ -9778,10 +9777,10 @@ typedef struct trf__sublayer {
     trf_real *norm_stats;
 } trf__sublayer;
 
-/* A stack's part of the block, on the host or on the device. Per row: what is read (-1: zero
-   vector), what is wanted next, place in its sequence, number of that in the whole step. Rows
-   grouped by id are for training; tokens forced, rows continued and slots in the cache, for
-   decoding, where the lists are the search's (>>translate). */
+/* A stack's part of the block, on the host or on the device. Per row: the id that it reads (-1: the
+   zero vector), its target, its position in the sequence, and the number of the sequence in the
+   whole step. group_rows and group_first, rows grouped by id, are for training. only, parents and
+   slots are for decoding: forced tokens, continued rows, slots in the cache (>>translate). */
 typedef struct trf__lists {
     int32_t *ids, *targets, *position, *sentence;
     int32_t *group_rows, *group_first;
@@ -9791,8 +9790,8 @@ typedef struct trf__lists {
 
 /* Keys and values of the decoder's layers that stay from token to token: see >>translate. */
 typedef struct trf__cache {
-    trf__act *self, *cross;             /* those of layer i begin i * self_layer, i * cross_layer
-                                           numbers on */
+    trf__act *self, *cross;             /* layer i begins at number i * self_layer or i *
+                                           cross_layer */
     int64_t self_layer, cross_layer, area, self_area;   /* areas of a sentence: in cross; in self,
                                                            or 0 */
     const int32_t *backpointers;           /* (rows, stride) which slots a row's own tokens are in;
@@ -9804,7 +9803,7 @@ typedef struct trf__stack {
     int decoder;                        /* 0: the encoder, 1: the decoder */
     int per_layer, n_sublayers;
     trf__sublayer *sublayers;
-    const trf__part *parts;             /* what they are, in the layout */
+    const trf__part *parts;             /* their descriptions, in the layout */
     int64_t vocab;
     int32_t ends;                       /* 1: EOS is added to a sequence */
     int shifts;                         /* 1: row 0 reads the start id, row k reads token k - 1 */
@@ -9825,13 +9824,13 @@ typedef struct trf__stack {
     trf__act *out;                      /* set by forward: the stack's result */
 } trf__stack;
 
-/* What >>look-inside wants of a pass: the host's memory for each, or NULL. */
+/* What >>look-inside reads from a pass: memory of the host for each part, or NULL. */
 typedef struct trf__views {
     trf_real *attention[3];             /* by trf_attention_kind */
     trf_real *states[2];                /* of the encoder and of the decoder */
     int layer, head;                    /* -1: attention of all; else this one's alone stays in
                                            `map` */
-    trf_real *map;                      /* room on the device for the attention of one sequence in
+    trf_real *map;                      /* scratch on the device: the attention of one sequence in
                                            one layer */
 } trf__views;
 
@@ -9863,7 +9862,7 @@ typedef struct trf__pass_block {
 /* What only the backward pass needs. The activations' gradients lie in the arena. */
 typedef struct trf__pass_back {
     trf_real *gradients;        /* of the weights, in the trainer's arena */
-    int first;                  /* 1: they hold nothing yet */
+    int first;                  /* 1: they are empty */
     int options_set;            /* how often the trainer's options have changed */
     trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
 } trf__pass_back;
@@ -9887,7 +9886,7 @@ typedef struct trf__pass {
     trf__pass_losses loss;
     trf__stack encoder, decoder;
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
-    const trf__views *views;            /* what >>look-inside wants of this batch, or NULL */
+    const trf__views *views;            /* what >>look-inside reads from this batch, or NULL */
     trf_real *table;                    /* (longest, d_model): sinusoidal positions, or NULL */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
 } trf__pass;
@@ -9901,8 +9900,7 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 
 // >>acts           the arena of a pass
 //
-// One function says what is stored, trf__pass_layout, and runs twice: with base NULL to count, then
-// to cut.
+// trf__pass_layout decides what is stored. It runs twice: with base NULL to count, then to cut.
 //
 //   per stack     embedded (rows, d); per sublayer projected, memory, hidden, stats (see
 //                 >>sublayers); s, y (rows, d); mean and factor of its norm (rows, 2); without
@@ -9919,7 +9917,7 @@ TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int
     return (trf__act *)trf__take(cursor, rows, trf__bytes(columns, pass->run.element));
 }
 
-/* A sublayer's activations, for so many rows and rows of its memory. */
+/* Reserves a sublayer's activations for `rows` rows and `memory_rows` rows of its memory. */
 TRF__COLD
 TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub,
                                 const trf__part *is, int64_t rows, int64_t memory_rows)
@@ -9933,10 +9931,11 @@ TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf_
     sub->norm_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
 }
 
-/* The activations of one stack. Where the sublayers do not exist yet, only the size is wanted. A
-   pass that does not train gives all sublayers the same place; s and y come first in it, since the
-   next sublayer reads them. One that recomputes gives it to all layers, but keeps of each what the
-   layer above is made from, s of its last sublayer (y is the norm of s), and the stack's last y. */
+/* Reserves the activations of one stack; without sublayers it only counts. In a pass that does not
+   train, all sublayers share the same memory. s and y come first in it, since the next sublayer
+   reads them. A pass that recomputes shares it among layers. But each layer keeps the s of its last
+   sublayer, from which the layer above is computed (y is the norm of s), and the stack keeps its
+   last y. */
 TRF__COLD
 TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__stack *stack)
 {
@@ -9958,7 +9957,7 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
         if (cursor->used > most) most = cursor->used;
     }
     cursor->used = most;
-    /* from the second layer on: the last s in the room of all layers is then the first layer's */
+    /* from the second layer on: the shared memory then holds the last s of the first layer */
     for (i = 2 * stack->per_layer - 1; pass->plan.limits.recompute && i < stack->n_sublayers;
          i += stack->per_layer) {
         trf__sublayer local, *sub = stack->sublayers ? &stack->sublayers[i] : &local;
@@ -9972,7 +9971,7 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     stack->final_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
 }
 
-/* Room for the gradients of what a sublayer keeps, as much as the one that keeps most needs. */
+/* Scratch for the gradients of a sublayer's activations. The largest sublayer decides its size. */
 TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows)
 {
     int64_t wide = 0, inner = 0, memory = 0;
@@ -10022,7 +10021,7 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     return cursor.used;
 }
 
-/* A stack's lists for so many rows and spans. */
+/* Reserves a stack's lists for this number of rows and spans. */
 TRF__COLD
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
                              int64_t rows, int64_t n_self, int64_t n_cross)
@@ -10110,7 +10109,7 @@ TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
     }
 }
 
-/* Fills in what each sublayer is, and the norm that follows it. */
+/* Copies the description of each sublayer, and adds the norm that follows it. */
 TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
@@ -10179,8 +10178,7 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
     return pass;
 }
 
-/* Numbers of the largest second factor of a product in training: a weight, or what it is multiplied
-   by. */
+/* The largest second factor of a product in training, in numbers: a weight, or its input. */
 TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limits)
 {
     int64_t deep = trf__max64(limits->source_rows, limits->target_rows), wide = 0;
@@ -10260,8 +10258,8 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     bigger = *pass;
     bigger.plan.limits = *limits;
     size = bigger;
-    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* only counting: they keep their
-                                                                   old places */
+    size.encoder.sublayers = size.decoder.sublayers = NULL;     /* counting must not move the
+                                                                   sublayers' pointers */
     bigger.plan.arena_bytes = trf__pass_layout(&size, NULL);
     bigger.block.bytes = trf__block_most(&bigger);
     bigger.plan.arena = (char *)on->alloc(run, bigger.plan.arena_bytes);
@@ -10340,7 +10338,7 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     trf__pack_matrix(pass, &layout->outer.generator);
 }
 
-/* Makes them for a pass that only looks forward, if the backend wants any. */
+/* Allocates and packs the weights of a pass that does not train, if the device uses packed ones. */
 TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
 {
     const trf__run *run = &pass->run;
@@ -10354,8 +10352,7 @@ TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
     return TRF_OK;
 }
 
-/* A model's device for an object whose options ask for so many threads, or with 0 for the
-   device's. */
+/* The model's device with this number of threads; 0: with its own. */
 TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
 {
     trf_device with = *device;
@@ -10523,8 +10520,8 @@ TRF__FN int32_t trf__start_id(const trf_config *c)
     }
 }
 
-/* Rows in groups of equal ids below 2^24, those without an id left out: a stable sort by the lower
-   12 bits, then by the upper. first: room for n + 1. Returns the number of groups. */
+/* Groups rows by id, for ids below 2^24: a stable sort by the lower 12 bits, then by the upper
+   ones. Rows without an id are left out. first has n + 1 elements. Returns the number of groups. */
 TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *ids, int64_t n)
 {
     int32_t places[4097];
@@ -10545,8 +10542,8 @@ TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *id
     return k;
 }
 
-/* What a batch is filled up with: sequences that read nothing and are asked for nothing, none
-   longer than `longest`. Their gradients are zeros, so that no weight and no sum knows of them. */
+/* Pads a batch with sequences without ids and targets, none longer than `longest`. Their gradients
+   are zero, so they change no weight and no sum. */
 TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row, int32_t sequence,
                            int64_t longest)
 {
@@ -10572,8 +10569,8 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
     stack->n_groups = stack->rows;
 }
 
-/* Writes one stack's rows. Source: the ids, then EOS if configured. Target: start + ids are read,
-   as many as the ids (and EOS, if configured) that are wanted. */
+/* Writes one stack's rows. The source has the ids, then EOS if configured. The target reads the
+   start id and then the ids; its targets are the ids and EOS, if configured. */
 TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x,
                             int64_t ordinal, int64_t longest)
 {
@@ -10603,7 +10600,7 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     trf__pad_rows(pass, stack, row, x->count, longest);
 }
 
-/* What each row of a head is asked for: its labels, and -1 for EOS and rows that fill up. */
+/* The targets of a head's rows: the labels, and -1 for EOS and padding. */
 TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
 {
     const trf__lists *source = &pass->encoder.host;
@@ -10633,7 +10630,7 @@ TRF__FN trf__limits trf__limits_grown(const trf__limits *have, const trf__limits
     return grown;
 }
 
-/* Grows the arena where a limit is below what is needed. On failure nothing has changed. */
+/* Grows the arena if a limit is too small. On failure nothing has changed. */
 TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, trf_error *err)
 {
     trf__limits grown = trf__limits_grown(&pass->plan.limits, need, pass->config->max_length);
@@ -10652,9 +10649,8 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
     pass->run.backend->upload(&pass->run, pass->block.device, pass->block.host, bytes);
 }
 
-/* How many rows and sequences the pass has for what is needed: as many, or, in training, as the
-   backend wants to fill it up to. It follows from the batch alone, and not from how far memory has
-   grown: so do bits. */
+/* The rows and sequences of a pass for this batch: the same, or, in training, padded as the backend
+   says. They depend on the batch alone, not on how far memory has grown, and so do the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;
@@ -10725,8 +10721,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
 
 // >>forward        embed, then the list of sublayers, for the encoder and for the decoder
 //
-// Training, evaluating, looking inside and decoding token by token all come through here; they
-// differ in dropout (run.now), in what is kept, and in where keys and values come from
+// Training, evaluating, looking inside and decoding token by token all use this code. They differ
+// in dropout (run.now), in the activations that they keep, and in where keys and values come from
 // (trf__operands_of).
 
 /* A parameter of an arena; -1: NULL. */
@@ -10747,8 +10743,8 @@ TRF__FN trf__rows trf__stack_rows(const trf__stack *stack)
     return at;
 }
 
-/* Everything that a sublayer works with. What it stores is in the arena; while decoding, keys and
-   values are in the cache, and nothing of the encoder is new. */
+/* All inputs, outputs and weights of a sublayer. It stores its activations in the arena. During
+   decoding, keys and values are in the cache, and the encoder's are there already. */
 TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *stack,
                                        const trf__sublayer *layer)
 {
@@ -10780,7 +10776,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     }
     if (cache && self) {
         sub.memory = trf__act_at(&pass->run, cache->self, is->layer * cache->self_layer);
-        /* behind the queries */
+        /* after the queries */
         sub.fresh = trf__act_at(&pass->run, sub.projected, stack->rows * c->d_model);
         sub.slots = stack->device.slots;
         sub.attention.key_rows = cache->backpointers;
@@ -10815,7 +10811,7 @@ TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf
     pass->run.backend->add_norm(&pass->run, &n);
 }
 
-/* The attention weights of a sublayer go to the host, if its views want them. */
+/* Copies the attention weights of a sublayer to the host, if a view asks for this layer. */
 TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
                                  const trf__sublayer *layer, const trf__operands *sub)
 {
@@ -10846,7 +10842,7 @@ TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int
     if (to && numbers > 0) pass->run.backend->fetch(&pass->run, to + i * numbers, state, numbers);
 }
 
-/* The two streams (>>pass) in front of sublayer i: what it reads, and what is added to its
+/* The two streams (>>pass) before sublayer i: the first is its input, the second is added to its
    result. */
 TRF__FN trf__act *trf__stream_in(const trf__stack *stack, int i)
 {
@@ -10951,7 +10947,7 @@ TRF__FN void trf__head_forward(trf__pass *pass)
     if (trf__pools(pass->config)) pass->run.backend->pool(&pass->run, &p);
 }
 
-/* The sides that trf__pass_sides has filled in. */
+/* Runs the stacks of these sides, which trf__pass_sides has prepared. */
 TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
 {
     if (sides & TRF__SOURCE) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
@@ -10961,7 +10957,7 @@ TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
 
 // >>projection     from states to logits and the loss
 
-/* What label smoothing wants (trf_smoothing): the numbers of trf__loss. */
+/* The target distribution of label smoothing (trf_smoothing), as fields of trf__loss. */
 TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_t pad)
 {
     double n = (double)vocab;
@@ -11019,14 +11015,13 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
 //   post-norm   ds[i] = norm'(din[i+1] + ds[i+1])    dsub = drop(ds[i])    din[i] = sublayer'(dsub)
 //   pre-norm    ds[i] = norm'(din[i+1]) + ds[i+1]    dsub = drop(ds[i])    din[i] = sublayer'(dsub)
 //
-// ds is what flows past the sublayer, din what flows through it; both are one buffer for all of
-// them. The decoder comes first: its cross-attentions add up dencoded, the gradient of the
-// encoder's output.
+// ds flows past the sublayer, din flows through it. All sublayers share one buffer for each. The
+// decoder comes first: its cross-attentions add up dencoded, the gradient of the encoder's output.
 //
-// Where the layers of a stack share a place (>>acts), forward leaves the activations of the last
-// one there. Those of the others are made again, each when it is wanted, by the same ops with the
-// same random numbers, which are counted (>>dropout): the same bits (Chen et al. 2016, "Training
-// deep nets with sublinear memory cost").
+// If the layers of a stack share memory (>>acts), the forward pass leaves the activations of the
+// last layer there. The others are computed again when they are needed, by the same ops with the
+// same random numbers, which are counted (>>dropout), so they have the same bits (Chen et al. 2016,
+// "Training deep nets with sublinear memory cost").
 
 /* Gradients of one sublayer: into din for its input, into dencoded for the memory, into the arena
    for its parameters. */
@@ -11048,8 +11043,8 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
                                 pass->back.dsub, in, pass->encoder.out);
 }
 
-/* Back through a norm, if there is one, whose input was s, into ds; the caller adds the gradients
-   that come in. */
+/* The backward pass of a norm with input s, if there is one: sets ds. The caller fills in the
+   incoming gradients. */
 TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const trf__stack *stack,
                                                  trf__scaling norm,
                                                  const trf__act *s, const trf_real *stats)
@@ -11072,8 +11067,8 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     return n;
 }
 
-/* From ds, the gradient of the embedding, to those of its weights. A matrix that the projection or
-   the other stack has stack->embed_shared to already (tying) is added to. */
+/* From ds, the gradient of the embedding, to the gradients of its weights. If the matrix is tied,
+   the projection or the other stack has set its gradient, and this adds to it. */
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
 {
     const trf_config *c = pass->config;
@@ -11105,9 +11100,9 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     pass->run.backend->embed_gradient(&pass->run, &e);
 }
 
-/* What the layer that ends with sublayer `last` has stored and the layers above it have
-   overwritten. Its s and the statistics of the norm behind it are still there, so the last product
-   is not wanted. */
+/* Computes again what the layer that ends with sublayer `last` had stored, as the layers above it
+   have overwritten it. Its last s and the statistics of the norm after it are still there, so the
+   last product is left out. */
 TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack, int last)
 {
     trf__operands sub = trf__operands_of(pass, stack, &stack->sublayers[last]);
@@ -11118,8 +11113,8 @@ TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack
     trf__feed_forward(&pass->run, &sub, NULL, trf__stream_in(stack, last));
 }
 
-/* From the gradient of the stack's output to those of all its parameters. may_cancel: 0 when other
-   micro-batches are in the gradients already, as half of this one could not be taken out. */
+/* From the gradient of the stack's output to the gradients of all its parameters. may_cancel is 0
+   if the gradients already hold other micro-batches: half of this one could not be removed. */
 TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
                                        const trf__act *dout, int may_cancel, trf_error *err)
 {
@@ -11168,8 +11163,8 @@ TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
     return pass->back.dencoded;
 }
 
-/* Loss and all gradients of the batch in the pass; its sums go behind the gradients. Writers into a
-   tied matrix: projection, target, source, in this order. */
+/* The loss and all gradients of the batch. The sums of the loss are stored after the gradients. A
+   tied matrix gets its gradients from the projection, the target and the source, in this order. */
 TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *o, int may_cancel,
                                       trf_error *err)
 {
@@ -11331,8 +11326,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0)
 
-/* Ranges by the table of fields, then what must agree: ranks with their hook, a loss with a head.
-   */
+/* Ranges by the table of fields, then the fields that must agree: ranks need their hook, a loss
+   needs a head. */
 TRF__COLD
 TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
@@ -11376,23 +11371,24 @@ struct trf_trainer {
     int64_t step;                   /* updates so far, skipped ones included */
     int64_t updated;                /* number of the last update that was made here; 0: none, */
     double rate;                    /* and its learning rate */
-    trf_place begin, behind;        /* in the data: of the step that is not complete, and behind its
-                                       last batch; */
-    trf_place before;               /* what was `behind` when it began: it may have gone back */
-    int64_t micro, sentences, target_rows;      /* micro-batches since the last update, and what
-                                                   they brought */
+    trf_place begin, behind;        /* positions in the data: where the incomplete step begins, and
+                                       after its last batch; */
+    trf_place before;               /* `behind` when that step began: a corpus may have been moved
+                                       back */
+    int64_t micro, sentences, target_rows;      /* since the last update: micro-batches, and their
+                                                   pairs and target rows */
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
 };
 
-/* Of `missed`, and of `frozen`, a text, behind it. */
+/* Bytes of `missed` and of the text `frozen` after it. */
 TRF__FN size_t trf__marks_bytes(int32_t n_params)
 {
     return (size_t)n_params * (sizeof(int64_t) + 1) + 1;
 }
 
-/* Cuts the parameters into tiles, on the device. Matrices decay, but not embeddings, learned
-   positions and what is tied to them, unless decay_all. */
+/* Divides the parameters into tiles, on the device. Weight decay is for matrices; embeddings,
+   learned positions and matrices tied to them have none unless decay_all is 1. */
 TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
 {
     const trf__run *run = &t->pass.run;
@@ -11413,7 +11409,7 @@ TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
     }
 }
 
-/* The plan for batches, padded to what the device records lists for. */
+/* The limits of batches, padded to the sizes for which the device records lists. */
 TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
                                       const trf_train_options *o)
 {
@@ -11432,7 +11428,8 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     return limits;
 }
 
-/* What a trainer keeps on the device besides its pass, in one arena; base NULL: only the size. */
+/* Cuts the trainer's arena on the device: gradients, moments, tiles, sums. base NULL: only
+   counts. */
 TRF__COLD
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout,
                                    char *base)
@@ -11543,7 +11540,7 @@ TRF__FN void trf__warn_of_options(const trf_trainer *t)
     }
 }
 
-/* updates: planned in all, TRF_ENDLESS: nobody knows. */
+/* updates: planned in total; TRF_ENDLESS: unknown. */
 TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
 {
     const trf_train_options *o = &t->options;
@@ -11622,7 +11619,7 @@ TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_op
                      "the allocator of a trainer cannot change, got another one");
 }
 
-/* A larger plan is made first; only then do options change, so a failure changes nothing. */
+/* Grows the plan first and changes the options afterwards, so a failure changes nothing. */
 TRF__COLD
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err)
@@ -11645,7 +11642,7 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     if (o.decay_all != trainer->options.decay_all) trf__cut_tiles(trainer, o.decay_all);
     trf__stack_drops(&pass->encoder, &o);
     trf__stack_drops(&pass->decoder, &o);
-    pass->back.options_set++;        /* what has been recorded knows the old ones */
+    pass->back.options_set++;        /* recorded lists have the old options */
     pass->run.hooks = o.hooks;
     trainer->options = o;
     return TRF_OK;
@@ -11724,7 +11721,7 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
 
 // >>step           one update, in two halves
 //
-// Nothing here waits for the device, but to fill in a report that was asked for.
+// A step waits for the device only to fill in a report.
 
 TRF__FN void trf__report_clear(trf_step_report *report)
 {
@@ -11800,9 +11797,8 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
     return TRF_OK;
 }
 
-/* The trainer's places in the data after a batch. One from nowhere moves nothing. One that is
-   refused is done with, if it is of the data that the trainer is in; one that is cancelled is
-   not. */
+/* Moves the trainer's positions in the data after a batch. A batch that has no position moves
+   nothing. A rejected batch of the same data counts as used; a cancelled one does not. */
 TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_status status)
 {
     int refused = status != TRF_OK && status != TRF_E_CANCELLED;
@@ -11832,8 +11828,8 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
 
 // >>update         the sums of all ranks, clipping, and one step of Adam
 
-/* Sums the gradients over all ranks: the last layer first, with the slots behind it; the embeddings
-   last. Then their tokens have to be asked for. */
+/* Sums the gradients over all ranks: the last layer first, with the sums of the loss; the
+   embeddings last. The number of tokens is then read from the sums. */
 TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
 {
     const trf__layout *layout = &t->model->layout;
@@ -11920,7 +11916,7 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
     return layout->params[i].name;
 }
 
-/* The last result stays on the device until somebody asks; this call waits for it. */
+/* The last result stays on the device until a report needs it. This call waits for it. */
 TRF__COLD
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err)
@@ -11991,10 +11987,10 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
 
 // >>updater        the same step over the caller's tensors
 //
-// An updater is a trainer whose model has no layers, but a vector for each of the caller's tensors,
-// and which never runs a pass: the pass only holds what changes from step to step. A step copies
-// weights and gradients into the arenas, puts the divisor where a loss would have counted its
-// tokens, and takes the weights back.
+// An updater is a trainer. Its model has no layers, only a vector for each of the caller's tensors.
+// It never runs its pass, which only holds the numbers that change from step to step. A step copies
+// weights and gradients into the arenas, stores the divisor as the number of tokens, and copies the
+// weights back.
 
 struct trf_updater { trf_model model; trf_trainer trainer; };
 
