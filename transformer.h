@@ -787,8 +787,8 @@ typedef struct trf_tensor {
     trf_real *data;                 /* in the host's memory, or NULL */
     int32_t rank;                   /* number of dimensions, 0..4 */
     int64_t shape[TRF_MAX_RANK];    /* entries beyond rank are 1 */
-    const void *home;               /* private: the device of a tensor without data */
-    trf_real *there;                /* private: the tensor's address on that device */
+    const void *device;             /* private: the device of a tensor without data */
+    trf_real *device_data;          /* private: the tensor's address on that device */
 } trf_tensor;
 
 /* A view without a name, of rank 1, 2 or 3. It ignores the sizes beyond its rank. */
@@ -1941,13 +1941,13 @@ typedef struct trf_hypothesis {
     int32_t n;
     double log_probability;     /* raw sum in nats, with forced tokens, and EOS if there is one */
     const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
-                                           it ended them. The field `beginning` plus these numbers,
-                                           added one by one in this order, equals log_probability to
-                                           the last bit. The pointer is NULL in a session that
-                                           transformer.h 0.2.0 saved: its files do not contain
-                                           them */
-    double beginning;           /* log-probability of the prompt of a decoder-only model, if a
-                                   translator has scored it; else 0 */
+                                           it ended them. The field prompt_log_probability
+                                           plus these numbers, added one by one in this order,
+                                           equals log_probability to the last bit. The pointer is
+                                           NULL in a session that transformer.h 0.2.0 saved: its
+                                           files do not contain them */
+    double prompt_log_probability;      /* of the prompt of a decoder-only model, in nats, if a
+                                           translator has scored it; else 0 */
     double score;               /* after the length rule; ranks are in its order */
     trf_ended ended;
     int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
@@ -3987,7 +3987,7 @@ typedef struct trf__loss {
     trf__sums *sums;                    /* set to the sums over these rows, or NULL */
     trf_real *slots;                    /* the same sums, added to the TRF__TALLIES numbers after
                                            the gradients; or NULL */
-    void *room;                         /* scratch of loss_scratch bytes */
+    void *work;                         /* scratch of loss_scratch bytes */
     trf__act *dx;
     trf_real *dw, *db;                  /* gradients of the sum of row_loss; dx NULL: no gradients;
                                            dw, db NULL: only the others */
@@ -4056,7 +4056,7 @@ enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no 
 typedef struct trf__top {
     double *log_probabilities;          /* (rows, n) best first */
     int32_t *ids;                       /* (rows, n) equal logits by lowest id; -1: no more */
-    void *room;                         /* scratch of top_scratch bytes */
+    void *work;                         /* scratch of top_scratch bytes */
     const trf__act *x;                  /* (rows, d) */
     trf__mat w;
     const trf_real *bias;               /* or NULL */
@@ -4907,7 +4907,7 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
         answer->ids = ids;
         answer->n = best->n;
         answer->log_probabilities = own;
-        answer->log_probability = answer->beginning = 0;
+        answer->log_probability = answer->prompt_log_probability = 0;
         for (t = 0; t < best->n + (best->ended == TRF_ENDED_EOS); t++)
             answer->log_probability += own[t];
         answer->score = best->score;
@@ -5038,9 +5038,9 @@ typedef struct trf__cpu {
     const trf__gate *gate;      /* through this gate; NULL: without one */
     trf__team *team;            /* NULL: one thread */
     /* all threads pack a weight, or a part of it, here; behind it in the same memory: */
-    trf_real *room;
+    trf_real *work;
     char *scratch;              /* threads * scratch_each bytes, a part for each worker */
-    size_t scratch_each, room_bytes;
+    size_t scratch_each, work_bytes;
 } trf__cpu;
 
 /* The functions that exist once in a process, outside all columns: columns must share one set of
@@ -5120,7 +5120,7 @@ TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
 // its panel is sixteen rows of w transposed.
 //
 // A translator packs its weights once. A trainer's weights change, so it packs them for each
-// product into memory that all threads read (cpu->room). An A with contiguous columns is packed
+// product into memory that all threads read (cpu->work). An A with contiguous columns is packed
 // into a worker's scratch during the product.
 //
 // trf_products selects the product. With vectors of eight numbers or more the built-in one is
@@ -5526,7 +5526,7 @@ TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
 
-/* The part of an op's product for which B's panels fit into cpu->room, and the size of its tiles of
+/* The part of an op's product for which B's panels fit into cpu->work, and the size of its tiles of
    C. */
 typedef struct trf__product_job {
     trf__product p;
@@ -5568,9 +5568,9 @@ TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t til
     trf__multiply(run, worker, j->blas, j->packed, column, p);
 }
 
-/* Packs a part of B into cpu->room: all rows of one panel, or, if B is row-major, some rows of all
+/* Packs a part of B into cpu->work: all rows of one panel, or, if B is row-major, some rows of all
    panels, so that memory is read in order. */
-TRF__FN void trf__room_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+TRF__FN void trf__work_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__product *p = &((const trf__product_job *)job)->p;
     int64_t by_rows = p->b.column == 1, row = by_rows ? tile * TRF__PACK : 0;
@@ -5579,29 +5579,29 @@ TRF__FN void trf__room_tile(const trf__run *run, const void *job, int64_t tile, 
     int64_t end = by_rows ? p->n : trf__min64(p->n, column + TRF__PACK);
     (void)worker;
     for (; column < end; column += 16)
-        trf__pack_panel(trf__cpu_of(run)->room + column * p->k + 16 * row,
+        trf__pack_panel(trf__cpu_of(run)->work + column * p->k + 16 * row,
                         trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,
                                      p->b.column), deep, p->n - column);
 }
 
 /* An op's whole product on all threads. packed: B^T in a format. If it is NULL and CBLAS does not
-   compute the product, all threads pack B into cpu->room, as much of it at a time as fits, and then
+   compute the product, all threads pack B into cpu->work, as much of it at a time as fits, and then
    multiply. */
 TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *packed,
                               const trf__product *whole)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
-    const trf__mat panels = { NULL, cpu->room, 0, TRF__FLOAT32 };
-    int64_t room = (int64_t)(cpu->room_bytes / sizeof(trf_real)), deep = whole->k, wide = whole->n,
+    const trf__mat panels = { NULL, cpu->work, 0, TRF__FLOAT32 };
+    int64_t work = (int64_t)(cpu->work_bytes / sizeof(trf_real)), deep = whole->k, wide = whole->n,
         t, j;
-    int packs = !blas && !packed && room >= TRF__DEEP * 32 && deep > 0 && wide > 0;
+    int packs = !blas && !packed && work >= TRF__DEEP * 32 && deep > 0 && wide > 0;
     trf__product_job part;
     if (packs) {
         /* all of k if it fits with up to 512 columns, else a multiple of TRF__DEEP; then as many
            columns as fit */
-        int64_t fits = room / trf__min64(trf__round_up(wide, 32), 512) / TRF__DEEP * TRF__DEEP;
+        int64_t fits = work / trf__min64(trf__round_up(wide, 32), 512) / TRF__DEEP * TRF__DEEP;
         deep = trf__min64(deep, trf__max64(TRF__DEEP, fits));
-        wide = trf__min64(wide, room / deep / 32 * 32);
+        wide = trf__min64(wide, work / deep / 32 * 32);
     }
     for (j = 0; j < whole->n; j += wide)
         for (t = 0; t == 0 || t < whole->k; t += deep) {
@@ -5618,7 +5618,7 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
             trf__product_cut(&part, cpu->threads);
             if (packs)
                 trf__tiles(run, trf__ceil_div(part.p.b.column == 1 ? part.p.k : part.p.n,
-                                              TRF__PACK), trf__room_tile, &part);
+                                              TRF__PACK), trf__work_tile, &part);
             trf__product_tiles(run, blas, trf__ceil_div(part.p.m, part.rows) *
                                trf__ceil_div(part.p.n, part.columns), trf__product_tile, &part);
             if (deep == 0) break;
@@ -6132,29 +6132,29 @@ typedef struct trf__attention_scratch {
 
 /* Cuts a worker's scratch for attention over m keys, and returns its bytes. scratch NULL: only the
    bytes. */
-TRF__FN size_t trf__attention_cut(trf__attention_scratch *room, void *scratch, int64_t m,
+TRF__FN size_t trf__attention_cut(trf__attention_scratch *work, void *scratch, int64_t m,
                                   int64_t d_head)
 {
     trf__cursor cursor = trf__cursor_at(scratch);
-    room->m16 = trf__round_up(m, 16);
-    room->d16 = trf__round_up(d_head, 16);
-    room->kt = trf__take_reals(&cursor, d_head, room->m16);
-    room->vt = trf__take_reals(&cursor, d_head, room->m16);
-    room->k = trf__take_reals(&cursor, room->m16, room->d16);
-    room->v = trf__take_reals(&cursor, room->m16, room->d16);
-    room->s = trf__take_reals(&cursor, TRF__QUERIES, room->m16);
-    room->ds = trf__take_reals(&cursor, TRF__QUERIES, room->m16);
-    room->q = trf__take_reals(&cursor, TRF__QUERIES, room->d16);
-    room->dout = trf__take_reals(&cursor, TRF__QUERIES, room->d16);
-    room->bits = (uint16_t *)trf__take(&cursor, TRF__QUERIES, (size_t)room->m16 * sizeof(uint16_t));
+    work->m16 = trf__round_up(m, 16);
+    work->d16 = trf__round_up(d_head, 16);
+    work->kt = trf__take_reals(&cursor, d_head, work->m16);
+    work->vt = trf__take_reals(&cursor, d_head, work->m16);
+    work->k = trf__take_reals(&cursor, work->m16, work->d16);
+    work->v = trf__take_reals(&cursor, work->m16, work->d16);
+    work->s = trf__take_reals(&cursor, TRF__QUERIES, work->m16);
+    work->ds = trf__take_reals(&cursor, TRF__QUERIES, work->m16);
+    work->q = trf__take_reals(&cursor, TRF__QUERIES, work->d16);
+    work->dout = trf__take_reals(&cursor, TRF__QUERIES, work->d16);
+    work->bits = (uint16_t *)trf__take(&cursor, TRF__QUERIES, (size_t)work->m16 * sizeof(uint16_t));
     return cursor.used;
 }
 
 /* Scratch of one worker: the larger of what attention and a packing product need. */
 TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head)
 {
-    trf__attention_scratch room;
-    size_t bytes = trf__attention_cut(&room, NULL, longest, d_head);
+    trf__attention_scratch work;
+    size_t bytes = trf__attention_cut(&work, NULL, longest, d_head);
     return bytes > TRF__GEMM_SCRATCH * sizeof(trf_real) ? bytes
                                                         : TRF__GEMM_SCRATCH * sizeof(trf_real);
 }
@@ -6189,27 +6189,27 @@ TRF__FN void trf__rows_padded(trf_real *to, const trf_real *x, int64_t ld, int64
 }
 
 /* n rows of one head as B in panels: in place if d is a multiple of 16, else as a padded copy in
-   `room`. */
-TRF__FN trf__view trf__rows_as_panels(trf_real *room, const trf_real *x, int64_t ld, int64_t n,
+   `work`. */
+TRF__FN trf__view trf__rows_as_panels(trf_real *work, const trf_real *x, int64_t ld, int64_t n,
                                       int64_t d, int64_t d16)
 {
     if (d == d16) return trf__view_of(x, ld, 16);
-    trf__rows_padded(room, x, ld, n, d, d16);
-    return trf__view_of(room, d16, 16);
+    trf__rows_padded(work, x, ld, n, d, d16);
+    return trf__view_of(work, d16, 16);
 }
 
 /* The same for the rows of a span's keys, which key_rows may scatter over the cache. */
-TRF__FN trf__view trf__keys_as_panels(trf_real *room, const trf__act *x, const trf__head *h,
+TRF__FN trf__view trf__keys_as_panels(trf_real *work, const trf__act *x, const trf__head *h,
                                       int64_t d16)
 {
     int64_t i, d = h->in->d_head;
     const trf_real *from = trf__from(x) + h->first;
     if (!h->key_rows)
-        return trf__rows_as_panels(room, from + h->span->key * h->in->ldk, h->in->ldk,
+        return trf__rows_as_panels(work, from + h->span->key * h->in->ldk, h->in->ldk,
                                    h->span->n_key, d, d16);
     for (i = 0; i < h->span->n_key; i++)
-        trf__rows_padded(room + i * d16, from + h->key_rows[i] * h->in->ldk, 0, 1, d, d16);
-    return trf__view_of(room, d16, 16);
+        trf__rows_padded(work + i * d16, from + h->key_rows[i] * h->in->ldk, 0, 1, d, d16);
+    return trf__view_of(work, d16, 16);
 }
 
 // >>attention-rows one head: rows of weights and of results
@@ -6258,20 +6258,20 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
     for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
 }
 
-/* Rows i0 .. i0 + n - 1 of P into room->s. keys: transposed, in panels. known: the op's statistics
+/* Rows i0 .. i0 + n - 1 of P into work->s. keys: transposed, in panels. known: the op's statistics
    to use; kept: where to store them; either may be NULL. */
-TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *room,
+TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *work,
                                  trf__view keys,
                                  const trf_real *known, trf_real *kept, int64_t i0, int64_t n)
 {
     int64_t i, query = h->span->query + i0;
     const trf_real *q = trf__from(h->in->q) + query * h->in->ldq + h->first;
-    trf__mm(trf__product_of(room->s, room->m16, n, room->m16, h->in->d_head,
+    trf__mm(trf__product_of(work->s, work->m16, n, work->m16, h->in->d_head,
                             trf__view_of(q, h->in->ldq, 1), keys, 0));
     for (i = 0; i < n; i++) {
         int64_t at = ((query + i) * h->in->heads + h->head) * 2;
         trf_real local[2];
-        trf__softmax_row(room->s + i * room->m16, trf__keys_seen(h, i0 + i), room->m16, h->scale,
+        trf__softmax_row(work->s + i * work->m16, trf__keys_seen(h, i0 + i), work->m16, h->scale,
                          known ? known + at : NULL, kept ? kept + at : local);
     }
 }
@@ -6351,34 +6351,34 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
     int64_t i0, i, d = a->in.d_head, ldo = a->in.heads * d;
     trf_real *out = trf__to(a->out) + h.span->query * ldo + h.first;
     const trf_real *stored = trf__from(a->in.k) + h.span->key * a->in.ldk;
-    trf__attention_scratch room;
+    trf__attention_scratch work;
     trf__view keys, values;
-    trf__attention_cut(&room, trf__scratch(run, worker), h.span->n_key, d);
+    trf__attention_cut(&work, trf__scratch(run, worker), h.span->n_key, d);
     if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
     if (h.key_rows && h.span->n_query == 1 && !a->stats && !trf__dropping(run, &a->in.drop)) {
-        trf__attention_of_one(&h, room.s, room.m16, out);
+        trf__attention_of_one(&h, work.s, work.m16, out);
         return;
     }
     if (a->in.area) {
         keys = trf__view_of(stored + h.first * a->in.area, a->in.area, 16);
-        values = trf__rows_as_panels(room.v, stored + ldo * a->in.area + h.first, ldo,
-                                     h.span->n_key, d, room.d16);
+        values = trf__rows_as_panels(work.v, stored + ldo * a->in.area + h.first, ldo,
+                                     h.span->n_key, d, work.d16);
     } else {
-        keys = trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
-        values = trf__keys_as_panels(room.v, a->in.v, &h, room.d16);
+        keys = trf__keys_transposed(work.kt, a->in.k, &h, work.m16);
+        values = trf__keys_as_panels(work.v, a->in.v, &h, work.d16);
     }
     for (i0 = 0; i0 < h.span->n_query; i0 += TRF__QUERIES) {
         int64_t n = trf__min64(TRF__QUERIES, h.span->n_query - i0),
             seen = trf__keys_seen(&h, i0 + n - 1);
         int64_t seen16 = trf__round_up(seen, 16);
-        trf__attention_rows(&h, &room, keys, NULL, a->stats, i0, n);
+        trf__attention_rows(&h, &work, keys, NULL, a->stats, i0, n);
         if (trf__dropping(run, &a->in.drop)) {
-            trf__attention_bits(run, &h, room.bits, i0, n, seen16 / 8);
+            trf__attention_bits(run, &h, work.bits, i0, n, seen16 / 8);
             for (i = 0; i < n; i++)
-                trf__drop_weights(&a->in.drop, room.bits + i * seen16, room.s + i * room.m16,
+                trf__drop_weights(&a->in.drop, work.bits + i * seen16, work.s + i * work.m16,
                                   seen16);
         }
-        trf__mm(trf__product_of(out + i0 * ldo, ldo, n, d, seen, trf__view_of(room.s, room.m16, 1),
+        trf__mm(trf__product_of(out + i0 * ldo, ldo, n, d, seen, trf__view_of(work.s, work.m16, 1),
                                 values, 0));
     }
 }
@@ -6396,12 +6396,12 @@ TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, i
     trf__head h = trf__head_of(&a->in, a->head);
     int64_t i0 = tile * TRF__QUERIES, i, m = h.span->n_key,
         n = trf__min64(TRF__QUERIES, h.span->n_query - i0);
-    trf__attention_scratch room;
-    trf__attention_cut(&room, trf__scratch(run, worker), m, a->in.d_head);
-    trf__attention_rows(&h, &room, trf__keys_transposed(room.kt, a->in.k, &h, room.m16), NULL, NULL,
+    trf__attention_scratch work;
+    trf__attention_cut(&work, trf__scratch(run, worker), m, a->in.d_head);
+    trf__attention_rows(&h, &work, trf__keys_transposed(work.kt, a->in.k, &h, work.m16), NULL, NULL,
                         i0, n);
     for (i = 0; i < n; i++)
-        memcpy(a->weights + (i0 + i) * m, room.s + i * room.m16, (size_t)m * sizeof *a->weights);
+        memcpy(a->weights + (i0 + i) * m, work.s + i * work.m16, (size_t)m * sizeof *a->weights);
 }
 
 TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attention_weights *a)
@@ -6430,28 +6430,28 @@ TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_
                                     factor));
 }
 
-/* For queries i0 .. i0 + n - 1, room->ds becomes dS and room->s becomes D. delta is dout . out,
+/* For queries i0 .. i0 + n - 1, work->ds becomes dS and work->s becomes D. delta is dout . out,
    which needs no row of dP. */
 TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attention_gradient *a,
                                           const trf__head *h,
-                                          const trf__attention_scratch *room, int64_t i0, int64_t n)
+                                          const trf__attention_scratch *work, int64_t i0, int64_t n)
 {
     const trf__drop *drop = &a->in.drop;
     int dropping = trf__dropping(run, drop);
     int64_t i, d = a->in.d_head, ldo = a->in.heads * d, at = (h->span->query + i0) * ldo + h->first;
     int64_t seen16 = trf__round_up(trf__keys_seen(h, i0 + n - 1), 16);
     const trf_real *dout = trf__from(a->dout) + at, *out = trf__from(a->out) + at;
-    trf__attention_rows(h, room, trf__view_of(room->kt, room->m16, 16), a->stats, NULL, i0, n);
+    trf__attention_rows(h, work, trf__view_of(work->kt, work->m16, 16), a->stats, NULL, i0, n);
     /* dD = dout v^T */
-    trf__mm(trf__product_of(room->ds, room->m16, n, room->m16, d, trf__view_of(dout, ldo, 1),
-                            trf__view_of(room->vt, room->m16, 16), 0));
-    if (dropping) trf__attention_bits(run, h, room->bits, i0, n, seen16 / 8);
+    trf__mm(trf__product_of(work->ds, work->m16, n, work->m16, d, trf__view_of(dout, ldo, 1),
+                            trf__view_of(work->vt, work->m16, 16), 0));
+    if (dropping) trf__attention_bits(run, h, work->bits, i0, n, seen16 / 8);
     for (i = 0; i < n; i++) {
-        trf_real *s = room->s + i * room->m16, *ds = room->ds + i * room->m16;
-        if (dropping) trf__drop_weights(drop, room->bits + i * seen16, ds, seen16);
-        trf__attention_row_gradient(s, ds, room->m16, trf__dot(dout + i * ldo, out + i * ldo, d),
+        trf_real *s = work->s + i * work->m16, *ds = work->ds + i * work->m16;
+        if (dropping) trf__drop_weights(drop, work->bits + i * seen16, ds, seen16);
+        trf__attention_row_gradient(s, ds, work->m16, trf__dot(dout + i * ldo, out + i * ldo, d),
                                     h->scale);
-        if (dropping) trf__drop_weights(drop, room->bits + i * seen16, s, seen16);
+        if (dropping) trf__drop_weights(drop, work->bits + i * seen16, s, seen16);
     }
 }
 
@@ -6467,31 +6467,31 @@ TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, 
     trf_real *dq = trf__to(a->dq) + span->query * ldq + h.first;
     trf_real *dk = trf__to(a->dk) + span->key * ldk + h.first;
     trf_real *dv = trf__to(a->dv) + span->key * ldk + h.first;
-    trf__attention_scratch room;
+    trf__attention_scratch work;
     trf__view keys;
-    trf__attention_cut(&room, trf__scratch(run, worker), span->n_key, d);
+    trf__attention_cut(&work, trf__scratch(run, worker), span->n_key, d);
     /* keys that no query sees have gradient 0 */
     trf__zero_rows(dk, ldk, span->n_key, d);
     trf__zero_rows(dv, ldk, span->n_key, d);
-    trf__keys_transposed(room.kt, a->in.k, &h, room.m16);
-    trf__keys_transposed(room.vt, a->in.v, &h, room.m16);
-    keys = trf__keys_as_panels(room.k, a->in.k, &h, room.d16);
+    trf__keys_transposed(work.kt, a->in.k, &h, work.m16);
+    trf__keys_transposed(work.vt, a->in.v, &h, work.m16);
+    keys = trf__keys_as_panels(work.k, a->in.k, &h, work.d16);
     for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
         int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0;
         int64_t seen = trf__keys_seen(&h, i0 + n - 1);
-        trf__view queries = trf__rows_as_panels(room.q, trf__from(a->in.q) + query * ldq + h.first,
-                                                ldq, n, d, room.d16);
-        trf__view douts = trf__rows_as_panels(room.dout, trf__from(a->dout) + query * ldo + h.first,
+        trf__view queries = trf__rows_as_panels(work.q, trf__from(a->in.q) + query * ldq + h.first,
+                                                ldq, n, d, work.d16);
+        trf__view douts = trf__rows_as_panels(work.dout, trf__from(a->dout) + query * ldo + h.first,
                                               ldo, n, d,
-                                              room.d16);
-        trf__attention_rows_gradient(run, a, &h, &room, i0, n);
+                                              work.d16);
+        trf__attention_rows_gradient(run, a, &h, &work, i0, n);
         /* dq = dS k */
-        trf__mm(trf__product_of(dq + i0 * ldq, ldq, n, d, seen, trf__view_of(room.ds, room.m16, 1),
+        trf__mm(trf__product_of(dq + i0 * ldq, ldq, n, d, seen, trf__view_of(work.ds, work.m16, 1),
                                 keys, 0));
         /* dk += dS^T q, dv += D^T dout: the views with row 1 are transposed */
-        trf__mm(trf__product_of(dk, ldk, seen, d, n, trf__view_of(room.ds, 1, room.m16), queries,
+        trf__mm(trf__product_of(dk, ldk, seen, d, n, trf__view_of(work.ds, 1, work.m16), queries,
                                 1));
-        trf__mm(trf__product_of(dv, ldk, seen, d, n, trf__view_of(room.s, 1, room.m16), douts, 1));
+        trf__mm(trf__product_of(dv, ldk, seen, d, n, trf__view_of(work.s, 1, work.m16), douts, 1));
     }
 }
 
@@ -6755,11 +6755,11 @@ enum { TRF__LOSS_GROUP = 512 };
 /* Cuts the scratch of a loss: the logits of one group; for every row whether its target was the
    most likely token; and, unless the weight is packed already (copied), its panels for the built-in
    product. */
-TRF__FN size_t trf__loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab,
+TRF__FN size_t trf__loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
                              int64_t d, int copied,
                              trf_real **logits, int32_t **hit, trf_real **panels)
 {
-    trf__cursor cursor = trf__cursor_at(room);
+    trf__cursor cursor = trf__cursor_at(work);
     *logits = trf__take_reals(&cursor, trf__min64(rows, TRF__LOSS_GROUP), trf__round_up(vocab, 16));
     *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
     *panels = NULL;
@@ -6883,7 +6883,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
        on the cut */
     job.each = trf__max64(32, TRF__LOSS_GROUP /
                           (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
-    trf__loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
+    trf__loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
                   &job.hit, &panels);
     /* the weight changes in every step, so its panels are made here, once for all groups */
     if (!job.blas && !job.w.packed && panels) {
@@ -7047,10 +7047,10 @@ typedef struct trf__top_job {
 } trf__top_job;
 
 /* Cuts the scratch of top. Logits and floors exist for each thread, results for each row. */
-TRF__FN size_t trf__top_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab,
+TRF__FN size_t trf__top_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
                             int64_t n, trf__top_job *j)
 {
-    trf__cursor cursor = trf__cursor_at(room);
+    trf__cursor cursor = trf__cursor_at(work);
     j->slices = trf__ceil_div(vocab, TRF__TOP_COLUMNS);
     j->rows = trf__min64(rows, TRF__TOP_ROWS);
     j->columns = trf__min64(trf__round_up(vocab, 16), TRF__TOP_COLUMNS);
@@ -7183,7 +7183,7 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
 {
     trf__top_job job;
     int64_t i;
-    trf__top_cut(t->room, &run->device, t->rows, t->vocab, t->n, &job);
+    trf__top_cut(t->work, &run->device, t->rows, t->vocab, t->n, &job);
     job.t = t;
     for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
     job.blas = trf__use_blas(run, t->rows, &t->w);
@@ -7275,8 +7275,8 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
                      "only");
 }
 
-/* Bytes of cpu->room for weights of so many numbers. */
-TRF__FN size_t trf__room_bytes(int64_t weight)
+/* Bytes of cpu->work for weights of so many numbers. */
+TRF__FN size_t trf__work_bytes(int64_t weight)
 {
     return trf__bytes(trf__round_up(trf__min64(weight, TRF__ROOM), 16), sizeof(trf_real));
 }
@@ -7287,13 +7287,13 @@ TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_
     int threads = run->device.threads;
     size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head));
     return trf__add_size(sizeof(trf__cpu) + run->process->bytes(threads),
-                         trf__add_size(trf__room_bytes(weight), scratch));
+                         trf__add_size(trf__work_bytes(weight), scratch));
 }
 
-/* Bytes of cpu->room and all scratch, which are one block. */
-TRF__FN size_t trf__cpu_bytes(const trf__cpu *cpu, size_t scratch_each, size_t room)
+/* Bytes of cpu->work and all scratch, which are one block. */
+TRF__FN size_t trf__cpu_bytes(const trf__cpu *cpu, size_t scratch_each, size_t work)
 {
-    return trf__add_size(room, trf__bytes(cpu->threads, scratch_each));
+    return trf__add_size(work, trf__bytes(cpu->threads, scratch_each));
 }
 
 TRF__FN void trf__cpu_close(trf__run *run)
@@ -7301,7 +7301,7 @@ TRF__FN void trf__cpu_close(trf__run *run)
     trf__cpu *cpu = trf__cpu_of(run);
     if (!cpu) return;
     run->process->close(cpu, &run->hooks);
-    trf__free(&run->hooks, cpu->room, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->room_bytes));
+    trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
     trf__free(&run->hooks, cpu, sizeof *cpu);
     run->state = NULL;
 }
@@ -7312,20 +7312,20 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
                                     trf_error *err)
 {
     trf__cpu *cpu = trf__cpu_of(run);
-    size_t each = trf__scratch_bytes(longest, d_head), room = trf__room_bytes(weight);
+    size_t each = trf__scratch_bytes(longest, d_head), work = trf__work_bytes(weight);
     void *memory;
     if (each < cpu->scratch_each) each = cpu->scratch_each;
-    if (room < cpu->room_bytes) room = cpu->room_bytes;
-    if (each == cpu->scratch_each && room == cpu->room_bytes) return TRF_OK;
-    memory = trf__alloc(&run->hooks, trf__cpu_bytes(cpu, each, room));
+    if (work < cpu->work_bytes) work = cpu->work_bytes;
+    if (each == cpu->scratch_each && work == cpu->work_bytes) return TRF_OK;
+    memory = trf__alloc(&run->hooks, trf__cpu_bytes(cpu, each, work));
     if (!memory)
         return trf__fail(err, TRF_E_NOMEM, -1, "scratch", "no memory for %llu bytes of scratch",
-                         (unsigned long long)trf__cpu_bytes(cpu, each, room));
-    trf__free(&run->hooks, cpu->room, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->room_bytes));
-    cpu->room = (trf_real *)memory;
-    cpu->scratch = (char *)memory + room;
+                         (unsigned long long)trf__cpu_bytes(cpu, each, work));
+    trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
+    cpu->work = (trf_real *)memory;
+    cpu->scratch = (char *)memory + work;
     cpu->scratch_each = each;
-    cpu->room_bytes = room;
+    cpu->work_bytes = work;
     return TRF_OK;
 }
 
@@ -8184,20 +8184,44 @@ TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
 }
 
 /* Scratch on the device that grows on demand; growing loses its contents. */
-typedef struct trf__room { void *memory; size_t bytes; } trf__room;
+typedef struct trf__workspace { void *memory; size_t bytes; } trf__workspace;
 
-TRF__FN trf_status trf__room_for(const trf__run *run, trf__room *room, size_t bytes, trf_error *err)
+TRF__FN trf_status trf__workspace_reserve(const trf__run *run, trf__workspace *work, size_t bytes,
+                                          trf_error *err)
 {
     void *bigger;
-    if (bytes <= room->bytes) return TRF_OK;
+    if (bytes <= work->bytes) return TRF_OK;
     bigger = run->backend->alloc(run, bytes);
     if (!bigger)
-        return trf__fail(err, TRF_E_NOMEM, -1, "room", "no memory for %llu bytes",
+        return trf__fail(err, TRF_E_NOMEM, -1, "workspace", "no memory for %llu bytes",
                          (unsigned long long)bytes);
-    run->backend->release(run, room->memory, room->bytes);
-    room->memory = bigger;
-    room->bytes = bytes;
+    run->backend->release(run, work->memory, work->bytes);
+    work->memory = bigger;
+    work->bytes = bytes;
     return TRF_OK;
+}
+
+/* An address of the device, if the host reaches the same memory at the same address; else NULL.
+   All code above the backends works for both kinds of devices by these three functions. */
+TRF__FN void *trf__shared_address(const trf__run *run, void *address)
+{
+    return run->backend->on_host ? address : NULL;
+}
+
+/* Where the host reads n items of the device: the items themselves if memory is shared, otherwise a
+   piece of the cursor's memory for a copy. */
+TRF__FN void *trf__take_host_copy(trf__cursor *host, const trf__run *run, void *items, int64_t n,
+                                  size_t item)
+{
+    int shared = run->backend->on_host;
+    void *copy = trf__take(host, shared ? 0 : n, item);
+    return shared ? items : copy;
+}
+
+/* Brings such a copy up to date, after the next sync. */
+TRF__FN void trf__read_host_copy(const trf__run *run, void *copy, const void *items, size_t bytes)
+{
+    if (copy != items) run->backend->download(run, copy, items, bytes);
 }
 
 /* Memory of the device, all zero; NULL if there is none. */
@@ -8318,7 +8342,7 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
     size_t bytes = trf__bytes(count, sizeof *numbers);
     TRF__TRY(trf__begin(tensor, "tensor", err));
     if (!numbers && count > 0) return trf__fail_null(err, "numbers");
-    if (!tensor->data && !tensor->home)
+    if (!tensor->data && !tensor->device)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "tensor",
                          "tensor must be a tensor with data");
     if (count != trf_tensor_count(tensor))
@@ -8331,9 +8355,9 @@ TRF__FN trf_status trf__tensor_move(const trf_tensor *tensor, trf_real *numbers,
             memcpy(write ? tensor->data : numbers, write ? numbers : tensor->data, bytes);
         return TRF_OK;
     }
-    run = (const trf__run *)tensor->home;
-    if (write) run->backend->upload(run, tensor->there, numbers, bytes);
-    else run->backend->download(run, numbers, tensor->there, bytes);
+    run = (const trf__run *)tensor->device;
+    if (write) run->backend->upload(run, tensor->device_data, numbers, bytes);
+    else run->backend->download(run, numbers, tensor->device_data, bytes);
     return run->backend->sync(run, err);
 }
 
@@ -9224,9 +9248,9 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, 
         tensor = trf_tensor_of(NULL, p->rank, p->shape[0], p->shape[1], 1);
         tensor.name = p->name;
         if (p->offset < 0) return tensor;
-        if (run->backend->on_host) tensor.data = arena + p->offset;
-        tensor.home = run;
-        tensor.there = arena + p->offset;
+        tensor.data = (trf_real *)trf__shared_address(run, arena + p->offset);
+        tensor.device = run;
+        tensor.device_data = arena + p->offset;
     }
     return tensor;
 }
@@ -10996,7 +11020,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.row_loss = pass->loss.row_loss;
     l.row_nll = pass->loss.row_nll;
     l.sums = pass->loss.sums;
-    l.room = pass->loss.scratch;
+    l.work = pass->loss.scratch;
     l.x = pass->decoder.out;
     l.w = trf__weight(pass, &pass->layout->outer.generator);
     l.bias = trf__generator_bias(pass);
@@ -11774,12 +11798,12 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch
     trf__pass *pass = &trainer->pass;
     const trf_train_options *o = &trainer->options;
     trf_status status;
-    int64_t room = INT32_MAX - trainer->sentences - trf__max64(batch->source.count,
+    int64_t most = INT32_MAX - trainer->sentences - trf__max64(batch->source.count,
                                                                batch->target.count);
-    if (batch->ordinal < 0 || batch->ordinal > room)
+    if (batch->ordinal < 0 || batch->ordinal > most)
         return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
                          "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
-                         "bits), got %lld", (long long)room, (long long)batch->ordinal);
+                         "bits), got %lld", (long long)most, (long long)batch->ordinal);
     pass->block.now.key0 = (uint32_t)o->seed;
     pass->block.now.key1 = (uint32_t)(o->seed >> 32);
     pass->block.now.step = (uint32_t)(trainer->step + 1);
@@ -13341,23 +13365,23 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
     size_t each = p->unigram ? sizeof(trf__path) : sizeof(trf__symbol) + 3 * sizeof(trf__merge);
     size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each),
                                  trf__bytes(splits, sizeof(int32_t)));
-    void *room = trf__alloc(&v->hooks, bytes);
+    void *work = trf__alloc(&v->hooks, bytes);
     trf__bpe b;
-    if (!room)
+    if (!work)
         return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
                          (int)n);
-    if (p->unigram) trf__unigram(v, text, n, (trf__path *)room, to);
+    if (p->unigram) trf__unigram(v, text, n, (trf__path *)work, to);
     else {
         TRF__ZERO(b);
         b.v = v;
         b.text = text;
-        b.symbols = (trf__symbol *)room;
+        b.symbols = (trf__symbol *)work;
         b.heap = (trf__merge *)(void *)(b.symbols + n);
         b.split = (int32_t *)(void *)(b.heap + 3 * (int64_t)n);
         memset(b.split, 0, trf__bytes(splits, sizeof *b.split));
         trf__bpe_run(&b, n, to);
     }
-    trf__free(&v->hooks, room, bytes);
+    trf__free(&v->hooks, work, bytes);
     return TRF_OK;
 }
 
@@ -14305,10 +14329,10 @@ struct trf_noise {
     int64_t capacity;
 };
 
-/* A sequence, its two sides with noise, and its random numbers. room is scratch. */
+/* A sequence, its two sides with noise, and its random numbers. work is scratch. */
 typedef struct trf__noisy {
     const int32_t *ids;
-    int32_t *source, *target, *room;
+    int32_t *source, *target, *work;
     int32_t n, n_source, n_target;
     trf__draws draws;
 } trf__noisy;
@@ -14336,15 +14360,15 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
     for (i = 0; i < x->n; i++) {
         x->source[i] = x->ids[i];
         x->target[i] = -1;
-        if (trf__begins_word(words, i ? x->ids[i - 1] : -1, x->ids[i])) x->room[n_words++] = i;
+        if (trf__begins_word(words, i ? x->ids[i - 1] : -1, x->ids[i])) x->work[n_words++] = i;
     }
-    trf__shuffle(x->room, n_words, x->draws.key, TRF__NOISE_ORDER);
-    /* room has the first positions of all words */
+    trf__shuffle(x->work, n_words, x->draws.key, TRF__NOISE_ORDER);
+    /* work has the first positions of all words */
     for (w = 0; w < n_words && n < wanted; w++) {
-        int32_t end = x->room[w] + 1;
+        int32_t end = x->work[w] + 1;
         while (end < x->n && !trf__begins_word(words, x->ids[end - 1], x->ids[end])) end++;
-        if (end - x->room[w] > wanted - n && (n > 0 || w + 1 < n_words)) continue;
-        for (i = x->room[w]; i < end; i++, n++) {
+        if (end - x->work[w] > wanted - n && (n > 0 || w + 1 < n_words)) continue;
+        for (i = x->work[w]; i < end; i++, n++) {
             /* one draw decides: below `masked` a mask, then a random token, else the id itself */
             double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) -
                 o->masked;
@@ -14378,12 +14402,12 @@ TRF__FN void trf__noise_spans(const trf_noise_options *o, trf__noisy *x)
     int64_t spans = trf__max64(1, (int64_t)rint((double)k / o->mean_span)), s, i;
     const int32_t *from = x->ids;
     spans = trf__min64(spans, trf__min64(trf__min64(k, plain), o->n_sentinels));
-    trf__noise_cut(&x->draws, x->room, k, spans);
-    trf__noise_cut(&x->draws, x->room + spans, plain, spans);
+    trf__noise_cut(&x->draws, x->work, k, spans);
+    trf__noise_cut(&x->draws, x->work + spans, plain, spans);
     for (s = 0; s < spans; s++) {
-        for (i = x->room[spans + s]; i > 0; i--) x->source[x->n_source++] = *from++;
+        for (i = x->work[spans + s]; i > 0; i--) x->source[x->n_source++] = *from++;
         x->source[x->n_source++] = x->target[x->n_target++] = o->first_sentinel + (int32_t)s;
-        for (i = x->room[s]; i > 0; i--) x->target[x->n_target++] = *from++;
+        for (i = x->work[s]; i > 0; i--) x->target[x->n_target++] = *from++;
     }
 }
 
@@ -14498,7 +14522,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     lengths = noise->numbers + 2 * n;
     x.source = noise->numbers;
     x.target = noise->numbers + n;
-    x.room = lengths + 2 * (int64_t)batch.source.count;
+    x.work = lengths + 2 * (int64_t)batch.source.count;
     key = trf__random64(o->seed, TRF__NOISE_EPOCH, (uint64_t)batch.place.epoch);
     key = trf__random64(key, TRF__NOISE_BATCH, (uint64_t)batch.place.batch);
     for (at = i = 0; i < batch.source.count; i++, at += x.n) {
@@ -14696,7 +14720,7 @@ struct trf_translator {
     trf__pass pass;
     trf__hypotheses hypotheses;
     double *numbers; int64_t numbers_capacity;          /* copied from the device */
-    trf__room room;                                     /* see >>look-inside */
+    trf__workspace work;                        /* see >>look-inside */
     /* results of the last call */
     trf_hypothesis *answers; int64_t answers_capacity;  /* n_best for each sentence */
     int32_t *n_answers; int64_t n_answers_capacity;
@@ -14746,7 +14770,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
                               sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
-    int i, on_host = run->backend->on_host;
+    int i;
     /* rounded sizes must not exceed the numbers of slots */
     if (n > INT32_MAX / length) { n = h->n_places * s->beam; length = h->length; }
     h->n_rows = n;
@@ -14782,9 +14806,10 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->starts = (int32_t *)trf__take(&device, h->n_places, sizeof(int32_t));
     trf__take_searches(&device, &h->there, h);
     trf__take_searches(&host, &h->here, h);
-    /* beams in the host's memory are read where they are, so they need no copies */
-    h->beams_read = (trf__beam *)trf__take(&host, on_host ? 0 : h->n_places, sizeof(trf__beam));
-    h->memory_read = (char *)trf__take(&host, on_host ? 0 : h->n_places, h->beam_bytes);
+    h->beams_read = (trf__beam *)trf__take_host_copy(&host, run, h->beams, h->n_places,
+                                                     sizeof(trf__beam));
+    h->memory_read = (char *)trf__take_host_copy(&host, run, h->beam_memory, h->n_places,
+                                                 h->beam_bytes);
     h->sentence = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
     h->alive = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
     h->ids = (int32_t *)trf__take(&host, h->n_places * h->area, sizeof(int32_t));
@@ -14851,7 +14876,7 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     /* no backend: trf_translator_create has failed before the pass was open */
     if (run->backend) {
         trf__hypotheses_free(translator);
-        run->backend->release(run, translator->room.memory, translator->room.bytes);
+        run->backend->release(run, translator->work.memory, translator->work.bytes);
     }
     trf__pass_close(&translator->pass);
     trf__free(&hooks, translator->numbers,
@@ -14961,7 +14986,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     TRF__TRY(trf__stack_forward(&t->pass, &t->pass.decoder, err));
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
     top.ids = (int32_t *)(uintptr_t)next.found;
-    top.room = h->top_scratch;
+    top.work = h->top_scratch;
     top.x = stack->out;
     top.w = trf__weight(&t->pass, &t->pass.layout->outer.generator);
     top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
@@ -15174,21 +15199,19 @@ TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_
                                     trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
-    int on_host = t->pass.run.backend->on_host;
-    trf__beam *beam = on_host ? &h->beams[place] : &h->beams_read[place];
+    trf__beam *beam = &h->beams_read[place];
     int32_t sentence = h->sentence[place];
-    int64_t room;
-    /* the beam came from a device: its pointers must lead to the host's memory */
-    if (!on_host)
-        trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
-    room = trf__beam_ids(beam);
-    TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + room, &t->search.hooks);
-    TRF__GROW(double, t->own, t->own_capacity, t->n_ids + room, &t->search.hooks);
+    int64_t n_ids;
+    /* a beam that came from a device still points to the device's memory */
+    trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
+    n_ids = trf__beam_ids(beam);
+    TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + n_ids, &t->search.hooks);
+    TRF__GROW(double, t->own, t->own_capacity, t->n_ids + n_ids, &t->search.hooks);
     t->first_id[sentence] = t->n_ids;
     t->n_answers[sentence] = trf__beam_finish(beam, t->answers + (int64_t)sentence *
                                               t->search.n_best,
                                               t->ids + t->n_ids, t->own + t->n_ids);
-    t->n_ids += room;
+    t->n_ids += n_ids;
     h->sentence[place] = -1;
     round->taken--;
     return TRF_OK;
@@ -15203,13 +15226,13 @@ TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_
     int32_t place, k;
     for (place = 0; place < round->n; place++) h->alive[place] = h->sentence[place] < 0;
     for (k = 0; k < h->here.progress->n_live; k++) h->alive[h->here.live[k]] = 1;
-    for (place = 0; place < round->n && !run->backend->on_host; place++) {
+    for (place = 0; place < round->n; place++) {
         if (h->alive[place]) continue;
-        run->backend->download(run, &h->beams_read[place], &h->beams[place], sizeof(trf__beam));
-        run->backend->download(run, h->memory_read + (size_t)place * h->beam_bytes,
-                               h->beam_memory + (size_t)place * h->beam_bytes, h->beam_bytes);
+        trf__read_host_copy(run, &h->beams_read[place], &h->beams[place], sizeof(trf__beam));
+        trf__read_host_copy(run, h->memory_read + (size_t)place * h->beam_bytes,
+                            h->beam_memory + (size_t)place * h->beam_bytes, h->beam_bytes);
     }
-    if (!run->backend->on_host) TRF__TRY(run->backend->sync(run, err));
+    TRF__TRY(run->backend->sync(run, err));
     for (place = 0; place < round->n; place++)
         if (!h->alive[place]) TRF__TRY(trf__round_store(t, round, place, err));
     return TRF_OK;
@@ -15423,7 +15446,8 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     for (i = 0; status == TRF_OK && i < translator->n_sentences; i++)
         for (k = 0; k < translator->n_answers[i]; k++) {
             trf_hypothesis *h = &translator->answers[(int64_t)i * translator->search.n_best + k];
-            for (n = 0; n < sources->lengths[i]; n++) h->beginning += h->log_probabilities[n];
+            for (n = 0; n < sources->lengths[i]; n++)
+                h->prompt_log_probability += h->log_probabilities[n];
             h->ids += n;
             h->log_probabilities += n;
             h->n -= n;
@@ -15651,9 +15675,9 @@ struct trf_sampler {
     trf__act *scores;                           /* (rows_per_step, vocab) */
     trf__sampled *sampled;                        /* on the host */
     int32_t *sources, *source_lengths;          /* of the batch, kept for files */
-    int32_t *ids; double *each;                 /* (count, room), (count, room + 1); not in the
-                                                   arenas, because they grow */
-    int64_t room;
+    int32_t *ids; double *each;                 /* (count, capacity), (count, capacity + 1); not
+                                                   in the arenas, because they grow */
+    int64_t capacity;
     trf_real *logits;                           /* (rows_per_step, vocab) */
     double *weights; int32_t *order;            /* (vocab), for one draw */
 };
@@ -15862,12 +15886,12 @@ TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
     return (int32_t)(trf__ceil_div((int64_t)n - window, leave) * leave);
 }
 
-/* Makes `room` the capacity of ids for each sequence. On failure nothing has changed. */
-TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t room, trf_error *err)
+/* Sets the capacity of ids for each sequence. On failure nothing has changed. */
+TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error *err)
 {
     const trf_hooks *hooks = &g->sampling.hooks;
-    size_t n_ids = trf__bytes(g->count, trf__bytes(room, sizeof *g->ids));
-    size_t n_each = trf__bytes(g->count, trf__bytes(room + 1, sizeof *g->each));
+    size_t n_ids = trf__bytes(g->count, trf__bytes(capacity, sizeof *g->ids));
+    size_t n_each = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->each));
     int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids), i;
     double *each = (double *)trf__alloc(hooks, n_each);
     if (!ids || !each) {
@@ -15875,23 +15899,23 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t room, trf_error *er
         trf__free(hooks, each, n_each);
         return trf__fail(err, TRF_E_NOMEM, -1, "ids",
                          "no memory for %lld ids of each of %d sequences",
-                         (long long)room, (int)g->count);
+                         (long long)capacity, (int)g->count);
     }
     for (i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
-        if (s->n > 0) memcpy(ids + i * room, s->ids, (size_t)s->n * sizeof *ids);
+        if (s->n > 0) memcpy(ids + i * capacity, s->ids, (size_t)s->n * sizeof *ids);
         if (s->each)
-            memcpy(each + i * (room + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
-        s->ids = ids + i * room;
-        s->each = each + i * (room + 1);
+            memcpy(each + i * (capacity + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
+        s->ids = ids + i * capacity;
+        s->each = each + i * (capacity + 1);
         s->answer.ids = s->ids + s->n_begin;
         if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
     }
-    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
-    trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->room + 1, sizeof *g->each)));
+    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->capacity, sizeof *g->ids)));
+    trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
     g->ids = ids;
     g->each = each;
-    g->room = room;
+    g->capacity = capacity;
     return TRF_OK;
 }
 
@@ -15905,8 +15929,9 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
     trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH
         : TRF_ENDED_NOT_YET;
     trf_status status = TRF_OK;
-    if (s->n >= g->room)
-        TRF__TRY(trf__sampled_grow(g, trf__min64(s->limit, g->room + g->room / 2 + 16), err));
+    if (s->n >= g->capacity)
+        TRF__TRY(trf__sampled_grow(g, trf__min64(s->limit, g->capacity + g->capacity / 2 + 16),
+                                   err));
     if (!eos) s->ids[s->n++] = id;
     if (g->sampling.token)
         status = trf__new_text(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes, err);
@@ -16041,14 +16066,14 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
     if (g->pass.run.backend)
         g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
     trf__free(&g->sampling.hooks, g->ids,
-              trf__bytes(g->count, trf__bytes(g->room, sizeof *g->ids)));
+              trf__bytes(g->count, trf__bytes(g->capacity, sizeof *g->ids)));
     trf__free(&g->sampling.hooks, g->each,
-              trf__bytes(g->count, trf__bytes(g->room + 1, sizeof *g->each)));
+              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
     g->arena = g->device_arena = NULL;
     g->ids = NULL;
     g->each = NULL;
-    g->room = 0;
+    g->capacity = 0;
     g->count = 0;
 }
 
@@ -16135,7 +16160,7 @@ TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 TRF__COLD
 TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target,
                                       const int32_t *begins, int32_t n,
-                                      trf__limits *need, int64_t *room, trf_error *err)
+                                      trf__limits *need, int64_t *capacity, trf_error *err)
 {
     trf_config c = g->model->config;
     int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
@@ -16150,8 +16175,8 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
     for (i = 0; i < n; i++)
         most = trf__max64(most, trf__sampled_limit(g, begins ? begins[i] : trf__length_of(target,
         i)));
-    *room = trf__max64(trf__min64(most, window + 1), longest);
-    if (!window) *room = most;
+    *capacity = trf__max64(trf__min64(most, window + 1), longest);
+    if (!window) *capacity = most;
     if (window && most > window) {                      /* rows that are read again */
         rows = trf__max64(rows, n * ((window + 1) / 2));
         most = window + 1;
@@ -16169,7 +16194,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->model->config;
-    int64_t most, room = 0, together = trf__rows_per_pass(c);
+    int64_t most, capacity = 0, together = trf__rows_per_pass(c);
     int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
@@ -16177,7 +16202,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
         TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source",
                                  &need.source_rows, &need.longest, err));
     g->cache.area = trf__round_up(need.longest, 16);
-    TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &room, err));
+    TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
     most = trf__max64(g->cache.self_area, g->cache.area);
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings",
@@ -16200,7 +16225,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                          (long long)most);
     trf__sampler_layout(g);
     if (n > 0) memset(g->sampled, 0, (size_t)n * sizeof *g->sampled);
-    return trf__sampled_grow(g, room, err);
+    return trf__sampled_grow(g, capacity, err);
 }
 
 /* Stores the batch in the sampler. Returns the rows of the sources; their slots are listed. */
@@ -16217,8 +16242,8 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->n_begin = begins ? begins[i] : s->n;
         s->limit = trf__sampled_limit(g, s->n_begin);
         s->first = trf__window_first(s->n, trf__window(g));
-        s->ids = g->ids + i * g->room;
-        s->each = g->each + i * (g->room + 1);
+        s->ids = g->ids + i * g->capacity;
+        s->each = g->each + i * (g->capacity + 1);
         if (s->n > 0) memcpy(s->ids, target->ids + at, (size_t)s->n * sizeof *s->ids);
         s->answer.ids = s->ids + s->n_begin;
         s->answer.log_probabilities = s->each;
@@ -16387,13 +16412,13 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
 }
 
 /* Computes the logits of the pass's rows in the translator's scratch memory. */
-TRF__FN trf_status trf__logits_in_room(trf_translator *translator, trf_error *err)
+TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf_error *err)
 {
     trf__pass *pass = &translator->pass;
     int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
-    TRF__TRY(trf__room_for(&pass->run, &translator->room,
+    TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
                            trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
-    trf__project_states(pass, (trf__act *)translator->room.memory, pass->decoder.out, rows);
+    trf__project_states(pass, (trf__act *)translator->work.memory, pass->decoder.out, rows);
     return TRF_OK;
 }
 
@@ -16411,7 +16436,7 @@ TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batc
     TRF__TRY(trf__shape_check(out, name, rows - (ids ? c->source_eos * pass->n_sentences : 0),
                               vocab, err));
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-    return trf__logits_in_room(translator, err);
+    return trf__logits_in_work(translator, err);
 }
 
 /* A model with a head has the head's logits, others those of the vocabulary. */
@@ -16424,7 +16449,7 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     pass = &translator->pass;
     if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
     TRF__TRY(trf__logits(translator, batch, out, "out", 0, err));
-    pass->run.backend->fetch(&pass->run, out->data, (trf__act *)translator->room.memory,
+    pass->run.backend->fetch(&pass->run, out->data, (trf__act *)translator->work.memory,
                              trf_tensor_count(out));
     return pass->run.backend->sync(&pass->run, err);
 }
@@ -16459,7 +16484,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     TRF__ZERO(batch);
     batch.source = *sources;
     TRF__TRY(trf__logits(t, &batch, out, "probabilities", ids, err));
-    z = (trf__act *)t->room.memory;
+    z = (trf__act *)t->work.memory;
     /* rows of EOS lie between those of ids, so each sequence is copied by itself */
     for (i = 0; i < (ids && c->source_eos ? pass->n_sentences : 1); i++) {
         n = ids && c->source_eos ? sources->lengths[i] : out->shape[0];
@@ -16582,9 +16607,9 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
         if (views->attention[TRF_DECODER_SELF]) most = trf__max64(most, target * target);
         if (views->attention[TRF_DECODER_CROSS]) most = trf__max64(most, target * source);
     }
-    TRF__TRY(trf__room_for(&pass->run, &translator->room,
+    TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
                            trf__bytes(most, trf__bytes(heads, sizeof(trf_real))), err));
-    views->map = (trf_real *)translator->room.memory;
+    views->map = (trf_real *)translator->work.memory;
     pass->views = views;
     status = trf__pass_forward(pass, sides, err);
     /* the next call must not see these views, even after a failure */
@@ -16744,9 +16769,9 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
                                   err));
     TRF__TRY(trf__view_forward(translator, &inside, sides, err));
     if (views->logits) {
-        TRF__TRY(trf__logits_in_room(translator, err));
+        TRF__TRY(trf__logits_in_work(translator, err));
         pass->run.backend->fetch(&pass->run, views->logits->data,
-                                 (trf__act *)translator->room.memory,
+                                 (trf__act *)translator->work.memory,
                                  trf_tensor_count(views->logits));
     }
     return pass->run.backend->sync(&pass->run, err);
@@ -16839,11 +16864,11 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     if (rows == 0) return TRF_OK;
     /* scratch memory: the states, then the logits */
     bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));
-    TRF__TRY(trf__room_for(run, &translator->room,
+    TRF__TRY(trf__workspace_reserve(run, &translator->work,
                            trf__add_size(bytes, trf__bytes(rows, trf__bytes(vocab, run->element))),
                            err));
-    x = (trf__act *)translator->room.memory;
-    y = (trf__act *)(void *)((char *)translator->room.memory + bytes);
+    x = (trf__act *)translator->work.memory;
+    y = (trf__act *)(void *)((char *)translator->work.memory + bytes);
     run->backend->feed(run, x, states->data, rows * c->d_model);
     trf__project_states(pass, y, x, rows);
     run->backend->fetch(run, logits->data, y, rows * vocab);
@@ -18259,7 +18284,7 @@ typedef struct trf__out {
     const char *dtype;          /* "F32", "F64", "BF16", "F16", "I32", "I64" or "U8" */
     uint64_t bytes;             /* in the file */
     const void *data;           /* numbers in the byte order of the machine: */
-    const trf__run *home;       /* on this device, or NULL if in the host's memory */
+    const trf__run *device;     /* the data are on this device; NULL: in the host's memory */
 } trf__out;
 
 /* The destination of a file: a path, or memory if path is NULL. *bytes receives its size. */
@@ -18273,7 +18298,7 @@ typedef struct trf__destination {
 
 /* Describes a tensor with the name prefix + name. */
 TRF__FN trf__out trf__out_of(const char *prefix, const char *name, const char *dtype, int32_t rank,
-                             const int64_t *shape, const void *data, const trf__run *home)
+                             const int64_t *shape, const void *data, const trf__run *device)
 {
     trf__out out;
     int32_t k;
@@ -18284,7 +18309,7 @@ TRF__FN trf__out trf__out_of(const char *prefix, const char *name, const char *d
     out.bytes = (uint64_t)trf__dtype_of(dtype)->bytes;
     for (k = 0; k < rank; k++) out.bytes *= (uint64_t)(out.shape[k] = shape[k]);
     out.data = data;
-    out.home = home;
+    out.device = device;
     return out;
 }
 
@@ -18382,11 +18407,11 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     uint64_t left = (out->bytes - at) / (uint64_t)width;
     size_t n = left < TRF__CHUNK / own ? (size_t)left : (size_t)(TRF__CHUNK / own), i;
     uint64_t begin = at / (uint64_t)width * own;
-    if (!out->home) from = (const unsigned char *)out->data + begin;
+    if (!out->device) from = (const unsigned char *)out->data + begin;
     else {
-        out->home->backend->download(out->home, reals, (const unsigned char *)out->data + begin,
+        out->device->backend->download(out->device, reals, (const unsigned char *)out->data + begin,
                                      n * own);
-        TRF__TRY(out->home->backend->sync(out->home, err));
+        TRF__TRY(out->device->backend->sync(out->device, err));
     }
     *bytes = n * (size_t)width;
     if (width == 2)
@@ -18555,7 +18580,7 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
     TRF__TRY(trf__file_name(t->name, "tensor", i, err));
     TRF__TRY(trf__check_utf8(t->name, "name", err));
     if (!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
-        (!t->data && !t->home && trf_tensor_count(t) > 0))
+        (!t->data && !t->device && trf_tensor_count(t) > 0))
         return trf__fail(err, TRF_E_INVALID_ARG, i, t->name,
                          "tensor %d: expected a rank of 0 to %d, data, and a name other than "
                          "__metadata__", (int)i, (int)TRF_MAX_RANK);
@@ -18567,8 +18592,8 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
                              (int)i);
     }
     /* a tensor without data in the host's memory is on its device */
-    *out = trf__out_of("", t->name, TRF__DTYPE, t->rank, t->shape, t->data ? t->data : t->there,
-                       t->data ? NULL : (const trf__run *)t->home);
+    *out = trf__out_of("", t->name, TRF__DTYPE, t->rank, t->shape,
+                       t->data ? t->data : t->device_data, t->data ? NULL : (const trf__run *)t->device);
     return TRF_OK;
 }
 
@@ -18586,7 +18611,7 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
     const trf__destination to = trf__to_path(path);
     trf__out *out;
     const void **items;
-    size_t bytes, room;
+    size_t bytes, work;
     int32_t i, n_texts;
     trf_status status = TRF_OK;
     if (!tensors && n != 0) return trf__fail_null(err, "tensors");
@@ -18594,9 +18619,9 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
     TRF__TRY(trf__hooks_check(hooks, err));
     TRF__TRY(trf__texts_check(metadata, &n_texts, err));
     bytes = trf__bytes(n, sizeof *out);
-    room = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
+    work = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
-    items = (const void **)trf__alloc(hooks, room);
+    items = (const void **)trf__alloc(hooks, work);
     if (!out || !items)
         status = trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for %d tensors", (int)n);
     for (i = 0; !status && i < n_texts; i++) items[i] = metadata + 2 * i;
@@ -18608,7 +18633,7 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
     }
     if (!status) status = trf__file_unique(NULL, items, n, "tensor", tensors, sizeof *tensors, err);
     if (!status) status = trf__file_write(hooks, &to, out, n, trf__metadata_texts, metadata, err);
-    trf__free(hooks, (void *)items, room);
+    trf__free(hooks, (void *)items, work);
     trf__free(hooks, out, bytes);
     return status;
 }
@@ -19099,16 +19124,16 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
     int64_t n = (int64_t)e->bytes, most = n, at, used;
     trf_vocab *made = NULL;
     trf_status status = TRF_OK;
-    size_t room;
+    size_t work;
     char *bytes;
     if (kind != TRF_SENTENCEPIECE) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1);
-    room = trf__bytes(most, 1);
-    bytes = (char *)trf__alloc(hooks, room);
+    work = trf__bytes(most, 1);
+    bytes = (char *)trf__alloc(hooks, work);
     if (!bytes) return trf__fail(err, TRF_E_NOMEM, -1, e->name, "no memory to read a vocabulary");
     if (kind == TRF_SENTENCEPIECE) {
         status = trf__file_fetch(&file->from, e->begin, bytes, (size_t)n, err);
         if (!status) status = trf__vocab_from_bytes(vocab, kind, bytes, n, hooks, err);
-        trf__free(hooks, bytes, room);
+        trf__free(hooks, bytes, work);
         return status;
     }
     status = trf_vocab_create(&made, kind, hooks, err);
@@ -19117,7 +19142,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
         status = trf__file_fetch(&file->from, e->begin + (uint64_t)at, bytes, (size_t)piece, err);
         if (!status) status = trf__vocab_insert_stored(made, bytes, piece, at, &used, err);
     }
-    trf__free(hooks, bytes, room);
+    trf__free(hooks, bytes, work);
     return trf__vocab_finished(vocab, made, status);
 }
 
@@ -19898,7 +19923,7 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     trf_sampling rules = g->sampling;
     int64_t format, ordinal, sum, weights, i;
     int32_t *words;
-    size_t room;
+    size_t work;
     trf_status status;
     TRF__TRY(trf__read_int(file, "trf.generator", &format, err));
     if (format < 1 || format > TRF__SESSION)
@@ -19921,8 +19946,8 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     if (file->count != 1 || strcmp(e.name, "generator") || strcmp(e.dtype, "I32") || e.rank != 1)
         return trf__fail(err, TRF_E_SHAPE, -1, "generator",
                          "a session has one tensor, \"generator\", of type I32");
-    room = trf__bytes((int64_t)e.bytes, 1);
-    words = (int32_t *)trf__alloc(&g->sampling.hooks, room);
+    work = trf__bytes((int64_t)e.bytes, 1);
+    words = (int32_t *)trf__alloc(&g->sampling.hooks, work);
     if (!words)
         return trf__fail(err, TRF_E_NOMEM, -1, "session", "no memory for the data of a session");
     status = trf__file_fetch(&file->from, e.begin, words, (size_t)e.bytes, err);
@@ -19931,7 +19956,7 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
         words[i] = (int32_t)(uint32_t)trf__from_little((const unsigned char *)(words + i), 4);
     if (status == TRF_OK)
         status = trf__session_start(g, &rules, words, e.shape[0], format, ordinal, err);
-    trf__free(&g->sampling.hooks, words, room);
+    trf__free(&g->sampling.hooks, words, work);
     return status;
 }
 
@@ -20386,7 +20411,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
 {
     trf_hooks none;
     trf__picking p;
-    uint64_t *room;
+    uint64_t *work;
     int64_t i;
     TRF__TRY(trf__begin(sources, "sources", err));
     if (!held) return trf__fail_null(err, "held");
@@ -20400,10 +20425,10 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
-    room = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *room));
-    if (!room) return trf__fail(err, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs",
+    work = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *work));
+    if (!work) return trf__fail(err, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs",
                                 (long long)n);
-    p.hashes = room; p.sorted = room + n; p.chosen = room + 2 * n; p.order = room + 3 * n;
+    p.hashes = work; p.sorted = work + n; p.chosen = work + 2 * n; p.order = work + 3 * n;
     p.n = n;
     /* one block for four arrays: hashes in the order of pairs, sorted, chosen, and the order */
     for (i = 0; i < n; i++) {
@@ -20414,7 +20439,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     qsort(p.order, (size_t)n, sizeof *p.order, trf__by_random);
     if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL;
     *count = trf__pick_some(&p, size, held);
-    trf__free(hooks, room, trf__bytes(4 * n, sizeof *room));
+    trf__free(hooks, work, trf__bytes(4 * n, sizeof *work));
     return TRF_OK;
 }
 
@@ -21063,11 +21088,11 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
 {
     trf_learn_options defaults = trf_learn_defaults();
     const trf_hooks *hooks;
-    trf_learn_report room;
+    trf_learn_report own;
     trf__learner l;
     trf_status status;
     int64_t n;
-    if (!report) report = &room;
+    if (!report) report = &own;
     memset(report, 0, sizeof *report);
     report->stopping.validated = -1;
     TRF__TRY(trf__begin(trainer, "trainer", err));
@@ -22043,11 +22068,11 @@ enum {
 struct trf_context {
     trf__run run;
     trf__staged guests[TRF__GUESTS];
-    int n_guests, no_room;                  /* no_room: one of them found no memory */
+    int n_guests, no_memory;                  /* no_room: one of them found no memory */
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, then their groups */
     trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
-    trf__room room;                         /* scratch memory besides the arguments */
+    trf__workspace work;                         /* scratch memory besides the arguments */
 };
 
 TRF__COLD
@@ -22056,7 +22081,7 @@ TRF_API void trf_context_destroy(trf_context *context)
     trf_hooks hooks;
     if (!context) return;
     hooks = context->run.hooks;
-    context->run.backend->release(&context->run, context->room.memory, context->room.bytes);
+    context->run.backend->release(&context->run, context->work.memory, context->work.bytes);
     context->run.backend->close(&context->run);
     trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
     trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
@@ -22096,13 +22121,13 @@ TRF__FN void *trf__bring(trf_context *c, void *host, size_t bytes, char use)
 {
     const trf__run *run = &c->run;
     trf__staged *guest = &c->guests[c->n_guests];
-    if (!host || run->backend->on_host) return host;
-    if (c->n_guests == TRF__GUESTS) { c->no_room = 1; return NULL; }
+    if (!host || trf__shared_address(run, host)) return host;
+    if (c->n_guests == TRF__GUESTS) { c->no_memory = 1; return NULL; }
     guest->host = host;
     guest->bytes = bytes;
     guest->back = use != 'i';
     guest->device = run->backend->alloc(run, bytes);
-    if (!guest->device) { c->no_room = 1; return NULL; }
+    if (!guest->device) { c->no_memory = 1; return NULL; }
     c->n_guests++;
     if (use != 'o') run->backend->upload(run, guest->device, host, bytes);
     return guest->device;
@@ -22138,7 +22163,7 @@ TRF__FN trf_status trf__staged_back(trf_context *c, trf_status status, trf_error
     if (status == TRF_OK) status = run->backend->sync(run, err);
     for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device,
                                                             c->guests[i].bytes);
-    c->n_guests = c->no_room = 0;
+    c->n_guests = c->no_memory = 0;
     c->run.now = NULL;
     return status;
 }
@@ -22146,7 +22171,7 @@ TRF__FN trf_status trf__staged_back(trf_context *c, trf_status status, trf_error
 /* Whether everything is staged, checked before the op. If not, frees what is. */
 TRF__FN trf_status trf__staged_ready(trf_context *c, trf_error *err)
 {
-    if (!c->no_room) return TRF_OK;
+    if (!c->no_memory) return TRF_OK;
     return trf__staged_back(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors",
                                           "no memory on the device for the tensors"),
                              err);
@@ -22554,12 +22579,12 @@ TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *save
                                     int forward, trf_error *err)
 {
     if (saved || !forward) return trf__shape_check(saved, "saved", numbers, -1, err);
-    return trf__room_for(&context->run, &context->room,
+    return trf__workspace_reserve(&context->run, &context->work,
                          trf__add_size(trf__bytes(numbers, sizeof(trf_real)), 64), err);
 }
 TRF__FN trf_real *trf__saved_staged(trf_context *context, const trf_tensor *saved, char use)
 {
-    return saved ? trf__stage(context, saved, use) : (trf_real *)context->room.memory;
+    return saved ? trf__stage(context, saved, use) : (trf_real *)context->work.memory;
 }
 
 TRF__FN void trf__attention_staged(trf_context *c, trf__attention_in *a, const trf_tensor *q,
@@ -22806,9 +22831,9 @@ TRF__FN trf_status trf__take_gradients(trf_context *context, trf__operands *sub,
                                        int64_t inner, int64_t memory,
                                  trf_error *err)
 {
-    TRF__TRY(trf__room_for(&context->run, &context->room,
+    TRF__TRY(trf__workspace_reserve(&context->run, &context->work,
                            trf__bytes(wide + inner + memory, context->run.element), err));
-    sub->dprojected = (trf__act *)context->room.memory;
+    sub->dprojected = (trf__act *)context->work.memory;
     sub->dhidden = trf__act_at(&context->run, sub->dprojected, wide);
     sub->dmemory = trf__act_at(&context->run, sub->dhidden, inner);
     return TRF_OK;
@@ -23041,11 +23066,11 @@ TRF__FN trf_status trf__targets_check(const int32_t *targets, int64_t rows, int6
    nowhere. Returns the size. */
 TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
 {
-    trf__cursor cursor = trf__cursor_at(cut ? c->room.memory : NULL);
+    trf__cursor cursor = trf__cursor_at(cut ? c->work.memory : NULL);
     l->row_loss = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
-    l->room = trf__take(&cursor, 1, c->run.backend->loss_scratch(&c->run.device, l->rows, l->vocab,
+    l->work = trf__take(&cursor, 1, c->run.backend->loss_scratch(&c->run.device, l->rows, l->vocab,
                                                                  l->d, 0));
     return cursor.used;
 }
@@ -23091,7 +23116,8 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
                          "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
     trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->smoothing_pad);
-    TRF__TRY(trf__room_for(&context->run, &context->room, trf__loss_layout(context, &l, 0), err));
+    TRF__TRY(trf__workspace_reserve(&context->run, &context->work, trf__loss_layout(context, &l, 0),
+                                    err));
     trf__loss_layout(context, &l, 1);
     l.targets = trf__list_staged(context, targets, l.rows);
     l.dx = trf__act_staged(context, dx, 'o');
@@ -23266,16 +23292,16 @@ template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Bo
     return x;
 }
 
-/* The same for a block of TRF__CUDA_THREADS threads. room: a number for each warp, in shared
+/* The same for a block of TRF__CUDA_THREADS threads. shared: a number for each warp, in shared
    memory. */
-template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *room, Both both)
+template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *shared, Both both)
 {
     x = trf__of_warp(x, both);
-    if (threadIdx.x % 32 == 0) room[threadIdx.x / 32] = x;
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
     __syncthreads();
-    x = room[0];
-    for (int w = 1; w < TRF__CUDA_WARPS; w++) x = both(x, room[w]);
-    __syncthreads();                    /* all have read `room`, so it may be used again */
+    x = shared[0];
+    for (int w = 1; w < TRF__CUDA_WARPS; w++) x = both(x, shared[w]);
+    __syncthreads();                    /* all have read `shared`, so it may be used again */
     return x;
 }
 
@@ -23285,10 +23311,10 @@ struct trf__larger {
     __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a > b ? a : b; }
 };
 template <class T> TRF__DEVICE T trf__warp_sum(T x) { return trf__of_warp(x, trf__plus()); }
-template <class T> TRF__DEVICE T trf__block_sum(T x, T *room) { return trf__of_block(x, room,
+template <class T> TRF__DEVICE T trf__block_sum(T x, T *shared) { return trf__of_block(x, shared,
         trf__plus()); }
 TRF__DEVICE float trf__warp_max(float x) { return trf__of_warp(x, trf__larger()); }
-template <class T> TRF__DEVICE T trf__block_max(T x, T *room) { return trf__of_block(x, room,
+template <class T> TRF__DEVICE T trf__block_max(T x, T *shared) { return trf__of_block(x, shared,
         trf__larger()); }
 
 /* Calls thing(i) for all i < n: a thread takes its own i, then every one a grid further. */
@@ -23929,7 +23955,7 @@ TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int
 /* First stage. each(row, column, sums) adds to N sums of its column. A block has 32 columns of one
    slice, a warp every eighth row of it; the warps' sums are added in their order. */
 template <int N, class Each>
-TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Each each)
+TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *shared, Each each)
 {
     int64_t across = (j->columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS;
     int64_t rows = (j->rows + j->slices - 1) / j->slices;
@@ -23945,11 +23971,11 @@ TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Eac
         for (int n = 0; n < N; n++) {
             float sum = 0;
             /* then the first warp adds the warps' sums, in their order */
-            room[threadIdx.x] = sums[n];
+            shared[threadIdx.x] = sums[n];
             __syncthreads();
             for (unsigned w = threadIdx.x % TRF__SUM_COLUMNS; w < TRF__CUDA_THREADS;
                  w += TRF__SUM_COLUMNS)
-                sum += room[w];
+                sum += shared[w];
             if (threadIdx.x < TRF__SUM_COLUMNS && c < j->columns)
                 j->partial[(slice * N + n) * j->columns + c] = sum;
             __syncthreads();
@@ -23959,8 +23985,8 @@ TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *room, Eac
 
 template <class A> TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
 {
-    TRF__SHARED(float, room, TRF__CUDA_THREADS);
-    trf__sum_slices<1>(&j, room, [&](int64_t r, int64_t c, float *sum) { *sum += trf__get<A>(j.x,
+    TRF__SHARED(float, shared, TRF__CUDA_THREADS);
+    trf__sum_slices<1>(&j, shared, [&](int64_t r, int64_t c, float *sum) { *sum += trf__get<A>(j.x,
             r * j.ld + c); });
 }
 
@@ -24299,17 +24325,18 @@ TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf_
 }
 
 /* Loads the tile's own 64 rows of x, 16 for each warp, as left factors of products. They pass
-   through `room` in shared memory. */
+   through `shared` in shared memory. */
 template <int D>
-TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *room, const trf__act *x,
+TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *shared, const trf__act *x,
                               const trf__gpu_head *h, int64_t ld, int of_keys)
 {
     int lane = (int)threadIdx.x % 32;
     /* the layout of mma.m16n8k16: word i of a lane is row lane / 4 + 8 (i % 2), columns from 8 (i /
        2) on */
-    const trf__bf16 *from = room + ((int)threadIdx.x / 32 * 16 + lane / 4) * (D + 8) + lane % 4 * 2;
+    const trf__bf16 *from = shared + ((int)threadIdx.x / 32 * 16 + lane / 4) * (D + 8) +
+                            lane % 4 * 2;
     __syncthreads();
-    trf__mma_tile<D, TRF__MMA_ROWS>(room, x, h, ld, of_keys, h->begin);
+    trf__mma_tile<D, TRF__MMA_ROWS>(shared, x, h, ld, of_keys, h->begin);
     __syncthreads();
     for (int c = 0; c < D / 16; c++)
         for (int i = 0; i < 4; i++)
@@ -24475,7 +24502,7 @@ TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
 /* A block for each query; a thread takes every 256th key. */
 template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
 {
-    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
     trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 1, 0);
     for (int64_t i = blockIdx.x; i < h.n; i += gridDim.x) {
         float *w = a.weights + i * h.span->n_key, maximum = -FLT_MAX, sum = 0;
@@ -24488,10 +24515,10 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
             w[k] = s;
             maximum = fmaxf(maximum, s);
         }
-        maximum = trf__block_max(maximum, room);
+        maximum = trf__block_max(maximum, shared);
         for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS)
             sum += w[k] = expf((w[k] - maximum) * h.scale);
-        sum = trf__block_sum(sum, room);
+        sum = trf__block_sum(sum, shared);
         for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
             w[k] = k < seen ? w[k] / sum : 0;
     }
@@ -24879,8 +24906,8 @@ template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
 /* Slices of dgain (sums[0]) and dbias (sums[1]). */
 template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j)
 {
-    TRF__SHARED(float, room, TRF__CUDA_THREADS);
-    trf__sum_slices<2>(&j, room, [&](int64_t r, int64_t c, float *sums) {
+    TRF__SHARED(float, shared, TRF__CUDA_THREADS);
+    trf__sum_slices<2>(&j, shared, [&](int64_t r, int64_t c, float *sums) {
         float g = trf__gpu_norm_dy<A>(&n, r * j.ld + c);
         sums[0] = fmaf(g, (trf__get<A>(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1],
                        sums[0]);
@@ -24973,10 +25000,10 @@ TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
     return trf__max64(1, trf__min64(rows, most));
 }
 
-TRF__FN size_t trf__cuda_loss_cut(void *room, const trf_device *device, int64_t rows, int64_t vocab,
+TRF__FN size_t trf__cuda_loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
                                   int64_t d, trf__act **logits, int32_t **hit)
 {
-    trf__cursor cursor = trf__cursor_at(room);
+    trf__cursor cursor = trf__cursor_at(work);
     *logits = (trf__act *)trf__take(&cursor, trf__cuda_chunk(rows, vocab, d),
                                     trf__bytes(vocab, trf__cuda_element(device)));
     *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
@@ -24996,7 +25023,7 @@ template <class A>
 TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit, int64_t row0,
                                     int64_t rows)
 {
-    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         A *z = (A *)(void *)logits + r * l.vocab;
         float maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
@@ -25004,13 +25031,13 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
         int32_t target = l.targets[row];
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
             maximum = fmaxf(maximum, trf__as_float(z[c]));
-        maximum = trf__block_max(maximum, room);
+        maximum = trf__block_max(maximum, shared);
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
             sum += expf(trf__as_float(z[c]) - maximum);
             total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
         }
-        sum = trf__block_sum(sum, room);
-        total = trf__block_sum(total, room);
+        sum = trf__block_sum(sum, shared);
+        total = trf__block_sum(total, shared);
         at_target = target >= 0 ? trf__as_float(z[target]) : 0;
         at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
         /* all threads have read z[target] and z[zero_column]: now z may become dz */
@@ -25037,7 +25064,7 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
 /* One block, so that the sums have one order. */
 TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int32_t *hit)
 {
-    TRF__SHARED(double, room, TRF__CUDA_WARPS);
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
     trf__sums sums = {0, 0, 0, 0};
     for (int64_t i = threadIdx.x; i < l.rows; i += TRF__CUDA_THREADS) {
         sums.loss += l.row_loss[i];
@@ -25045,10 +25072,10 @@ TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int3
         sums.correct += hit[i];
         sums.tokens += l.targets[i] >= 0;
     }
-    sums.loss = trf__block_sum(sums.loss, room);
-    sums.nll = trf__block_sum(sums.nll, room);
-    sums.correct = trf__block_sum(sums.correct, room);
-    sums.tokens = trf__block_sum(sums.tokens, room);
+    sums.loss = trf__block_sum(sums.loss, shared);
+    sums.nll = trf__block_sum(sums.nll, shared);
+    sums.correct = trf__block_sum(sums.correct, shared);
+    sums.tokens = trf__block_sum(sums.tokens, shared);
     if (threadIdx.x == 0) trf__store_loss(&l, now, &sums);
 }
 
@@ -25058,7 +25085,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
     trf__linear z;
     int32_t *hit;
     z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
-    trf__cuda_loss_cut(l->room, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
+    trf__cuda_loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
     /* runs once even without rows, as `first` must set the gradients of the weight */
     for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
         z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
@@ -25097,26 +25124,26 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
 /* A block for each tile: its sum of squares, in double. */
 TRF__KERNEL void trf__gpu_squares(trf__clip j)
 {
-    TRF__SHARED(double, room, TRF__CUDA_WARPS);
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
     for (int64_t t = blockIdx.x; t < j.n_tiles; t += gridDim.x) {
         const float *x = j.gradients + j.tiles[t].begin;
         double sum = 0;
         for (int64_t i = threadIdx.x; i < j.tiles[t].n; i += TRF__CUDA_THREADS)
             sum += (double)x[i] * (double)x[i];
-        sum = trf__block_sum(sum, room);
+        sum = trf__block_sum(sum, shared);
         if (threadIdx.x == 0) j.partial[t] = sum;
     }
 }
 
 /* The first tile with a number that is not finite, or -1, for the whole block. */
-TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *room)
+TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *shared)
 {
     for (int64_t t = 0; t < j->n_tiles; t++) {
         double bad = 0;
         if (trf__is_finite(j->partial[t])) continue;
         for (int64_t i = threadIdx.x; i < j->tiles[t].n; i += TRF__CUDA_THREADS)
             bad += !trf__is_finite((double)j->gradients[j->tiles[t].begin + i]);
-        if (trf__block_sum(bad, room) > 0) return t;
+        if (trf__block_sum(bad, shared) > 0) return t;
     }
     return -1;
 }
@@ -25124,12 +25151,12 @@ TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *room)
 /* One block: it adds the tiles' sums and fills the clip_result. */
 TRF__KERNEL void trf__gpu_decide_clipping(trf__clip j)
 {
-    TRF__SHARED(double, room, TRF__CUDA_WARPS);
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
     double sum = 0;
     int64_t bad = -1;
     for (int64_t t = threadIdx.x; t < j.n_tiles; t += TRF__CUDA_THREADS) sum += j.partial[t];
-    sum = trf__block_sum(sum, room);
-    if (!trf__is_finite(sum)) bad = trf__gpu_bad_tile(&j, room);
+    sum = trf__block_sum(sum, shared);
+    if (!trf__is_finite(sum)) bad = trf__gpu_bad_tile(&j, shared);
     if (threadIdx.x == 0) trf__decide_clipping(&j, sum, bad);
 }
 
@@ -25203,10 +25230,10 @@ typedef struct trf__top_parts {
     float *logits;              /* (rows, vocab) */
 } trf__top_parts;
 
-TRF__FN size_t trf__cuda_top_cut(void *room, int64_t rows, int64_t vocab, int64_t n,
+TRF__FN size_t trf__cuda_top_cut(void *work, int64_t rows, int64_t vocab, int64_t n,
                                  trf__top_parts *p)
 {
-    trf__cursor cursor = trf__cursor_at(room);
+    trf__cursor cursor = trf__cursor_at(work);
     p->slices = trf__ceil_div(vocab, TRF__TOP_SLICE);
     p->sums = (float *)trf__take(&cursor, rows, trf__bytes(p->slices, 2 * sizeof(float)));
     p->keys = (uint64_t *)trf__take(&cursor, rows,
@@ -25234,7 +25261,7 @@ TRF__DEVICE uint64_t trf__top_key(float z, int64_t id)
    it, finds the next, and so on n times. */
 TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
 {
-    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
     TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
     for (int64_t tile = blockIdx.x; tile < t.rows * p.slices; tile += gridDim.x) {
         int64_t row = tile / p.slices, begin = tile % p.slices * TRF__TOP_SLICE + threadIdx.x;
@@ -25249,9 +25276,9 @@ TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
             keys[i] = z[i] > -INFINITY && !banned ? trf__top_key(z[i], c) : 0;
             maximum = fmaxf(maximum, z[i]);
         }
-        maximum = trf__block_max(maximum, room);
+        maximum = trf__block_max(maximum, shared);
         for (int i = 0; i < TRF__TOP_EACH; i++) sum += expf(z[i] - maximum);
-        sum = trf__block_sum(sum, room);
+        sum = trf__block_sum(sum, shared);
         if (threadIdx.x == 0) { p.sums[2 * tile] = maximum; p.sums[2 * tile + 1] = sum; }
         for (int64_t k = 0; only < 0 && k < t.n; k++) {
             uint64_t next = 0;
@@ -25268,7 +25295,7 @@ TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
    below the last one. */
 TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
 {
-    TRF__SHARED(float, room, TRF__CUDA_WARPS);
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
     TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
     for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
         const float *sums = p.sums + 2 * row * p.slices;
@@ -25278,10 +25305,10 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
         uint64_t last = UINT64_MAX;
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             maximum = fmaxf(maximum, sums[2 * s]);
-        maximum = trf__block_max(maximum, room);
+        maximum = trf__block_max(maximum, shared);
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
-        double lse = (double)maximum + log((double)trf__block_sum(sum, room));
+        double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
         for (int64_t i = 0; i < t.n; i++) {
             uint64_t next = 0;
             for (int64_t k = threadIdx.x; only < 0 && k < p.slices * t.n; k += TRF__CUDA_THREADS)
@@ -25300,7 +25327,7 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
 {
     trf__top_parts parts;
     trf__linear z;
-    trf__cuda_top_cut(t->room, t->rows, t->vocab, t->n, &parts);
+    trf__cuda_top_cut(t->work, t->rows, t->vocab, t->n, &parts);
     /* logits in floats even if activations have 16 bits: their order decides */
     z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
     z.rows = t->rows; z.out = t->vocab; z.in = t->d;

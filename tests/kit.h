@@ -120,8 +120,8 @@ static KIT_UNUSED trf_tensor kit_there(const trf_model *model, const void *there
 {
     trf_real *address = (trf_real *)(uintptr_t)there;
     trf_tensor tensor = trf_tensor_of(model->run.backend->on_host ? address : NULL, 1, n, 1, 1);
-    tensor.home = &model->run;
-    tensor.there = address;
+    tensor.device = &model->run;
+    tensor.device_data = address;
     return tensor;
 }
 static KIT_UNUSED void kit_get(const trf_model *model, void *to, const void *there, int64_t n)
@@ -161,14 +161,14 @@ static KIT_UNUSED trf_real *kit_numbers(trf_tensor tensor)
 /* The same tensor with its numbers in the host's memory, and what was done to them taken back. */
 static KIT_UNUSED trf_tensor kit_open(trf_tensor tensor)
 {
-    if (!tensor.data && tensor.home) tensor.data = kit_numbers(tensor);
-    else tensor.home = NULL;
+    if (!tensor.data && tensor.device) tensor.data = kit_numbers(tensor);
+    else tensor.device = NULL;
     return tensor;
 }
 static KIT_UNUSED void kit_close(trf_tensor *tensor)
 {
     trf_real *numbers = tensor->data;
-    if (!tensor->home) return;
+    if (!tensor->device) return;
     tensor->data = NULL;
     if (trf_tensor_write(tensor, numbers, trf_tensor_count(tensor), NULL) != TRF_OK) abort();
     free(numbers);

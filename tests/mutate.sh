@@ -34,7 +34,7 @@ a piece of a product sets, not adds @@ ops @@ trf__product_all @@
     whole->add || t > 0 @@ whole->add
 rows of a strip one off @@ ops blocks model @@ trf__strip_row @@
     i % TRF__STRIP : i @@ (i + 1) % TRF__STRIP : i
-rows of the room over each other @@ ops model @@ trf__room_tile @@
+rows of the room over each other @@ ops model @@ trf__work_tile @@
     * p->k + 16 * row @@ * p->k
 CBLAS sets, does not add @@ ops blocks model @@ trf__multiply @@
     (trf_real)(p.add != 0) @@ 0
@@ -92,7 +92,7 @@ causal mask off by one @@ ops blocks definitions @@ trf__keys_seen @@
 softmax gradient without its mean @@ ops blocks model @@ trf__attention_row_gradient @@
     trf__sub(trf__load(ds + c), mean) @@ trf__load(ds + c)
 gradient of keys from the weights @@ ops blocks model @@ trf__attention_gradient_tile @@
-    (dk, ldk, seen, d, n, trf__view_of(room.ds, @@ (dk, ldk, seen, d, n, trf__view_of(room.s,
+    (dk, ldk, seen, d, n, trf__view_of(work.ds, @@ (dk, ldk, seen, d, n, trf__view_of(work.s,
 query gradient loses the last key @@ ops blocks model @@ trf__attention_gradient_tile @@
     ldq, ldq, n, d, seen @@ ldq, ldq, n, d, seen - 1
 no keys do not give zero @@ ops blocks model @@ trf__attention_tile @@
@@ -114,7 +114,7 @@ dropout missing in backward @@ ops blocks model @@ trf__norm_gradient_tile @@
 embedding's dropout missing in backward @@ ops model @@ trf__cpu_embed_gradient @@
     trf__dropping(run, &j->drop) @@ 0
 dropout of weights missing in their gradient @@ ops blocks model @@ trf__attention_rows_gradient @@
-    if (dropping) trf__drop_weights(drop, room->bits + i * seen16, ds, seen16) @@ (void)0
+    if (dropping) trf__drop_weights(drop, work->bits + i * seen16, ds, seen16) @@ (void)0
 dropout of weights depends on the number of keys @@ ops blocks @@ trf__attention_bits @@
     head, i, b @@ head, i, i * blocks + b
 the same dropout of weights for every head @@ ops @@ trf__weight_counter @@
@@ -138,7 +138,7 @@ written weights do not reach the copies @@ separate_device @@ trf_evaluate @@
 more rows than 31 bits count @@ model @@ trf__check_lengths @@
     *rows > INT32_MAX @@ 0
 pairs of a step beyond 31 bits @@ model @@ trf__micro_batch @@
-    batch->ordinal > room @@ 0
+    batch->ordinal > most @@ 0
 sums kept that nobody knows @@ separate_device @@ trf__reduce @@
     { trf_trainer_discard_gradients(t); return status; } @@ return status;
 scratch kept of memory that did not come @@ memory @@ trf__pass_resize @@
@@ -593,7 +593,7 @@ keys of an area one off @@ ops model @@ trf__cpu_append_kv @@
 values of an area over its keys @@ ops model @@ trf__cpu_append_kv @@
     (j->area + i), from @@ i, from
 a cancelled look has written @@ decoding programs @@ trf__view_forward @@
-    (trf_real *)translator->room.memory @@ views->layer < 0 ? (trf_real *)translator->room.memory :
+    (trf_real *)translator->work.memory @@ views->layer < 0 ? (trf_real *)translator->work.memory :
         views->attention[0] ? views->attention[0] : views->attention[1] ? views->attention[1] :
         views->attention[2]
 rows wrap at 32 bits @@ decoding programs @@ trf__rows_of @@
@@ -637,7 +637,7 @@ every step waits for the device @@ separate_device @@ trf_optimizer_step @@
     updated = trainer->step; @@ updated = trainer->step;
         TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
 a saved file never asks whether its numbers came @@ separate_device cuda @@ trf__out_chunk @@
-    TRF__TRY(out->home->backend->sync(out->home, err)) @@ (void)out->home->backend->sync(out->home,
+    TRF__TRY(out->device->backend->sync(out->device, err)) @@ (void)out->home->backend->sync(out->home,
         NULL); (void)err
 an average of numbers that never came @@ cuda @@ trf_model_average @@
     TRF__TRY(trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, err)) @@
@@ -719,8 +719,12 @@ rows of nobody read a token @@ ops @@ trf__reorder_nobody @@
 keys of nobody are kept @@ ops @@ trf__cpu_append_kv @@
     (slot < 0) continue @@ (slot < 0) slot = 0
 beams read where they were @@ separate_device @@ trf__round_store @@
-    if (!on_host) trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place *
-        h->beam_bytes) @@ (void)0
+    trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes) @@
+        (void)0
+finished beams are not downloaded @@ separate_device @@ trf__read_host_copy @@
+    if (copy != items) run->backend->download @@ if (0) run->backend->download
+the host computes in a device's memory @@ separate_device @@ trf__shared_address @@
+    run->backend->on_host ? address : NULL @@ address
 a model is read twice @@ files @@ trf__read_weights @@
     if (trf_file_metadata(file, "trf.crc32")) trf__file_sum(file) @@ (void)0
 a checksum from the middle of the file on @@ store files @@ trf__file_data @@
@@ -853,7 +857,7 @@ a memory without its end mark @@ look @@ trf__memory_sources @@
 a memory without rows @@ look @@ trf_decode @@
     memory_lengths[i] < 1 @@ memory_lengths[i] < 0
 what nobody saves is saved over weights @@ blocks @@ trf__saved_staged @@
-    saved ? trf__stage(context, saved, use) : (trf_real *)context->room.memory @@
+    saved ? trf__stage(context, saved, use) : (trf_real *)context->work.memory @@
         trf__stage(context, saved, use)
 probabilities of the first sequence alone @@ blocks @@ trf__probabilities_of @@
     context->spans[i] @@ context->spans[0]

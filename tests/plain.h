@@ -15,7 +15,7 @@ static void *plain_blocks[PLAIN_BLOCKS];
 static int plain_used;
 static uint64_t plain_seed = 1;
 
-static KIT_UNUSED void *plain_room(size_t bytes)
+static KIT_UNUSED void *plain_work(size_t bytes)
 {
     void *block = malloc(bytes ? bytes : 1);
     assert_non_null(block);
@@ -61,7 +61,7 @@ static KIT_UNUSED trf_real *plain_fill(trf_real *x, int64_t n, double value)
 /* n numbers that nobody has written yet: NaN, so that forgotten ones are seen. */
 static KIT_UNUSED trf_real *plain_empty(int64_t n)
 {
-    return plain_fill((trf_real *)plain_room((size_t)n * sizeof(trf_real)), n, NAN);
+    return plain_fill((trf_real *)plain_work((size_t)n * sizeof(trf_real)), n, NAN);
 }
 
 static KIT_UNUSED trf_real *plain_random(int64_t n, double scale)
@@ -79,7 +79,7 @@ static KIT_UNUSED trf_real *plain_copy(const trf_real *from, int64_t n)
 
 static KIT_UNUSED double *plain_zeros(int64_t n)
 {
-    return (double *)memset(plain_room((size_t)n * sizeof(double)), 0, (size_t)n * sizeof(double));
+    return (double *)memset(plain_work((size_t)n * sizeof(double)), 0, (size_t)n * sizeof(double));
 }
 
 static KIT_UNUSED double *plain_doubles(const trf_real *from, int64_t n)

@@ -145,7 +145,7 @@ static void see_cross_entropy(const trf__loss *j)
     ON(j->row_nll);
     ON(j->sums);
     ON(j->slots);
-    ON(j->room);
+    ON(j->work);
     ON(j->dx);
     ON(j->dw);
     ON(j->db);
@@ -155,7 +155,7 @@ static void see_top(const trf__top *j)
 {
     ON(j->log_probabilities);
     ON(j->ids);
-    ON(j->room);
+    ON(j->work);
     ON(j->x);
     MAT(j->w);
     ON(j->bias);

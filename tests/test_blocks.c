@@ -67,7 +67,7 @@ static int teardown(void **state)
 /* Tensors: random ones, and unwritten ones (NaN) for results. columns 0: rank 1. */
 static trf_tensor *shaped(trf_real *data, int64_t rows, int64_t columns)
 {
-    trf_tensor *t = (trf_tensor *)plain_room(sizeof *t);
+    trf_tensor *t = (trf_tensor *)plain_work(sizeof *t);
     *t = trf_tensor_of(data, columns ? 2 : 1, rows, columns, 1);
     return t;
 }

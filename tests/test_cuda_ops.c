@@ -652,7 +652,7 @@ static void test_cross_entropy(void **state)
             trf__smooth(&l, 0.1, s % 2 ? TRF_SMOOTH_NO_PAD_KL : TRF_SMOOTH_UNIFORM, vocab, 0);
             l.row_loss = (double *)(void *)row_loss->at[r];
             l.row_nll = (double *)(void *)row_nll->at[r];
-            l.sums = (trf__sums *)device_sums; l.slots = REAL(slots); l.room = room;
+            l.sums = (trf__sums *)device_sums; l.slots = REAL(slots); l.work = room;
             l.dx = ACT(dx); l.dw = REAL(dw); l.db = REAL(db); l.x = ACT(x); l.w = mat_on(r, 0);
             l.bias = bias_on(r, vocab * d); l.targets = INT(t_targets);
             l.rows = rows; l.d = d; l.first = s % 2 == 0;
@@ -752,7 +752,7 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
         trf__top t;
         t.log_probabilities = (double *)(void *)scores->at[r];
         t.ids = (int32_t *)(void *)ids->at[r];
-        t.room = room;
+        t.work = room;
         t.x = ACT(x); t.w = mat_on(r, 0); t.bias = biased ? bias_on(r, vocab * wide) : NULL;
         t.rows = ROWS_OF_TOP; t.vocab = vocab; t.d = wide; t.n = WANTED;
         t.banned[0] = 0; t.banned[1] = -1; t.banned[2] = 5; t.only = INT(t_only); t.eos = 2;

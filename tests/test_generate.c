@@ -1144,7 +1144,7 @@ static void check_window(trf_model *model, int32_t window, int32_t tokens)
                          h->log_probabilities[k], want);
         }
         for (k = 0; k < h->n; k++) sum += h->log_probabilities[k];
-        assert_true(sum == h->log_probability && h->beginning == 0);
+        assert_true(sum == h->log_probability && h->prompt_log_probability == 0);
     }
     assert_true(moved > 5);
     trf_translator_destroy(t);

@@ -255,9 +255,9 @@ static double kept_weight(const trf__drop *drop, int32_t sentence, int head, int
 /* Rows of sentences of 1 to 9 tokens, whose numbers begin at 1000. */
 static trf__rows rows_of(int64_t rows)
 {
-    int32_t *sentence = (int32_t *)plain_room((size_t)rows * sizeof(int32_t)), number = 1000,
+    int32_t *sentence = (int32_t *)plain_work((size_t)rows * sizeof(int32_t)), number = 1000,
             at = 0;
-    int32_t *position = (int32_t *)plain_room((size_t)rows * sizeof(int32_t));
+    int32_t *position = (int32_t *)plain_work((size_t)rows * sizeof(int32_t));
     trf__rows r;
     int64_t i;
     for (i = 0; i < rows; i++) {
@@ -1181,7 +1181,7 @@ static void test_packed_alone(void **state)
 static void check_groups(const trf__groups *g, const int32_t *ids, int64_t rows)
 {
     int mark = plain_used;
-    char *seen = (char *)memset(plain_room((size_t)rows), 0, (size_t)rows);
+    char *seen = (char *)memset(plain_work((size_t)rows), 0, (size_t)rows);
     int64_t k, i, j, count = 0, with_id = 0;
     assert_int_equal(g->first[0], 0);
     for (k = 0; k < g->n; k++) {
@@ -1200,8 +1200,8 @@ static void check_groups(const trf__groups *g, const int32_t *ids, int64_t rows)
 
 static trf__groups groups_of(const int32_t *ids, int64_t rows)
 {
-    int32_t *list = (int32_t *)plain_room((size_t)rows * sizeof *list);
-    int32_t *first = (int32_t *)plain_room((size_t)(rows + 1) * sizeof *first);
+    int32_t *list = (int32_t *)plain_work((size_t)rows * sizeof *list);
+    int32_t *first = (int32_t *)plain_work((size_t)(rows + 1) * sizeof *first);
     trf__groups g;
     g.n = trf__group_rows(list, first, ids, rows);
     g.rows = list; g.first = first;
@@ -1244,7 +1244,7 @@ static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int wi
            *want_dweight = gradient_before(dweight, VOCAB * d, first & 1);
     double *want_dtable = with_table ? gradient_before(dtable, PLACES * d, first & 2) : NULL,
            scale = 2.5;
-    int32_t *ids = (int32_t *)plain_room((size_t)rows * sizeof *ids);
+    int32_t *ids = (int32_t *)plain_work((size_t)rows * sizeof *ids);
     trf__embed e;
     trf__embed_gradient g;
     uint64_t hash;
@@ -1770,7 +1770,7 @@ static uint64_t check_attention_weights(const trf__run *run, int32_t n, int32_t 
 {
     enum { HEADS = 3, D_HEAD = 5, D = HEADS * D_HEAD, CACHE = 120 };
     int mark = plain_used;
-    int32_t *rows = (int32_t *)plain_room((size_t)m * sizeof *rows);
+    int32_t *rows = (int32_t *)plain_work((size_t)m * sizeof *rows);
     trf__span span;
     trf__attention_weights a;
     uint64_t hash = HASH_START;
@@ -2077,9 +2077,9 @@ static trf__loss loss_of(const trf__run *run, int64_t rows, int64_t vocab, int64
     TRF__ZERO(l);
     trf__smooth(&l, e, rule, vocab, pad);
     l.rows = rows; l.d = d;
-    l.row_loss = (double *)plain_room((size_t)rows * sizeof(double));
-    l.row_nll = (double *)plain_room((size_t)rows * sizeof(double));
-    l.room = plain_room(run->backend->loss_scratch(&run->device, rows, vocab, d, 0));
+    l.row_loss = (double *)plain_work((size_t)rows * sizeof(double));
+    l.row_nll = (double *)plain_work((size_t)rows * sizeof(double));
+    l.work = plain_work(run->backend->loss_scratch(&run->device, rows, vocab, d, 0));
     return l;
 }
 
@@ -2130,7 +2130,7 @@ static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
     trf_real *b = t->bias ? plain_random(vocab, 1) : NULL, *dx_got = plain_empty(rows * d);
     double *z = plain_zeros(vocab), *dz = plain_zeros(vocab), *q = plain_zeros(vocab);
     double *dx = plain_zeros(rows * d), *dw, *db, *slots;
-    int32_t *targets = (int32_t *)plain_room((size_t)rows * sizeof(int32_t));
+    int32_t *targets = (int32_t *)plain_work((size_t)rows * sizeof(int32_t));
     trf__sums sums;
     uint64_t hash;
     l.x = act(x); l.bias = b; l.targets = targets; l.sums = &sums; l.first = t->first;
@@ -2533,10 +2533,10 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
     int64_t rows = t->rows, vocab = t->vocab, n = t->n, d = t->levels ? rows : D, r, v, i;
     trf_real *z = plain_empty(rows * vocab), *w = plain_random(vocab * d, 3),
              *b = plain_random(vocab, 3);
-    double *got = (double *)plain_room((size_t)(rows * n) * sizeof *got);
-    int32_t *ids = (int32_t *)plain_room((size_t)(rows * n) * sizeof *ids);
-    int32_t *wanted = (int32_t *)plain_room((size_t)rows * sizeof(int32_t));
-    char *taken = (char *)plain_room((size_t)vocab);
+    double *got = (double *)plain_work((size_t)(rows * n) * sizeof *got);
+    int32_t *ids = (int32_t *)plain_work((size_t)(rows * n) * sizeof *ids);
+    int32_t *wanted = (int32_t *)plain_work((size_t)rows * sizeof(int32_t));
+    char *taken = (char *)plain_work((size_t)vocab);
     uint64_t hash;
     trf__top j;
     trf__linear projection;
@@ -2547,7 +2547,7 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
     if (t->levels) for (i = 0; i < vocab * d; i++) w[i] = (trf_real)plain_below(t->levels);
     else if (t->only) b[j.eos] = 30;                /* the rest is far below it */
     j.ids = ids; j.log_probabilities = got; j.rows = rows; j.vocab = vocab; j.d = d; j.n = n;
-    j.room = plain_room(run->backend->top_scratch(&run->device, rows, vocab, j.n));
+    j.work = plain_work(run->backend->top_scratch(&run->device, rows, vocab, j.n));
     j.x = act(t->levels ? identity_of(rows) : plain_random(rows * D, 1));
     j.w = weight_of(run, w, vocab, d, t->packed);
     j.bias = t->levels ? NULL : b;
@@ -2633,7 +2633,7 @@ static void test_nonfinite_logits_are_seen(void **state)
             assert_false(trf__is_finite((double)dx));
             TRF__ZERO(t);
             t.ids = ids; t.log_probabilities = best; t.x = l.x; t.w = l.w;
-            t.room = plain_room(run.backend->top_scratch(&run.device, 1, V, 4));
+            t.work = plain_work(run.backend->top_scratch(&run.device, 1, V, 4));
             t.rows = t.d = 1; t.vocab = V; t.n = 4; t.banned[0] = t.banned[1] = t.banned[2] = -1;
             OP(&run, top, &t);
             for (i = 0; i < 4; i++) assert_false(trf__is_finite(best[i]));
@@ -2649,10 +2649,10 @@ static uint64_t check_ancestors(const trf__run *run, int64_t rows, int64_t strid
 {
     int mark = plain_used;
     size_t bytes = (size_t)(rows * stride) * sizeof(int32_t);
-    int32_t *from = (int32_t *)plain_room(bytes), *to = (int32_t *)plain_room(bytes);
-    int32_t *parents = (int32_t *)plain_room((size_t)rows * sizeof *parents);
-    int32_t *position = (int32_t *)plain_room((size_t)rows * sizeof *position);
-    int32_t *slots = (int32_t *)plain_room((size_t)rows * sizeof *slots);
+    int32_t *from = (int32_t *)plain_work(bytes), *to = (int32_t *)plain_work(bytes);
+    int32_t *parents = (int32_t *)plain_work((size_t)rows * sizeof *parents);
+    int32_t *position = (int32_t *)plain_work((size_t)rows * sizeof *position);
+    int32_t *slots = (int32_t *)plain_work((size_t)rows * sizeof *slots);
     uint64_t hash;
     trf__backpointers j;
     int64_t r, i;
@@ -2677,9 +2677,9 @@ static uint64_t check_ancestors(const trf__run *run, int64_t rows, int64_t strid
 static uint64_t check_remember(const trf__run *run, int64_t rows, int64_t width, int64_t slots)
 {
     int mark = plain_used;
-    trf_real *fresh = (trf_real *)plain_room((size_t)(rows * width) * sizeof *fresh);
-    trf_real *cache = (trf_real *)plain_room((size_t)(slots * width) * sizeof *cache);
-    int32_t *at = (int32_t *)plain_room((size_t)rows * sizeof *at);
+    trf_real *fresh = (trf_real *)plain_work((size_t)(rows * width) * sizeof *fresh);
+    trf_real *cache = (trf_real *)plain_work((size_t)(slots * width) * sizeof *cache);
+    int32_t *at = (int32_t *)plain_work((size_t)rows * sizeof *at);
     trf__append_kv j;
     uint64_t hash;
     int64_t r, c;
@@ -2722,22 +2722,22 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
     uint64_t hash = HASH_START;
     search.beam = search.n_best = beam;
     search.candidates = 2;
-    a.beams = (trf__beam *)plain_room((size_t)sentences * sizeof *a.beams);
-    alone = (trf__beam *)plain_room((size_t)sentences * sizeof *alone);
-    arrivals = (trf__arrival *)plain_room((size_t)sentences * sizeof *arrivals);
-    lined = (int32_t *)plain_room((size_t)sentences * sizeof *lined);
-    a.sources = (trf__span *)plain_room((size_t)sentences * sizeof *a.sources);
-    p = (double *)plain_room((size_t)(places * wanted) * sizeof *p);
-    found = (int32_t *)plain_room((size_t)(places * wanted) * sizeof *found);
-    a.live = (int32_t *)plain_room((size_t)sentences * sizeof(int32_t));
-    a.starts = (int32_t *)plain_room((size_t)sentences * sizeof(int32_t));
-    a.ids = (int32_t *)plain_room((size_t)places * sizeof(int32_t));
-    a.parents = (int32_t *)plain_room((size_t)places * sizeof(int32_t));
-    a.position = (int32_t *)plain_room((size_t)places * sizeof(int32_t));
-    a.only = (int32_t *)plain_room((size_t)places * sizeof(int32_t));
-    a.slots = (int32_t *)plain_room((size_t)places * sizeof(int32_t));
-    a.self = (trf__span *)plain_room((size_t)places * sizeof(trf__span));
-    a.cross = sources ? (trf__span *)plain_room((size_t)(sentences + 2) * sizeof(trf__span)) : NULL;
+    a.beams = (trf__beam *)plain_work((size_t)sentences * sizeof *a.beams);
+    alone = (trf__beam *)plain_work((size_t)sentences * sizeof *alone);
+    arrivals = (trf__arrival *)plain_work((size_t)sentences * sizeof *arrivals);
+    lined = (int32_t *)plain_work((size_t)sentences * sizeof *lined);
+    a.sources = (trf__span *)plain_work((size_t)sentences * sizeof *a.sources);
+    p = (double *)plain_work((size_t)(places * wanted) * sizeof *p);
+    found = (int32_t *)plain_work((size_t)(places * wanted) * sizeof *found);
+    a.live = (int32_t *)plain_work((size_t)sentences * sizeof(int32_t));
+    a.starts = (int32_t *)plain_work((size_t)sentences * sizeof(int32_t));
+    a.ids = (int32_t *)plain_work((size_t)places * sizeof(int32_t));
+    a.parents = (int32_t *)plain_work((size_t)places * sizeof(int32_t));
+    a.position = (int32_t *)plain_work((size_t)places * sizeof(int32_t));
+    a.only = (int32_t *)plain_work((size_t)places * sizeof(int32_t));
+    a.slots = (int32_t *)plain_work((size_t)places * sizeof(int32_t));
+    a.self = (trf__span *)plain_work((size_t)places * sizeof(trf__span));
+    a.cross = sources ? (trf__span *)plain_work((size_t)(sentences + 2) * sizeof(trf__span)) : NULL;
     for (i = 0; i < sentences; i++) {
         int32_t limit = i % 4 == 2 ? 0 : LIMIT - i % 3;     /* some are over before they begin */
         size_t bytes = trf__beam_layout(&alone[i], &search, LIMIT + 1, NULL);
@@ -2745,8 +2745,8 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
         arrivals[i].place = sentences - 1 - i;
         arrivals[i].source.key = 7 * i;
         arrivals[i].source.n_key = 3 + i;
-        trf__beam_layout(&arrivals[i].beam, &search, LIMIT + 1, plain_room(bytes));
-        trf__beam_layout(&alone[i], &search, LIMIT + 1, plain_room(bytes));
+        trf__beam_layout(&arrivals[i].beam, &search, LIMIT + 1, plain_work(bytes));
+        trf__beam_layout(&alone[i], &search, LIMIT + 1, plain_work(bytes));
         trf__beam_sentence(&arrivals[i].beam, limit, NULL, 0, 2, VOCAB_OF);
         trf__beam_sentence(&alone[i], limit, NULL, 0, 2, VOCAB_OF);
     }
@@ -3076,9 +3076,9 @@ static void test_workers_have_their_own_scratch(void **state)
 #if TRF__THREADS
     {
         trf__run run = run_of(3, 0);
-        size_t room = trf__cpu_of(&run)->room_bytes;
+        size_t room = trf__cpu_of(&run)->work_bytes;
         sharing = watching = 1;
-        trf__cpu_of(&run)->room_bytes = 0;          /* so that every product packs for itself */
+        trf__cpu_of(&run)->work_bytes = 0;          /* so that every product packs for itself */
         check_linear(&run, 200, 45, 33, 0, 1, 0);
         check_linear_dx(&run, 200, 45, 33, 0);
         check_linear_dw(&run, shared_dw, 3);
@@ -3086,7 +3086,7 @@ static void test_workers_have_their_own_scratch(void **state)
         check_attention_weights(&run, 100, 77, 0, 0);
         check_cross_entropy(&run, &shared_loss);
         sharing = watching = 0;
-        trf__cpu_of(&run)->room_bytes = room;
+        trf__cpu_of(&run)->work_bytes = room;
         end_run(&run);
     }
 #else

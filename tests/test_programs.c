@@ -469,7 +469,7 @@ static void own_loop(void **state)
             assert_int_equal(w.rank, g.rank);
             assert_int_equal(trf_tensor_count(&w), trf_tensor_count(&g));
             assert_ptr_equal(w.data, trf_model_parameter(model, i).data);
-            assert_ptr_equal(w.there, trf_model_parameter(model, i).there);
+            assert_ptr_equal(w.device_data, trf_model_parameter(model, i).device_data);
             if (i == frozen) continue;
             g = kit_open(g);
             for (k = 0; k < trf_tensor_count(&g); k++)

@@ -167,7 +167,7 @@ static void test_threads(void **state)
     assert_true(tiles_of(function) >= 3);
     AT_LEAST_THREE(trf__embed_tile)
     AT_LEAST_THREE(trf__embed_drop_tile) AT_LEAST_THREE(trf__embed_gradient_tile) AT_LEAST_THREE(
-        trf__product_tile) AT_LEAST_THREE(trf__room_tile) AT_LEAST_THREE(trf__sums_tile)
+        trf__product_tile) AT_LEAST_THREE(trf__work_tile) AT_LEAST_THREE(trf__sums_tile)
         AT_LEAST_THREE(trf__activate_tile) AT_LEAST_THREE(trf__activate_gradient_tile)
             AT_LEAST_THREE(trf__attention_tile) AT_LEAST_THREE(trf__attention_gradient_tile)
                 AT_LEAST_THREE(trf__attention_weights_tile) AT_LEAST_THREE(trf__add_norm_tile)

@@ -192,7 +192,7 @@ static void check_answers(const toy *lm, const trf_search *search, const answers
             sum += p;
             added += h->log_probabilities[h->n];
         }
-        assert_true(h->beginning == 0 && added == h->log_probability);      /* to the last bit */
+        assert_true(h->prompt_log_probability == 0 && added == h->log_probability);      /* to the last bit */
         if (isfinite(sum)) assert_true(fabs(sum - h->log_probability) < 1e-12 * (1 + fabs(sum)));
         assert_true(h->score ==
                     trf__search_score(search, h->log_probability,
@@ -1522,7 +1522,7 @@ static void test_token_probabilities(void **state)
                         for (k = 0; k < trf_hypothesis_count(t, i); k++) {
                             const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
                             int32_t n, j, ends = h->ended == TRF_ENDED_EOS;
-                            double sum = h->beginning;
+                            double sum = h->prompt_log_probability;
                             trf_tensor out;
                             begin = kind ? lengths[i] : 0;
                             if (kind) memcpy(whole, sources + at, (size_t)begin * sizeof *whole);
@@ -1547,7 +1547,7 @@ static void test_token_probabilities(void **state)
                                 sum += h->log_probabilities[j - begin];
                             }
                             assert_true(sum == h->log_probability);
-                            assert_true(kind ? h->beginning < 0 : h->beginning == 0);
+                            assert_true(kind ? h->prompt_log_probability < 0 : h->prompt_log_probability == 0);
                         }
                     trf_translator_destroy(t);
                     trf_translator_destroy(look);

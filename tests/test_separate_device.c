@@ -638,8 +638,8 @@ static int objects_of(const lab *l, object *list)
     OBJECT("searches", h->there.progress, sizeof(trf__progress));
     OBJECT("beams", h->beam_memory, 8);
     OBJECT("logits of a token", h->top_scratch, VOCAB * number);
-    OBJECT("room for looking inside", l->translator->room.memory, 2 * number);
-    OBJECT("room of a block", l->context->room.memory, 2 * sizeof(double));
+    OBJECT("room for looking inside", l->translator->work.memory, 2 * number);
+    OBJECT("room of a block", l->context->work.memory, 2 * sizeof(double));
 #undef OBJECT
     assert_true(n <= OBJECTS);
     return n;
@@ -687,8 +687,8 @@ static void test_host_accesses_fault(void **state)
             touch(there[i].there, 1) != 42)
             fail_msg("%s can be touched", there[i].name);
         assert_int_equal(touch(here[i].there, 0), 0);
-        tensor.home = &l.model->run;
-        tensor.there = (trf_real *)(uintptr_t)there[i].there;
+        tensor.device = &l.model->run;
+        tensor.device_data = (trf_real *)(uintptr_t)there[i].there;
         numbers = kit_numbers(tensor);
         assert_int_equal(there[i].bytes, here[i].bytes);
         if (memcmp(numbers, here[i].there, there[i].bytes))
