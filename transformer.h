@@ -606,7 +606,8 @@ extern "C" {
 // Rules of all calls:
 //   - ..._create and ..._load make an object. ..._destroy ends it and accepts NULL.
 //   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error.
-//   - Options, hooks and devices may be NULL, which means the defaults. A trf_config may not.
+//   - Options, hooks and devices may be NULL, which means the defaults. A trf_config may not, nor
+//     may the options of a ..._check call or of a block.
 //   - A call borrows its arguments until it returns, unless its comment names a longer time.
 //   - A returned pointer belongs to its object and lives as long. The vocabularies of a model live
 //     until the model gets others.
@@ -697,9 +698,10 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
    log      Gets one sentence without a newline. Without this hook the library is silent.
    cancel   Returns non-zero to stop the running call, which then returns TRF_E_CANCELLED. On the
             CPU it is called at least once per layer and per decoded token. A GPU records the ops of
-            a pass and replays them, so on a GPU the hook is called only once per batch. During a
-            backward pass it is called only for the first micro-batch of an update: to stop a later
-            one would lose the gradients accumulated so far.
+            a training batch or of a decoded token and replays them, so there the hook is called
+            only once for each of these. During a backward pass it is called only for the first
+            micro-batch of an update: to stop a later one would lose the gradients accumulated so
+            far.
 
    A cancelled training step has changed nothing. Repeat the step with the same batch, or save a
    checkpoint: a run that resumes from the checkpoint begins with that batch. */
@@ -762,11 +764,12 @@ typedef enum trf_products {
        TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
        Windows, and with compilers other than GCC and Clang.
 
-   OpenBLAS. Only its pthread build is used, by at most 64 threads at a time. With any other build
-   of OpenBLAS the object logs a warning and uses BUILT_IN. Each thread needs 128 MB of address
-   space; if that is not available, creating the object fails with TRF_E_NOMEM. OpenBLAS's own
-   thread count is set to 1 during each op, then restored. A child of fork() may use OpenBLAS if no
-   thread of the parent was inside a call at that moment. */
+   OpenBLAS. macOS and Windows call it like any other CBLAS; on all other systems these rules hold.
+   Only its pthread build is used, by at most 64 threads at a time. With any other build of OpenBLAS
+   the object logs a warning and uses BUILT_IN. Each thread needs 128 MiB of address space; if that
+   is not available, creating the object fails with TRF_E_NOMEM. OpenBLAS's own thread count is set
+   to 1 during each op, then restored. A child of fork() may use OpenBLAS if no thread of the parent
+   was inside a call at that moment. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
@@ -1037,8 +1040,8 @@ typedef enum trf_token_kind {
 } trf_token_kind;
 
 /* Ids 0 to 3 are pad, bos, eos and unk, spelled "<pad>", "<s>", "</s>" and "<unk>". No text
-   can produce a special id: learning skips these spellings, encoding turns them into unk. Learned
-   tokens follow, the most frequent first, equal counts in byte order. BERT's [CLS] and [SEP] are
+   can produce pad, bos or eos: learning skips these spellings, encoding turns them into unk.
+   Learned tokens follow, the most frequent first, equal counts in byte order. [CLS] and [SEP] are
    not special ids; your texts contain them as words (examples/studies/next_sentence.c).
    A vocabulary that learns belongs to one thread at a time. A finished one may be used by any
    number. TRF_E_STATE: a vocabulary is used before trf_vocab_finish, or learns after that call. */
@@ -1175,8 +1178,8 @@ TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
      - A key has 1 to 255 bytes. "format" and keys that begin with "trf." belong to the library
        (TRF_E_INVALID_ARG).
      - Key and value are UTF-8 (TRF_E_FORMAT with the offset).
-     - You can set at most 65,000 texts, 1 MiB in all, keys included. A file may contain at most
-       120,000 texts, 8 MiB in all. More is TRF_E_LIMIT.
+     - A call that sets a text leaves at most 65,000 texts in the model, 1 MiB in all, keys
+       included. A file may contain at most 120,000 texts, 8 MiB in all. More is TRF_E_LIMIT.
    Call it before threads share the model. The model may have a trainer and translators. Each call
    copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
@@ -1233,24 +1236,25 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 
 /* `count` sequences, their ids one after another: sequence i has lengths[i] ids. Borrowed for the
    call. Sequences have no BOS, no EOS and no padding: the library adds what the configuration
-   requires, and shifts the target itself. TRF_E_INVALID_ARG: a sequence contains a special id, and
-   `where` is its index in `ids`. Allowed are unk; EOS in targets if target_eos is 0; and pad with
-   TRF_HEAD_MASKED, where it is the mask. */
+   requires, and shifts the target itself. TRF_E_LIMIT: a sequence is too long for max_length;
+   `where` is its index. TRF_E_INVALID_ARG: an id is out of range or special; `where` is its index
+   in `ids`. Allowed are unk; EOS in targets if target_eos is 0; and pad with TRF_HEAD_MASKED, where
+   it is the mask. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
     int32_t count;
 } trf_sequences;
 
-/* Position of a batch in its corpus. All zeros: the batch is from no corpus.
+/* Position of a batch in its corpus. corpus 0: the batch is from no corpus.
    A checkpoint stores the position after the last batch that its updates have used. If a batch was
    delivered but not used, the corpus delivers it again after loading. A batch that a training call
    has rejected with an error other than TRF_E_CANCELLED counts as used. An update may use several
    batches. If you divide a batch into parts (>>manual, WORDS), use all of them in one update. With
    several ranks, each rank has its own copy of the same corpus and uses its part of every batch. */
 typedef struct trf_place {
-    uint64_t corpus;            /* fingerprint of its pairs and of the options that set their
-                                   order */
+    uint64_t corpus;            /* fingerprint of its pairs and of the options that decide its
+                                   batches */
     int64_t epoch, batch;
 } trf_place;
 
@@ -1273,7 +1277,7 @@ typedef struct trf_batch {
                                    not count earlier micro-batches of the same trainer: the trainer
                                    adds these itself */
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
-                                   batches of your own */
+                                   batches of your own, unless they get noise (trf_noise_apply) */
 } trf_batch;
 
 /* Convert from and to padded (count, width) arrays. Rows shorter than `width` end in `pad`, which
@@ -1296,7 +1300,8 @@ typedef struct trf_corpus_options {
     int32_t batch_sentences;    /* limit of a batch's pairs; >= 1; default 1024 */
     int32_t padded_budget;      /* 1: batch_tokens limits pairs times the longest sequence, as in
                                    systems with padding; default 0 */
-    int32_t shuffle;            /* 1: a new order in each epoch; 0: as added; default 1 */
+    int32_t shuffle;            /* 1: a new order in each epoch; 0: as added, or with buckets by
+                                   length; default 1 */
     int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
     int32_t max_length;         /* trf_corpus_add rejects pairs with more ids on a side; >= 1;
                                    default 511 */
@@ -1312,7 +1317,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
 /* Copies one pair of ids; the target may hold labels. TRF_E_LIMIT: more than max_length ids.
-   TRF_E_STATE: trf_corpus_next has been called. */
+   TRF_E_STATE: the corpus has delivered a batch, or has resumed from a checkpoint. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
@@ -1323,8 +1328,8 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err);
 /* Cuts a long text into pairs for a language model: no sources, and targets of `length` ids, the
-   last one shorter. Adds all of them or none. Fails as trf_corpus_add does; `where` is then the
-   index among all n ids. */
+   last one shorter. Adds all of them or none. Fails as trf_corpus_add does; with
+   TRF_E_INVALID_ARG `where` is the index among all n ids. */
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
                                          int32_t length, trf_error *err);
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pairs */
@@ -1375,8 +1380,9 @@ typedef struct trf_noise_options {
                                                their number, 1..2^24. No source may contain a
                                                sentinel. default 0: set them */
     const trf_vocab *words;     /* for whole_words: the vocabulary of the ids, which shows where
-                                   words begin; borrowed. A subword with SentencePiece's space mark
-                                   begins a word (or ends one, if the model puts the mark there).
+                                   words begin; borrowed until trf_noise_destroy. A subword with
+                                   SentencePiece's space mark begins a word (or ends one, if the
+                                   model puts the mark there).
                                    Characters: each whitespace character is a word and separates
                                    words. An id outside the vocabulary is a word. default NULL:
                                    every id is a word */
@@ -1644,9 +1650,10 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* s
 /* Learning rate of update `step`. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
 
-/* What a step did. Every report pointer may be NULL; then the call does not wait for the device. A
-   call sets the fields for which it has no value to 0. With a head, target tokens are its labels
-   without those that are -1. */
+/* What a step did. A report pointer may be NULL, except in trf_trainer_report. A trainer's step
+   without a report does not wait for the device, unless there is an all_reduce. A call sets the
+   fields for which it has no value to 0. With a head, target tokens are its labels without those
+   that are -1. */
 typedef struct trf_step_report {
     int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
                                    far */
@@ -1749,9 +1756,10 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
                                        const char *path, trf_error *err);
 /* Makes a model and a trainer that continue, bit for bit as if training had not stopped. A corpus
-   (may be NULL) is moved as trf_corpus_resume does. NULL training: the stored options, except that
-     - limits are at least the defaults,
-     - hooks and device are those of the load options,
+   (may be NULL) is moved by trf_corpus_resume, with the same errors. TRF_E_STATE: the file is not a
+   checkpoint. NULL training: the stored options, except that
+     - limits are at most the defaults,
+     - hooks and device are those of the load options, and threads is 0,
      - there are no ranks and no all_reduce. */
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
                                        const char *path, const trf_train_options *training,
@@ -1764,8 +1772,8 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
                                               trf_corpus *corpus, const void *bytes, size_t n,
                                               const trf_train_options *training,
                                               const trf_load_options *options, trf_error *err);
-/* Reads the options that an open checkpoint stores. Ranks, all_reduce and hooks are those of
-   trf_train_defaults. */
+/* Reads the options that an open checkpoint stores. threads, ranks, all_reduce and hooks are those
+   of trf_train_defaults. TRF_E_FORMAT: the file has no training options. */
 TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options,
                                      trf_error *err);
 /* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
@@ -1777,9 +1785,9 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
                                      trf_error *err);
 
 /* The optimizer alone, for architectures of your own (>>api-blocks). It updates `n` tensors by the
-   code that updates a model's weights. The tensors are in the host's memory; copies of weights and
-   gradients go to the device and back. Every call must bring tensors of the same sizes, otherwise
-   TRF_E_SHAPE.
+   code that updates a model's weights. The tensors are in the host's memory; each step copies
+   weights and gradients to the device, and the weights back. Every call must bring tensors of the
+   same sizes, otherwise TRF_E_SHAPE.
    d_model (1..65536) is for TRF_NOAM alone. Only the options of these parts are used: the
    optimizer, weight_decay (for tensors with two or more dimensions; with decay_all for all), the
    schedule, clipping, threads, ranks and hooks. NULL device: trf_device_default(). */
@@ -1939,7 +1947,8 @@ typedef struct trf_hypothesis {
     const int32_t *ids;         /* with a forced prefix; without BOS, EOS, and the prompt of a
                                    decoder-only model */
     int32_t n;
-    double log_probability;     /* raw sum in nats, with forced tokens, and EOS if there is one */
+    double log_probability;     /* raw sum in nats, with forced tokens, EOS if there is one, and
+                                   prompt_log_probability */
     const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
                                            it ended them. The field prompt_log_probability
                                            plus these numbers, added one by one in this order,
@@ -1987,7 +1996,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
      TRF_E_STATE                         the model has no vocabularies */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
                                       size_t size, trf_error *err);
-/* Translates many sequences. The results stay in the translator until its next call. */
+/* Translates many sequences. The results stay in the translator until it computes again. */
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
                                        trf_error *err);
 /* Translates many sequences with forced prefixes: answer i starts with sequence i of `prefixes`,
@@ -2135,8 +2144,8 @@ typedef struct trf_sampling {
                                    ends at config.max_length - 1 ids. default INT32_MAX */
     int32_t min_tokens;         /* EOS is drawn only after this many tokens; >= 0; default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; default 0 */
-    uint64_t seed;              /* token t of sequence i uses random number (seed, i, t);
-                                   default 0 */
+    uint64_t seed;              /* token t of sequence i, counted with the prompt, uses random
+                                   number (seed, i, t); default 0 */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
     /* Called for every token in order, EOS included; default NULL: not called. text: the `bytes` by
        which the answer's text grows, whole characters followed by a NUL; "" if the model has no
@@ -2170,8 +2179,9 @@ TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *begi
                                      trf_error *err);
 /* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
    number of sequences that still have not ended after the call. After any failure, TRF_E_CANCELLED
-   included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: the logits
-   have no finite maximum. TRF_E_STATE: nothing has begun. */
+   included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: a logit is
+   +infinity or NaN, or no token may be drawn; `where` is the sequence. TRF_E_STATE: nothing has
+   begun. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err);
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
@@ -2341,9 +2351,9 @@ TRF_API trf_real *trf_ema_weights(trf_ema *ema);
    NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
-/* The cancel hook is not called inside a matrix product. So this call lowers max_sentences until,
-   with this configuration, the largest product (all hypotheses with the vocabulary's matrix) takes
-   at most about half a second on the CPU: the hook then stops a long translation soon. */
+/* Lowers max_sentences so that the cancel hook, which is not called inside a matrix product, stops a
+   long translation soon. Afterwards the largest product, of all hypotheses with the vocabulary's
+   matrix, has at most 512 rows, and takes at most about half a second on the CPU. */
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
@@ -2399,12 +2409,14 @@ typedef struct trf_token_choice {
     int32_t would_be_subwords[2];       /* out. 1: subwords would have been chosen */
 } trf_token_choice;
 /* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
-       words       if at most 2 % of the words in this tenth occur in none of the other lines
+       words       if at most 2 % of the words in this tenth occur in none of the other lines, or if
+                   it has no words
        characters  else, if lines have on average fewer than two words, or fewer than 24 characters:
                    names, dates, glossaries
        subwords    else
-   If one side has subwords, a side that is AUTO and has more than 1,000 different words gets them
-   too. If `vocabularies` is 0, the sides share a vocabulary if their tokens and vocab_size are the
+   If one side has subwords, and words were chosen for the other, that side gets subwords too if it
+   has more than 1,000 different words.
+   If `vocabularies` is 0, the sides share a vocabulary if their tokens and vocab_size are the
    same, and if they have subwords or at least a quarter of the target's different words are words
    of the source. If `vocabularies` is 1, two AUTO sides that would differ both get subwords, if one
    of them has subwords, else characters. Lines are UTF-8. source or target may be NULL: that side
@@ -2469,17 +2481,17 @@ TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const 
        pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
                            NULL, each line of file `source` is a source, a tab and a target
        texts alone         each line of file `source` is a text; target is NULL
-   TRF_E_FORMAT, with the number of the line in `where`: a line is not UTF-8, has a NUL, or does not
-   have exactly one tab; or one file has more lines than the other. Then nothing is added. (`trf`
-   skips such lines.) */
+   TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have exactly one tab (`where` is its
+   number); or one file has more lines than the other. Then nothing is added. (`trf` skips such
+   lines.) */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err);
 /* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out
-     - pairs with an empty side or more than 511 ids on a side, and empty texts; recipe.reasons has
-       their number,
+     - pairs with an empty side or more than 511 ids on a side, and empty texts,
      - pairs with a label of more than 1,000 bytes,
      - texts of words with more or fewer labels than words.
-   A text of a language model with more than 511 ids is cut into parts and stays.
+   recipe.reasons has the number of all these. A text of a language model with more than 511 ids is
+   cut into parts and stays.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
    set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
@@ -2497,9 +2509,9 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
-       "target.unknown"    target ids that are unk
-       "labels"            the labels in byte order, one per line; line i is column i of
-                           trf_classify and trf_tag */
+       "target.unknown"    number of target ids that are unk; not if targets are labels
+       "labels"            only if targets are labels: all labels in byte order, one per line; line
+                           i is column i of trf_classify and trf_tag */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
 /* Writes label i, which is line i of the model's "labels". The text is cut to size - 1 bytes; size
