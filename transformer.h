@@ -22,8 +22,8 @@
 //   With OpenBLAS                   cc -O2 -march=native app.c -lopenblas -lm
 //   Without OpenBLAS                cc -O2 -march=native -DTRF_NO_CBLAS app.c -lm
 //   As C++                          c++ -O2 -march=native app.cc -lopenblas -lm
-//   To ship one program for every x86-64 CPU, which uses AVX2 if the CPU has it, compile the
-//   arithmetic twice. Each compiled copy of it is called a column. column.c is two lines,
+//   To ship one program that runs on every x86-64 CPU and uses AVX2 where the CPU has it, compile
+//   the arithmetic twice. Each compiled copy is called a column. column.c is two lines,
 //   `#define TRF_COLUMN avx2` and `#include "transformer.h"`
 //                                   cc -O2 -mavx2 -mfma -c column.c
 //                                   cc -O2 -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
@@ -94,9 +94,9 @@
 //   TRF_CBLAS_HEADER      a header to use instead of <cblas.h>, such as
 //                         <Accelerate/Accelerate.h> or <mkl_cblas.h>
 //   TRF_DOUBLE            all tensors are double, for checking gradients
-//   TRF_NO_TRAIN          no training: no calls for trainers, updaters and checkpoints, no
-//                         backward of the blocks, and no >>api-learn. All the rest remains
-//   TRF_SCALAR            plain C without vector types, as with compilers that have none
+//   TRF_NO_TRAIN          leaves out training: trainers, updaters, checkpoints, backward of the
+//                         blocks, and all of >>api-learn
+//   TRF_SCALAR            plain C without vector types; the default if the compiler has none
 //   TRF_COLUMN name       this source file compiles to a column: only the ops (the arithmetic of
 //                         the layers), for one device or instruction set. Link it with the
 //                         implementation. name is cuda, avx2 or avx512; for the last two, the
@@ -132,7 +132,7 @@
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   >>api-translate    from ids to ids, from text to text
 //   >>api-sampling     sampling, token by token
-//   >>api-learn        from texts to a trained model: a data set, the recipe, training by itself
+//   >>api-learn        from texts to a trained model: a data set, the recipe, automatic training
 //   >>api-blocks       the parts alone, for other architectures
 //   -- stop here if you only want to use the library --
 //   (to learn how a transformer works read ops, cpu, pass and train; then beam and translate)
@@ -258,10 +258,10 @@
 //                    every unknown token
 //     vocabulary     the tokens of one side [trf_vocab]
 //     sequence       ids one after another: a sentence, a name, a text
-//     side           source or target: what a model reads, what it predicts
+//     side           source or target: what a model reads or what it predicts
 //     pair           a source and its target
 //     prompt         the text that a decoder-only model or a sampler continues
-//     prefix         first tokens that a translator's answer is forced to have
+//     prefix         the tokens with which a translator's answer is forced to begin
 //
 //   Models
 //     model          a configuration, its weights and its vocabularies [trf_model]
@@ -284,9 +284,8 @@
 //     part           some pairs of a batch, used as a batch of their own: the share of one rank,
 //                    or a micro-batch
 //     position       of a batch in its corpus: the numbers of its epoch and batch [trf_place]
-//     ordinal        how many pairs of the same update come before this batch because lower ranks
-//                    have them. Random numbers depend on it, so that parts are computed like the
-//                    whole batch
+//     ordinal        of a part: how many pairs of the same update lower ranks have. Dropout and
+//                    noise depend on it, so that parts are computed like the whole batch
 //     noise          masks, spans and prefixes for self-supervised training [trf_noise]
 //     sentinel       an id that marks a span of noise
 //
@@ -297,7 +296,7 @@
 //     micro-batch    one of several batches that are used for the same update
 //     rank           1. number of a process or machine that trains with others. 2. number of a
 //                    tensor's dimensions. 3. position in a list of answers, 0 is the best
-//     held-out pairs pairs for validation, which training does not see
+//     held-out       (pairs) for validation only: training does not see them
 //     recipe         all options, chosen from the data [trf_recipe]
 //     checkpoint     a file from which training continues, bit for bit as if it had not stopped
 //     updater        the optimizer alone [trf_updater]
@@ -663,7 +662,8 @@ typedef enum trf_status {
     TRF_STATUS_FORCE_SIGNED = -1000
 } trf_status;
 
-/* The name of a status, such as "TRF_E_SHAPE". The text is static; any thread may call this. */
+/* The name of a status, such as "TRF_E_SHAPE"; "TRF_E_UNKNOWN" for other values. The text is
+   static; any thread may call this. */
 TRF_API const char *trf_status_name(trf_status status);
 
 /* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
@@ -719,10 +719,10 @@ typedef enum trf_device_kind {
 
 /* Number of bits per value in forward and backward passes. Not saved in files.
    FLOAT32   every value has 32 bits. The default
-   BF16      for CUDA only. Activations and their gradients have 16 bits, and so have the copies of
-             the weights that matrix products read. The weights themselves, their gradients, Adam's
-             moments and all sums keep 32. Loss scaling is not needed. The blocks (>>api-blocks)
-             compute in float32 all the same */
+   BF16      for CUDA only; TRF_E_BACKEND on the CPU. Activations and their gradients have 16 bits,
+             and so have the copies of the weights that matrix products read. The weights
+             themselves, their gradients, Adam's moments and all sums keep 32. Loss scaling is not
+             needed. The blocks (>>api-blocks) compute in float32 all the same */
 typedef enum trf_precision {
     TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_COUNT
 } trf_precision;
@@ -952,9 +952,9 @@ typedef struct trf_config {
                                    share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
-    int32_t pad, bos, eos, unk; /* special ids, all different; default 0, 1, 2, 3. Batches need no
-                                   padding. Answers never contain pad or bos. pad may be the
-                                   decoder's start */
+    int32_t pad, bos, eos, unk; /* special ids, all different, below both vocabulary sizes;
+                                   default 0, 1, 2, 3. Batches need no padding. Answers never
+                                   contain pad or bos. pad may be the decoder's start */
     trf_activation activation;  /* default TRF_RELU */
     trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
     int32_t position_offset;    /* number of the first position; 0..2^20; default 0. fairseq has 2,
@@ -1083,7 +1083,7 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 /* Number of ids, the special ones included; 4 until it is finished. */
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
-/* The token of an id, until the next trf_vocab_add. NULL: the id is out of range. */
+/* The token of an id; valid until the next trf_vocab_add. NULL: the id is out of range. */
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
 /* The id of a token. Returns unk for unknown tokens and for the spellings of special ids. */
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
@@ -1102,7 +1102,8 @@ TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *t
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
    call fails with TRF_E_LIMIT. Subwords with byte fallback may produce a NUL inside the text:
-   *bytes counts it, strlen and %s stop there. */
+   *bytes counts it, strlen and %s stop there. TRF_E_INVALID_ARG: an id is out of range; `where` is
+   its index. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err);
 
@@ -1116,9 +1117,9 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 // read them.
 // -----------------------------------------------------------------------------------------------
 
-/* After creation its trainer changes a model, and so do the calls in >>manual, THREADS (2). Any
-   number of threads may read one. Do not translate with a model while its trainer makes a step,
-   which would be a data race; translate with a trf_model_copy. */
+/* Only its trainer and the calls in >>manual, THREADS (2), change a model. Any number of threads
+   may read one. Do not translate with a model while its trainer makes a step, which would be a data
+   race; translate with a trf_model_copy. */
 typedef struct trf_model trf_model;
 
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
@@ -1220,7 +1221,7 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
    matrix has one name). If their numbers of rows differ, as after a vocabulary or max_length has
    grown, the rows that both have are copied. Everything else stays as it is:
      - rows and parameters that only one of the two has,
-     - head.bias, if it counts labels in one model and tokens in the other.
+     - head.bias, if one model has an element per label and the other one per token.
    *copied (may be NULL) is the number of parameters written. The models may differ in everything
    else, also in device. `model` must not have a trainer, translator or sampler. TRF_E_SHAPE: two
    parameters of one name differ in columns; nothing was copied. */
@@ -1281,8 +1282,9 @@ typedef struct trf_batch {
 } trf_batch;
 
 /* Convert from and to padded (count, width) arrays. Rows shorter than `width` end in `pad`, which
-   occurs nowhere else. `lengths` has room for `count` numbers, `ids` for *total, the number of ids
-   without padding. If `ids` is NULL, the call only sets *total. */
+   occurs nowhere else (TRF_E_INVALID_ARG). `lengths` has room for `count` numbers, `ids` for
+   *total, the number of ids without padding. If `ids` is NULL, the call only sets *total.
+   TRF_E_LIMIT: a sequence is longer than `width`; `where` is its index. */
 TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
                                    int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err);
 TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
@@ -1335,7 +1337,7 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pairs */
 /* Delivers the next batch, which is valid until the next call. A step that was cancelled can be
    repeated with it. The last batch of an epoch has what is left. TRF_E_END: the last epoch is over,
-   which is how a loop ends. */
+   which is how a loop ends. TRF_E_STATE: the corpus has no pairs. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
 /* Returns to the first batch of the first epoch. The same batches follow again, in the same
@@ -1425,9 +1427,10 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
-    const trf_config *config;   /* for files without our metadata, such as PyTorch state_dicts;
-                                   else NULL. Its device and hooks are ignored. default NULL */
-    uint64_t max_bytes;         /* larger files fail with TRF_E_LIMIT; default 64 GiB */
+    const trf_config *config;   /* for files without our metadata, such as PyTorch state_dicts,
+                                   which need it (TRF_E_INVALID_ARG); others ignore it. Its device
+                                   and hooks are ignored. default NULL */
+    uint64_t max_bytes;         /* larger files fail with TRF_E_LIMIT; >= 1; default 64 GiB */
     int32_t allow_nonfinite;    /* 1: weights may be infinite or NaN; 0: TRF_E_NONFINITE;
                                    default 0 */
     trf_device device;          /* default trf_device_default() */
@@ -1475,7 +1478,7 @@ TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, s
 
 /* The container alone, of any safetensors file. Opening checks the header and the extents of all
    tensors before it returns; the file stays open. Names and texts are valid until trf_file_close.
-   One thread at a time. */
+   One thread at a time may use it. */
 typedef struct trf_file trf_file;
 typedef struct trf_file_entry {
     const char *name, *dtype;   /* dtype: "F32", "BF16", ... */
@@ -1491,6 +1494,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
                                         const trf_load_options *options, trf_error *err);
 TRF_API void trf_file_close(trf_file *file);
 TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors */
+/* An index out of range gives an entry of zeros. */
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
 /* Reads elements first .. first + count - 1 of tensor `index`, in the order of the file. The
    tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
@@ -1582,8 +1586,8 @@ typedef struct trf_train_options {
     trf_adam_epsilon epsilon_rule;      /* default TRF_EPSILON_OUTSIDE */
     double weight_decay;                /* 0..1e6. ADAMW: decoupled. ADAM: L2, added to the
                                            gradient. default 0 */
-    int32_t decay_all;                  /* 1: also decays biases, norms and embeddings, tied ones
-                                           too; default 0 */
+    int32_t decay_all;                  /* 1: also decays biases, norms, learned positions, and
+                                           embeddings with what is tied to them; default 0 */
     trf_schedule schedule;              /* default TRF_INVERSE_SQRT */
     double learning_rate;               /* 1e-30..1e6; the peak. With TRF_NOAM a factor, about 1.
                                            default 1e-3 */
@@ -1622,8 +1626,9 @@ typedef struct trf_train_options {
     /* Sums `count` values over all ranks, in place, in the memory of the model's device. The
        optimizer step calls it with slices in a fixed order, last layer first. Return non-zero to
        fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the cudaStream_t on
-       which to queue the sum; you need not wait until it is done. On the CPU NULL. examples/ranks.c
-       has one for threads and one for NCCL. default NULL, allowed only if n_ranks is 1 */
+       which to queue the sum; you need not wait until it is done. On the CPU it is NULL.
+       examples/ranks.c has a function for threads and one for NCCL. default NULL, allowed only if
+       n_ranks is 1 */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     void *user;                         /* all_reduce's first argument (hooks.user is the hooks') */
     trf_hooks hooks;                    /* default none */
@@ -1699,7 +1704,7 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
    for rounding. The report is about this micro-batch alone. */
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
                                         trf_step_report *report, trf_error *err);
-/* Reports the last update again, as trf_optimizer_step would have. TRF_E_STATE: there was none. */
+/* Fills the report of the last update, as trf_optimizer_step does. TRF_E_STATE: there was none. */
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
 /* Divides the gradients by the number of tokens, clips them, and updates the weights. The report is
@@ -1730,8 +1735,8 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
    accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
-/* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match the whole
-   name of trf_model_parameter; '*' matches any characters: "encoder.*", "*.bias",
+/* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match a parameter's
+   whole name (trf_model_parameter); '*' matches any characters: "encoder.*", "*.bias",
    "tgt_embed.weight".
      - A frozen parameter and its moments do not change, not even by weight decay. Updates that it
        misses do not count for its moments (t in trf_adam_epsilon).
@@ -1807,7 +1812,8 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
    trf_updater_moment   Adam's first (second 0) or second (second 1) moments of tensor `index`, as a
                         vector
    step                 number of steps, which the schedule follows
-   updates              number of steps that were not skipped: updates of the moments */
+   updates              number of steps that were not skipped: updates of the moments; 0..step
+                        (TRF_E_STATE) */
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second);
 TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
                                      trf_error *err);
@@ -1891,8 +1897,8 @@ typedef struct trf_search {
                                    prompt: at most a * n + b tokens follow it, and prompt and answer
                                    together have at most config.max_length - 1. default 20 */
     int32_t max_sentences;      /* how many sentences are searched at the same time, the longest
-                                   first. When one is done, the next takes its slot. The number is
-                                   reduced if beam times the total length of their answers would
+                                   first. When one is done, the next takes its slot. Fewer are
+                                   searched if beam times the length of all their answers would
                                    exceed 2^31. trf_translator_memory returns the memory they take.
                                    >= 1; default 32 */
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
@@ -1963,8 +1969,8 @@ typedef struct trf_hypothesis {
 } trf_hypothesis;
 
 /* A search with its caches, beams and scratch memory, which grow as calls need it. One thread at a
-   time. The model must outlive it. It takes a snapshot of the weights: create a new one after more
-   training. NULL search: the defaults. */
+   time may use it. The model must outlive it. It takes a snapshot of the weights: create a new one
+   after more training. NULL search: the defaults. */
 typedef struct trf_translator trf_translator;
 
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
@@ -1989,9 +1995,9 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
      TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
                                          been cut after a whole token.
-                                         trf_hypothesis_text(translator, 0, 0, ...) returns all of
-                                         it and its length without computing again, also where it
-                                         contains a NUL
+                                         trf_hypothesis_text(translator, 0, 0, ...) returns the
+                                         whole answer and its length, NULs inside it included,
+                                         without another search
      TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
      TRF_E_STATE                         the model has no vocabularies */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
@@ -2000,7 +2006,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
                                        trf_error *err);
 /* Translates many sequences with forced prefixes: answer i starts with sequence i of `prefixes`,
-   which may be empty. For encoder-decoder models only. */
+   which may be empty. TRF_E_STATE: not an encoder-decoder. */
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. Out of range: 0
@@ -2016,8 +2022,8 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
                                        trf_error *err);
 
 /* Computes the log-probability of each pair's target in nats, with EOS if target_eos is 1.
-   log_probabilities has room for one number per pair. This call, and those below, forget the
-   results of the last translation. */
+   log_probabilities has room for one number per pair. TRF_E_STATE: an encoder-only model. This call
+   and those below forget the results of the last translation. */
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
                              double *log_probabilities, trf_error *err);
 /* Return intermediate results of a forward pass, teacher-forced. `out` is the caller's tensor and
@@ -2031,7 +2037,8 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
 
    Each id of the batch has a row, and so has each EOS that the library adds. Row t of a target
    (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts id t. If
-   target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone. */
+   target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
+   TRF_E_STATE: the model has no encoder, or no logits. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
@@ -2189,17 +2196,17 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
    the model itself, before the rules above; score is the same number. */
 TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
 /* Saves the session as a safetensors file: ids, log-probabilities and rules. The path gets the
-   whole file or nothing, as with trf_model_save. */
+   whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has begun. */
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
 /* Loads a session into a sampler of the same model: its sequences and its rules, but not threads,
    callback and hooks. Keys and values are computed again from the ids. TRF_E_STATE: the model has
-   other weights. A call that fails changes nothing, except in three cases. If the ids do not fit
-   the model, if there is no memory, or after TRF_E_CANCELLED, the sampler has no sequences. */
+   other weights. The sampler has no sequences afterwards if the ids do not fit the model, if there
+   is no memory for them, or after TRF_E_CANCELLED. Any other failure changes nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
 #if !defined(TRF_NO_TRAIN)
 // -----------------------------------------------------------------------------------------------
-// >>api-learn      from texts to a trained model: a data set, the recipe, training by itself
+// >>api-learn      from texts to a trained model: a data set, the recipe, automatic training
 //
 // All steps from texts to a model, in the order of a program. `trf train` makes the same calls, and
 // its results are bit-identical:
@@ -2270,8 +2277,8 @@ typedef struct trf_learn_options {
     trf_metric metric;          /* default TRF_METRIC_LOSS */
     int32_t accumulate;         /* batches per update; >= 1; default 1 */
     trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
-    trf_search search;          /* for TRF_METRIC_ERROR_RATE; default trf_search_defaults with
-                                   beam 1 */
+    trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
+                                   its own; default trf_search_defaults with beam 1 */
     /* Computes the score for TRF_METRIC_CUSTOM. `model` is valid during this call only. Return
        non-zero to end with TRF_E_CANCELLED. default NULL */
     int (*custom)(void *user, const trf_model *model, double *score);
@@ -2312,9 +2319,8 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
                              trf_error *err);
 
 /* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
-   else 0. Error rates above 100 count as 100. While the score is no better than that of empty
-   answers, a smaller loss also sets `wait` to 0, as a better score does; the return value is still
-   1. */
+   else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So does a smaller
+   loss, but only while the score is no better than that of empty answers. */
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
@@ -2322,15 +2328,15 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
    less. */
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience);
-/* 1: score a with loss a_loss is better than score b with loss b_loss. Any number is better than
-   NAN. */
+/* 1: score a with loss a_loss is better than score b with loss b_loss; the losses decide between
+   equal scores. Any number is better than NAN. */
 TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss);
 /* 1: no score can be better. */
 TRF_API int trf_is_perfect(trf_metric metric, double score);
 
 /* An exponential moving average e of the weights w. After each update e += share * (w - e); the
-   share is 1 - decay. As long as 9 / (10 + update) is larger than the given share, it is used
-   instead, so that the random initial weights fade soon. This is TensorFlow's rule for num_updates;
+   share is 1 - decay. Early updates use 9 / (10 + update) while that is larger than the given
+   share, so that the random initial weights fade soon. This is TensorFlow's rule for num_updates;
    Polyak and Juditsky 1992 take the uniform mean. */
 typedef struct trf_ema trf_ema;
 /* share: above 0, at most 0.5. */
@@ -2351,9 +2357,10 @@ TRF_API trf_real *trf_ema_weights(trf_ema *ema);
    NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
-/* Lowers max_sentences so that the cancel hook, which is not called inside a matrix product, stops a
-   long translation soon. Afterwards the largest product, of all hypotheses with the vocabulary's
-   matrix, has at most 512 rows, and takes at most about half a second on the CPU. */
+/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
+   inside a matrix product.) Unless max_sentences is then 1, the largest product, that of all
+   hypotheses with the vocabulary's matrix, has at most 512 rows and takes at most about half a
+   second on the CPU. */
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
@@ -2431,9 +2438,9 @@ typedef enum trf_hold_out_rule {
     TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as `trf` did in version 0.2 */
     TRF_HOLD_OUT_RULE_COUNT
 } trf_hold_out_rule;
-/* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. size 0: a twentieth,
-   at most 1,000. *count is the number of ones. If it is n, all pairs are held out and none is left
-   to learn from.
+/* Sets held[i] to 1 for about `size` (0..n) of the n pairs, and to 0 for the others. size 0: a
+   twentieth, at most 1,000. *count is the number of ones. If it is n, all pairs are held out and
+   none is left to learn from.
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
    pair is held out. */
@@ -2473,8 +2480,8 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
                                       trf_error *err);
 TRF_API void trf_dataset_destroy(trf_dataset *data);
 /* Copies one pair. For texts alone, source is NULL. A label is the target; whitespace around it is
-   removed. The labels of words are separated by whitespace. TRF_E_FORMAT: text that is not
-   UTF-8. */
+   removed. The labels of words are separated by whitespace. TRF_E_FORMAT: text that is not UTF-8,
+   or the label of a text has several lines. */
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err);
 /* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
@@ -2514,9 +2521,9 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
                            i is column i of trf_classify and trf_tag */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
-/* Writes label i, which is line i of the model's "labels". The text is cut to size - 1 bytes; size
-   is at least 1. *bytes (may be NULL) is the length of the whole label. TRF_E_STATE: there is no
-   such line. */
+/* Writes label i, which is line i of the model's "labels". A longer one is cut to size - 1 bytes,
+   without an error; size is at least 1. *bytes (may be NULL) is the length of the whole label.
+   TRF_E_STATE: there is no such line. */
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err);
 
@@ -2539,7 +2546,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 //     them there and back.
 // -----------------------------------------------------------------------------------------------
 
-/* Where blocks run: device, threads, scratch memory. One thread at a time. NULL device:
+/* Where blocks run: device, threads, scratch memory. One thread at a time may use it. NULL device:
    trf_device_default(). NULL hooks: none. */
 typedef struct trf_context trf_context;
 
@@ -2547,8 +2554,8 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
                                       const trf_hooks *hooks, trf_error *err);
 TRF_API void trf_context_destroy(trf_context *context);
 
-/* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d); for backward at most 2^24
-   rows (TRF_E_LIMIT). Positions start again in every sequence. options may not be NULL. */
+/* y = scale * weight[id] + position (paper 3.4, 3.5). y: (rows, d). weight: (vocab, d); for
+   backward at most 2^24 rows (TRF_E_LIMIT). Positions start again in every sequence. */
 typedef struct trf_embedding_options {
     trf_positions positions;    /* LEARNED: position p is row position_offset + p of `learned` */
     int32_t position_offset;    /* 0..2^20 */
@@ -2570,7 +2577,8 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out,
                                       trf_error *err);
 
-/* y = x weight^T + bias. weight: (out, in), as in PyTorch. bias: (out) or NULL. */
+/* y = x weight^T + bias. x: (rows, in), y: (rows, out). weight: (out, in), as in PyTorch. bias:
+   (out) or NULL. */
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x,
                               const trf_tensor *weight, const trf_tensor *bias, trf_error *err);
 #if !defined(TRF_NO_TRAIN)
@@ -2580,7 +2588,8 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* o
                                        const trf_tensor *weight, trf_error *err);
 #endif
 
-/* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). */
+/* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). x, y: (rows, d).
+   gain, bias: (d). epsilon: 1e-30..1. */
 TRF_API int64_t trf_layer_norm_saved(int64_t rows);
 TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                   const trf_tensor *gain, const trf_tensor *bias, double epsilon,
@@ -2696,7 +2705,8 @@ typedef struct trf_cross_entropy_options {
    logits of all rows are never stored. x: (rows, d). weight: (V, d), V 2..2^24, with NO_PAD_KL from
    3. bias: (V) or NULL. targets: 0..V-1, or -1, which the loss ignores as in trf_batch.
    If dx is not NULL, computes the gradients of that sum too: dx, and dweight and dbias unless they
-   are NULL. In a TRF_NO_TRAIN build a dx that is not NULL fails with TRF_E_UNSUPPORTED. */
+   are NULL. TRF_E_INVALID_ARG: dweight or dbias without dx. TRF_E_UNSUPPORTED: dx in a TRF_NO_TRAIN
+   build. */
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx,
                                      trf_tensor *dweight, trf_tensor *dbias, const trf_tensor *x,
                                      const trf_tensor *weight, const trf_tensor *bias,
