@@ -764,12 +764,12 @@ typedef enum trf_products {
        TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
        Windows, and with compilers other than GCC and Clang.
 
-   OpenBLAS. macOS and Windows call it like any other CBLAS; on all other systems these rules hold.
-   Only its pthread build is used, by at most 64 threads at a time. With any other build of OpenBLAS
-   the object logs a warning and uses BUILT_IN. Each thread needs 128 MiB of address space; if that
-   is not available, creating the object fails with TRF_E_NOMEM. OpenBLAS's own thread count is set
-   to 1 during each op, then restored. A child of fork() may use OpenBLAS if no thread of the parent
-   was inside a call at that moment. */
+   OpenBLAS. On macOS and Windows it is called like any other CBLAS. On other systems only its
+   pthread build is used, by at most 64 threads at a time; with any other build the object logs a
+   warning and uses BUILT_IN. Each thread needs 128 MiB of address space; if that is not available,
+   creating the object fails with TRF_E_NOMEM. OpenBLAS's own thread count is set to 1 during each
+   op, then restored. A child of fork() may use OpenBLAS if no thread of the parent was inside a
+   call at that moment. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
@@ -1043,8 +1043,8 @@ typedef enum trf_token_kind {
    can produce pad, bos or eos: learning skips these spellings, encoding turns them into unk.
    Learned tokens follow, the most frequent first, equal counts in byte order. [CLS] and [SEP] are
    not special ids; your texts contain them as words (examples/studies/next_sentence.c).
-   A vocabulary that learns belongs to one thread at a time. A finished one may be used by any
-   number. TRF_E_STATE: a vocabulary is used before trf_vocab_finish, or learns after that call. */
+   One thread at a time may use a vocabulary that learns, any number a finished one. TRF_E_STATE: a
+   vocabulary is used before trf_vocab_finish, or learns after that call. */
 typedef struct trf_vocab trf_vocab;
 
 /* Creates a vocabulary of words or characters. */
@@ -1126,6 +1126,7 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
 /* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
    of memory. */
 TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
+/* Copies a model, its vocabularies and its texts, on the same device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
 /* Destroy the model's trainers, translators and samplers first. */
 TRF_API void trf_model_destroy(trf_model *model);
@@ -1202,12 +1203,12 @@ TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* numbe
 TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
 /* Index of the parameter with this name, or -1. */
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
-/* Packs the matrices of matrix products into the form that translators and samplers compute with,
-   and frees the unpacked ones. Translators and samplers then share the packed matrices instead of
-   making copies, which saves about half the memory of a translator. Answers are bit-identical.
+/* Packs the weights of all matrix products into the form that translators and samplers compute
+   with, and frees the unpacked ones. Translators and samplers then share the packed weights instead
+   of making copies, which saves about half the memory of a translator. Answers are bit-identical.
      - Call it before the model has a translator or sampler.
      - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
-       its matrices have no data.
+       packed weights have no data.
      - A second call does nothing.
    TRF_E_UNSUPPORTED: a CUDA device. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err);
@@ -1384,10 +1385,9 @@ typedef struct trf_noise_options {
     const trf_vocab *words;     /* for whole_words: the vocabulary of the ids, which shows where
                                    words begin; borrowed until trf_noise_destroy. A subword with
                                    SentencePiece's space mark begins a word (or ends one, if the
-                                   model puts the mark there).
-                                   Characters: each whitespace character is a word and separates
-                                   words. An id outside the vocabulary is a word. default NULL:
-                                   every id is a word */
+                                   model puts the mark there). Characters: each whitespace character
+                                   is a word and separates words. An id outside the vocabulary is a
+                                   word. default NULL: every id is a word */
     uint64_t seed;              /* default 0 */
     trf_hooks hooks;            /* default none */
 } trf_noise_options;
@@ -1438,6 +1438,9 @@ typedef struct trf_load_options {
 } trf_load_options;
 
 TRF_API trf_load_options trf_load_defaults(void);
+/* Loads a model. TRF_E_FORMAT: not a safetensors file, or a damaged one. TRF_E_SHAPE: a tensor is
+   missing, unknown, or of another shape or type. TRF_E_CHECKSUM: the data are damaged.
+   TRF_E_UNSUPPORTED: the format of another version. */
 TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err);
 /* Saves a model. Afterwards the path has the old file or the new one, never a part: the call writes
@@ -1756,7 +1759,7 @@ TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 
 /* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
-   corpus: that of the first batch after the last complete update. `corpus` may be NULL.
+   corpus: that of the first batch after the last complete update. NULL corpus: no position.
    TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
                                        const char *path, trf_error *err);
@@ -2177,7 +2180,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
 TRF_API void trf_sampler_destroy(trf_sampler *sampler);
 /* Starts new sequences. The old ones are forgotten, even if the call fails.
      - beginnings.target contains the prompt of each sequence; a prompt may be empty. The model
-       reads it in one pass, or only its end if it is longer than the window.
+       reads many of its ids at a time, or only its end if it is longer than the window.
      - An encoder-decoder also encodes beginnings.source. Its target may have no sequences; then all
        prompts are empty.
      - Sequence k of the call draws with the random numbers of sequence beginnings.ordinal + k
@@ -2311,6 +2314,7 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    call continues from the weights in the model, with Adam's last moments.
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
                          or the epochs of the corpus
+     TRF_E_STATE         the corpus has no pairs
      TRF_E_NONFINITE     a hundred updates in a row were skipped
    After any failure, TRF_E_CANCELLED included, the report is filled, and the model has the best
    validated weights if there are any. */
@@ -2421,13 +2425,13 @@ typedef struct trf_token_choice {
        characters  else, if lines have on average fewer than two words, or fewer than 24 characters:
                    names, dates, glossaries
        subwords    else
-   If one side has subwords, and words were chosen for the other, that side gets subwords too if it
+   If one side has subwords and words were chosen for the other, the other gets subwords too if it
    has more than 1,000 different words.
-   If `vocabularies` is 0, the sides share a vocabulary if their tokens and vocab_size are the
-   same, and if they have subwords or at least a quarter of the target's different words are words
-   of the source. If `vocabularies` is 1, two AUTO sides that would differ both get subwords, if one
-   of them has subwords, else characters. Lines are UTF-8. source or target may be NULL: that side
-   is not there. NULL hooks: none. */
+   vocabularies 0: the sides share a vocabulary if their tokens and vocab_size are the same, and if
+   they have subwords or at least a quarter of the target's different words are words of the source.
+   vocabularies 1: two AUTO sides that would differ both get subwords if one of them has subwords,
+   else characters.
+   Lines are UTF-8. source or target may be NULL: that side is not there. NULL hooks: none. */
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err);
@@ -2480,8 +2484,8 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
                                       trf_error *err);
 TRF_API void trf_dataset_destroy(trf_dataset *data);
 /* Copies one pair. For texts alone, source is NULL. A label is the target; whitespace around it is
-   removed. The labels of words are separated by whitespace. TRF_E_FORMAT: text that is not UTF-8,
-   or the label of a text has several lines. */
+   removed. The labels of words are separated by whitespace. TRF_E_FORMAT: a text or label is not
+   UTF-8, or the label of a text has a line break. */
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err);
 /* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
