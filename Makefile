@@ -64,9 +64,10 @@ $(BUILD)/flags: FORCE
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 FORCE:
 
-# What takes long and repeats another suite in double or on another device: make check runs it.
-SLOW     = $(BUILD)/reverse $(BUILD)/fill $(BUILD)/resume $(CUDAS) $(patsubst %,$(BUILD)/double_test_%,golden generate finetune) \
-           $(patsubst %,$(BUILD)/separate_test_%,generate store programs decoding)
+# What repeats another suite in double or on another device, and takes long: make check runs it.
+SLOW     = $(BUILD)/reverse $(BUILD)/fill $(BUILD)/resume $(CUDAS) $(BUILD)/test_cuda $(BUILD)/test_cuda_ops \
+           $(filter-out $(patsubst %,$(BUILD)/double_test_%,ops blocks model),$(DOUBLES)) \
+           $(filter-out $(patsubst %,$(BUILD)/separate_test_%,blocks model),$(SEPARATES))
 test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(SEPARATES) $(EXAMPLES)) $(BUILD)/trf
 	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(SEPARATES)))
 

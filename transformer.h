@@ -18619,7 +18619,8 @@ TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i
     }
     /* a tensor without data in the host's memory is on its device */
     *out = trf__out_of("", t->name, TRF__DTYPE, t->rank, t->shape,
-                       t->data ? t->data : t->device_data, t->data ? NULL : (const trf__run *)t->device);
+                       t->data ? t->data : t->device_data,
+                       t->data ? NULL : (const trf__run *)t->device);
     return TRF_OK;
 }
 

@@ -3,8 +3,8 @@
 #
 # BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
 # separate_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, resume, the studies, the manual's programs,
-# README's commands, columns.sh, compile.sh and every case of each test. Two jobs run at a time; each shows one line when
-# it is done, and its output if it failed. The last line counts test cases.
+# README's commands, columns.sh, compile.sh, the CUDA column and every case of each test. Two jobs run at a time; each shows
+# one line when it is done, and its output if it failed. The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
 shift
@@ -114,6 +114,7 @@ job "examples raw, threads" status "cd '$work/raw' &&
 job "example embed" status "exec '$build/embed'"
 for source in tests/test_*.c "$@"; do   # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}
+    case $suite in test_cuda*) [ -n "$builds" ] || continue ;; esac
     job "$suite" cmocka "exec '$build/$suite'"
 done
 worker & second=$!
