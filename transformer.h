@@ -1192,6 +1192,12 @@ TRF_API int32_t trf_model_metadata_count(const trf_model *model);
 TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
                                    const char **value);
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
+/* Writes label i, which is line i of the metadata "labels" (trf_dataset_create_model), and a NUL.
+   *bytes (may be NULL) is the length of the whole label without its NUL, even if `size` is too
+   small: then whole characters are written and the call fails with TRF_E_LIMIT. text may be NULL if
+   size is 0. TRF_E_STATE: there is no such line. */
+TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
+                                   size_t *bytes, trf_error *err);
 
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
@@ -2525,11 +2531,6 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
                            i is column i of trf_classify and trf_tag */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
-/* Writes label i, which is line i of the model's "labels". A longer one is cut to size - 1 bytes,
-   without an error; size is at least 1. *bytes (may be NULL) is the length of the whole label.
-   TRF_E_STATE: there is no such line. */
-TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
-                                   size_t *bytes, trf_error *err);
 
 #endif
 
@@ -9458,6 +9459,41 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
     for (i = 0; key && i < trf_model_metadata_count(model); i++)
         if (!strcmp(model->metadata[i].key, key)) return model->metadata[i].value;
     return NULL;
+}
+
+/* Labels are lines of the metadata, so that a file needs no other format for them. */
+TRF__COLD
+TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
+                                   size_t *bytes, trf_error *err)
+{
+    const char *line;
+    size_t n, written;
+    int32_t k;
+    if (bytes) *bytes = 0;
+    if (text && size > 0) *text = 0;
+    TRF__TRY(trf__begin(model, "model", err));
+    if (!text && size > 0) return trf__fail_null(err, "text");
+    line = trf_model_metadata(model, "labels");
+    for (k = 0; line && k < i; k++) {
+        line = strchr(line, '\n');
+        if (line) line++;
+    }
+    if (!line || !*line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels",
+                                                   "the model has no such label");
+    n = strcspn(line, "\n");
+    if (bytes) *bytes = n;
+    if (n < size) {
+        memcpy(text, line, n);
+        text[n] = 0;
+        return TRF_OK;
+    }
+    /* no character is cut in two */
+    for (written = size > 0 ? size - 1 : 0; written > 0 && (line[written] & 0xC0) == 0x80; )
+        written--;
+    if (size > 0) { memcpy(text, line, written); text[written] = 0; }
+    return trf__fail(err, TRF_E_LIMIT, (int64_t)size, "size",
+                     "expected room for %llu bytes, got %llu", (unsigned long long)n + 1,
+                     (unsigned long long)size);
 }
 
 // >>model-copies   copies, means, weights of other models
@@ -22039,33 +22075,6 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     trf_model_destroy(*model);
     *model = NULL;
     return status;
-}
-
-/* Labels are lines of the metadata, so that a file needs no other format for them. */
-TRF__COLD
-TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
-                                   size_t *bytes, trf_error *err)
-{
-    const char *line;
-    size_t n;
-    int32_t k;
-    TRF__TRY(trf__begin(model, "model", err));
-    if (!text) return trf__fail_null(err, "text");
-    if (size == 0) return trf__fail_below(err, "size", 1, 0);
-    *text = 0;
-    line = trf_model_metadata(model, "labels");
-    for (k = 0; line && k < i; k++) {
-        line = strchr(line, '\n');
-        if (line) line++;
-    }
-    if (!line || !*line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels",
-                                                   "the model has no such label");
-    n = strcspn(line, "\n");
-    if (bytes) *bytes = n;
-    if (n > size - 1) n = size - 1;
-    memcpy(text, line, n);
-    text[n] = 0;
-    return TRF_OK;
 }
 
 #endif
