@@ -637,8 +637,8 @@ every step waits for the device @@ separate_device @@ trf_optimizer_step @@
     updated = trainer->step; @@ updated = trainer->step;
         TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
 a saved file never asks whether its numbers came @@ separate_device cuda @@ trf__out_chunk @@
-    TRF__TRY(out->device->backend->sync(out->device, err)) @@ (void)out->home->backend->sync(out->home,
-        NULL); (void)err
+    TRF__TRY(out->device->backend->sync(out->device, err)) @@
+        (void)out->device->backend->sync(out->device, NULL); (void)err
 an average of numbers that never came @@ cuda @@ trf_model_average @@
     TRF__TRY(trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, err)) @@
         (void)trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, NULL)
