@@ -17822,7 +17822,7 @@ TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
         else TRF__TRY(trf__file_texts(s, file));
     }
     trf__json_blanks(s);
-    return s->at < s->n ? trf__json_refuse(s, "blanks after the last '}'") : TRF_OK;
+    return s->at < s->n ? trf__json_refuse(s, "only blanks after the last '}'") : TRF_OK;
 }
 
 // >>file-extents   names that differ, data that cover the file
