@@ -1211,7 +1211,7 @@ TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
 /* Packs the weights of all matrix products into the form that translators and samplers compute
    with, and frees the unpacked ones. Translators and samplers then share the packed weights instead
-   of making copies, which saves about half the memory of a translator. Answers are bit-identical.
+   of making copies, so each of them is smaller by the weights. Answers are bit-identical.
      - Call it before the model has a translator or sampler.
      - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
        packed weights have no data.
@@ -2217,8 +2217,8 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // -----------------------------------------------------------------------------------------------
 // >>api-learn      from texts to a trained model: a data set, the recipe, automatic training
 //
-// All steps from texts to a model, in the order of a program. `trf train` makes the same calls, and
-// its results are bit-identical:
+// All steps from texts to a model, in the order of a program. `trf train` makes the same calls. Its
+// results are bit-identical, unless it chooses BLEU or chrF as its metric, or learns subwords:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
@@ -17909,7 +17909,7 @@ TRF__FN trf_status trf__file_parse(trf__json *s, trf_file *file)
         else TRF__TRY(trf__file_texts(s, file));
     }
     trf__json_blanks(s);
-    return s->at < s->n ? trf__json_refuse(s, "blanks after the last '}'") : TRF_OK;
+    return s->at < s->n ? trf__json_refuse(s, "only blanks after the last '}'") : TRF_OK;
 }
 
 // >>file-extents   names that differ, data that cover the file

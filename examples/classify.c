@@ -2,8 +2,8 @@
 
    build   cc -O2 -march=native -I. examples/classify.c -o classify -lopenblas -lm
    run     ./classify             (half a minute)
-   prints  what the data decided, each validation, six German sentences with their kind and its
-           probability, and how many of 1000 with new combinations of words got the right label
+   prints  what was chosen from the data, each validation, six German sentences with their kind and
+           its probability, and how many of 1000 with new combinations of words got the right label
    exits   with 1 if a call failed or fewer than 98 % were right */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"

@@ -3,7 +3,7 @@
    build   cc -O2 -march=native -I. examples/generate.c -o generate -lopenblas -lm
    run     ./generate                           sums, which it makes itself (half a minute)
            ./generate FILE [BEGINNING [UPDATES]]        each line of the file is a text
-   prints  what the data decided, each validation, then a text letter by letter as it is drawn:
+   prints  what was chosen from the data, each validation, then a text letter by letter:
            "9+8=17 3+0=3 ...", in which nearly all sums are right */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"

@@ -1,5 +1,5 @@
 /* ranks.c - one model trained by several ranks: each has the whole model and a part of each batch.
-   A sum of their gradients before each update keeps all models alike.
+   Before each update, all_reduce sums their gradients, so all models stay identical.
 
    build   cc -O2 -march=native -pthread -I. examples/ranks.c -o ranks -lopenblas -lm
            on GPUs also -DTRF_WITH_CUDA -DRANKS_NCCL -I/usr/local/cuda/include cuda.o -lnccl

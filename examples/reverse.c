@@ -1,4 +1,4 @@
-/* reverse.c - looks inside a model that writes words backwards: where does it look at each letter?
+/* reverse.c - looks inside a model that writes words backwards: where does it look for each letter?
 
    build   cc -O2 -march=native -I. examples/reverse.c -o reverse -lopenblas -lm
    run     ./reverse              (half a minute)

@@ -184,7 +184,7 @@ if command -v gnuplot >/dev/null; then
     [ ! -c /dev/full ] || expect 1 "a plot that cannot be written" "cannot write standard output" \
         sh -c "'$trf' plot f1.log >/dev/full"
 fi
-expect 0 "nothing can be better" "(nothing can be better)" "$trf" train --objective classify \
+expect 0 "a perfect score" "(the score is perfect)" "$trf" train --objective classify \
     --tsv counts.tsv --seed 5 --threads 1 --batch-tokens 256 --init-from counts --valid-every 2 \
     --patience 4 --model m
 { cat parity.tsv;

@@ -76,7 +76,7 @@ check "the rest is there" test "$(wc -l <out)" -eq "$(($(wc -l <all) + 1))"
 { line 1 2 1e-3; printf '{"event":"progress",\0"update":2,"loss":3}\n'; printf '{"event":"progress","update":2,"loss":3,"\377":1}\n'; line 3 1 1e-3; } >bytes.json
 expect 1 "a NUL and a bad byte" "bytes.json:2: a NUL byte; 2 such lines are left out" "$trf" plot bytes.json --csv
 printf '{"event":"progress","update":null,"loss":3}\n{"update":2}\n' >keys.json; line 3 1 1e-3 >>keys.json
-expect 1 "no number of an update" 'keys.json:1: no number behind "update"' "$trf" plot keys.json --csv
+expect 1 "no number of an update" 'keys.json:1: no number after "update"' "$trf" plot keys.json --csv
 { line 1 NaN 1e-3; line 2 1.5 1e-3; line 3 null 1e-3; line 4 Infinity 1e-3; line 5 1e999 1e-3; line 6 2 1e-3; line 7 -1e308 1e-3; } >nan.json
 check "numbers that are none" test "$(numbers nan.json --only loss | cut -d, -f4,5 | tr '\n' ' ')" = "1, 2,1.5 3, 4, 5, 6,2 7,-1e+308 "
 line 1 null null >none.json

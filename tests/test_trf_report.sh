@@ -58,8 +58,8 @@ check "its updates are in order" test "$(section many.html curves | sed -n '/<h3
 check "equal names have their folders" has many.html ' a/run .* b/run .* b/run (2) '
 check "a name is text" has many.html '&lt;img src=x onerror=alert(1)&gt;/run'
 check "and no element" test "$(grep -c '<img' many.html)" -eq 0
-check "cut off" has many.html ' cut .*no end in the log: the training still runs or was killed; 1 line of the log cut off or not JSON'
-check "killed" has many.html ' killed .*no end in the log: the training still runs or was killed '
+check "cut off" has many.html ' cut .*no end in the log: training is still running or was killed; 1 line of the log cut off or not JSON'
+check "killed" has many.html ' killed .*no end in the log: training is still running or was killed '
 check "odd lines are counted" has many.html ' odd .*reached; 4 lines of the log cut off or not JSON'
 expect 1 "no log" "train.tsv: no events of a training run; trf train --log writes them" "$trf" report train.tsv --output no.html
 expect 1 "an empty one" "no events of a training run" "$trf" report /dev/null --output no.html

@@ -84,7 +84,7 @@ check "which it follows" \
 "$trf" train $kept --epochs 1 --updates 1 --model pass 2>err
 pass=$(sed -n 's/^updates: about \([0-9]*\) a pass.*/\1/p' err)
 "$trf" train $kept --epochs 1 --updates $((pass - 2)) --model pass 2>err
-expect 0 "the end of a pass" "(--epochs are over)" "$trf" train $kept --epochs 1 --log-every 1 \
+expect 0 "the end of a pass" "(--epochs reached)" "$trf" train $kept --epochs 1 --log-every 1 \
     --log pass.log --model pass --resume
 check "ends when there is no time left" awk -F '[:,]' \
     '/progress/ { for (i = 1; i < NF; i++) { if ($i == "\"seconds\"") spent = $(i + 1)
@@ -184,7 +184,7 @@ check "is another model" test "$(cmp -s mean best; echo $?)" -eq 1
 expect 0 "one that is not" "^mean of 3 models.*and is kept" "$trf" train $rough --learning-rate 9 \
     --seed $seed --average 3 --average-of last --updates 50 --model mean --resume
 check "leaves the best model, not the mean of before" same mean best
-check "and says that the mean is gone" grep -q "'mean' was a mean; until this run ends" err
+check "and says that the mean is gone" grep -q "'mean' was the mean of several models; until this run ends" err
 for file in again*; do cp $file later${file#again}; done
 expect 0 "nor in a longer training" "^validation: update 50" "$trf" train $rough --learning-rate 9 \
     --seed $seed --average 1 --updates 50 --model later --resume

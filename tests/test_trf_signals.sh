@@ -115,7 +115,7 @@ for signal in HUP TERM; do
     wait $pid
     check "SIG$signal ends it" test $? -ge 128
     check "it says what it does" \
-        grep -q "finishing update [0-9]*, then saving; again: stop at once" log
+        grep -q "finishing update [0-9]*, then saving; the same signal again stops at once" log
     check "and what it has done" grep -q "stopped by signal .*--resume continues" log
     expect 0 "going on after $signal" "" "$trf" train $files $small --updates 1200 \
         --valid-every 600 --model stopped --resume

@@ -88,7 +88,7 @@ expect 2 "seeds of a pipe" "so '-' cannot be used" "$trf" train --tsv - $model -
 expect 0 "a seed more" "seed 7:" "$trf" train --tsv train.tsv $short --seed 5 --threads 1 \
     --seeds 3 --updates 20 --model many --resume
 check "is the one that it is alone" test -e many.seed-7
-expect 0 "seeds that nothing compares" "2 seeds; nothing was validated" "$trf" train \
+expect 0 "seeds that nothing compares" "2 seeds, but no validation" "$trf" train \
     --tsv train.tsv $small --updates 0 --seeds 2 --model nothing
 expect 2 "a beginning that a later seed removes" "choose another name" "$trf" train \
     $rough --init-from many.seed-6.update-5 --seeds 2 --seed 5 --updates 1 --model many
@@ -175,7 +175,7 @@ check "knows nothing of their training" \
     test "$("$trf" inspect mean2 | grep -c 'training\.\|option\.')" -eq 0
 
 # --- validation: pairs held out, metrics, the best model, patience ------------------------------
-expect 0 "only the loss gets better" "(--updates is reached)" "$trf" train $files $model \
+expect 0 "only the loss gets better" "(--updates reached)" "$trf" train $files $model \
     --batch-tokens 256 --warmup 50 --metric exact \
     --patience 3 --valid-every 5 --updates 60 --threads 1 --seed 5 --ema 0.5 --model m
 expect 0 "pairs of their own to validate on, the mean of the last" "^mean of 2 models" "$trf" \
@@ -209,7 +209,7 @@ expect 0 "nothing more to do" "done: 0 updates" "$trf" train --tsv train.tsv --t
     --model patient --resume
 expect 0 "more patience goes on" "done: 10 updates" "$trf" train --tsv train.tsv --threads 1 \
     --model patient --resume --patience 5
-expect 0 "minutes" "--minutes are over" "$trf" train --tsv train.tsv $small --minutes 0.01 --model m
+expect 0 "minutes" "--minutes reached" "$trf" train --tsv train.tsv $small --minutes 0.01 --model m
 expect 0 "a cosine over fewer updates than the usual warm-up" "^done" "$trf" train --tsv train.tsv \
     $model --batch-tokens 256 --metric loss \
     --schedule cosine --total-steps 30 --updates 30 --model m

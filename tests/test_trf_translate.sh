@@ -152,7 +152,7 @@ expect 1 "more prefixes than lines" "prefixes has more lines than three" "$trf" 
 
 # --- files and pipes that are full, closed, or read and written at once -------------------------
 cp three growing
-expect 1 "input that grows by the output" "which is read" \
+expect 1 "input that grows by the output" "which is also read" \
     sh -c "'$trf' translate --model good --input growing >>growing"
 expect 1 "the same through standard input" "standard input reads" \
     sh -c "'$trf' translate --model good <growing >>growing"

@@ -145,7 +145,7 @@ expect 0 "source and target" "" "$trf" score test.digits test.names --model keep
 check "are scored" same out wanted
 expect 0 "pairs" "" "$trf" score --model keep test.tsv
 check "are scored alike" same out wanted
-expect 2 "more than two" "'train.tsv' is too much" "$trf" score test.digits test.names train.tsv \
+expect 2 "more than two" "'train.tsv' is one too many" "$trf" score test.digits test.names train.tsv \
     --model keep
 awk 'BEGIN { for (i = 0; i < 200; i++) print "one two three four" }' >counting
 expect 0 "a language model" "^done" "$trf" train --objective causal --text counting --tokens words \
@@ -322,7 +322,7 @@ for command in "inspect same" "eval told" "plot told"; do
     "$trf" $command >>${command#* } 2>err
     status=$?
     check "$command: nothing behind what is read" eval \
-        '[ $status -eq 1 ] && grep -q "which is read" err && same one same && same train.names told'
+        '[ $status -eq 1 ] && grep -q "which is also read" err && same one same && same train.names told'
 done
 if [ "$(id -u)" = 0 ] && setpriv --reuid=65534 true 2>/dev/null; then
     mkdir unlisted && chown 65534 unlisted && chmod 300 unlisted && chmod 755 . && cp "$trf" trf
@@ -352,7 +352,7 @@ expect 2 "a checkpoint of such a name" "--checkpoint .* is a name that training"
     $plain --updates 2 --keep 1 --model m --checkpoint ./m.update-2
 expect 2 "a log of an average's name" "--log .* is a name that training" "$trf" train $plain \
     --updates 2 --model m --log ./m.checkpoint.average-2
-expect 1 "a name with no room for those beside it" "would have up to .* bytes" "$trf" train $plain \
+expect 1 "a name with no room for those beside it" "with names of up to .* bytes" "$trf" train $plain \
     --updates 2 --model "$(printf 'x%.0s' $(seq 240))"
 expect 0 "seeds without a log" "2 seeds" "$trf" train $plain --updates 2 --seeds 2 --log /dev/null \
     --model grown

@@ -129,7 +129,7 @@ static void models(struct study *s)
     }
     study_claim(s, "later tokens do not change earlier states of a decoder",
                 changed[1][6] == 0 ? STUDY_YES : STUDY_NO,
-                "with another 7th word the rows before keep their bits, the next changes by "
+                "with another 7th word, rows 1 to 7 keep their bits, and row 8 changes by "
                 "%.2f; "
                 "in an encoder the first token changes by %.3f", changed[1][7], changed[0][0]);
 }

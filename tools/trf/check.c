@@ -68,7 +68,8 @@ static int check_saving(const char *path, const char *numbered)
         strlen(name) + strlen(unfinished) + (*numbered ? strlen(numbered) + strlen(update) : 0);
     free(folder);
     if (most < 0 || longest <= (size_t)most) return check_replaceable(path);
-    say("'%s': the names of files beside it would have up to %zu bytes, but the folder takes %ld",
+    say("'%s': training writes files beside it with names of up to %zu bytes, but the folder takes "
+        "%ld",
         path, longest, most);
     return FAILED;
 }
@@ -109,7 +110,7 @@ static void add_numbered(void *user, const char *path, const char *tail)
         add_found((struct found *)user, path);
 }
 
-/* Only --overwrite replaces files of an earlier training. */
+/* Only --overwrite replaces files of an earlier training run. */
 int check_replaced(const struct settings *s, const char *model, const char *checkpoint,
                    const char *log)
 {

@@ -261,16 +261,16 @@ static int end_by_signal(struct run *r)
 static int end_well(struct run *r, struct progress *p, const char *why)
 {
     static const char *const ends[][2] = {
-        {"updates", "--updates is reached"},
-        {"epochs", "--epochs are over"},
-        {"minutes", "--minutes are over"},
+        {"updates", "--updates reached"},
+        {"epochs", "--epochs reached"},
+        {"minutes", "--minutes reached"},
         {"patience", "no better model in --patience validations"}};
     double seconds = seconds_of_run(p);
     size_t i;
     int kept = save_checkpoint(r, seconds), left = 0;
     end_line();
     if (learnt_nothing(r, p)) {
-        say("%s left out: nothing was learnt, and no model is written",
+        say("%s left out: nothing was learned, and no model is written",
             p->updates == 1 ? "the only update was" : "all updates were");
         return FAILED;
     }
@@ -286,7 +286,7 @@ static int end_well(struct run *r, struct progress *p, const char *why)
            (long long)p->updates, plural(p->updates), (long long)p->tokens, plural(p->tokens),
            seconds, (double)p->tokens / fmax(seconds, 1e-9),
            i == 3 && trf_is_perfect(library_metric(metric_of(r->s)), r->state.stopping.best)
-               ? "nothing can be better"
+               ? "the score is perfect"
                : ends[i][1]);
     if (r->state.stopping.best_update && r->s->average <= 1)
         inform("best: update %lld, %s %.4f; ", (long long)r->state.stopping.best_update,
@@ -300,7 +300,8 @@ static int end_well(struct run *r, struct progress *p, const char *why)
 static void restore_best(struct run *r)
 {
     if (!r->state.had_mean || access(r->s->model, F_OK) || !copy_best(r)) return;
-    say("'%s' was a mean; until this run ends it is the best single model, of update %lld",
+    say("'%s' was the mean of several models; until this run ends, it is the best single model "
+        "(update %lld)",
         r->s->model, (long long)r->state.stopping.best_update);
 }
 

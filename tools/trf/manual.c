@@ -156,7 +156,7 @@ static void print_bash_values(const struct command *command)
 static void print_bash(void)
 {
     int i, k;
-    puts("# trf, completed by bash: made by trf completion bash\n"
+    puts("# bash completion for trf, made by trf completion bash\n"
          "_trf()\n"
          "{\n"
          "    local current=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words= files=\n"
@@ -227,7 +227,7 @@ static void print_zsh(void)
 {
     int i;
     puts("#compdef trf\n"
-         "# trf, completed by zsh: made by trf completion zsh\n"
+         "# zsh completion for trf, made by trf completion zsh\n"
          "local -a commands\n"
          "commands=(");
     for (i = 0; i < n_commands; i++) {

@@ -28,9 +28,9 @@ const struct row rows[] = {
     {INSPECT, COUNT, "labels", AT(labels), "N",
      "number of labels, with --objective classify or tag", NULL},
     {INSPECT, COUNT, "source-length", AT(source_length), "N",
-     "source tokens for operations and shapes; fewer if the model takes fewer", NULL},
+     "source tokens of the pass that is counted and traced; fewer if the model takes fewer", NULL},
     {INSPECT, COUNT, "target-length", AT(target_length), "N",
-     "target tokens for operations and shapes", NULL},
+     "target tokens of that pass", NULL},
     {INSPECT, FLAG, "trace", AT(trace), NULL,
      "also show the shape that each step of a forward pass produces; works with a model file too",
      NULL},
@@ -68,9 +68,9 @@ const struct row rows[] = {
     {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "validation pairs in one file", NULL},
     {TRAIN, TEXT, "valid-text", AT(valid_text), "FILE", "validation text", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(valid_size), "N",
-     "hold out about N training pairs for validation if there are no validation files; 0: none. Up "
-     "to four pairs with the same source are held out together. With --documents file: the last N "
-     "lines (default: a twentieth of the pairs, at most 1,000)", NULL},
+     "hold out about N training pairs for validation if there are no validation files; 0: none. "
+     "Pairs with the same source are held out together if there are at most four of them. With "
+     "--documents file: the last N lines (default: a twentieth of the pairs, at most 1,000)", NULL},
     {TRAIN, FLAG, "strict", AT(strict), NULL,
      "stop at the first line that cannot be trained on; without it, such lines are left out and "
      "reported", NULL},
@@ -122,7 +122,8 @@ const struct row rows[] = {
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "vocab-size", AT(vocab_size), "N",
      "largest vocabulary of a side; the most frequent tokens are kept. N includes four special "
      "tokens. For subwords: how many to learn, SentencePiece's three special tokens included "
-     "(default: 32000; for subwords, as many as the text supports, at most 8000)", then_vocab_size},
+     "(default: 32000; for subwords, one for each 25 words of the text, 500 to 8000)",
+     then_vocab_size},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "source-vocab-size", AT(source_vocab_size), "N",
      "the same for the source only", NULL},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N",
@@ -157,8 +158,8 @@ const struct row rows[] = {
      "encoder + decoder layers, d-model / d-ff, heads. tiny: 4+4, 128 / 256, 4; small: 3+3, 256 / "
      "512, 4; base: 6+6, 512 / 2048, 8; big: 6+6, 1024 / 4096, 16", then_size},
     {TRAIN | INSPECT, CHOICE, "conventions", AT(conventions), "pytorch|paper",
-     "set everything that these two do differently, in the model and in training; without it, the "
-     "defaults are as listed", then_conventions},
+     "set every option of the model and of training in which PyTorch and the paper differ; without "
+     "it, the defaults are as listed", then_conventions},
     {TRAIN, SEED, "seed", AT(seed), "N",
      "seed of the initial weights, of dropout and of the order of the data", then_seed},
 
@@ -339,14 +340,14 @@ const struct row rows[] = {
 
     {TRAIN, HEADING, "Checkpoints and logs", 0, NULL, NULL, NULL},
     {TRAIN, TEXT, "checkpoint", AT(checkpoint), "FILE",
-     "file for the state of training; without it, the model's name and .checkpoint; '': no "
-     "checkpoint", NULL},
+     "file for the state of training; without it, the model's name with .checkpoint at the end; "
+     "'': no checkpoint", NULL},
     {TRAIN, LONG_NUMBER, "checkpoint-every", AT(checkpoint_every), "N",
-     "also write the checkpoint every N updates; 0: only at the end and when a validation finds a "
-     "better model, as it always is", NULL},
+     "write the checkpoint every N updates, besides at the end and when a validation finds a "
+     "better model; 0: only then", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
-     "continue from the checkpoint as if training had never stopped. The data, the options of "
-     "batches, --max-length and --seed must be the same", NULL},
+     "continue from the checkpoint as if training had never stopped. The data, the batch "
+     "options, --max-length and --seed must be the same", NULL},
     {TRAIN, FLAG, "overwrite", AT(overwrite), NULL,
      "start again and replace an existing model, checkpoint or log. With --resume: replace a "
      "--model that another training run wrote", NULL},
@@ -363,23 +364,23 @@ const struct row rows[] = {
      "validate every N updates, and at the end; 0: after each epoch (default: after each epoch, "
      "but at least 100 and at most 1,000 updates after the last validation)", NULL},
     {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
-     "which score decides that a model is better. It is the loss; or, for translations of the "
-     "validation pairs, BLEU, chrF, exact matches, word error rate or character error rate; or, "
-     "for labels, accuracy or macro-averaged F1. If tokens are words, BLEU joins '@@ ' and counts "
-     "words between spaces, otherwise words are counted as in trf eval. auto: accuracy for labels; "
-     "loss for text alone; for translations cer if tokens are characters; bleu if the target "
-     "vocabulary has more than 500 entries, at least 90 % of the references have four words or "
-     "more, and their mean length is at least six words; else wer for words and chrf for subwords",
+     "which score decides that a model is better: the loss; for translations of the validation "
+     "pairs, BLEU, chrF, exact matches, word or character error rate; for labels, accuracy or "
+     "macro-averaged F1. If tokens are words, BLEU joins '@@ ' and counts words between spaces, "
+     "otherwise words are counted as in trf eval. auto: accuracy for labels; loss for text alone. "
+     "For translations auto is cer if tokens are characters; else bleu if the target vocabulary "
+     "has more than 500 entries, at least 90 % of the references have four words or more, and "
+     "their mean length is at least six words; else wer for words and chrf for subwords",
      NULL},
     {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N",
-     "beam size of these translations, 1 to 1024; 1: greedy", NULL},
+     "beam size of the translations for --metric, 1 to 1024; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
      "validate and keep an exponential moving average of the weights, 0 to 0.5; 0: the weights "
      "themselves. Update s moves the average towards the new weights by the fraction max(X, 9 / "
      "(10 + s))", NULL},
     {TRAIN, NUMBER, "keep", AT(keep), "N",
-     "keep the models of the last N validations; their names are the model's name and "
-     ".update-NUMBER", NULL},
+     "keep the models of the last N validations in files named after the model, with "
+     ".update-NUMBER at the end", NULL},
     {TRAIN, COUNT, "average", AT(average), "N",
      "at the end, keep the mean of N validated models if it is better than the best of them "
      "(checkpoint averaging)", NULL},
@@ -400,7 +401,7 @@ const struct row rows[] = {
      "write the score and a tab before each translation", NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per line: line, source, and answers with text, score, "
-     "log-probability, tokens and how each ended; 'unusable' if a line has no answer", NULL},
+     "log-probability, tokens and how each ended; \"unusable\" if a line was not translated", NULL},
     {TRANSLATE, FLAG, "token-scores", AT(token_scores), NULL,
      "with --json: add the log-probability of each token; EOS is the last", NULL},
     {TRANSLATE, FLAG, "alignments", AT(alignments), NULL,
@@ -424,8 +425,8 @@ const struct row rows[] = {
     {GENERATE, HEADING, "Sampling (applied in this order)", 0, NULL, NULL, NULL},
     {GENERATE, SEED, "seed", AT(seed), "N", "the same seed draws the same texts", NULL},
     {GENERATE, REAL, "repetition-penalty", AT(sampling.repetition_penalty), "X",
-     "divide the logits of tokens that have occurred by X, and multiply negative ones (Keskar et "
-     "al. 2019)", NULL},
+     "divide the positive logits of tokens that have occurred by X, and multiply the negative ones "
+     "by X (Keskar et al. 2019)", NULL},
     {GENERATE, REAL, "temperature", AT(sampling.temperature), "X",
      "divide the logits by X; 0: always take the most likely token", NULL},
     {GENERATE, NUMBER, "top-k", AT(sampling.top_k), "N",
@@ -437,7 +438,7 @@ const struct row rows[] = {
      "draw from tokens with at least X times the largest probability, 0 to 1 (Nguyen et al. 2024)",
      NULL},
     {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N",
-     "largest number of tokens to draw for a text; of an encoder-decoder model at most max-length "
+     "largest number of tokens to draw for a text; for an encoder-decoder model at most max-length "
      "- 1", NULL},
     {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N",
      "smallest number of tokens before a text may end", NULL},
@@ -517,7 +518,7 @@ const struct row rows[] = {
      "--unknown copy)", NULL},
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "write at most A * source tokens + B target tokens", NULL},
-    {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "the B of this limit", NULL},
+    {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "B for --max-length-a", NULL},
 
     {ATTENTION, TEXT, "model", AT(model), "FILE",
      "the model file; --model may be omitted before its name", NULL},
@@ -535,8 +536,8 @@ const struct row rows[] = {
      "the head, counted from 0; mean: the mean of a layer's heads; without it, all heads", NULL},
     {ATTENTION, HEADING, "Output", 0, NULL, NULL, NULL},
     {ATTENTION, TEXT, "output", AT(output), "FILE",
-     "the picture to write. An .svg shows the weights under the pointer; a .png or .pdf needs "
-     "gnuplot. Without it, the maps are drawn with characters", NULL},
+     "the picture to write. An .svg shows each weight on hover; a .png or .pdf needs gnuplot. "
+     "Without it, the maps are drawn with characters", NULL},
     {ATTENTION, FLAG, "overwrite", AT(overwrite), NULL, "let --output replace an existing file",
      NULL},
     {ATTENTION, FLAG, "json", AT(json), NULL,
@@ -577,15 +578,16 @@ const struct row rows[] = {
     {EVAL, TEXTS, "reference", AT(references), "FILE",
      "one more file of references, line by line; may be given several times", NULL},
     {EVAL, FLAG, "alternatives", AT(alternatives), NULL,
-     "each line of references holds several with tabs between them; any of them counts", NULL},
+     "each line of the references file holds several references with tabs between them; any of "
+     "them counts", NULL},
     {EVAL, HEADING, "Output", 0, NULL, NULL, NULL},
     {EVAL, NUMBER, "worst", AT(worst), "N",
      "also list the N worst lines, the worst first: by chrF if it is one of --metrics, else by "
      "the first metric", NULL},
     {EVAL, FLAG, "by-length", AT(by_length), NULL,
      "also report the metrics for references of 1 word, of 2 and 3, 4 to 7, 8 to 15 and so on. "
-     "The first reference decides. Words are between spaces; with --tokenize char, characters "
-     "count", NULL},
+     "The first reference decides. Words end at spaces; with --tokenize char, characters count "
+     "instead", NULL},
     {EVAL, FLAG, "json", AT(json), NULL,
      "write one JSON object: metrics, signatures, and the sums behind them", NULL},
 

@@ -240,7 +240,7 @@ int check_output_name(const struct settings *s)
 int check_not_output(const char *path)
 {
     if (!is_stream(path, STDOUT_FILENO)) return DONE;
-    say("standard output is '%s', which is read", path);
+    say("standard output is '%s', which is also read", path);
     return FAILED;
 }
 

@@ -145,7 +145,7 @@ static const char *read_event(struct run *run, const struct fields *f)
     double update = field_number(f, "update");
     size_t i;
     if (!event) return "no \"event\"";
-    if (!isfinite(update)) return "no number behind \"update\"";
+    if (!isfinite(update)) return "no number after \"update\"";
     if (!strcmp(event, "start"))
         for (i = 0; i < run->n_series; i++) cut_from(&run->series[i], update + 1);
     else if (!strcmp(event, "progress")) read_progress(run, f, update);

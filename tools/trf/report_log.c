@@ -242,8 +242,8 @@ static void put_end(FILE *to, const struct run *run)
 {
     static const char *const ends[][2] = {
         {"updates", "--updates reached"},
-        {"epochs", "--epochs done"},
-        {"minutes", "--minutes over"},
+        {"epochs", "--epochs reached"},
+        {"minutes", "--minutes reached"},
         {"patience", "no better model within --patience validations"},
         {"signal", "stopped by a signal"},
         {"error", "an error"}};
@@ -251,7 +251,7 @@ static void put_end(FILE *to, const struct run *run)
     for (i = 0; i < sizeof ends / sizeof *ends && strcmp(ends[i][0], run->why); i++) {}
     if (i < sizeof ends / sizeof *ends) fputs(ends[i][1], to);
     else if (*run->why) put_html_text(to, run->why);
-    else fputs("no end in the log: the training still runs or was killed", to);
+    else fputs("no end in the log: training is still running or was killed", to);
     if (run->starts > 1)
         fprintf(to, "; resumed %lld time%s", (long long)run->starts - 1, plural(run->starts - 1));
     if (run->unusable)

@@ -229,7 +229,7 @@ static int take_files(struct scoring *t, int argc, char **argv)
                    ? DONE
                    : check_pairs_given("", s->source, s->target, s->tsv);
     if (argc > 2 || s->source || s->target || s->tsv) {
-        say("give one file of pairs or of text, or a source and a target; '%s' is too much",
+        say("give one file of pairs or of text, or a source and a target; '%s' is one too many",
             argv[argc > 2 ? 2 : 0]);
         return USAGE;
     }

@@ -48,8 +48,9 @@ void prepare_notice(const char *doing, int64_t update, int keeps)
     int other = !notice;
     watched_update = update;
     watched_since = now();
-    snprintf(notices[other], sizeof notices[other], "%s%s: %s %lld, then %s; again: stop at once\n",
-             line_end, program, doing, (long long)update, keeps ? "saving" : "ending");
+    snprintf(notices[other], sizeof notices[other],
+             "%s%s: %s %lld, then %s; the same signal again stops at once\n", line_end, program,
+             doing, (long long)update, keeps ? "saving" : "ending");
     notice = other;
 }
 

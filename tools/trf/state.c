@@ -541,7 +541,7 @@ void warn_of_kept(const struct run *r)
     for_files(prefix, count_file, &earlier);
     free(prefix);
     if (earlier)
-        say("warning: %d file%s '%s.update-...' %s to an earlier training", earlier,
+        say("warning: %d file%s '%s.update-...' %s to an earlier training run", earlier,
             plural(earlier), r->s->model, earlier == 1 ? "belongs" : "belong");
 }
 

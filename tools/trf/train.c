@@ -218,7 +218,7 @@ static int train_seeds(struct settings *s)
     }
     if (!status) status = copy_model(s, best_model, s->model);
     if (!status && !isfinite(sum))
-        inform_line("%d seeds; nothing was validated that could compare them", (int)s->seeds);
+        inform_line("%d seeds, but no validation to compare them by", (int)s->seeds);
     else if (!status)
         inform_line("%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s", (int)s->seeds,
              metric_name(metric_of(s)), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)),
