@@ -402,14 +402,8 @@ static int translate_lines(struct translating *t)
     return t->broken || t->unusable ? FAILED : DONE;
 }
 
-int command_translate(struct settings *s, int argc, char **argv)
+static int check_options(const struct settings *s)
 {
-    struct translating t;
-    trf_error err;
-    int32_t i;
-    int status;
-    memset(&t, 0, sizeof t);
-    t.s = s;
     if ((s->alignments || s->attention || s->token_scores) && !s->json) {
         say("--alignments, --attention and --token-scores need --json");
         return USAGE;
@@ -418,7 +412,12 @@ int command_translate(struct settings *s, int argc, char **argv)
         say("--unknown copy needs unknown tokens to replace, but --ban-unk yes allows none");
         return USAGE;
     }
-    if ((status = take_input(s, argc, argv))) return status;
+    return DONE;
+}
+
+/* The beam is as wide as --n-best needs, unless --beam is given. */
+static int settle_beam(struct settings *s)
+{
     if (is_given(s, AT(search.beam)) && s->search.n_best > s->search.beam) {
         say("--n-best %d needs a --beam of %d or more, got %d", (int)s->search.n_best,
             (int)s->search.n_best, (int)s->search.beam);
@@ -431,47 +430,87 @@ int command_translate(struct settings *s, int argc, char **argv)
     if (is_given(s, AT(search.n_best)) && !is_given(s, AT(search.beam)) &&
         s->search.beam < s->search.n_best)
         s->search.beam = s->search.n_best;
-    status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
-    if (!status) status = check_decoder(s, t.model);
-    if (!status && (s->alignments || s->attention) &&
-        trf_model_config(t.model)->kind != TRF_ENCODER_DECODER) {
+    return DONE;
+}
+
+/* Refuses options that need the tokens of a source, for a model that reads none. */
+static int check_source(const struct settings *s, const trf_model *model)
+{
+    if (trf_model_config(model)->kind == TRF_ENCODER_DECODER) return DONE;
+    if (s->alignments || s->attention) {
         say("--alignments and --attention need source tokens, but '%s' reads none", s->model);
-        status = USAGE;
+        return USAGE;
     }
-    if (!status && s->unknown == UNKNOWN_COPY &&
-        trf_model_config(t.model)->kind != TRF_ENCODER_DECODER) {
+    if (s->unknown == UNKNOWN_COPY) {
         say("--unknown copy needs source words, but '%s' reads none", s->model);
-        status = USAGE;
+        return USAGE;
     }
-    if (!status && !is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
-        s->search.ban_unk = never_writes_unk(t.model);
-    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
-        status = refused("search", &err);
-    if (!status) status = open_reader(&t.in, s->input);
-    if (!status && s->prefixes) status = open_reader(&t.prefix, s->prefixes);
-    if (!status && s->prefixes && same_stream(t.in.file, t.prefix.file)) {
-        say("only one of --prefixes and the input can be %s", t.in.name);
-        status = USAGE;
+    return DONE;
+}
+
+static int load_translator(struct translating *t)
+{
+    struct settings *s = t->s;
+    trf_error err;
+    int status = load_model(s, &t->model, &t->source_vocab, &t->target_vocab);
+    if (!status) status = check_decoder(s, t->model);
+    if (!status) status = check_source(s, t->model);
+    if (status) return status;
+    if (!is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
+        s->search.ban_unk = never_writes_unk(t->model);
+    if (trf_translator_create(&t->translator, t->model, &s->search, &err))
+        return refused("search", &err);
+    t->limit = source_limit(trf_model_config(t->model));
+    return DONE;
+}
+
+static int open_files(struct translating *t)
+{
+    const struct settings *s = t->s;
+    int status = open_reader(&t->in, s->input);
+    if (!status && s->prefixes) status = open_reader(&t->prefix, s->prefixes);
+    if (status) return status;
+    if (s->prefixes && same_stream(t->in.file, t->prefix.file)) {
+        say("only one of --prefixes and the input can be %s", t->in.name);
+        return USAGE;
     }
-    if (!status && !(t.out = open_output(s))) status = FAILED;
-    if (!status) {
-        t.limit = source_limit(trf_model_config(t.model));
-        status = translate_lines(&t);
-    }
+    t->out = open_output(s);
+    return t->out ? DONE : FAILED;
+}
+
+/* Closes and frees all but the output. */
+static void free_translating(struct translating *t)
+{
+    int32_t i;
+    close_reader(&t->in);
+    close_reader(&t->prefix);
+    free_side(&t->sources);
+    free_side(&t->prefixes);
+    forget_answers(t);
+    free(t->answers);
+    free_attention(&t->attention);
+    free(t->mean);
+    free(t->spans.item);
+    for (i = 0; t->line && i < t->s->batch; i++) free(t->line[i].text);
+    free(t->line);
+    free(t->text);
+    trf_translator_destroy(t->translator);
+    trf_model_destroy(t->model);
+}
+
+int command_translate(struct settings *s, int argc, char **argv)
+{
+    struct translating t;
+    int status = check_options(s);
+    if (!status) status = take_input(s, argc, argv);
+    if (!status) status = settle_beam(s);
+    if (status) return status;
+    memset(&t, 0, sizeof t);
+    t.s = s;
+    status = load_translator(&t);
+    if (!status) status = open_files(&t);
+    if (!status) status = translate_lines(&t);
     if (t.out && close_output(t.out, s->output)) status = FAILED;
-    close_reader(&t.in);
-    close_reader(&t.prefix);
-    free_side(&t.sources);
-    free_side(&t.prefixes);
-    forget_answers(&t);
-    free(t.answers);
-    free_attention(&t.attention);
-    free(t.mean);
-    free(t.spans.item);
-    for (i = 0; t.line && i < s->batch; i++) free(t.line[i].text);
-    free(t.line);
-    free(t.text);
-    trf_translator_destroy(t.translator);
-    trf_model_destroy(t.model);
+    free_translating(&t);
     return status;
 }
