@@ -1,7 +1,7 @@
 // Pictures for trf and for examples/studies: heat maps as SVG, curves by gnuplot.
 // SPDX-License-Identifier: MIT
 //
-// Static functions, in this file and its two parts, which need only POSIX. They write heat maps
+// Static functions, in this file and its three parts, which need only POSIX. They write heat maps
 // themselves. gnuplot draws curves; if it is not installed, picture_curves returns 1 and a message.
 // Every picture has its own white background, so it is legible in light and in dark browsers. Text
 // may be of unknown origin: nothing in it can end a tag or a string of gnuplot, or control a
@@ -286,6 +286,7 @@ PICTURE uint32_t picture__colour(const struct picture__scale *scale, int step)
     return rgb;
 }
 
+#include "picture_png.h"
 #include "picture_heat.h"
 #include "picture_curves.h"
 

@@ -29,12 +29,15 @@
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
 //   report_text.c
 //   plot.c          trf plot
-//   diagrams.c        schedule, positions, masks
-//   draw.c            writes pictures
+//   plot_schedule.c, plot_positions.c, plot_masks.c     pictures that need no log
+//   plot_lists.c      lists of numbers and words in an option
 //   inspect.c       trf inspect; see inspect.h
 //   architecture.c, published.c, amounts.c, trace.c
 //   objective.c     what follows from --objective
-//   attention.c     trf attention; the attention of one pair
+//   attention.c     trf attention
+//   attention_maps.c  maps of its heads: numbers, text, JSON, pictures
+//   draw.c          writes pictures, for trf plot and trf attention
+//   attention_weights.c     the attention of one pair
 //   unknown.c       unknown words in sources and answers
 //   compose.c       Unicode's composition
 //   labels.c        labels, and the words of a line
@@ -530,7 +533,7 @@ int is_composed(const char *map, const char *text);     /* whether the map does 
 int has_hangul(const char *text);
 
 // -----------------------------------------------------------------------------------------------
-// The attention of one kind over one pair (attention.c)
+// The attention of one kind over one pair (attention_weights.c)
 // -----------------------------------------------------------------------------------------------
 
 struct attention {
