@@ -206,8 +206,7 @@ static void print_flops_part(const char *name, double flops, int64_t tokens, con
 static int print_flops(const struct settings *s, int json)
 {
     const trf_config *c = &s->config;
-    int64_t source = c->kind == TRF_DECODER_ONLY ? 0 : s->source_length + c->source_eos;
-    int64_t target = c->kind == TRF_ENCODER_ONLY ? 0 : s->target_length + c->target_eos;
+    int64_t source = source_rows(s), target = target_rows(s);
     const char *side = target ? "target" : "source";
     trf_flop_counts n;
     trf_error err;

@@ -147,13 +147,7 @@ static int look(struct looking *l)
     const trf_config *c = trf_model_config(l->model);
     trf_sequences source, target;
     int decoder = l->kind == TRF_DECODER_SELF;
-    if (l->kind != TRF_ENCODER_SELF && !c->target_eos) {
-        size_t used = l->target.used;
-        l->target.ids =
-            grow(l->target.ids, &l->target.ids_capacity, used + 1, sizeof *l->target.ids);
-        l->target.ids[used] = c->eos;
-        l->target.lengths[0]++;
-    }
+    if (l->kind != TRF_ENCODER_SELF && !c->target_eos) append_id(&l->target, c->eos);
     source = sequences_of(&l->source);
     target = sequences_of(&l->target);
     if (read_attention(l->translator, l->model, l->kind, &source, &target, &l->attention))

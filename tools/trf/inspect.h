@@ -25,6 +25,9 @@ int settle_lengths(struct settings *s);         /* of the sequences that are cou
 int print_weight_counts(const trf_config *config, int32_t parameters, int json);
 int print_amounts(struct settings *s);          /* memory, operations, and the trace of s->config */
 
+/* The rows of the encoder and of the decoder in one forward pass; 0: the model has none. */
+int64_t source_rows(const struct settings *s);
+int64_t target_rows(const struct settings *s);
 void print_trace(const struct settings *s);
 
 #endif

@@ -229,13 +229,21 @@ static int32_t find_sentinels(const trf_vocab *vocab, int32_t *first)
     return n;
 }
 
+/* Whether the objective hides tokens; *o: the options of that. */
+static int hides_tokens(const struct settings *s, trf_noise_options *o)
+{
+    *o = s->noise;
+    if (s->objective != OBJECTIVE_MASK && s->objective != OBJECTIVE_SPAN) return 0;
+    o->kind = s->objective == OBJECTIVE_MASK ? TRF_NOISE_MASKS : TRF_NOISE_SPANS;
+    return 1;
+}
+
 /* Refuses what the library refuses, before the data are read. */
 int check_noise(const struct settings *s)
 {
-    trf_noise_options o = s->noise;
+    trf_noise_options o;
     trf_error err;
-    if (s->objective != OBJECTIVE_MASK && s->objective != OBJECTIVE_SPAN) return DONE;
-    o.kind = s->objective == OBJECTIVE_MASK ? TRF_NOISE_MASKS : TRF_NOISE_SPANS;
+    if (!hides_tokens(s, &o)) return DONE;
     o.vocab = 8;
     o.words = NULL;
     o.whole_words = 0;
@@ -247,10 +255,9 @@ int check_noise(const struct settings *s)
 int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **training,
                trf_noise **validation)
 {
-    trf_noise_options o = s->noise;
+    trf_noise_options o;
     trf_error err;
-    if (s->objective != OBJECTIVE_MASK && s->objective != OBJECTIVE_SPAN) return DONE;
-    o.kind = s->objective == OBJECTIVE_MASK ? TRF_NOISE_MASKS : TRF_NOISE_SPANS;
+    if (!hides_tokens(s, &o)) return DONE;
     o.mask = s->config.pad;
     o.vocab = trf_vocab_size(vocab);
     o.words = vocab;

@@ -284,11 +284,7 @@ static const char *add_document(struct batch *b, struct line *l, const struct da
     struct side *side = &b->side[1];
     int32_t n;
     if (add_text(side, d->vocab[1], l->reference, config->max_length - 1, &n, why)) return why;
-    if (!config->target_eos) {
-        side->ids = grow(side->ids, &side->ids_capacity, side->used + 1, sizeof *side->ids);
-        side->ids[side->used++] = config->eos;
-        side->lengths[side->count - 1]++;
-    }
+    if (!config->target_eos) append_id(side, config->eos);
     l->tokens = n + 1;
     return NULL;
 }

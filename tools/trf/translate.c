@@ -383,8 +383,7 @@ static int translate_lines(struct translating *t)
     int flush = t->s->interactive || isatty(fileno(t->in.file));
     int32_t lines;
     if (flush) t->s->batch = 1;
-    t->line = calloc((size_t)t->s->batch, sizeof *t->line);
-    if (!t->line) { say("out of memory for --batch %d", (int)t->s->batch); return FAILED; }
+    if (!(t->line = zeroed_batch(t->s->batch, sizeof *t->line))) return FAILED;
     while ((lines = read_batch(t)) > 0) {
         if (translate_batch(t, t->in.number - lines + 1, lines)) return FAILED;
         if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;

@@ -350,6 +350,8 @@ int check_pairs_given(const char *prefix, const char *source, const char *target
 int same_stream(FILE *a, FILE *b);
 /* Takes the one file of the command line as --input. */
 int take_input(struct settings *s, int argc, char **argv);
+/* An item for each line of a batch, all zero. NULL: no memory, reported. */
+void *zeroed_batch(int32_t batch, size_t item_bytes);
 
 /* Lines in memory, each with a NUL, and their numbers in the file. */
 struct text {
@@ -402,6 +404,7 @@ trf_sequences sequences_of(const struct side *side);
 int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n,
              char why[300]);
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
+void append_id(struct side *side, int32_t id);          /* one more token of the last sequence */
 void drop_last(struct side *side);
 
 /* The text of a token. A SentencePiece model may have the piece NUL: one byte. */

@@ -148,14 +148,8 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
             if (add_figure(r, *at, "", next)) { free_side(&sources); return FAILED; }
             continue;
         }
-        sources.ids =
-            grow(sources.ids, &sources.ids_capacity, sources.used + n, sizeof *sources.ids);
-        sources.lengths = grow(sources.lengths, &sources.lengths_capacity, sources.count + 1,
-                               sizeof *sources.lengths);
-        memcpy(sources.ids + sources.used, side->ids + *used, n * sizeof *sources.ids);
-        sources.used += n;
         pairs[sources.count] = *at;
-        sources.lengths[sources.count++] = (int32_t)n;
+        add_ids(&sources, side->ids + *used, (int32_t)n);
     }
     all = sequences_of(&sources);
     status = all.count ? trf_translate_batch(r->translator, &all, &err) : TRF_OK;
