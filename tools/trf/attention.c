@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-static int settle_kind(struct looking *l)
+static int settle_kind(struct attention_view *l)
 {
     static const char *const needs[] = {"an encoder", "a decoder", "an encoder and a decoder"};
     static const trf_attention_kind kinds[] = {TRF_DECODER_CROSS, TRF_DECODER_CROSS,
@@ -73,7 +73,7 @@ static int take_text(struct side *side, const char *option, const trf_vocab *voc
 }
 
 /* The model's own best answer becomes the target. */
-static int take_answer(struct looking *l)
+static int take_answer(struct attention_view *l)
 {
     trf_sequences source = sequences_of(&l->source);
     const trf_hypothesis *answer;
@@ -93,7 +93,7 @@ static int take_answer(struct looking *l)
                : FAILED;
 }
 
-static int take_texts(struct looking *l)
+static int take_texts(struct attention_view *l)
 {
     const struct settings *s = l->s;
     const trf_config *c = trf_model_config(l->model);
@@ -142,7 +142,7 @@ static const char **names_of(const struct side *side, const trf_vocab *vocab, co
 
 /* A decoder reads its last token only if another one follows: this adds EOS if the library does
    not. */
-static int look(struct looking *l)
+static int make_maps(struct attention_view *l)
 {
     const trf_config *c = trf_model_config(l->model);
     trf_sequences source, target;
@@ -163,7 +163,7 @@ static int look(struct looking *l)
     return DONE;
 }
 
-static void free_looking(struct looking *l)
+static void free_view(struct attention_view *l)
 {
     int32_t i;
     for (i = 0; i < l->n_maps; i++) free(l->maps[i].values);
@@ -204,7 +204,7 @@ static int check_command(struct settings *s, int argc, char **argv)
 
 int command_attention(struct settings *s, int argc, char **argv)
 {
-    struct looking l;
+    struct attention_view l;
     trf_error err;
     int status;
     memset(&l, 0, sizeof l);
@@ -218,8 +218,8 @@ int command_attention(struct settings *s, int argc, char **argv)
     if (!status && trf_translator_create(&l.translator, l.model, &s->search, &err))
         status = refused("search", &err);
     if (!status) status = take_texts(&l);
-    if (!status) status = look(&l);
+    if (!status) status = make_maps(&l);
     if (!status) status = write_maps(&l);
-    free_looking(&l);
+    free_view(&l);
     return status;
 }

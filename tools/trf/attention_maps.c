@@ -11,19 +11,19 @@
 const char *const attention_kinds[] = {"encoder", "decoder", "cross"};
 
 /* How many keys a query can attend to. */
-static int64_t seen_by(const struct looking *l, int64_t row)
+static int64_t visible_keys(const struct attention_view *l, int64_t row)
 {
     return l->kind == TRF_DECODER_SELF ? row + 1 : l->columns;
 }
 
-static void measure(const struct looking *l, struct map *m)
+static void measure(const struct attention_view *l, struct map *m)
 {
     double sum = 0, largest = 0, strongest = -1;
     int64_t i, j;
     m->row = m->column = -1;
     for (i = 0; i < l->rows; i++) {
         const float *row = m->values + i * l->columns;
-        int64_t seen = seen_by(l, i);
+        int64_t seen = visible_keys(l, i);
         largest += log((double)seen);
         for (j = 0; j < seen; j++) {
             double p = (double)row[j];
@@ -39,7 +39,7 @@ static void measure(const struct looking *l, struct map *m)
     m->share = largest > 0 ? sum / largest : NAN;
 }
 
-static void add_map(struct looking *l, int32_t layer, int32_t head)
+static void add_map(struct attention_view *l, int32_t layer, int32_t head)
 {
     struct map *m = &l->maps[l->n_maps++];
     int64_t numbers = l->rows * l->columns, i;
@@ -62,7 +62,7 @@ static void add_map(struct looking *l, int32_t layer, int32_t head)
     measure(l, m);
 }
 
-void add_maps(struct looking *l)
+void add_maps(struct attention_view *l)
 {
     int32_t layer, head;
     l->maps = zeroed((size_t)l->layers * (size_t)l->heads, sizeof *l->maps);
@@ -90,7 +90,7 @@ static void print_text_line(const char *name, const char *const *tokens, int64_t
     putchar('\n');
 }
 
-static void print_table(const struct looking *l)
+static void print_table(const struct attention_view *l)
 {
     int32_t i;
     char head[16], entropy[16], share[16];
@@ -114,7 +114,7 @@ static void print_table(const struct looking *l)
     }
 }
 
-static struct heat_map heat_of(const struct looking *l, const struct map *m)
+static struct heat_map heat_of(const struct attention_view *l, const struct map *m)
 {
     static const char *const labels[][2] = {
         {"query", "key"}, {"query", "key"}, {"target", "source"}};
@@ -142,7 +142,7 @@ static void print_json_names(const char *name, const char *const *tokens, int64_
     putchar(']');
 }
 
-static void print_json(const struct looking *l)
+static void print_json(const struct attention_view *l)
 {
     int64_t k, j;
     int32_t i;
@@ -184,7 +184,7 @@ static void print_json(const struct looking *l)
 }
 
 /* Maps beside each other: those of one layer, or an even part of them. */
-static int maps_across(const struct looking *l)
+static int maps_across(const struct attention_view *l)
 {
     int heads = l->head == ALL ? l->heads : 1, several = l->layer == ALL && l->layers > 1;
     int limit = several ? 8 : 5, across;
@@ -194,7 +194,7 @@ static int maps_across(const struct looking *l)
     return heads < limit ? heads : limit;
 }
 
-static char *picture_title(const struct looking *l)
+static char *picture_title(const struct attention_view *l)
 {
     static const char *const titles[] = {"Self-attention of the encoder",
                                         "Self-attention of the decoder",
@@ -202,7 +202,7 @@ static char *picture_title(const struct looking *l)
     return format_text("%s", titles[l->kind]);
 }
 
-static int draw_maps(const struct looking *l)
+static int draw_maps(const struct attention_view *l)
 {
     struct heat_map *heat = zeroed((size_t)l->n_maps, sizeof *heat);
     char *title = picture_title(l);
@@ -238,7 +238,7 @@ static void free_names(char **names, int64_t n)
     free(names);
 }
 
-static void print_heat(const struct looking *l)
+static void print_heat(const struct attention_view *l)
 {
     char **rows_cut = short_names(l->row_names, l->rows);
     char **columns_cut = short_names(l->column_names, l->columns);
@@ -254,7 +254,7 @@ static void print_heat(const struct looking *l)
     free_names(columns_cut, l->columns);
 }
 
-static void print_maps(const struct looking *l)
+static void print_maps(const struct attention_view *l)
 {
     static const char *const names[] = {"read by the encoder", "read by the decoder",
                                         "rows: the target"};
@@ -267,7 +267,7 @@ static void print_maps(const struct looking *l)
     print_table(l);
 }
 
-int write_maps(const struct looking *l)
+int write_maps(const struct attention_view *l)
 {
     int status = l->s->output ? draw_maps(l) : DONE;
     if (!status && l->s->json) print_json(l);

@@ -17,7 +17,7 @@ struct map {
     int64_t row, column; /* the strongest link; -1: there is none */
 };
 
-struct looking {
+struct attention_view {
     struct settings *s;
     trf_model *model;
     trf_translator *translator;
@@ -39,8 +39,8 @@ struct looking {
 extern const char *const attention_kinds[];     /* by trf_attention_kind */
 
 /* Makes the maps of --layer and --head from the attention of all heads. */
-void add_maps(struct looking *l);
+void add_maps(struct attention_view *l);
 /* A picture to --output, and text or JSON to standard output. */
-int write_maps(const struct looking *l);
+int write_maps(const struct attention_view *l);
 
 #endif

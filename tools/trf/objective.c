@@ -61,7 +61,7 @@ static int check_unfit(const struct settings *s, const struct unfit *of, size_t 
 static int is_whole(int tokens) { return tokens == TOKENS_WORDS || tokens == TOKENS_CHARACTERS; }
 
 /* Refuses options that have no effect together with another option, or without one. */
-int check_company(const struct settings *s)
+int check_combinations(const struct settings *s)
 {
     static const char kind[] =
         "is not for a SentencePiece model, which has its own tokens";
@@ -183,7 +183,7 @@ int check_effects(const struct settings *s)
         say("--extend-vocabulary is for --init-from");
         return USAGE;
     }
-    return s->resume ? DONE : check_company(s);
+    return s->resume ? DONE : check_combinations(s);
 }
 
 int check_chunk(const struct settings *s)

@@ -40,7 +40,7 @@ PICTURE void picture__end_chunk(struct picture__bytes *b, size_t begin)
     picture__big_endian(b, picture__crc(b->at + begin - 4, b->n - begin + 4));
 }
 
-/* The pixels' steps, a row after another, behind each other in stored blocks of zlib's format. */
+/* The pixels' steps, one row after another, in stored blocks of zlib's format. */
 PICTURE void picture__pixels(struct picture__bytes *b, const unsigned char *steps, long width,
                              long height)
 {

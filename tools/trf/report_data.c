@@ -514,7 +514,7 @@ static int is_worse(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static void order_lines(struct data *d)
+static void sort_lines(struct data *d)
 {
     size_t i;
     d->worst = zeroed(d->n, sizeof *d->worst);
@@ -568,7 +568,7 @@ int answer_data(struct data *d)
     if (d->unusable)
         say("%lld of %zu line%s could not be read by the model; the report has %s with the reason",
             (long long)d->unusable, d->n, plural((int64_t)d->n), d->unusable == 1 ? "it" : "them");
-    order_lines(d);
+    sort_lines(d);
     free_side(&b.side[0]);
     free_side(&b.side[1]);
     free_word_tokens(&b.words);

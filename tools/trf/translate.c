@@ -44,8 +44,8 @@ struct translating {
     struct unknown unknown;
     struct spans spans;         /* of the line at hand */
     int64_t unusable;           /* lines */
-    int64_t answered, longest;  /* answers; those that reached the length limit */
-    int64_t hurried; /* of these, those with a --min-length that is not below the limit */
+    int64_t answered, at_limit; /* answers; those that reached the length limit */
+    int64_t min_length_limits; /* of these, those with a --min-length that is not below the limit */
     int broken;                 /* 1: the input could not be read to its end */
 };
 
@@ -149,12 +149,13 @@ static void keep_answers(struct translating *t, int32_t sentence)
     if (!count) return;
     t->answered++;
     if (trf_hypothesis_at(t->translator, sentence, 0)->ended != TRF_ENDED_MAX_LENGTH) return;
-    t->longest++;
-    t->hurried += trf_hypothesis_at(t->translator, sentence, 0)->n <= t->s->search.min_length;
+    t->at_limit++;
+    t->min_length_limits +=
+        trf_hypothesis_at(t->translator, sentence, 0)->n <= t->s->search.min_length;
 }
 
-static int look_at(struct translating *t, const int32_t *source, int32_t n_source,
-                   const struct answer *a)
+static int read_answer_attention(struct translating *t, const int32_t *source, int32_t n_source,
+                                 const struct answer *a)
 {
     struct attention *all = &t->attention;
     trf_sequences from, to;
@@ -178,7 +179,7 @@ static int choose_copies(struct translating *t, const int32_t *source, int32_t n
     for (i = 0; i < a->n && a->ids[i] != UNK; i++) { }
     memset(copies, 0, (size_t)a->n * sizeof *copies);
     if (i == a->n || t->spans.n == 0) return DONE;
-    if (t->spans.n > 1 && look_at(t, source, n_source, a)) return FAILED;
+    if (t->spans.n > 1 && read_answer_attention(t, source, n_source, a)) return FAILED;
     for (i = 0; i < a->n; i++) {
         double largest = -1;
         for (k = 0; k < t->spans.n && a->ids[i] == UNK; k++) {
@@ -247,7 +248,7 @@ static int write_attention(struct translating *t, const int32_t *source, int32_t
 {
     int64_t i, j;
     if (trf_model_config(t->model)->kind != TRF_ENCODER_DECODER) return DONE;
-    if (look_at(t, source, n_source, a)) return FAILED;
+    if (read_answer_attention(t, source, n_source, a)) return FAILED;
     if (t->s->alignments) {
         fputs(",\"alignment\":[", t->out);
         for (i = 0; i < a->n; i++) {
@@ -365,17 +366,17 @@ static int has_more_prefixes(struct translating *t)
 }
 
 /* Answers without EOS are cut off, or repeat themselves. */
-static void report_longest(const struct translating *t)
+static void report_limit(const struct translating *t)
 {
-    char hurried[96] = "";
-    if (!t->longest) return;
-    if (t->hurried)
-        snprintf(hurried, sizeof hurried,
+    char reason[96] = "";
+    if (!t->at_limit) return;
+    if (t->min_length_limits)
+        snprintf(reason, sizeof reason,
                  "; for %lld of them, --min-length %d is not below the limit",
-                 (long long)t->hurried, (int)t->s->search.min_length);
+                 (long long)t->min_length_limits, (int)t->s->search.min_length);
     say("%lld of %lld answer%s reached the length limit (--max-length-a, --max-length-b) without "
         "EOS%s",
-        (long long)t->longest, (long long)t->answered, plural(t->answered), hurried);
+        (long long)t->at_limit, (long long)t->answered, plural(t->answered), reason);
 }
 
 static int translate_lines(struct translating *t)
@@ -396,7 +397,7 @@ static int translate_lines(struct translating *t)
     if (t->unusable)
         say("%lld of %lld line%s could not be translated", (long long)t->unusable,
             (long long)t->in.number, plural(t->in.number));
-    report_longest(t);
+    report_limit(t);
     say_unknown_share(&t->unknown, "the input", 0.05);
     return t->broken || t->unusable ? FAILED : DONE;
 }

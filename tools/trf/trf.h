@@ -32,7 +32,7 @@
 //   plot_schedule.c, plot_positions.c, plot_masks.c     pictures that need no log
 //   plot_lists.c      lists of numbers and words in an option
 //   inspect.c       trf inspect; see inspect.h
-//   architecture.c, published.c, amounts.c, trace.c
+//   architecture.c, published.c, resources.c, trace.c
 //   objective.c     what follows from --objective
 //   attention.c     trf attention
 //   attention_maps.c  maps of its heads: numbers, text, JSON, pictures
@@ -499,7 +499,7 @@ void for_files(const char *prefix, void (*each)(void *user, const char *path, co
    or base with `numbered` (".update-") and a number; unfinished, with ".tmp-0123abcd". */
 int is_own_name(const char *path, const char *base, const char *numbered);
 /* Removes unfinished files that killed processes left beside path. */
-void sweep(const char *path);
+void remove_all_unfinished(const char *path);
 FILE *open_output(const struct settings *s);
 int check_output(FILE *file, const char *path);     /* fails for a full disk or a closed pipe */
 int close_output(FILE *file, const char *path);
