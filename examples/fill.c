@@ -20,6 +20,43 @@ static const char *next_sentence(grammar_sentence *s, int for_test)
     return s->german;
 }
 
+/* The words of 5000 sentences. */
+static trf_status learn_words(trf_vocab *vocab, trf_error *err)
+{
+    grammar_sentence s;
+    int i;
+    for (i = 0; i < 5000; i++)
+        if (trf_vocab_learn(vocab, next_sentence(&s, 0), err)) return (trf_status)err->status;
+    return trf_vocab_finish(vocab, VOCAB, 1, err);
+}
+
+/* The sizes of the model and the training options for so many sentences. */
+static trf_status find_recipe(trf_recipe *recipe, int32_t words, trf_error *err)
+{
+    trf_data_stats stats;
+    memset(&stats, 0, sizeof stats);
+    stats.kind = TRF_ENCODER_ONLY;
+    stats.head = TRF_HEAD_MASKED;
+    stats.source_vocab = words;
+    stats.pairs = (int64_t)BATCH * STEPS;
+    stats.source_tokens = 12 * stats.pairs;
+    stats.longest = GRAMMAR_TEXT / 2;
+    stats.updates = STEPS;
+    if (trf_recipe_find(recipe, &stats, err)) return (trf_status)err->status;
+    trf_train_set_dropout(&recipe->training, 0.0);      /* sentences hardly ever repeat */
+    return TRF_OK;
+}
+
+/* The index of the first article among n ids, or -1 if there is none. *is: which article. */
+static int find_article(const int32_t *ids, int32_t n, const int32_t article[5], int *is)
+{
+    int at, i;
+    for (at = 0; at < n; at++)
+        for (i = 0; i < 5; i++)
+            if (ids[at] == article[i]) { *is = i; return at; }
+    return -1;
+}
+
 int main(void)
 {
     static int32_t ids[MOST], lengths[BATCH];
@@ -31,26 +68,16 @@ int main(void)
     trf_noise *noise = NULL;
     /* hides 15 % of the words; most hidden words become pad, the mask */
     trf_noise_options hidden = trf_noise_defaults();
-    trf_data_stats stats; trf_recipe recipe;
+    trf_recipe recipe;
     trf_step_report report;
     trf_batch plain = {{ids, lengths, BATCH}, {NULL, NULL, 0}, 0, {0, 0, 0}}, batch;
     grammar_sentence s; char text[GRAMMAR_TEXT];
-    int32_t i, k, n, article[5], tests = 0, right = 0;
-    if (trf_vocab_create(&vocab, TRF_WORDS, NULL, &err)) goto done;
-    for (i = 0; i < 5000; i++) if (trf_vocab_learn(vocab, next_sentence(&s, 0), &err)) goto done;
-    if (trf_vocab_finish(vocab, VOCAB, 1, &err)) goto done;
+    int32_t i, k, n, words, article[5], tests = 0, right = 0;
+    if (trf_vocab_create(&vocab, TRF_WORDS, NULL, &err) || learn_words(vocab, &err)) goto done;
+    words = trf_vocab_size(vocab);
     for (i = 0; i < 5; i++) article[i] = trf_vocab_id(vocab, articles[i]);
-    memset(&stats, 0, sizeof stats);
-    stats.kind = TRF_ENCODER_ONLY;
-    stats.head = TRF_HEAD_MASKED;
-    stats.source_vocab = trf_vocab_size(vocab);
-    stats.pairs = (int64_t)BATCH * STEPS;
-    stats.source_tokens = 12 * stats.pairs;
-    stats.longest = GRAMMAR_TEXT / 2;
-    stats.updates = STEPS;
-    if (trf_recipe_find(&recipe, &stats, &err)) goto done;
-    trf_train_set_dropout(&recipe.training, 0.0);       /* sentences hardly ever repeat */
-    hidden.vocab = stats.source_vocab;
+    if (find_recipe(&recipe, words, &err)) goto done;
+    hidden.vocab = words;
     if (trf_noise_create(&noise, &hidden, &err) || trf_model_create(&model, &recipe.config, &err) ||
         trf_trainer_create(&trainer, model, &recipe.training, &err)) goto done;
     while (plain.place.batch++ < STEPS) {               /* what is hidden follows from the place */
@@ -66,16 +93,15 @@ int main(void)
     while (tests < TESTS) {
         trf_tensor logits;
         const trf_real *z;
-        int gap, is = -1, best = 0;
+        int gap, is = 0, best = 0;
         if (trf_vocab_encode(vocab, next_sentence(&s, 1), ids, MOST, lengths, &err)) goto done;
         n = lengths[0];
-        for (gap = 0; gap < n && is < 0; gap++)         /* the first of these articles */
-            for (i = 0; i < 5; i++) if (ids[gap] == article[i]) is = i;
-        if (is < 0) continue;
-        ids[--gap] = recipe.config.pad;
-        logits = trf_tensor_of(numbers, 2, n + 1, stats.source_vocab, 1);
+        gap = find_article(ids, n, article, &is);
+        if (gap < 0) continue;
+        ids[gap] = recipe.config.pad;
+        logits = trf_tensor_of(numbers, 2, n + 1, words, 1);
         if (trf_logits(translator, &plain, &logits, &err)) goto done;
-        z = numbers + gap * stats.source_vocab;
+        z = numbers + gap * words;
         for (i = 1; i < 5; i++) if (z[article[i]] > z[article[best]]) best = i;
         right += best == is;
         ids[gap] = 3;                   /* unk is written */

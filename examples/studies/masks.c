@@ -13,11 +13,24 @@ enum { N = 8, D = 64, HEADS = 4, VOCAB = 13 };
 static const char *const words[N] = {"The", "cat", "sat", "on", "the", "mat", ".", "[END]"};
 static const int32_t length = N;
 
-static void probabilities(struct study *s, trf_context *context)
+static void draw(struct study *s, const trf_tensor p[2], float seen[2][N * N])
 {
     static const char *const titles[] = {"without a mask (BERT)", "causal mask (GPT)"};
-    trf_tensor q = study_tensor(s, N, D), k = study_tensor(s, N, D), p[2];
     struct heat_map maps[2], masks[2];
+    int m;
+    for (m = 0; m < 2; m++) {
+        maps[m] = study_map(titles[m], p[m].data, N, N);
+        masks[m] = study_map(titles[m], seen[m], N, N);
+        maps[m].row_names = maps[m].column_names = words;
+        masks[m].row_names = masks[m].column_names = words;
+    }
+    study_heat_maps(s, "", "attention of one head", maps, 2, 2, 0, 1);
+    study_heat_maps(s, "connections", "who sees whom", masks, 2, 2, 0, 1);
+}
+
+static void probabilities(struct study *s, trf_context *context)
+{
+    trf_tensor q = study_tensor(s, N, D), k = study_tensor(s, N, D), p[2];
     static float seen[2][N * N];
     int connections[2] = {0, 0}, m, h, i, j;
     double ahead = 0, worst = 0, scaled = 0;
@@ -60,14 +73,7 @@ static void probabilities(struct study *s, trf_context *context)
                connections[1]);
     study_must(s, worst < 1e-5, "the rows sum to 1: %g away", worst);
     study_must(s, scaled < 1e-5, "a masked row is the softmax of the rest: %g away", scaled);
-    for (m = 0; m < 2; m++) {
-        maps[m] = study_map(titles[m], p[m].data, N, N);
-        masks[m] = study_map(titles[m], seen[m], N, N);
-        maps[m].row_names = maps[m].column_names = words;
-        masks[m].row_names = masks[m].column_names = words;
-    }
-    study_heat_maps(s, "", "attention of one head", maps, 2, 2, 0, 1);
-    study_heat_maps(s, "connections", "who sees whom", masks, 2, 2, 0, 1);
+    draw(s, p, seen);
     study_claim(s, "BERT's tokens have all-to-all connections, GPT's half of them",
                 STUDY_YES, "%d and %d of %d", connections[0], connections[1], N * N);
     study_claim(s, "the causal mask hides later tokens, and rows still sum to 1", STUDY_YES,

@@ -276,10 +276,65 @@ static trf_config config_of(const char *size, trf_products products)
     return config;
 }
 
+typedef struct step_times {
+    double *each, total;                        /* seconds */
+    int64_t tokens;                             /* of all steps, without padding */
+    shape shapes[SHAPES];                       /* the products of the step in the middle */
+    int n_shapes;
+    double middle;                              /* the seconds and the tokens of that step */
+    int64_t middle_tokens;
+} step_times;
+
+static void time_steps(trf_trainer *trainer, trf_corpus *corpus, int steps, step_times *to)
+{
+    trf_error err;
+    int i;
+    to->each = (double *)calloc((size_t)steps, sizeof *to->each);
+    if (!to->each) die("no memory for the times");
+    for (i = 0; i < steps + WARM; i++) {
+        trf_batch batch;
+        trf_step_report report;
+        double start;
+        if (trf_corpus_next(corpus, &batch, &err)) die(err.message);
+        if (i == WARM) timed_reset();
+        start = seconds();
+        if (trf_train_step(trainer, &batch, &report, &err)) die(err.message);
+        if (i < WARM) { timed.n_shapes = 0; continue; }
+        to->each[i - WARM] = seconds() - start;
+        to->total += to->each[i - WARM];
+        to->tokens += report.source_tokens + report.target_tokens;
+        if (i - WARM == steps / 2) {            /* the step whose products are the floor */
+            memcpy(to->shapes, timed.shapes, (size_t)timed.n_shapes * sizeof *to->shapes);
+            to->n_shapes = timed.n_shapes;
+            to->middle = to->each[i - WARM];
+            to->middle_tokens = report.source_tokens + report.target_tokens;
+        }
+        timed.n_shapes = 0;
+    }
+}
+
+static void print_steps(const char *size, int threads, const char *order, int steps, const step_times *of, double planned)
+{
+    struct rusage used;
+    double blas, own;
+    getrusage(RUSAGE_SELF, &used);
+    timed.stopped = 1;
+    blas = products_alone(threads, TRF_PRODUCTS_CBLAS, of->shapes, of->n_shapes);
+    own = products_alone(threads, TRF_PRODUCTS_BUILT_IN, of->shapes, of->n_shapes);
+    qsort(of->each, (size_t)steps, sizeof *of->each, by_value);
+    printf("train %s, %d threads, %s: %.0f real tokens/s, median %.1f ms/step, fastest %.1f\n", size, threads, order,
+           (double)of->tokens / of->total, 1e3 * of->each[steps / 2], 1e3 * of->each[0]);
+    printf("    a step of %d tokens %.1f ms, its products through CBLAS %.1f (step / products %.2f), built-in %.1f (%.2f); step / floor %.2f\n",
+           (int)of->middle_tokens, 1e3 * of->middle, 1e3 * blas, of->middle / blas, 1e3 * own, of->middle / own,
+           of->middle / (blas < own ? blas : own));
+    printf("    planned memory %.1f MB, most that the process had so far %.1f MB\n", 1e-6 * planned, 1.024e-3 * (double)used.ru_maxrss);
+    print_ops(of->total, steps);
+}
+
 static void bench_training(const char *size, int threads, const char *order, int steps, trf_products products,
                            const char *source, const char *target)
 {
-    static shape shapes[SHAPES];
+    static step_times times;
     trf_config config = config_of(size, products);
     trf_train_options training = training_options();
     trf_corpus_options data = trf_corpus_defaults();
@@ -287,10 +342,7 @@ static void bench_training(const char *size, int threads, const char *order, int
     trf_trainer *trainer;
     trf_corpus *corpus;
     trf_error err;
-    struct rusage used;
-    double *times, total = 0, blas, own, middle = 0;
-    int64_t real = 0, tokens = 0;
-    int i, n_shapes = 0, causal = strcmp(order, "causal") == 0;
+    int causal = strcmp(order, "causal") == 0;
     config.source_vocab = config.target_vocab = VOCAB;
     config.tying = TRF_TIED_DECODER;
     if (causal) {
@@ -306,41 +358,10 @@ static void bench_training(const char *size, int threads, const char *order, int
     if (trf_corpus_create(&corpus, &data, &err)) die(err.message);
     fill_corpus(corpus, source, target, causal);
     if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
-    times = (double *)calloc((size_t)steps, sizeof *times);
-    if (!times) die("no memory for the times");
-    for (i = 0; i < steps + WARM; i++) {
-        trf_batch batch;
-        trf_step_report report;
-        double start;
-        if (trf_corpus_next(corpus, &batch, &err)) die(err.message);
-        if (i == WARM) timed_reset();
-        start = seconds();
-        if (trf_train_step(trainer, &batch, &report, &err)) die(err.message);
-        if (i < WARM) { timed.n_shapes = 0; continue; }
-        times[i - WARM] = seconds() - start;
-        total += times[i - WARM];
-        real += report.source_tokens + report.target_tokens;
-        if (i - WARM == steps / 2) {            /* the step whose products are the floor */
-            memcpy(shapes, timed.shapes, (size_t)timed.n_shapes * sizeof *shapes);
-            n_shapes = timed.n_shapes;
-            middle = times[i - WARM];
-            tokens = report.source_tokens + report.target_tokens;
-        }
-        timed.n_shapes = 0;
-    }
-    getrusage(RUSAGE_SELF, &used);
-    timed.stopped = 1;
-    blas = products_alone(threads, TRF_PRODUCTS_CBLAS, shapes, n_shapes);
-    own = products_alone(threads, TRF_PRODUCTS_BUILT_IN, shapes, n_shapes);
-    qsort(times, (size_t)steps, sizeof *times, by_value);
-    printf("train %s, %d threads, %s: %.0f real tokens/s, median %.1f ms/step, fastest %.1f\n", size, threads, order,
-           (double)real / total, 1e3 * times[steps / 2], 1e3 * times[0]);
-    printf("    a step of %d tokens %.1f ms, its products through CBLAS %.1f (step / products %.2f), built-in %.1f (%.2f); step / floor %.2f\n",
-           (int)tokens, 1e3 * middle, 1e3 * blas, middle / blas, 1e3 * own, middle / own, middle / (blas < own ? blas : own));
-    printf("    planned memory %.1f MB, most that the process had so far %.1f MB\n",
-           1e-6 * (double)(trf_model_memory(&config) + trf_trainer_memory(&config, &training)), 1.024e-3 * (double)used.ru_maxrss);
-    print_ops(total, steps);
-    free(times);
+    memset(&times, 0, sizeof times);
+    time_steps(trainer, corpus, steps, &times);
+    print_steps(size, threads, order, steps, &times, (double)(trf_model_memory(&config) + trf_trainer_memory(&config, &training)));
+    free(times.each);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     trf_corpus_destroy(corpus);

@@ -23,7 +23,7 @@ static int store_longest(struct training *t)
     char text[24];
     long long longest = before ? strtoll(before, NULL, 10) : 0;
     if (t->from && !before) return DONE;        /* the earlier maximum is unknown */
-    if (longest < t->data.amounts.longest) longest = t->data.amounts.longest;
+    if (longest < t->data.sizes.longest) longest = t->data.sizes.longest;
     snprintf(text, sizeof text, "%lld", longest);
     return note(t->run.model, "trained.longest", text);
 }
@@ -91,10 +91,10 @@ int begin_training(struct training *t)
     if ((status = decide(t)) || (status = make_model(t, unknown))) return status;
     if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise)))
         return status;
-    set_limits(s, t->data.amounts.longest, &s->training);
+    set_limits(s, t->data.sizes.longest, &s->training);
     if (trf_trainer_create(&r->trainer, r->model, &s->training, &err))
         return refused("trainer", &err);
     r->state.stopping.validated = -1;
     r->state.held_out = held_out_hash(s, t->data.held.text);
-    return (status = make_run(t)) ? status : make_average_room(r);
+    return (status = make_run(t)) ? status : create_average(r);
 }

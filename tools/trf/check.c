@@ -56,7 +56,7 @@ int check_own_names(const struct settings *s, const char *model, const char *che
     return DONE;
 }
 
-/* Saving needs room for longer names beside it: of the unfinished file, and of an update
+/* Saving needs longer names in the same folder: of the unfinished file, and of an update
    (`numbered`, or ""). */
 static int check_saving(const char *path, const char *numbered)
 {
@@ -193,7 +193,7 @@ int check_read(const struct settings *s)
 }
 
 /* Fails now, not after reading the data, if a model or SentencePiece file is none. */
-static int check_beginnings(const struct settings *s, const char *checkpoint)
+static int check_model_files(const struct settings *s, const char *checkpoint)
 {
     const char *path = s->resume ? checkpoint : s->init_from;
     trf_load_options load = load_options(s);
@@ -241,9 +241,9 @@ static int check_files(const struct settings *s, char **own)
         (s->resume ? check_other_model(s, *own) : check_replaced(s, s->model, *own, s->log)))
         return FAILED;
     if (check_saved(s, s->model, *own) || check_log(s->log, s->resume) || check_read(s) ||
-        check_beginnings(s, *own)) return FAILED;
-    sweep(s->model);
-    if (*own) sweep(*own);
+        check_model_files(s, *own)) return FAILED;
+    remove_all_unfinished(s->model);
+    if (*own) remove_all_unfinished(*own);
     return DONE;
 }
 

@@ -229,8 +229,7 @@ static int label_lines(struct labelling *t)
     int flush = t->s->interactive || isatty(fileno(t->in.file)), status = DONE;
     int32_t lines;
     if (flush) t->s->batch = 1;
-    t->line = calloc((size_t)t->s->batch, sizeof *t->line);
-    if (!t->line) { say("out of memory for --batch %d", (int)t->s->batch); return FAILED; }
+    if (!(t->line = zeroed_batch(t->s->batch, sizeof *t->line))) return FAILED;
     while (!status && (lines = read_batch(t)) > 0) {
         status = label_batch(t, t->in.number - lines + 1, lines);
         forget_lines(t, lines);

@@ -3,7 +3,7 @@
 //
 // The form is SentencePiece's "precompiled_charsmap": a 32-bit number of bytes, a double array of
 // rules as darts-clone has it (Aoe 1989), then the texts that the rules lead to, each with a NUL
-// behind it. A cell of it is
+// after it. A cell of it is
 //
 //   31 30          10  9  8  7     0
 //    0 |   offset  | 0| e|  label  |      the node that byte `label` leads to; its child for byte
@@ -111,7 +111,7 @@ static size_t find_base(struct map *m, const unsigned char *bytes, size_t n)
 
 /* The children of the node at a cell: rules low to high - 1 begin with the `depth` bytes that lead
    to it. */
-static void plant(struct map *m, size_t low, size_t high, size_t depth, size_t at)
+static void place_rules(struct map *m, size_t low, size_t high, size_t depth, size_t at)
 {
     unsigned char bytes[256];
     size_t begins[257], n = 0, i, base;
@@ -127,7 +127,7 @@ static void plant(struct map *m, size_t low, size_t high, size_t depth, size_t a
     for (i = 0; i < n; i++)
         m->cells[base ^ bytes[i]] = bytes[i] ? bytes[i] : 1u << 31 | m->rules[low].text;
     for (i = 0; i < n; i++)
-        if (bytes[i]) plant(m, begins[i], begins[i + 1], depth + 1, base ^ bytes[i]);
+        if (bytes[i]) place_rules(m, begins[i], begins[i + 1], depth + 1, base ^ bytes[i]);
 }
 
 static void write_little(unsigned char *to, uint32_t number)
@@ -156,7 +156,7 @@ char *composing_map(int hangul, size_t *bytes)
     m.taken = grow(NULL, &m.taken_capacity, 1, 1);
     m.taken[0] = 3;                     /* the root */
     m.n_cells = 1;
-    plant(&m, 0, m.n, 0, 0);
+    place_rules(&m, 0, m.n, 0, 0);
     begin = 4 + 4 * m.n_cells;
     *bytes = begin + m.n_texts;
     map = zeroed(*bytes, 1);

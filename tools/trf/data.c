@@ -56,10 +56,10 @@ void say_skips(const struct settings *s, const struct examples *data, int64_t tr
 // -----------------------------------------------------------------------------------------------
 
 /* The lines without a tab before the first line with one. Possibly no line has a tab. */
-struct tabless { const char *fault; int64_t number[5], n; };
+struct no_tab { const char *fault; int64_t number[5], n; };
 
-static int skip_tabless(const struct settings *s, struct examples *data, struct tabless *lines,
-                        const char *file)
+static int skip_without_tab(const struct settings *s, struct examples *data, struct no_tab *lines,
+                            const char *file)
 {
     int64_t i, n = lines->n;
     for (i = lines->n = 0; i < n; i++)
@@ -68,7 +68,7 @@ static int skip_tabless(const struct settings *s, struct examples *data, struct 
     return DONE;
 }
 
-static void say_tabless(const struct settings *s, const struct pair_reader *pairs)
+static void say_no_tab(const struct settings *s, const struct pair_reader *pairs)
 {
     const char *const want[] = {"a source, a tab and a target", "", "a text, a tab and its label",
                                 "words, a tab and their labels", "", ""};
@@ -84,18 +84,18 @@ static int read_pairs(const struct settings *s, struct examples *data, struct pa
                       const char *source, const char *target, const char *tsv)
 {
     const char *what = to == &data->held ? "validate" : "train";
-    struct tabless tabless = {NULL, {0}, 0};
+    struct no_tab no_tab = {NULL, {0}, 0};
     struct pair_reader pairs;
     int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? s->columns : NULL);
     if (!status) {
         while ((got = next_pair(&pairs)) > 0) {
-            if (pairs.lacks_tab && tabless.n == pairs.at->number - 1 && !s->strict) {
-                if (tabless.n < 5) tabless.number[tabless.n] = pairs.at->number;
-                tabless.n++;
-                tabless.fault = pairs.fault;
+            if (pairs.lacks_tab && no_tab.n == pairs.at->number - 1 && !s->strict) {
+                if (no_tab.n < 5) no_tab.number[no_tab.n] = pairs.at->number;
+                no_tab.n++;
+                no_tab.fault = pairs.fault;
                 continue;
             }
-            if (tabless.n && skip_tabless(s, data, &tabless, pairs.at->name)) { got = -1; break; }
+            if (no_tab.n && skip_without_tab(s, data, &no_tab, pairs.at->name)) { got = -1; break; }
             if (pairs.fault) {
                 if (!skip(s, data, SKIP_UNREADABLE, pairs.at->name, pairs.at->number, pairs.fault))
                     continue;
@@ -109,8 +109,8 @@ static int read_pairs(const struct settings *s, struct examples *data, struct pa
             say("%s is empty: nothing to %s on", pairs.side[0].name, what);
             got = -1;
         }
-        if (got == 0 && tabless.n) {
-            say_tabless(s, &pairs);
+        if (got == 0 && no_tab.n) {
+            say_no_tab(s, &pairs);
             got = -1;
         }
     }

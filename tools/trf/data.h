@@ -6,7 +6,7 @@
 #include "labelled.h"
 
 /* The size of the data, for the recipe. */
-struct amounts {
+struct data_sizes {
     int64_t pairs, tokens[2];       /* tokens with one mark for each sentence */
     int32_t longest;                /* tokens of the longest side of a pair */
 };
@@ -23,7 +23,7 @@ struct pairs {
 /* All data of a training run. */
 struct examples {
     struct pairs learn, held;       /* to train on, to validate on */
-    struct amounts amounts;         /* of the pairs to train on */
+    struct data_sizes sizes;        /* of the pairs to train on */
     int64_t skips[N_SKIPS];
 };
 

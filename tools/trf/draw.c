@@ -1,6 +1,6 @@
-// trf plot: writes pictures to --output or to the terminal. See plot.h.
+// Pictures of trf plot and trf attention: to --output, or to the terminal.
 
-#include "plot.h"
+#include "draw.h"
 
 #include <errno.h>
 
@@ -32,6 +32,39 @@ int draw_curves(const struct settings *s, const struct panel *list, int n, int a
     else status = deliver(s, drawn);
     if (drawn) fclose(drawn);
     return status;
+}
+
+int draw_heat_maps(const struct settings *s, const char *title, const struct heat_map *maps, int n,
+                   int across, double low, double high)
+{
+    FILE *drawn = tmpfile();
+    char message[300];
+    int status = FAILED;
+    if (!drawn) say("cannot make a temporary file: %s", strerror(errno));
+    else if (picture_heat_maps_to(drawn, picture_kind(s->output), title, maps, n, across, low, high,
+                                  message, sizeof message))
+        say("%s%s", message, strncmp(message, "gnuplot", 7) ? "" : "; trf itself writes an .svg");
+    else status = deliver(s, drawn);
+    if (drawn) fclose(drawn);
+    return status;
+}
+
+static int print_heat_maps(const struct settings *s, const struct heat_map *maps, int n, double low)
+{
+    FILE *out = open_output(s);
+    int i;
+    if (!out) return FAILED;
+    for (i = 0; i < n; i++) {
+        if (i) putc('\n', out);
+        picture_heat_text(out, &maps[i], low, 1);
+    }
+    return close_output(out, s->output);
+}
+
+int show_heat_maps(const struct settings *s, const struct heat_map *maps, int n, double low)
+{
+    if (!s->output) return print_heat_maps(s, maps, n, low);
+    return draw_heat_maps(s, NULL, maps, n, n < 3 ? n : 2, low, 1);
 }
 
 void print_csv_text(FILE *file, const char *text)

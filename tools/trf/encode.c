@@ -68,7 +68,7 @@ static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const c
 }
 
 /* --subword-samples: more copies of the pairs in use, each side segmented at random. Leaves out a
-   copy that is too long. The amounts stay those of the data, without the copies. */
+   copy that is too long. The sizes stay those of the data, without the copies. */
 static int add_samples(const struct encoder *e, const struct vocabularies *v, const char *in_use)
 {
     const struct settings *s = e->s;
@@ -91,7 +91,7 @@ static int add_samples(const struct encoder *e, const struct vocabularies *v, co
             if (in_use[i] && longest <= s->corpus.max_length) {
                 for (side = 0; side < 2; side++)
                     add_ids(&data->learn.ids[side], cut[side].ids + at[side], n[side]);
-                if (longest > data->amounts.longest) data->amounts.longest = longest;
+                if (longest > data->sizes.longest) data->sizes.longest = longest;
             }
             at[0] += (size_t)n[0];
             at[1] += (size_t)n[1];
@@ -102,21 +102,21 @@ static int add_samples(const struct encoder *e, const struct vocabularies *v, co
     return status;
 }
 
-static void count_amounts(struct examples *data, size_t number)
+static void count_pair(struct examples *data, size_t number)
 {
     int side;
     for (side = 0; side < 2; side++) {
         int32_t n = data->learn.ids[side].lengths[number];
-        data->amounts.tokens[side] += n + 1;
-        if (n > data->amounts.longest) data->amounts.longest = n;
+        data->sizes.tokens[side] += n + 1;
+        if (n > data->sizes.longest) data->sizes.longest = n;
     }
-    data->amounts.pairs++;
+    data->sizes.pairs++;
 }
 
-static int check_amounts(const struct settings *s, const struct examples *data)
+static int check_data_sizes(const struct settings *s, const struct examples *data)
 {
     const char *what = s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text";
-    if (data->amounts.pairs == 0) { say("no %s is left to train on", what); return FAILED; }
+    if (data->sizes.pairs == 0) { say("no %s is left to train on", what); return FAILED; }
     if (data->held.text[0].count == 0 || data->held.ids[0].count) return DONE;
     say("no %s is left to validate on", what);
     return FAILED;
@@ -202,8 +202,8 @@ static int encode_documents(const struct encoder *e, const char *training, const
     size_t i;
     if (add_documents(e, &data->learn, training) || add_documents(e, &data->held, validation))
         return FAILED;
-    for (i = 0; i < data->learn.ids[0].count; i++) count_amounts(data, i);
-    return check_amounts(e->s, data);
+    for (i = 0; i < data->learn.ids[0].count; i++) count_pair(data, i);
+    return check_data_sizes(e->s, data);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
     in_use = zeroed(data->learn.text[0].count, 1);
     for (i = 0; i < data->learn.text[0].count && !status; i++) {
         status = add_pair(&e, &data->learn, i, training, &taken);
-        if (taken) count_amounts(data, data->learn.ids[0].count - 1);
+        if (taken) count_pair(data, data->learn.ids[0].count - 1);
         in_use[i] = (char)taken;
     }
     if (!status && s->subword_samples > 1) status = add_samples(&e, v, in_use);
@@ -241,7 +241,7 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
         held->line = grow(held->line, &held->line_capacity, held->ids[0].count, sizeof *held->line);
         held->line[held->ids[0].count - 1] = i;
     }
-    return check_amounts(s, data);
+    return check_data_sizes(s, data);
 }
 
 /* Counts the batches of the first pass. Later passes may have a few more or less, as their batches

@@ -1,6 +1,6 @@
 // trf generate: continues texts, token by token.
 //
-// The output repeats a beginning (--prompt, or each line of the input) unchanged, then has what the
+// The output repeats a prompt (--prompt, or each line of the input) unchanged, then has what the
 // drawn tokens add to the text of both; the vocabulary decides whether a space comes between. A
 // single text is written as it grows; several are drawn together and written in their order.
 
@@ -15,17 +15,17 @@ struct generating {
     const trf_vocab *source_vocab, *vocab;
     struct reader in;
     FILE *out;
-    struct side beginnings;         /* of the batch; sources, where there is an encoder */
+    struct side prompts;            /* of the batch; sources, where there is an encoder */
     char **given;                   /* their texts, as they were given */
     size_t given_capacity;
-    int32_t *ids;                   /* of a beginning and its answer */
+    int32_t *ids;                   /* of a prompt and its answer */
     size_t ids_capacity;
     char *text;
     size_t capacity;
     int32_t from; /* of the growing text: its ids are decoded from this one on, */
     size_t written;                 /* and so many bytes of that text are written */
-    int joined;                     /* 1: something after the beginning is written */
-    int32_t limit;                  /* tokens of a beginning; 0: any number */
+    int joined;                     /* 1: something after the prompt is written */
+    int32_t limit;                  /* tokens of a prompt; 0: any number */
     int64_t drawn, unusable;        /* texts begun, lines that could not be */
     int64_t beyond;                 /* texts longer than the longest text of the training */
     struct unknown unknown;
@@ -41,29 +41,29 @@ static void write_text(FILE *out, const char *text, size_t bytes)
     for (i = 0; i < bytes; i++) fputc(text[i] ? text[i] : ' ', out);
 }
 
-/* Puts beginning and answer into t->ids and returns their number. A source is not part of them. */
-static int32_t put_ids(struct generating *t, const int32_t *beginning, int32_t n,
+/* Puts prompt and answer into t->ids and returns their number. A source is not part of them. */
+static int32_t put_ids(struct generating *t, const int32_t *prompt, int32_t n,
                        const trf_hypothesis *answer)
 {
     if (t->source_vocab != t->vocab) n = 0;
     t->ids = grow(t->ids, &t->ids_capacity, (size_t)n + (size_t)answer->n + 1, sizeof *t->ids);
-    if (n) memcpy(t->ids, beginning, (size_t)n * sizeof *t->ids);
+    if (n) memcpy(t->ids, prompt, (size_t)n * sizeof *t->ids);
     if (answer->n) memcpy(t->ids + n, answer->ids, (size_t)answer->n * sizeof *t->ids);
     return n + answer->n;
 }
 
-/* The text of beginning number i as given; "" for a source. */
-static const char *beginning_text(const struct generating *t, size_t i)
+/* The text of prompt number i as given; "" for a source. */
+static const char *prompt_text(const struct generating *t, size_t i)
 {
     return t->source_vocab == t->vocab ? t->given[i] : "";
 }
 
-/* The bytes of a beginning's own tokens, as the vocabulary writes them. */
-static size_t beginning_bytes(const struct generating *t, const int32_t *beginning, int32_t n)
+/* The bytes of a prompt's own tokens, as the vocabulary writes them. */
+static size_t prompt_bytes(const struct generating *t, const int32_t *prompt, int32_t n)
 {
     size_t bytes = 0;
     if (t->source_vocab == t->vocab)
-        (void)trf_vocab_decode(t->vocab, beginning, n, NULL, 0, &bytes, NULL);
+        (void)trf_vocab_decode(t->vocab, prompt, n, NULL, 0, &bytes, NULL);
     return bytes;
 }
 
@@ -81,7 +81,7 @@ static int doubles_space(const char *given, const char *text, size_t begin)
 static void write_growth(struct generating *t, int finished)
 {
     const trf_hypothesis *answer = trf_sampler_at(t->sampler, 0);
-    int32_t n = put_ids(t, t->beginnings.ids, t->beginnings.lengths[0], answer);
+    int32_t n = put_ids(t, t->prompts.ids, t->prompts.lengths[0], answer);
     size_t bytes, end, rest;
     const char *text =
         bytes_of(t->vocab, t->ids + t->from, n - t->from, &t->text, &t->capacity, &bytes);
@@ -91,7 +91,7 @@ static void write_growth(struct generating *t, int finished)
          !finished && end >= 3 && bytes - end < 9 && !memcmp(text + end - 3, "\xEF\xBF\xBD", 3);)
         end -= 3;
     if (end > t->written) {
-        if (!t->joined) t->written += (size_t)doubles_space(beginning_text(t, 0), text, t->written);
+        if (!t->joined) t->written += (size_t)doubles_space(prompt_text(t, 0), text, t->written);
         t->joined = 1;
         write_text(t->out, text + t->written, end - t->written);
         t->written = end;
@@ -108,14 +108,14 @@ static void write_growth(struct generating *t, int finished)
 
 static void write_whole(struct generating *t)
 {
-    const int32_t *beginning = t->beginnings.ids;
+    const int32_t *prompt = t->prompts.ids;
     int32_t i;
-    for (i = 0; i < (int32_t)t->beginnings.count && !t->failed;
-         beginning += t->beginnings.lengths[i++]) {
+    for (i = 0; i < (int32_t)t->prompts.count && !t->failed;
+         prompt += t->prompts.lengths[i++]) {
         const trf_hypothesis *answer = trf_sampler_at(t->sampler, i);
-        const char *given = beginning_text(t, (size_t)i);
-        int32_t n = put_ids(t, beginning, t->beginnings.lengths[i], answer);
-        size_t bytes, begin = beginning_bytes(t, beginning, t->beginnings.lengths[i]);
+        const char *given = prompt_text(t, (size_t)i);
+        int32_t n = put_ids(t, prompt, t->prompts.lengths[i], answer);
+        size_t bytes, begin = prompt_bytes(t, prompt, t->prompts.lengths[i]);
         const char *text = bytes_of(t->vocab, t->ids, n, &t->text, &t->capacity, &bytes);
         t->failed |= !text;
         if (!text) return;
@@ -144,43 +144,43 @@ static void write_whole(struct generating *t)
 }
 
 /* Counts the texts longer than the longest text of the training. */
-static void count_beyond(struct generating *t)
+static void count_longer(struct generating *t)
 {
     int32_t longest = longest_trained(t->model), i;
     if (longest >= trf_model_config(t->model)->max_length - 1) return;
-    for (i = 0; i < (int32_t)t->beginnings.count; i++) {
-        int32_t begun = t->source_vocab == t->vocab ? t->beginnings.lengths[i] : 0;
-        t->beyond += begun + trf_sampler_at(t->sampler, i)->n > longest;
+    for (i = 0; i < (int32_t)t->prompts.count; i++) {
+        int32_t prompt_tokens = t->source_vocab == t->vocab ? t->prompts.lengths[i] : 0;
+        t->beyond += prompt_tokens + trf_sampler_at(t->sampler, i)->n > longest;
     }
 }
 
-static void forget_beginnings(struct generating *t)
+static void clear_prompts(struct generating *t)
 {
     size_t i;
-    for (i = 0; i < t->beginnings.count; i++) free(t->given[i]);
-    clear_side(&t->beginnings);
+    for (i = 0; i < t->prompts.count; i++) free(t->given[i]);
+    clear_side(&t->prompts);
 }
 
 /* Draws and writes all texts of the batch. */
 static int draw(struct generating *t)
 {
-    int alone = t->beginnings.count == 1 && !t->s->json;
+    int alone = t->prompts.count == 1 && !t->s->json;
     trf_batch batch;
     trf_error err;
     int32_t live = 1;
-    if (t->beginnings.count == 0) return DONE;
+    if (t->prompts.count == 0) return DONE;
     memset(&batch, 0, sizeof batch);
     if (trf_model_config(t->model)->kind == TRF_ENCODER_DECODER)
-        batch.source = sequences_of(&t->beginnings);
-    else batch.target = sequences_of(&t->beginnings);
+        batch.source = sequences_of(&t->prompts);
+    else batch.target = sequences_of(&t->prompts);
     batch.ordinal = t->drawn;
     t->from = t->joined = 0;
-    t->written = beginning_bytes(t, t->beginnings.ids, t->beginnings.lengths[0]);
+    t->written = prompt_bytes(t, t->prompts.ids, t->prompts.lengths[0]);
     if (trf_sampler_begin(t->sampler, &batch, &err)) {
         say_error("beginning", &err);
         return FAILED;
     }
-    if (alone) fputs(beginning_text(t, 0), t->out);
+    if (alone) fputs(prompt_text(t, 0), t->out);
     while (live && !t->failed) {
         if (trf_sampler_step(t->sampler, alone ? 1 : INT32_MAX, &live, &err)) {
             say_error("generating", &err);
@@ -191,9 +191,9 @@ static int draw(struct generating *t)
     }
     if (alone) fputc('\n', t->out);
     else write_whole(t);
-    count_beyond(t);
-    t->drawn += (int64_t)t->beginnings.count;
-    forget_beginnings(t);
+    count_longer(t);
+    t->drawn += (int64_t)t->prompts.count;
+    clear_prompts(t);
     return t->failed ? FAILED : check_output(t->out, t->s->output);
 }
 
@@ -214,7 +214,7 @@ static int leave_out(struct generating *t, const char *fault)
     return DONE;
 }
 
-/* One beginning, --count times. */
+/* One prompt, --count times. */
 static int begin(struct generating *t, const char *text)
 {
     char why[300];
@@ -223,11 +223,11 @@ static int begin(struct generating *t, const char *text)
     note_unknown(&t->unknown, t->source_vocab, text, t->in.file ? t->in.number : 0);
     if (!limit && !trf_vocab_count_unknown(t->source_vocab, text, &unknown, &n, NULL)) limit = n;
     for (i = 0; i < t->s->count && !status; i++) {
-        if (add_text(&t->beginnings, t->source_vocab, text, limit, &n, why))
+        if (add_text(&t->prompts, t->source_vocab, text, limit, &n, why))
             return leave_out(t, why);
-        t->given = grow(t->given, &t->given_capacity, t->beginnings.count, sizeof *t->given);
-        t->given[t->beginnings.count - 1] = format_text("%s", text);
-        if ((int32_t)t->beginnings.count == t->s->batch) status = draw(t);
+        t->given = grow(t->given, &t->given_capacity, t->prompts.count, sizeof *t->given);
+        t->given[t->prompts.count - 1] = format_text("%s", text);
+        if ((int32_t)t->prompts.count == t->s->batch) status = draw(t);
     }
     return status;
 }
@@ -284,8 +284,8 @@ int command_generate(struct settings *s, int argc, char **argv)
                 : "the model has not learned the positions beyond that");
     if (t.out && close_output(t.out, s->output)) status = FAILED;
     say_unknown_share(&t.unknown, s->input ? "the input" : "--prompt", 0);
-    forget_beginnings(&t);
-    free_side(&t.beginnings);
+    clear_prompts(&t);
+    free_side(&t.prompts);
     free(t.given);
     free(t.ids);
     free(t.text);

@@ -188,14 +188,14 @@ static int print_ours(struct report *r, int checkpoint)
     print_labels(model, s->json);
     status = print_weight_counts(&s->config, trf_model_parameter_count(model), s->json);
     trf_model_destroy(model);
-    if (status || !checkpoint) return status ? status : print_amounts(s);
+    if (status || !checkpoint) return status ? status : print_resources(s);
     if (stored_training(s, r->file)) return FAILED;
     steps = trf_file_metadata(r->file, "trf.step");
     updates = steps ? strtoll(steps, NULL, 10) : -1;
     if (s->json) printf(",\"updates\":%lld", updates);
     else printf("training: %lld update%s so far\n", updates, plural(updates));
     print_settings(s, "training", AT(training), sizeof s->training);
-    return print_amounts(s);
+    return print_resources(s);
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 //   inspect.c        the command; the contents of a file
 //   architecture.c   no file, but options of a model
 //   published.c      published models
-//   amounts.c        settings, weights, memory and operations of a configuration
+//   resources.c      settings, weights, memory and operations of a configuration
 //   trace.c          the shape after each step
 
 #ifndef TRF_INSPECT_H
@@ -23,8 +23,11 @@ int check_running(const struct settings *s);    /* options of training and searc
 int settle_lengths(struct settings *s);         /* of the sequences that are counted */
 /* parameters 0: unknown. */
 int print_weight_counts(const trf_config *config, int32_t parameters, int json);
-int print_amounts(struct settings *s);          /* memory, operations, and the trace of s->config */
+int print_resources(struct settings *s);        /* memory, operations, and the trace of s->config */
 
+/* The rows of the encoder and of the decoder in one forward pass; 0: the model has none. */
+int64_t source_rows(const struct settings *s);
+int64_t target_rows(const struct settings *s);
 void print_trace(const struct settings *s);
 
 #endif

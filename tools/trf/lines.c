@@ -246,6 +246,13 @@ int take_input(struct settings *s, int argc, char **argv)
     return FAILED;
 }
 
+void *zeroed_batch(int32_t batch, size_t item_bytes)
+{
+    void *items = calloc((size_t)batch, item_bytes);
+    if (!items) say("out of memory for --batch %d", (int)batch);
+    return items;
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>texts          lines in memory
 // -----------------------------------------------------------------------------------------------

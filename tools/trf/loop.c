@@ -219,7 +219,7 @@ static int write_mean(struct run *r, int *left)
     memset(&v, 0, sizeof v);
     prepare_notice("leaving the validation of the mean after update", trf_trainer_step(r->trainer),
                    r->checkpoint != NULL);
-    if (become_mean(r, &count) || validate_interruptibly(r, &v)) return FAILED;
+    if (set_mean_weights(r, &count) || validate_interruptibly(r, &v)) return FAILED;
     if ((*left = v.cancelled)) return DONE;         /* a resumed run comes here again */
     end_line();
     if (validates(&r->validator)) {
@@ -320,7 +320,7 @@ static void log_end(struct run *r, const struct progress *p, const char *why)
 }
 
 /* *why: the reason of the end, if training ends normally. */
-static int learn_watched(struct run *r, struct progress *p, const char **why)
+static int learn_with_signals(struct run *r, struct progress *p, const char **why)
 {
     int kept;
     if (!r->s->resume && (r->s->keep || r->s->average > 1)) warn_of_kept(r);
@@ -344,7 +344,7 @@ int learn(struct run *r)
     if (status) return status;
     start_progress(&p, r->s, &r->log, r->state.seconds);
     catch_signals(&p);
-    status = learn_watched(r, &p, &why);
+    status = learn_with_signals(r, &p, &why);
     log_end(r, &p, status == DONE ? why : stopped() ? "signal" : "error");
     release_signals();
     end_progress(&p);

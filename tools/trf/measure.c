@@ -24,7 +24,7 @@ trf_metric library_metric(enum metric metric)
 
 int is_translating(enum metric metric) { return metric >= METRIC_BLEU && metric <= METRIC_CER; }
 
-char *join_cut(int cut, char *text)
+char *join_pieces(int cut, char *text)
 {
     char *from = text, *to = text;
     if (!cut) return text;
@@ -40,7 +40,7 @@ char *join_cut(int cut, char *text)
 /* BLEU counts n-grams of up to four words. It is useful if nearly all references have four words
    and their mean is six or more. If no reference has four, it is always 0. The words are those that
    BLEU counts. */
-int bleu_tells(const struct text *text, int cut, int *nothing)
+int bleu_is_useful(const struct text *text, int cut, int *nothing)
 {
     struct metrics_options options;
     struct metrics *m;
@@ -54,7 +54,7 @@ int bleu_tells(const struct text *text, int cut, int *nothing)
     if (!m) { say("out of memory"); exit(FAILED); }
     sums = metrics_sums(m);
     for (i = 0; i < text->count; i++) {
-        char *line = join_cut(cut, format_text("%s", line_of(text, i)));
+        char *line = join_pieces(cut, format_text("%s", line_of(text, i)));
         const char *reference = line;
         if (metrics_add(m, line, &reference, 1)) { say("out of memory"); exit(FAILED); }
         free(line);
@@ -75,7 +75,7 @@ static enum metric translation_metric(const trf_vocab *vocab, const struct text 
     trf_token_kind kind = trf_vocab_kind(vocab);
     int nothing;
     if (kind == TRF_CHARACTERS) return METRIC_CER;
-    if (trf_vocab_size(vocab) > 500 && bleu_tells(references, kind == TRF_WORDS, &nothing))
+    if (trf_vocab_size(vocab) > 500 && bleu_is_useful(references, kind == TRF_WORDS, &nothing))
         return METRIC_BLEU;     /* sentences of a language */
     return kind == TRF_WORDS ? METRIC_WER : METRIC_CHRF;
 }

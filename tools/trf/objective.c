@@ -61,7 +61,7 @@ static int check_unfit(const struct settings *s, const struct unfit *of, size_t 
 static int is_whole(int tokens) { return tokens == TOKENS_WORDS || tokens == TOKENS_CHARACTERS; }
 
 /* Refuses options that have no effect together with another option, or without one. */
-int check_company(const struct settings *s)
+int check_combinations(const struct settings *s)
 {
     static const char kind[] =
         "is not for a SentencePiece model, which has its own tokens";
@@ -183,7 +183,7 @@ int check_effects(const struct settings *s)
         say("--extend-vocabulary is for --init-from");
         return USAGE;
     }
-    return s->resume ? DONE : check_company(s);
+    return s->resume ? DONE : check_combinations(s);
 }
 
 int check_chunk(const struct settings *s)
@@ -229,13 +229,21 @@ static int32_t find_sentinels(const trf_vocab *vocab, int32_t *first)
     return n;
 }
 
+/* Whether the objective hides tokens; *o: the options of that. */
+static int hides_tokens(const struct settings *s, trf_noise_options *o)
+{
+    *o = s->noise;
+    if (s->objective != OBJECTIVE_MASK && s->objective != OBJECTIVE_SPAN) return 0;
+    o->kind = s->objective == OBJECTIVE_MASK ? TRF_NOISE_MASKS : TRF_NOISE_SPANS;
+    return 1;
+}
+
 /* Refuses what the library refuses, before the data are read. */
 int check_noise(const struct settings *s)
 {
-    trf_noise_options o = s->noise;
+    trf_noise_options o;
     trf_error err;
-    if (s->objective != OBJECTIVE_MASK && s->objective != OBJECTIVE_SPAN) return DONE;
-    o.kind = s->objective == OBJECTIVE_MASK ? TRF_NOISE_MASKS : TRF_NOISE_SPANS;
+    if (!hides_tokens(s, &o)) return DONE;
     o.vocab = 8;
     o.words = NULL;
     o.whole_words = 0;
@@ -247,10 +255,9 @@ int check_noise(const struct settings *s)
 int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **training,
                trf_noise **validation)
 {
-    trf_noise_options o = s->noise;
+    trf_noise_options o;
     trf_error err;
-    if (s->objective != OBJECTIVE_MASK && s->objective != OBJECTIVE_SPAN) return DONE;
-    o.kind = s->objective == OBJECTIVE_MASK ? TRF_NOISE_MASKS : TRF_NOISE_SPANS;
+    if (!hides_tokens(s, &o)) return DONE;
     o.mask = s->config.pad;
     o.vocab = trf_vocab_size(vocab);
     o.words = vocab;

@@ -22,7 +22,7 @@ void set_kind(struct settings *s);                      /* the kind of model and
 /* Refuse options without effect: on this objective, on one another, and on a training run with
    --init-from. */
 int check_effects(const struct settings *s);
-int check_company(const struct settings *s);
+int check_combinations(const struct settings *s);
 int check_inherited(const struct settings *s, const trf_vocab *const vocab[2]);
 int check_chunk(const struct settings *s);          /* whether a chunk fits the model */
 int settle_chunk(struct settings *s);               /* sets the chunk and the longest sequence */

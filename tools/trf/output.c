@@ -157,7 +157,10 @@ static void remove_unfinished(void *user, const char *path, const char *tail)
     close(fd);
 }
 
-void sweep(const char *path) { for_files(path, remove_unfinished, (void *)(uintptr_t)path); }
+void remove_all_unfinished(const char *path)
+{
+    for_files(path, remove_unfinished, (void *)(uintptr_t)path);
+}
 
 /* Tries what saving does: makes a file beside it, and opens the folder. Permissions alone do not
    show whether this works. A name that is too long for it may still do for a file that is written

@@ -1,7 +1,7 @@
 // Pictures for trf and for examples/studies: heat maps as SVG, curves by gnuplot.
 // SPDX-License-Identifier: MIT
 //
-// Static functions, in this file and its two parts, which need only POSIX. They write heat maps
+// Static functions, in this file and its three parts, which need only POSIX. They write heat maps
 // themselves. gnuplot draws curves; if it is not installed, picture_curves returns 1 and a message.
 // Every picture has its own white background, so it is legible in light and in dark browsers. Text
 // may be of unknown origin: nothing in it can end a tag or a string of gnuplot, or control a
@@ -43,7 +43,7 @@ struct curve {
     const double *x, *y; /* what is not finite interrupts the line */
     long n;
     int points; /* 1: a mark at each point, too */
-    int color; /* 0: by its place in the panel; 1, 2, ...: that colour */
+    int color; /* 0: by its position in the panel; 1, 2, ...: that colour */
     int thin; /* 1: a thin, pale line, for what is behind another curve */
 };
 
@@ -84,7 +84,7 @@ PICTURE int picture_stack(FILE *to, FILE *const *pictures, int n);
 /* Text for XML and HTML, attributes included. Control characters except tab and line feed, and
    bytes that are no UTF-8, become U+FFFD. */
 PICTURE void picture_escape(FILE *to, const char *text);
-/* All bytes of a file behind another's; 1: an error of reading or writing. */
+/* Appends all bytes of a file to another; 1: an error of reading or writing. */
 PICTURE int picture_copy(FILE *from, FILE *to);
 /* Columns that a text takes in a terminal. */
 PICTURE int picture_columns(const char *text);
@@ -172,7 +172,7 @@ PICTURE int picture_columns(const char *text)
 /* Characters of a name in a picture; the rest is in the text on hover. */
 enum { PICTURE_LONGEST = 80 };
 
-/* Where a name is cut: NULL, or behind its first PICTURE_LONGEST - 1 characters. */
+/* Where a name is cut: NULL, or after its first PICTURE_LONGEST - 1 characters. */
 PICTURE const char *picture__cut(const char *text)
 {
     const char *at = text, *cut = text;
@@ -219,7 +219,7 @@ enum { PICTURE_STEPS = 255 };
 
 struct picture__scale {
     double low, high;
-    int two_colours;
+    int diverging;
 };
 
 PICTURE float picture__value(const struct heat_map *map, long row, long column)
@@ -253,7 +253,7 @@ PICTURE struct picture__scale picture__scale_of(const struct heat_map *maps, int
     }
     scale.low = low;
     scale.high = high;
-    scale.two_colours = low < 0;
+    scale.diverging = low < 0;
     return scale;
 }
 
@@ -275,7 +275,7 @@ PICTURE uint32_t picture__colour(const struct picture__scale *scale, int step)
     uint32_t rgb = 0;
     int i, k;
     if (step == PICTURE_STEPS) return 0xA8A8A8;
-    if (scale->two_colours) {
+    if (scale->diverging) {
         if (share > 0.5) stop = red;
         share = fabs(share - 0.5) * 2;
     }
@@ -286,6 +286,7 @@ PICTURE uint32_t picture__colour(const struct picture__scale *scale, int step)
     return rgb;
 }
 
+#include "picture_png.h"
 #include "picture_heat.h"
 #include "picture_curves.h"
 
@@ -293,7 +294,7 @@ PICTURE uint32_t picture__colour(const struct picture__scale *scale, int step)
 // Several pictures in one
 // -----------------------------------------------------------------------------------------------
 
-/* A whole file, with a NUL behind it; malloc'd, or NULL. */
+/* A whole file, with a NUL after it; malloc'd, or NULL. */
 PICTURE char *picture__text_of(FILE *from)
 {
     long n = fseek(from, 0, SEEK_END) ? -1 : ftell(from);

@@ -163,11 +163,11 @@ PICTURE void picture__write_terminal(FILE *script, const char *kind, int columns
 
 /* Eight colours that are told apart by people who confuse red and green; a pale one is mixed with
    white. */
-PICTURE unsigned picture__curve_colour(const struct curve *c, int place)
+PICTURE unsigned picture__curve_colour(const struct curve *c, int number)
 {
     static const unsigned colour[PICTURE_COLOURS] = {0x1F6FB4, 0xD1495B, 0x2A9D5C, 0xE08E0B,
                                                      0x7B52AB, 0x1AA5B8, 0x8C564B, 0x555555};
-    unsigned rgb = colour[place % PICTURE_COLOURS], pale = 0;
+    unsigned rgb = colour[number % PICTURE_COLOURS], pale = 0;
     int i;
     for (i = 16; i >= 0; i -= 8) pale |= (255 - (255 - (rgb >> i & 255)) * 11 / 20) << i;
     return c->thin ? pale : rgb;
@@ -177,12 +177,12 @@ PICTURE void picture__write_curve(FILE *script, const struct panel *p, int text,
                                   long single)
 {
     const struct curve *c = &p->curves[k];
-    int place = c->color > 0 ? c->color - 1 : k;
-    unsigned rgb = picture__curve_colour(c, place);
+    int number = c->color > 0 ? c->color - 1 : k;
+    unsigned rgb = picture__curve_colour(c, number);
     fprintf(script, "$d%d_%d with %s ", panel, k, c->points ? "linespoints" : "lines");
     if (text) fprintf(script, "lt %d ", k + 1);
     else
-        fprintf(script, "lc rgb '#%06x' dt %d lw %s %s", rgb, place / PICTURE_COLOURS % 4 + 1,
+        fprintf(script, "lc rgb '#%06x' dt %d lw %s %s", rgb, number / PICTURE_COLOURS % 4 + 1,
                 c->thin ? "1.2" : "1.8", c->points ? "pt 7 ps 0.5 " : "");
     if (c->name) {
         fputs("title ", script);
@@ -195,8 +195,8 @@ PICTURE void picture__write_curve(FILE *script, const struct panel *p, int text,
     fputs("notitle", script);
 }
 
-/* Lines of the key, with as many names in a line as there is room for. */
-PICTURE int picture__key_lines(const struct panel *p, int room)
+/* Lines of the key, with as many names in a line as there is space for. */
+PICTURE int picture__key_lines(const struct panel *p, int line_width)
 {
     int named = 0, longest = 1, in_a_line, k;
     for (k = 0; k < p->n; k++) {
@@ -206,11 +206,11 @@ PICTURE int picture__key_lines(const struct panel *p, int room)
         named += name != NULL;
         if (columns > longest) longest = columns;
     }
-    in_a_line = room > longest ? room / longest : 1;
+    in_a_line = line_width > longest ? line_width / longest : 1;
     return (named + in_a_line - 1) / in_a_line;
 }
 
-PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text, int room,
+PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text, int line_width,
                                   int panel, long *single)
 {
     struct picture__range x = picture__range_of(p, 0), y = picture__range_of(p, 1);
@@ -228,7 +228,7 @@ PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text,
     picture__string(script, p->x_label, 70);
     fputs("\nset ylabel ", script);
     picture__string(script, p->y_label, 40);
-    fprintf(script, "\nunset label\nset key maxrows %d\n", picture__key_lines(p, room) + 1);
+    fprintf(script, "\nunset label\nset key maxrows %d\n", picture__key_lines(p, line_width) + 1);
     if (x.low > x.high) { /* nothing can be drawn: the frame alone, and why */
         fputs("unset logscale\nset label 1 'no data' at graph 0.5,0.5 center\nplot [0:1] [0:1] 2 "
               "notitle\n",
@@ -247,11 +247,11 @@ PICTURE void picture__write_panel(FILE *script, const struct panel *p, int text,
 }
 
 /* The most lines that the key of a panel takes below it. */
-PICTURE int picture__most_lines(const struct panel *panels, int n, int room)
+PICTURE int picture__most_lines(const struct panel *panels, int n, int line_width)
 {
     int i, most = 0;
     for (i = 0; i < n; i++) {
-        int lines = picture__key_lines(&panels[i], room);
+        int lines = picture__key_lines(&panels[i], line_width);
         if (lines > most) most = lines;
     }
     return most;
@@ -261,30 +261,30 @@ PICTURE int picture__write_script(FILE *script, const char *kind, int columns,
                                   const struct panel *panels, int n, int across)
 {
     int down = (n + across - 1) / across, text = !strcmp(kind, "text"), i, most = 1;
-    int room = across == 1 ? 130 : 75;  /* letters of a line of the key */
+    int line_width = across == 1 ? 130 : 75;  /* letters of a line of the key */
     long *single;
     for (i = 0; i < n; i++)
         if (panels[i].n > most) most = panels[i].n;
-    if (text) room = columns;
-    else if (!strcmp(kind, "page")) room = 58;
+    if (text) line_width = columns;
+    else if (!strcmp(kind, "page")) line_width = 58;
     single = (long *)calloc((size_t)most, sizeof *single);
     if (!single) return 1;
     picture__write_terminal(script, kind, columns, across, down,
-                            picture__most_lines(panels, n, room) * down);
+                            picture__most_lines(panels, n, line_width) * down);
     fprintf(script,
             "set multiplot layout %d,%d\nset key below Left reverse height %d\nset format '%%g'\n",
             down, across, !text);
     if (!text)
         fputs("set grid lc rgb '#c8c8c8' lw 0.5\nset rmargin 4\nset border 3 lc rgb '#777777'\n"
               "set tics nomirror out textcolor rgb '#333333'\n", script);
-    for (i = 0; i < n; i++) picture__write_panel(script, &panels[i], text, room, i, single);
+    for (i = 0; i < n; i++) picture__write_panel(script, &panels[i], text, line_width, i, single);
     fputs("unset multiplot\n", script);
     free(single);
     return 0;
 }
 
 /* Runs gnuplot between files. Its status, 127: it is not installed, -1: errno has the reason. */
-PICTURE int picture__gnuplot(FILE *script, FILE *picture, FILE *complaints)
+PICTURE int picture__gnuplot(FILE *script, FILE *picture, FILE *errors)
 {
     pid_t child;
     int status;
@@ -293,7 +293,7 @@ PICTURE int picture__gnuplot(FILE *script, FILE *picture, FILE *complaints)
     if (child < 0) return -1;
     if (!child) {
         if (dup2(fileno(script), 0) >= 0 && dup2(fileno(picture), 1) >= 0 &&
-            dup2(fileno(complaints), 2) >= 0)
+            dup2(fileno(errors), 2) >= 0)
             execlp("gnuplot", "gnuplot", "-d", "-", (char *)NULL);
         _exit(errno == ENOENT || errno == EACCES || errno == ENOTDIR ? 127 : 126);
     }
@@ -330,37 +330,37 @@ PICTURE int picture__copy_svg(FILE *from, FILE *to)
     return ferror(from) || ferror(to);
 }
 
-PICTURE void picture__failed(int status, FILE *complaints, char *message, size_t size)
+PICTURE void picture__failed(int status, FILE *errors, char *message, size_t size)
 {
     char line[200] = "";
     if (status < 0) snprintf(message, size, "cannot start gnuplot: %s", strerror(errno));
     else if (status == 127)
         snprintf(message, size, "gnuplot, which draws curves, is not installed");
     else {
-        rewind(complaints);
-        while (fgets(line, sizeof line, complaints) && strspn(line, " \t\n^") == strlen(line))
+        rewind(errors);
+        while (fgets(line, sizeof line, errors) && strspn(line, " \t\n^") == strlen(line))
             continue;
         line[strcspn(line, "\n")] = '\0';
         snprintf(message, size, "gnuplot cannot draw the curves%s%s", *line ? ": " : "", line);
     }
 }
 
-/* What gnuplot makes of a script, behind `to`. what: "curves", ".png". */
+/* Appends what gnuplot makes of a script to `to`. what: "curves", ".png". */
 PICTURE int picture__run(FILE *script, const char *kind, const char *what, FILE *to, char *message,
                          size_t size)
 {
-    FILE *picture = tmpfile(), *complaints = tmpfile();
+    FILE *picture = tmpfile(), *errors = tmpfile();
     int svg = !strcmp(kind, "svg") || !strcmp(kind, "page"), failed = 1, status;
-    if (!script || !picture || !complaints || fflush(script) || ferror(script))
+    if (!script || !picture || !errors || fflush(script) || ferror(script))
         snprintf(message, size, "cannot write a temporary file for gnuplot: %s", strerror(errno));
-    else if ((status = picture__gnuplot(script, picture, complaints)) == 127)
+    else if ((status = picture__gnuplot(script, picture, errors)) == 127)
         snprintf(message, size, "gnuplot, which draws %s, is not installed", what);
-    else if (status) picture__failed(status, complaints, message, size);
+    else if (status) picture__failed(status, errors, message, size);
     else if (svg ? picture__copy_svg(picture, to) : picture_copy(picture, to))
         snprintf(message, size, "cannot write the picture: %s", strerror(errno));
     else failed = 0;
     if (picture) fclose(picture);
-    if (complaints) fclose(complaints);
+    if (errors) fclose(errors);
     return failed;
 }
 
@@ -400,7 +400,7 @@ PICTURE int picture_curves(const char *path, const struct panel *panels, int n, 
         return 1;
     }
     failed = picture_curves_to(drawn, kind, panels, n, across, message, size);
-    if (!failed) { /* what stands there is replaced once the new picture is complete */
+    if (!failed) { /* an existing file is replaced once the new picture is complete */
         to = fopen(path, "wb");
         failed = !to || picture_copy(drawn, to);
         if (to && fclose(to)) failed = 1;
@@ -411,7 +411,7 @@ PICTURE int picture_curves(const char *path, const struct panel *panels, int n, 
 }
 
 // -----------------------------------------------------------------------------------------------
-// Heat maps by gnuplot, which lie where those of the SVG do
+// Heat maps by gnuplot, at the positions of those of the SVG
 // -----------------------------------------------------------------------------------------------
 
 /* A label of gnuplot's tics is a format: a '%' is written twice. */
@@ -483,7 +483,7 @@ PICTURE void picture__plot_map(FILE *script, const struct heat_map *map,
     picture__plot_text(script, map->row_label, m->x + 6,
                        top + picture__ems(map->row_label ? map->row_label : "") * PICTURE_FONT, g,
                        "rotate by 90");
-    fprintf(script, "set x2tics %s\n", m->turned ? "rotate by 90" : "norotate");
+    fprintf(script, "set x2tics %s\n", m->rotated ? "rotate by 90" : "norotate");
     picture__tics(script, "x2tics", map->column_names, map->columns, m->column_step, side);
     picture__tics(script, "ytics", map->row_names, map->rows, m->row_step, down);
     fprintf(script, "set xrange [-0.5:%.1f]\nset yrange [%.1f:-0.5]\n",

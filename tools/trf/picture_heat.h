@@ -1,124 +1,6 @@
 // Heat maps: as SVG, and in letters for the terminal. A part of picture.h.
 
 // -----------------------------------------------------------------------------------------------
-// A large map is an image: PNG with a palette, not compressed, in base64
-// -----------------------------------------------------------------------------------------------
-
-enum { PICTURE_PIXELS = 2000 }; /* of an image's side; beyond that a pixel is a mean */
-
-struct picture__bytes {
-    unsigned char *at;
-    size_t n;
-};
-
-PICTURE void picture__big_endian(struct picture__bytes *b, uint32_t x)
-{
-    int i;
-    for (i = 24; i >= 0; i -= 8) b->at[b->n++] = (unsigned char)(x >> i);
-}
-
-PICTURE uint32_t picture__crc(const unsigned char *at, size_t n)
-{
-    uint32_t crc = 0xFFFFFFFFu;
-    size_t i;
-    int bit;
-    for (i = 0; i < n; i++) {
-        crc ^= at[i];
-        for (bit = 0; bit < 8; bit++) crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
-    }
-    return ~crc;
-}
-
-PICTURE size_t picture__begin_chunk(struct picture__bytes *b, const char *type)
-{
-    picture__big_endian(b, 0);
-    memcpy(b->at + b->n, type, 4);
-    b->n += 4;
-    return b->n;
-}
-
-PICTURE void picture__end_chunk(struct picture__bytes *b, size_t begin)
-{
-    struct picture__bytes length = {b->at, begin - 8};
-    picture__big_endian(&length, (uint32_t)(b->n - begin));
-    picture__big_endian(b, picture__crc(b->at + begin - 4, b->n - begin + 4));
-}
-
-/* The pixels' steps, a row after another, behind each other in stored blocks of zlib's format. */
-PICTURE void picture__pixels(struct picture__bytes *b, const unsigned char *steps, long width,
-                             long height)
-{
-    uint32_t low = 1, high = 0;
-    long row;
-    b->at[b->n++] = 0x78;
-    b->at[b->n++] = 0x01;
-    for (row = 0; row < height; row++) { /* a block: one byte for the filter, and the pixels */
-        unsigned length = (unsigned)width + 1, i;
-        b->at[b->n++] = row == height - 1;
-        b->at[b->n++] = (unsigned char)(length & 0xFF);
-        b->at[b->n++] = (unsigned char)(length >> 8);
-        b->at[b->n++] = (unsigned char)(~length & 0xFF);
-        b->at[b->n++] = (unsigned char)(~length >> 8 & 0xFF);
-        b->at[b->n++] = 0;
-        memcpy(b->at + b->n, steps + row * width, (size_t)width);
-        for (i = 0; i < length; i++) {
-            low = (low + b->at[b->n - 1 + i]) % 65521;
-            high = (high + low) % 65521;
-        }
-        b->n += (size_t)width;
-    }
-    picture__big_endian(b, high << 16 | low);
-}
-
-PICTURE void picture__base64(FILE *to, const struct picture__bytes *b)
-{
-    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    size_t i;
-    for (i = 0; i < b->n; i += 3) {
-        uint32_t x = (uint32_t)b->at[i] << 16;
-        if (i + 1 < b->n) x |= (uint32_t)b->at[i + 1] << 8;
-        if (i + 2 < b->n) x |= b->at[i + 2];
-        putc(digit[x >> 18], to);
-        putc(digit[x >> 12 & 63], to);
-        putc(i + 1 < b->n ? digit[x >> 6 & 63] : '=', to);
-        putc(i + 2 < b->n ? digit[x & 63] : '=', to);
-    }
-}
-
-PICTURE int picture__png(FILE *to, const unsigned char *steps, long width, long height,
-                         const struct picture__scale *scale)
-{
-    struct picture__bytes b = {NULL, 0};
-    size_t begin;
-    int i;
-    b.at = (unsigned char *)malloc((size_t)height * ((size_t)width + 6) + 2048);
-    if (!b.at) return 1;
-    memcpy(b.at, "\x89PNG\r\n\x1a\n", 8);
-    b.n = 8;
-    begin = picture__begin_chunk(&b, "IHDR");
-    picture__big_endian(&b, (uint32_t)width);
-    picture__big_endian(&b, (uint32_t)height);
-    memcpy(b.at + b.n, "\x08\x03\x00\x00\x00", 5); /* eight bits a pixel, of a palette */
-    b.n += 5;
-    picture__end_chunk(&b, begin);
-    begin = picture__begin_chunk(&b, "PLTE");
-    for (i = 0; i <= PICTURE_STEPS; i++) {
-        uint32_t rgb = picture__colour(scale, i);
-        b.at[b.n++] = (unsigned char)(rgb >> 16);
-        b.at[b.n++] = (unsigned char)(rgb >> 8 & 0xFF);
-        b.at[b.n++] = (unsigned char)(rgb & 0xFF);
-    }
-    picture__end_chunk(&b, begin);
-    begin = picture__begin_chunk(&b, "IDAT");
-    picture__pixels(&b, steps, width, height);
-    picture__end_chunk(&b, begin);
-    picture__end_chunk(&b, picture__begin_chunk(&b, "IEND"));
-    picture__base64(to, &b);
-    free(b.at);
-    return 0;
-}
-
-// -----------------------------------------------------------------------------------------------
 // Heat maps
 // -----------------------------------------------------------------------------------------------
 
@@ -130,7 +12,7 @@ enum { PICTURE_FONT = 12, PICTURE_CELLS = 60000, PICTURE_BLOCKS = 20000 };
 struct picture__map {
     double x, y, left, top, cell_width, cell_height, width, height;
     long row_step, column_step;
-    int turned;
+    int rotated;
 };
 
 /* A number or a name. */
@@ -151,7 +33,7 @@ PICTURE double picture__longest(const char *const *names, long n)
     return most * PICTURE_FONT;
 }
 
-/* Every which label has room for `pixels`: 1, 2, 5, 10, 20 ... */
+/* Every which label has space for `pixels`: 1, 2, 5, 10, 20 ... */
 PICTURE long picture__every(double cell, double pixels)
 {
     long step = 1, next = 2;
@@ -162,34 +44,34 @@ PICTURE long picture__every(double cell, double pixels)
     return step;
 }
 
-/* The size of n cells for which there are about `room` pixels. Names want cells that are as high as
-   a line. */
-PICTURE double picture__cell(long n, double room, int names)
+/* The size of n cells for which there are about `space` pixels. Names want cells as high as a
+   line. */
+PICTURE double picture__cell(long n, double space, int names)
 {
-    double cell = floor(room / (double)n);
+    double cell = floor(space / (double)n);
     if (names && n <= 200) return fmin(fmax(cell, PICTURE_FONT + 4), 30);
-    return cell >= 1 ? fmin(cell, 30) : room / (double)n;
+    return cell >= 1 ? fmin(cell, 30) : space / (double)n;
 }
 
-PICTURE struct picture__map picture__layout(const struct heat_map *map, double room)
+PICTURE struct picture__map picture__layout(const struct heat_map *map, double space)
 {
     struct picture__map m = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
     double names = picture__longest(map->column_names, map->columns), more, less;
-    m.cell_width = picture__cell(map->columns, room, map->column_names != NULL);
-    m.cell_height = picture__cell(map->rows, room, map->row_names != NULL);
+    m.cell_width = picture__cell(map->columns, space, map->column_names != NULL);
+    m.cell_height = picture__cell(map->rows, space, map->row_names != NULL);
     more = fmax(m.cell_width, m.cell_height);
     less = fmin(m.cell_width, m.cell_height);
-    if (more > 3 * less) { /* neither stripes nor tiny squares, but names keep their room */
+    if (more > 3 * less) { /* neither stripes nor tiny squares, but names keep their space */
         if (!map->column_names || map->columns > 200) m.cell_width = fmin(m.cell_width, 3 * less);
         if (!map->row_names || map->rows > 200) m.cell_height = fmin(m.cell_height, 3 * less);
     } else m.cell_width = m.cell_height = map->column_names || map->row_names ? more : less;
     m.row_step = picture__every(m.cell_height, PICTURE_FONT + 2);
-    m.turned = map->column_names && names + 4 > m.cell_width;
-    m.column_step = picture__every(m.cell_width, m.turned ? PICTURE_FONT + 2 : names + 4);
+    m.rotated = map->column_names && names + 4 > m.cell_width;
+    m.column_step = picture__every(m.cell_width, m.rotated ? PICTURE_FONT + 2 : names + 4);
     m.left =
         picture__longest(map->row_names, map->rows) + 12 + (map->row_label ? PICTURE_FONT + 6 : 0);
-    m.top = (m.turned ? names + 8 : PICTURE_FONT + 8) + (map->column_label ? PICTURE_FONT + 6 : 0) +
-            (map->title ? 24 : 0);
+    m.top = (m.rotated ? names + 8 : PICTURE_FONT + 8) +
+            (map->column_label ? PICTURE_FONT + 6 : 0) + (map->title ? 24 : 0);
     m.width = m.left + fmax(m.cell_width * (double)map->columns + names / 2,
                             map->title ? picture__ems(map->title) * 14 * 1.1 : 0);
     m.height = m.top + m.cell_height * (double)map->rows;
@@ -206,8 +88,8 @@ PICTURE void picture__value_text(FILE *to, double x)
 }
 
 /* "target der", or "target der to Hund" where a cell stands for n of them. */
-PICTURE void picture__put_place(FILE *to, const char *axis, const char *const *names, long at,
-                                long n)
+PICTURE void picture__put_position(FILE *to, const char *axis, const char *const *names, long at,
+                                   long n)
 {
     char number[32];
     if (axis) {
@@ -225,9 +107,9 @@ PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long
                             long wide, double x)
 {
     fputs("<title>", to);
-    picture__put_place(to, map->row_label, map->row_names, row, down);
+    picture__put_position(to, map->row_label, map->row_names, row, down);
     fputs(", ", to);
-    picture__put_place(to, map->column_label, map->column_names, column, wide);
+    picture__put_position(to, map->column_label, map->column_names, column, wide);
     fputs(down > 1 || wide > 1 ? ": mean " : ": ", to);
     picture__value_text(to, x);
     fputs("</title>", to);
@@ -318,7 +200,7 @@ PICTURE void picture__axes(FILE *to, const struct heat_map *map, const struct pi
     }
     for (i = 0; i < map->columns; i += m->column_step) {
         double x = m->left + ((double)i + 0.5) * m->cell_width;
-        if (m->turned)
+        if (m->rotated)
             fprintf(to, "<text transform=\"translate(%.1f %.1f) rotate(-90)\">", x + 4, m->top - 5);
         else fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", x, m->top - 5);
         picture__name(to, picture__label(map->column_names, i, number));
@@ -393,7 +275,7 @@ PICTURE void picture__draw_scale(FILE *to, const struct picture__scale *scale, d
     fputs("</g>\n", to);
 }
 
-/* Where everything lies in a grid of maps, in pixels. */
+/* The positions of everything in a grid of maps, in pixels. */
 struct picture__grid {
     struct picture__map *maps;
     int across;
@@ -412,8 +294,8 @@ PICTURE int picture__place(struct picture__grid *g, const char *title, const str
     g->top = title ? 34 : 10;
     g->column = 0;
     for (i = 0; i < n; i++) {
-        int room = g->across == 1 ? 640 : g->across == 2 ? 420 : 260;
-        g->maps[i] = picture__layout(&maps[i], room);
+        int space = g->across == 1 ? 640 : g->across == 2 ? 420 : 260;
+        g->maps[i] = picture__layout(&maps[i], space);
         g->column = fmax(g->column, g->maps[i].width + 24);
     }
     g->height = g->top;
@@ -480,7 +362,7 @@ PICTURE const char *picture__shade(const struct picture__scale *scale, double x)
                                         "\xE2\x96\x88\xE2\x96\x88"};
     static const char *const below[] = {"  ", "..", "--", "==", "##"};
     double share =
-        scale->two_colours ? x / scale->high : (x - scale->low) / (scale->high - scale->low);
+        scale->diverging ? x / scale->high : (x - scale->low) / (scale->high - scale->low);
     if (isnan(share)) return "??";
     return (share < 0 ? below : above)[(int)lround(fmin(fabs(share), 1) * 4)];
 }
@@ -554,10 +436,10 @@ PICTURE void picture__text_strip(FILE *to, const struct heat_map *map,
 PICTURE void picture__text_scale(FILE *to, const struct picture__scale *scale)
 {
     int i;
-    for (i = scale->two_colours ? -4 : 0; i <= 4; i++) {
-        double x = scale->two_colours ? scale->high * i / 4
+    for (i = scale->diverging ? -4 : 0; i <= 4; i++) {
+        double x = scale->diverging ? scale->high * i / 4
                                       : scale->low + (scale->high - scale->low) * i / 4;
-        fprintf(to, "%s[%s] %.3g", i == -4 || (!i && !scale->two_colours) ? "" : "  ",
+        fprintf(to, "%s[%s] %.3g", i == -4 || (!i && !scale->diverging) ? "" : "  ",
                 picture__shade(scale, x), x);
     }
     putc('\n', to);

@@ -46,7 +46,7 @@ struct plot {
     struct run *runs;
     int n_runs, wanted[N_PANELS];
     int damaged;                /* 1: a line could not be used */
-    int in_letters;             /* 1: drawn without colours */
+    int as_text;             /* 1: drawn without colours */
 };
 
 /* --only: some of the panels. */
@@ -290,7 +290,7 @@ static char *curve_name(const struct plot *p, const struct run *run, const struc
         return both ? format_text("%s %s", parts[c->validation],
                                   c->panel == LOSS ? "loss" : "accuracy")
                     : NULL;
-    if (p->in_letters && both) return format_text("%s, %s", run->name, parts[c->validation]);
+    if (p->as_text && both) return format_text("%s, %s", run->name, parts[c->validation]);
     return c->validation || !has_validation(run, c->panel) ? format_text("%s", run->name) : NULL;
 }
 
@@ -300,7 +300,7 @@ static char *panel_title(const struct plot *p, int panel, const char *metric)
     int i, thin = 0;
     for (i = 0; i < p->n_runs; i++) thin |= has_validation(&p->runs[i], panel);
     if (panel == METRIC) return format_text("%s", metric);
-    if (p->n_runs == 1 || p->in_letters || !thin) return format_text("%s", panels[panel].title);
+    if (p->n_runs == 1 || p->as_text || !thin) return format_text("%s", panels[panel].title);
     return format_text("%s (thin: training; with points: validation)", panels[panel].title);
 }
 
@@ -464,7 +464,7 @@ static int plot_runs(struct settings *s, int n, char **paths)
         return status;
     p.runs = zeroed((size_t)n, sizeof *p.runs);
     p.n_runs = n;
-    p.in_letters = !s->output;
+    p.as_text = !s->output;
     for (i = 0; i < n; i++) p.runs[i].path = paths[i];
     for (i = 0; i < n && !status; i++) status = read_log(&p, &p.runs[i]);
     if (!status) {

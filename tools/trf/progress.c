@@ -166,10 +166,10 @@ static double megabytes(void)
     return getrusage(RUSAGE_SELF, &usage) ? 0 : (double)usage.ru_maxrss * 1.024e-3;
 }
 
-/* "[#####...............] 25 % ", as wide as there is room; "25 % " if there is none for a bar. */
-static void bar_text(double share, int room, char text[64])
+/* "[#####...............] 25 % ", as wide as the limit allows; "25 % " if a bar does not fit. */
+static void bar_text(double share, int limit, char text[64])
 {
-    int width = room - (int)strlen("[] 100 % "), i;
+    int width = limit - (int)strlen("[] 100 % "), i;
     if (width > WIDEST_BAR) width = WIDEST_BAR;
     if (width >= NARROWEST_BAR) {
         *text++ = '[';

@@ -123,7 +123,7 @@ int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab
 {
     static const int kinds[] = {TOKENS_AUTO, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM};
     trf_token_choice choice;
-    int side, open[2], unsized[2] = {!s->source_vocab_size, !s->target_vocab_size};
+    int side, open[2], no_size[2] = {!s->source_vocab_size, !s->target_vocab_size};
     memset(&choice, 0, sizeof choice);
     for (side = 0; side < 2; side++)
         open[side] = settle_kind(s, vocab[side], side, &choice.tokens[side]);
@@ -135,8 +135,8 @@ int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab
     else if (s->objective != OBJECTIVE_TRANSLATE) s->joint_vocabulary = 0;
     s->source_vocab_size = choice.vocab_size[0];
     s->target_vocab_size = choice.vocab_size[1];
-    if (unsized[0] && s->source_tokens >= TOKENS_UNIGRAM) s->source_vocab_size += n_sentinels(s);
-    if (unsized[1] && s->target_tokens >= TOKENS_UNIGRAM) s->target_vocab_size += n_sentinels(s);
+    if (no_size[0] && s->source_tokens >= TOKENS_UNIGRAM) s->source_vocab_size += n_sentinels(s);
+    if (no_size[1] && s->target_tokens >= TOKENS_UNIGRAM) s->target_vocab_size += n_sentinels(s);
     return DONE;
 }
 
@@ -161,10 +161,10 @@ static int find_recipe(const struct settings *s, const struct plan *plan, int64_
              : s->pooling                     ? TRF_HEAD_FIRST
                                               : TRF_HEAD_MEAN;
     a.n_labels = plan->n_labels;
-    a.pairs = plan->amounts.pairs;
-    a.source_tokens = plan->amounts.tokens[0];
-    a.target_tokens = plan->amounts.tokens[1];
-    a.longest = plan->amounts.longest;
+    a.pairs = plan->sizes.pairs;
+    a.source_tokens = plan->sizes.tokens[0];
+    a.target_tokens = plan->sizes.tokens[1];
+    a.longest = plan->sizes.longest;
     a.source_vocab = plan->vocab_size[0];
     a.target_vocab = plan->vocab_size[1];
     a.one_vocabulary = s->joint_vocabulary;
@@ -353,7 +353,7 @@ void say_schedule(const struct settings *s, const struct plan *plan)
     int64_t planned = planned_updates(s, plan);
     static const char *const schedules[] = {"noam", "inverse-sqrt", "cosine", "constant"};
     long long most =
-        (long long)fmax(s->corpus.batch_tokens, plan->amounts.longest + 1) * s->accumulate;
+        (long long)fmax(s->corpus.batch_tokens, plan->sizes.longest + 1) * s->accumulate;
     char end[128], ends[64] = "";
     if (planned != NO_PLAN) snprintf(end, sizeof end, ", %lld in all", (long long)planned);
     else if (isfinite(s->minutes))

@@ -19,7 +19,7 @@ enum reason {
 /* What the recipe needs to know of the data and the training, and what it decides besides the
    settings. */
 struct plan {
-    struct amounts amounts;
+    struct data_sizes sizes;
     int32_t vocab_size[2], n_labels;
     int validates;                  /* 1: there are pairs to validate on */
     int64_t batches, per_epoch;     /* of one pass: batches, and updates, approximately */

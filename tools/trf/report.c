@@ -17,25 +17,28 @@ static void put_strings(FILE *to, const char *const *text, size_t n)
     for (i = 0; i < n; i++) fprintf(to, "%s\n", text[i]);
 }
 
-static void put_head(FILE *to, const struct run *runs, int n, const struct data *d)
+/* The names of the first three runs. */
+static void put_three_names(FILE *to, const struct run *runs, int n)
 {
     int i;
+    for (i = 0; i < n && i < 3; i++) {
+        fputs(i ? ", " : "", to);
+        put_html_text(to, runs[i].name);
+    }
+}
+
+static void put_head(FILE *to, const struct run *runs, int n, const struct data *d)
+{
     fputs("<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
           "<meta name=viewport content='width=device-width,initial-scale=1'>\n"
           "<meta http-equiv=Content-Security-Policy content=\"default-src 'none';"
           "style-src 'unsafe-inline';script-src 'nonce-trf'\">\n<title>trf report: ",
           to);
-    for (i = 0; i < n && i < 3; i++) {
-        fputs(i ? ", " : "", to);
-        put_html_text(to, runs[i].name);
-    }
+    put_three_names(to, runs, n);
     fputs(n > 3 ? ", …</title>\n<style>\n" : "</title>\n<style>\n", to);
     put_strings(to, page_style, sizeof page_style / sizeof *page_style);
     fputs("</style>\n</head>\n<body>\n<header><h1>", to);
-    for (i = 0; i < n && i < 3; i++) {
-        fputs(i ? ", " : "", to);
-        put_html_text(to, runs[i].name);
-    }
+    put_three_names(to, runs, n);
     if (n > 3) fprintf(to, " and %d more", n - 3);
     fputs("</h1>\n<nav aria-label='Parts of this page'>"
           "<a href='#runs'>Runs</a> <a href='#curves'>Curves</a>",

@@ -168,6 +168,8 @@ const char *unit_of_length(const struct data *d);
 
 void put_scores(FILE *to, const struct data *d); /* report_answers.c */
 void put_lines(FILE *to, const struct data *d);
+/* Sorts numbers of tokens or labels by their counts, the most frequent first. */
+void sort_by_count(int32_t *order, int32_t n, const int64_t *counts);
 int put_attention(FILE *to, struct data *d); /* report_attention.c */
 void put_model(FILE *to, const struct data *d);
 

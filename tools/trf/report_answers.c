@@ -116,13 +116,19 @@ static void put_perplexity(FILE *to, const struct data *d)
 // >>confusion      which labels the model confuses
 // -----------------------------------------------------------------------------------------------
 
-static const int64_t *occurs; /* how often each label occurs, for the comparison of a sort */
+static const int64_t *occurs; /* how often each number occurs, for the comparison of a sort */
 
 static int is_rarer(const void *a, const void *b)
 {
     int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
     if (occurs[x] != occurs[y]) return occurs[x] > occurs[y] ? -1 : 1;
     return x < y ? -1 : x > y;
+}
+
+void sort_by_count(int32_t *order, int32_t n, const int64_t *counts)
+{
+    occurs = counts;
+    qsort(order, (size_t)n, sizeof *order, is_rarer);
 }
 
 /* Lists the labels that occur, the most frequent first. Returns their number. */
@@ -135,8 +141,7 @@ static int32_t frequent_labels(const struct data *d, int32_t *order)
         all[i] = counts[0] + counts[1];
         if (all[i]) order[n++] = i;
     }
-    occurs = all;
-    qsort(order, (size_t)n, sizeof *order, is_rarer);
+    sort_by_count(order, n, all);
     free(all);
     return n;
 }

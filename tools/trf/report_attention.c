@@ -339,23 +339,13 @@ int put_attention(FILE *to, struct data *d)
 // >>vocabulary
 // -----------------------------------------------------------------------------------------------
 
-static const int64_t *counted; /* for the comparison of a sort */
-
-static int is_rarer(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    if (counted[x] != counted[y]) return counted[x] > counted[y] ? -1 : 1;
-    return x < y ? -1 : x > y;
-}
-
 /* The most frequent tokens of the data; without data, the first ones of the vocabulary. */
 static void put_frequent(FILE *to, const trf_vocab *vocab, const int64_t *counts)
 {
     int32_t n = trf_vocab_size(vocab), *order = zeroed((size_t)n, sizeof *order), some = 0, i;
     for (i = 4; i < n; i++)
         if (!counts || counts[i]) order[some++] = i;
-    counted = counts;
-    if (counts) qsort(order, (size_t)some, sizeof *order, is_rarer);
+    if (counts) sort_by_count(order, some, counts);
     fprintf(to, "<p>%s</p>\n<ul class=tokens>",
             counts ? "The most frequent tokens of the data:"
                    : "The first tokens after the special ones:");

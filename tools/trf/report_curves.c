@@ -12,7 +12,7 @@
 
 enum { ROWS = 60 }; /* largest number of rows of a table */
 
-/* Series that share a panel: those behind are drawn thin where the others have something. */
+/* Series that share a panel: those behind are drawn thin where the others have values. */
 static const struct {
     enum series front, behind;
     const char *unit;

@@ -284,11 +284,7 @@ static const char *add_document(struct batch *b, struct line *l, const struct da
     struct side *side = &b->side[1];
     int32_t n;
     if (add_text(side, d->vocab[1], l->reference, config->max_length - 1, &n, why)) return why;
-    if (!config->target_eos) {
-        side->ids = grow(side->ids, &side->ids_capacity, side->used + 1, sizeof *side->ids);
-        side->ids[side->used++] = config->eos;
-        side->lengths[side->count - 1]++;
-    }
+    if (!config->target_eos) append_id(side, config->eos);
     l->tokens = n + 1;
     return NULL;
 }
@@ -518,7 +514,7 @@ static int is_worse(const void *a, const void *b)
     return x->number < y->number ? -1 : x->number > y->number;
 }
 
-static void order_lines(struct data *d)
+static void sort_lines(struct data *d)
 {
     size_t i;
     d->worst = zeroed(d->n, sizeof *d->worst);
@@ -572,7 +568,7 @@ int answer_data(struct data *d)
     if (d->unusable)
         say("%lld of %zu line%s could not be read by the model; the report has %s with the reason",
             (long long)d->unusable, d->n, plural((int64_t)d->n), d->unusable == 1 ? "it" : "them");
-    order_lines(d);
+    sort_lines(d);
     free_side(&b.side[0]);
     free_side(&b.side[1]);
     free_word_tokens(&b.words);

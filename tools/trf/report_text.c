@@ -238,7 +238,7 @@ static void find_common(const struct unit_list *a, const struct unit_list *b, ch
     free(longest);
 }
 
-static void find_same_place(const struct unit_list *a, const struct unit_list *b, char *kept[2])
+static void find_same_position(const struct unit_list *a, const struct unit_list *b, char *kept[2])
 {
     size_t i;
     for (i = 0; i < a->n && i < b->n; i++)
@@ -289,7 +289,7 @@ void put_differences(FILE *to, const char *reference, const char *answer, enum c
         cut_units(&list[i], text[i], of);
         kept[i] = zeroed(list[i].n, 1);
     }
-    (how == COMPARE_TEXT ? find_common : find_same_place)(&list[0], &list[1], kept);
+    (how == COMPARE_TEXT ? find_common : find_same_position)(&list[0], &list[1], kept);
     for (i = 0; i < 2; i++) {
         fprintf(to, "<dt>%s<dd dir=auto>", name[i]);
         put_units(to, &list[i], kept[i], tag[i]);

@@ -10,7 +10,7 @@
 
 /* A resumed run holds out the same pairs. A checkpoint without this note held out every n-th
    one. */
-int read_picks(struct training *t)
+int read_hold_out_rule(struct training *t)
 {
     trf_load_options load = load_options(t->s);
     trf_file *file;
@@ -19,7 +19,7 @@ int read_picks(struct training *t)
         say_error(NULL, &err);
         return FAILED;
     }
-    t->run.state.combed = trf_file_metadata(file, "training.picks") == NULL;
+    t->run.state.every_nth = trf_file_metadata(file, "training.picks") == NULL;
     trf_file_close(file);
     return DONE;
 }
@@ -188,7 +188,7 @@ static char *say_changes(const struct training *t, char *before[MAX_OPTIONS])
 }
 
 /* Moves the corpus to the checkpoint's position. changed: what say_changes returned. */
-static int find_place(struct training *t, const char *changed)
+static int seek_corpus(struct training *t, const char *changed)
 {
     trf_error err;
     if (!trf_corpus_resume(t->run.corpus, t->run.trainer, &err)) return DONE;
@@ -289,7 +289,7 @@ int resume_training(struct training *t)
     if (check_tokens(s, vocab, r->checkpoint) || restore_options(r) || check_pieces(t, 0) ||
         check_pieces(t, 1))
         return FAILED;
-    if (check_company(s)) return USAGE;
+    if (check_combinations(s)) return USAGE;
     if (encode(t, vocab)) return FAILED;
     if ((status = make_noise(s, vocab[0], &r->noise, &r->validator.noise))) return status;
     settle_validation(s, &t->plan);
@@ -299,14 +299,14 @@ int resume_training(struct training *t)
         inform_line("--init-from has no effect with --resume: the weights come from %s",
                     r->checkpoint);
     say_schedule(s, &t->plan);
-    set_limits(s, t->data.amounts.longest, &s->training);
+    set_limits(s, t->data.sizes.longest, &s->training);
     if (trf_trainer_set_options(r->trainer, &s->training, &err)) {
         say_error("trainer", &err);
         return FAILED;
     }
-    status = find_place(t, changed);
+    status = seek_corpus(t, changed);
     free(changed);
     if (status) return FAILED;
     if ((status = make_run(t))) return status;
-    return make_average_room(r) || restore_average(r) ? FAILED : DONE;
+    return create_average(r) || restore_average(r) ? FAILED : DONE;
 }

@@ -53,9 +53,7 @@ static int add_target(struct scoring *t, const trf_config *config, char why[300]
     if (add_text(side, t->vocab[1], t->pairs.target, config->max_length - 1, &n, why))
         return FAILED;
     if (config->target_eos || config->kind != TRF_DECODER_ONLY) return DONE;
-    side->ids = grow(side->ids, &side->ids_capacity, side->used + 1, sizeof *side->ids);
-    side->ids[side->used++] = config->eos;
-    side->lengths[side->count - 1]++;
+    append_id(side, config->eos);
     return DONE;
 }
 
@@ -152,8 +150,7 @@ static int score_lines(struct scoring *t)
     int32_t lines, i;
     trf_error err;
     if (flush) t->s->batch = 1;
-    t->line = calloc((size_t)t->s->batch, sizeof *t->line);
-    if (!t->line) { say("out of memory for --batch %d", (int)t->s->batch); return FAILED; }
+    if (!(t->line = zeroed_batch(t->s->batch, sizeof *t->line))) return FAILED;
     while ((lines = read_pairs(t)) > 0) {
         trf_batch batch;
         memset(&batch, 0, sizeof batch);

@@ -48,7 +48,7 @@ void note_data(struct training *t, const trf_vocab *const vocab[2])
 {
     struct plan *plan = &t->plan;
     int side;
-    plan->amounts = t->data.amounts;
+    plan->sizes = t->data.sizes;
     plan->n_labels = t->labels.n;
     plan->validates = t->data.held.ids[0].count > 0;
     for (side = 0; side < 2; side++)

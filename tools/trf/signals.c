@@ -16,9 +16,10 @@ static volatile sig_atomic_t stopped_by, notice, validating;
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { N_SIGNALS = sizeof signals / sizeof *signals };
 static struct sigaction inherited[N_SIGNALS];       /* restored when training is over */
-static struct progress *watched; /* of the current training, for a line about what takes long */
-static int64_t watched_update;
-static double watched_since;
+/* Of the current training, for a line about what takes long. */
+static struct progress *shown_progress;
+static int64_t current_update;
+static double update_began;
 static char notices[2][160];    /* one is ready while the other is written */
 static const char *line_end;    /* ends a line of progress on a terminal */
 
@@ -46,8 +47,8 @@ static void stop_soon(int signal_number)
 void prepare_notice(const char *doing, int64_t update, int keeps)
 {
     int other = !notice;
-    watched_update = update;
-    watched_since = now();
+    current_update = update;
+    update_began = now();
     snprintf(notices[other], sizeof notices[other],
              "%s%s: %s %lld, then %s; the same signal again stops at once\n", line_end, program,
              doing, (long long)update, keeps ? "saving" : "ending");
@@ -58,7 +59,7 @@ void catch_signals(struct progress *of)
 {
     struct sigaction action;
     int i;
-    watched = of;
+    shown_progress = of;
     line_end = isatty(STDERR_FILENO) ? "\n" : "";
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_soon;
@@ -71,7 +72,7 @@ void catch_signals(struct progress *of)
 void release_signals(void)
 {
     int i;
-    watched = NULL;
+    shown_progress = NULL;
     for (i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &inherited[i], NULL);
 }
 
@@ -79,9 +80,9 @@ void release_signals(void)
 static int leave_validation(void *user)
 {
     (void)user;
-    if (watched)
-        show_waiting(watched, validating ? "validating" : "computing", watched_update,
-                     watched_since);
+    if (shown_progress)
+        show_waiting(shown_progress, validating ? "validating" : "computing", current_update,
+                     update_began);
     return validating && stopped_by;
 }
 

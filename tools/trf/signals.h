@@ -6,7 +6,7 @@
 #include "progress.h"
 
 void watch_signals(struct settings *s);         /* sets the hook that aborts a validation */
-void catch_signals(struct progress *watched);   /* watched: for lines about what takes long */
+void catch_signals(struct progress *progress);  /* progress: for lines about what takes long */
 void release_signals(void);
 int stopped(void);                              /* the signal that came, or 0 */
 /* What a signal that comes now reports: doing, the update, and whether a checkpoint follows

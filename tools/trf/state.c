@@ -27,28 +27,29 @@ static int read_weights(const trf_model *model, trf_real *to)
 }
 
 /* Copies the weights of a model of the same shape to the trainer. */
-static int take_weights_of(struct run *r, const trf_model *model)
+static int set_weights(struct run *r, const trf_model *model)
 {
-    trf_real *room = malloc((size_t)trf_model_parameter_total(model) * sizeof *room), *from = room;
+    trf_real *weights = malloc((size_t)trf_model_parameter_total(model) * sizeof *weights);
+    const trf_real *from = weights;
     trf_error err;
     int32_t i;
     int status = DONE;
-    if (!room) {
+    if (!weights) {
         say("out of memory: %lld weights", (long long)trf_model_parameter_total(model));
         return FAILED;
     }
-    status = read_weights(model, room);
+    status = read_weights(model, weights);
     for (i = 0; i < trf_model_parameter_count(r->model) && !status; i++) {
         trf_tensor w = trf_trainer_parameter(r->trainer, i);
         int64_t n = trf_tensor_count(&w);
         if (trf_tensor_write(&w, from, n, &err)) { say_error("weights", &err); status = FAILED; }
         from += n;
     }
-    free(room);
+    free(weights);
     return status;
 }
 
-int make_average_room(struct run *r)
+int create_average(struct run *r)
 {
     trf_error err;
     if (r->s->ema <= 0 || !trf_ema_create(&r->ema, r->trainer, r->s->ema, &err)) return DONE;
@@ -56,7 +57,7 @@ int make_average_room(struct run *r)
     return FAILED;
 }
 
-static int done_with_ema(trf_status status, const trf_error *err)
+static int ema_status(trf_status status, const trf_error *err)
 {
     if (status) say_error("average", err);
     return status ? FAILED : DONE;
@@ -65,19 +66,19 @@ static int done_with_ema(trf_status status, const trf_error *err)
 int update_ema(struct run *r)
 {
     trf_error err;
-    return r->ema ? done_with_ema(trf_ema_update(r->ema, &err), &err) : DONE;
+    return r->ema ? ema_status(trf_ema_update(r->ema, &err), &err) : DONE;
 }
 
 int apply_ema(struct run *r)
 {
     trf_error err;
-    return r->ema ? done_with_ema(trf_ema_apply(r->ema, &err), &err) : DONE;
+    return r->ema ? ema_status(trf_ema_apply(r->ema, &err), &err) : DONE;
 }
 
 int restore_ema(struct run *r)
 {
     trf_error err;
-    return r->ema ? done_with_ema(trf_ema_restore(r->ema, &err), &err) : DONE;
+    return r->ema ? ema_status(trf_ema_restore(r->ema, &err), &err) : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -181,7 +182,7 @@ static int note_state(struct run *r, int there)
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
     if (!status) status = note(r->model, "training.held_out", there ? value : NULL);
     if (!status)
-        status = note(r->model, "training.picks", there && !state->combed ? "random" : NULL);
+        status = note(r->model, "training.picks", there && !state->every_nth ? "random" : NULL);
     if (!status)
         status = note(r->model, "training.model",
                       there && is_given(r->s, AT(checkpoint)) ? name_of(r->s->model) : NULL);
@@ -228,18 +229,18 @@ int save_checkpoint(struct run *r, double seconds)
    comparable scores. */
 uint64_t held_out_hash(const struct settings *s, const struct text held[2])
 {
-    static const size_t judging[] = {
+    static const size_t relevant[] = {
         AT(valid_beam), AT(noise.density), AT(noise.mean_span), AT(noise.masked),
         AT(noise.randomised), AT(noise.whole_words), AT(chunk), AT(training.label_smoothing),
         AT(training.smoothing_rule)};
-    size_t n = sizeof judging / sizeof *judging - (metric_of(s) == METRIC_LOSS ? 0 : 2), i, j;
+    size_t n = sizeof relevant / sizeof *relevant - (metric_of(s) == METRIC_LOSS ? 0 : 2), i, j;
     uint64_t hash = 0;
     char value[64];
     int k;
     if (!held[0].count) return 0;
     for (k = 0; k < n_rows; k++)
         for (j = 0; j < n; j++) {
-            if (!(rows[k].commands & TRAIN) || rows[k].offset != judging[j]) continue;
+            if (!(rows[k].commands & TRAIN) || rows[k].offset != relevant[j]) continue;
             if (rows[k].offset == AT(chunk) && !learns_from_text(s)) continue;
             value_text(&rows[k], s, value, sizeof value);
             hash = hash * 1099511628211u ^ hash_line(value);
@@ -292,7 +293,7 @@ static int check_vocabulary_option(const struct run *r, const struct row *row)
 }
 
 /* Whether the given value lets the recipe choose: then the choice in the checkpoint stands. */
-static int leaves_open(const struct row *row, const char *given)
+static int is_auto_value(const struct row *row, const char *given)
 {
     int sizes = row->offset == AT(source_vocab_size) || row->offset == AT(target_vocab_size);
     return !strcmp(given, "auto") || (is_tokens(row) && !strcmp(given, "sentencepiece")) ||
@@ -328,7 +329,7 @@ int restore_options(struct run *r)
         if (value && rows[i].offset == AT(metric))
             state->same_metric =
                 metric == METRIC_AUTO || !strcmp(value, metric_name((enum metric)metric));
-        if ((r->s->given[i] && !leaves_open(&rows[i], r->s->given[i])) || (is_end && end_given) ||
+        if ((r->s->given[i] && !is_auto_value(&rows[i], r->s->given[i])) || (is_end && end_given) ||
             !value)
             continue;
         if (!set_value(&rows[i], r->s, value)) continue;
@@ -493,7 +494,7 @@ int keep_model(struct run *r, int64_t update, double score, double loss)
     return DONE;
 }
 
-int become_mean(struct run *r, int *count)
+int set_mean_weights(struct run *r, int *count)
 {
     trf_load_options load = load_options(r->s);
     trf_model **models = zeroed(r->state.n_kept, sizeof *models);
@@ -509,7 +510,7 @@ int become_mean(struct run *r, int *count)
     }
     if (!status && trf_model_average(models[0], models, *count, &err)) status = FAILED;
     if (status) say_error("mean", &err);
-    else status = take_weights_of(r, models[0]);
+    else status = set_weights(r, models[0]);
     for (k = 0; k < *count; k++) trf_model_destroy(models[k]);
     free(models);
     return status;

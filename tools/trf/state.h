@@ -16,7 +16,7 @@ struct state {
     int64_t batches;                    /* drawn so far */
     int cosine_follows;                 /* see struct plan */
     double seconds;                     /* of earlier runs */
-    int combed;                         /* 1: every n-th pair is held out, as before version 0.3 */
+    int every_nth;                      /* 1: every n-th pair is held out, as before version 0.3 */
     uint64_t held_out;                  /* see held_out_hash */
     int learnt;                         /* 1: at least one update was not skipped */
     int had_average, had_mean,
@@ -54,7 +54,7 @@ int restore_state(struct run *r);
 int restore_average(struct run *r);
 
 /* --ema. apply_ema swaps the average and the weights, restore_ema swaps them back. */
-int make_average_room(struct run *r);
+int create_average(struct run *r);
 int update_ema(struct run *r);
 int apply_ema(struct run *r);
 int restore_ema(struct run *r);
@@ -66,7 +66,7 @@ int keep_model(struct run *r, int64_t update, double score, double loss);
    may be worse. */
 void remove_unneeded(struct run *r, int average_needed);
 /* Replaces the weights by the mean of the kept models. --ema is not used after that. */
-int become_mean(struct run *r, int *count);
+int set_mean_weights(struct run *r, int *count);
 /* Copies the best model to the model file if it is among the kept ones. Returns whether it did. */
 int copy_best(const struct run *r);
 void warn_of_kept(const struct run *r);     /* kept files of an earlier training */

@@ -6,7 +6,8 @@
 
 #include "trf.h"
 
-/* The vocabularies of source and target until the model has copies. A joint one stands twice. */
+/* The vocabularies of source and target until the model has copies. A joint one is in both
+   fields. */
 struct vocabularies {
     trf_vocab *of[2];
     char *pieces[2];                /* the bytes of their SentencePiece models, or NULL */

@@ -54,6 +54,13 @@ void add_ids(struct side *side, const int32_t *ids, int32_t n)
     side->lengths[side->count++] = n;
 }
 
+void append_id(struct side *side, int32_t id)
+{
+    side->ids = grow(side->ids, &side->ids_capacity, side->used + 1, sizeof *side->ids);
+    side->ids[side->used++] = id;
+    side->lengths[side->count - 1]++;
+}
+
 void drop_last(struct side *side)
 {
     side->used -= (size_t)side->lengths[--side->count];

@@ -168,11 +168,20 @@ static void trace_end(struct trace *t, int64_t n)
     step(t, "softmax: probabilities", n, logits, 0, "");
 }
 
+int64_t source_rows(const struct settings *s)
+{
+    return s->config.kind == TRF_DECODER_ONLY ? 0 : s->source_length + s->config.source_eos;
+}
+
+int64_t target_rows(const struct settings *s)
+{
+    return s->config.kind == TRF_ENCODER_ONLY ? 0 : s->target_length + s->config.target_eos;
+}
+
 void print_trace(const struct settings *s)
 {
     const trf_config *c = &s->config;
-    int64_t source = c->kind == TRF_DECODER_ONLY ? 0 : s->source_length + c->source_eos;
-    int64_t target = c->kind == TRF_ENCODER_ONLY ? 0 : s->target_length + c->target_eos;
+    int64_t source = source_rows(s), target = target_rows(s);
     struct trace t;
     memset(&t, 0, sizeof t);
     t.config = c;

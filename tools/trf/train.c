@@ -67,10 +67,10 @@ static int prepare(struct training *t)
     struct settings *s = t->s;
     int status = DONE;
     busy_with("reading the data ...\n");
-    if (s->resume) status = read_picks(t);
+    if (s->resume) status = read_hold_out_rule(t);
     if (!status)
         status = read_data(s, &t->data,
-                           t->run.state.combed ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM);
+                           t->run.state.every_nth ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM);
     if (!status && (s->valid_tsv || s->valid_source || s->valid_text)) warn_of_overlap(s, &t->data);
     if (!status) status = s->resume ? resume_training(t) : begin_training(t);
     busy_with(NULL);

@@ -21,7 +21,7 @@ struct training {
 /* begin.c: a new model; resume.c: a checkpoint and its data. */
 int begin_training(struct training *t);
 int resume_training(struct training *t);
-int read_picks(struct training *t);     /* how the checkpoint's training held out pairs */
+int read_hold_out_rule(struct training *t);     /* how the checkpoint's training held out pairs */
 
 /* inherit.c: --init-from. */
 int begin_from(struct training *t);     /* vocabularies and architecture */

@@ -44,8 +44,8 @@ struct translating {
     struct unknown unknown;
     struct spans spans;         /* of the line at hand */
     int64_t unusable;           /* lines */
-    int64_t answered, longest;  /* answers; those that reached the length limit */
-    int64_t hurried; /* of these, those with a --min-length that is not below the limit */
+    int64_t answered, at_limit; /* answers; those that reached the length limit */
+    int64_t min_length_limits; /* of these, those with a --min-length that is not below the limit */
     int broken;                 /* 1: the input could not be read to its end */
 };
 
@@ -149,12 +149,13 @@ static void keep_answers(struct translating *t, int32_t sentence)
     if (!count) return;
     t->answered++;
     if (trf_hypothesis_at(t->translator, sentence, 0)->ended != TRF_ENDED_MAX_LENGTH) return;
-    t->longest++;
-    t->hurried += trf_hypothesis_at(t->translator, sentence, 0)->n <= t->s->search.min_length;
+    t->at_limit++;
+    t->min_length_limits +=
+        trf_hypothesis_at(t->translator, sentence, 0)->n <= t->s->search.min_length;
 }
 
-static int look_at(struct translating *t, const int32_t *source, int32_t n_source,
-                   const struct answer *a)
+static int read_answer_attention(struct translating *t, const int32_t *source, int32_t n_source,
+                                 const struct answer *a)
 {
     struct attention *all = &t->attention;
     trf_sequences from, to;
@@ -178,7 +179,7 @@ static int choose_copies(struct translating *t, const int32_t *source, int32_t n
     for (i = 0; i < a->n && a->ids[i] != UNK; i++) { }
     memset(copies, 0, (size_t)a->n * sizeof *copies);
     if (i == a->n || t->spans.n == 0) return DONE;
-    if (t->spans.n > 1 && look_at(t, source, n_source, a)) return FAILED;
+    if (t->spans.n > 1 && read_answer_attention(t, source, n_source, a)) return FAILED;
     for (i = 0; i < a->n; i++) {
         double largest = -1;
         for (k = 0; k < t->spans.n && a->ids[i] == UNK; k++) {
@@ -247,7 +248,7 @@ static int write_attention(struct translating *t, const int32_t *source, int32_t
 {
     int64_t i, j;
     if (trf_model_config(t->model)->kind != TRF_ENCODER_DECODER) return DONE;
-    if (look_at(t, source, n_source, a)) return FAILED;
+    if (read_answer_attention(t, source, n_source, a)) return FAILED;
     if (t->s->alignments) {
         fputs(",\"alignment\":[", t->out);
         for (i = 0; i < a->n; i++) {
@@ -365,17 +366,17 @@ static int has_more_prefixes(struct translating *t)
 }
 
 /* Answers without EOS are cut off, or repeat themselves. */
-static void report_longest(const struct translating *t)
+static void report_limit(const struct translating *t)
 {
-    char hurried[96] = "";
-    if (!t->longest) return;
-    if (t->hurried)
-        snprintf(hurried, sizeof hurried,
+    char reason[96] = "";
+    if (!t->at_limit) return;
+    if (t->min_length_limits)
+        snprintf(reason, sizeof reason,
                  "; for %lld of them, --min-length %d is not below the limit",
-                 (long long)t->hurried, (int)t->s->search.min_length);
+                 (long long)t->min_length_limits, (int)t->s->search.min_length);
     say("%lld of %lld answer%s reached the length limit (--max-length-a, --max-length-b) without "
         "EOS%s",
-        (long long)t->longest, (long long)t->answered, plural(t->answered), hurried);
+        (long long)t->at_limit, (long long)t->answered, plural(t->answered), reason);
 }
 
 static int translate_lines(struct translating *t)
@@ -383,8 +384,7 @@ static int translate_lines(struct translating *t)
     int flush = t->s->interactive || isatty(fileno(t->in.file));
     int32_t lines;
     if (flush) t->s->batch = 1;
-    t->line = calloc((size_t)t->s->batch, sizeof *t->line);
-    if (!t->line) { say("out of memory for --batch %d", (int)t->s->batch); return FAILED; }
+    if (!(t->line = zeroed_batch(t->s->batch, sizeof *t->line))) return FAILED;
     while ((lines = read_batch(t)) > 0) {
         if (translate_batch(t, t->in.number - lines + 1, lines)) return FAILED;
         if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
@@ -397,19 +397,13 @@ static int translate_lines(struct translating *t)
     if (t->unusable)
         say("%lld of %lld line%s could not be translated", (long long)t->unusable,
             (long long)t->in.number, plural(t->in.number));
-    report_longest(t);
+    report_limit(t);
     say_unknown_share(&t->unknown, "the input", 0.05);
     return t->broken || t->unusable ? FAILED : DONE;
 }
 
-int command_translate(struct settings *s, int argc, char **argv)
+static int check_options(const struct settings *s)
 {
-    struct translating t;
-    trf_error err;
-    int32_t i;
-    int status;
-    memset(&t, 0, sizeof t);
-    t.s = s;
     if ((s->alignments || s->attention || s->token_scores) && !s->json) {
         say("--alignments, --attention and --token-scores need --json");
         return USAGE;
@@ -418,7 +412,12 @@ int command_translate(struct settings *s, int argc, char **argv)
         say("--unknown copy needs unknown tokens to replace, but --ban-unk yes allows none");
         return USAGE;
     }
-    if ((status = take_input(s, argc, argv))) return status;
+    return DONE;
+}
+
+/* The beam is as wide as --n-best needs, unless --beam is given. */
+static int settle_beam(struct settings *s)
+{
     if (is_given(s, AT(search.beam)) && s->search.n_best > s->search.beam) {
         say("--n-best %d needs a --beam of %d or more, got %d", (int)s->search.n_best,
             (int)s->search.n_best, (int)s->search.beam);
@@ -431,47 +430,87 @@ int command_translate(struct settings *s, int argc, char **argv)
     if (is_given(s, AT(search.n_best)) && !is_given(s, AT(search.beam)) &&
         s->search.beam < s->search.n_best)
         s->search.beam = s->search.n_best;
-    status = load_model(s, &t.model, &t.source_vocab, &t.target_vocab);
-    if (!status) status = check_decoder(s, t.model);
-    if (!status && (s->alignments || s->attention) &&
-        trf_model_config(t.model)->kind != TRF_ENCODER_DECODER) {
+    return DONE;
+}
+
+/* Refuses options that need the tokens of a source, for a model that reads none. */
+static int check_source(const struct settings *s, const trf_model *model)
+{
+    if (trf_model_config(model)->kind == TRF_ENCODER_DECODER) return DONE;
+    if (s->alignments || s->attention) {
         say("--alignments and --attention need source tokens, but '%s' reads none", s->model);
-        status = USAGE;
+        return USAGE;
     }
-    if (!status && s->unknown == UNKNOWN_COPY &&
-        trf_model_config(t.model)->kind != TRF_ENCODER_DECODER) {
+    if (s->unknown == UNKNOWN_COPY) {
         say("--unknown copy needs source words, but '%s' reads none", s->model);
-        status = USAGE;
+        return USAGE;
     }
-    if (!status && !is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
-        s->search.ban_unk = never_writes_unk(t.model);
-    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
-        status = refused("search", &err);
-    if (!status) status = open_reader(&t.in, s->input);
-    if (!status && s->prefixes) status = open_reader(&t.prefix, s->prefixes);
-    if (!status && s->prefixes && same_stream(t.in.file, t.prefix.file)) {
-        say("only one of --prefixes and the input can be %s", t.in.name);
-        status = USAGE;
+    return DONE;
+}
+
+static int load_translator(struct translating *t)
+{
+    struct settings *s = t->s;
+    trf_error err;
+    int status = load_model(s, &t->model, &t->source_vocab, &t->target_vocab);
+    if (!status) status = check_decoder(s, t->model);
+    if (!status) status = check_source(s, t->model);
+    if (status) return status;
+    if (!is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
+        s->search.ban_unk = never_writes_unk(t->model);
+    if (trf_translator_create(&t->translator, t->model, &s->search, &err))
+        return refused("search", &err);
+    t->limit = source_limit(trf_model_config(t->model));
+    return DONE;
+}
+
+static int open_files(struct translating *t)
+{
+    const struct settings *s = t->s;
+    int status = open_reader(&t->in, s->input);
+    if (!status && s->prefixes) status = open_reader(&t->prefix, s->prefixes);
+    if (status) return status;
+    if (s->prefixes && same_stream(t->in.file, t->prefix.file)) {
+        say("only one of --prefixes and the input can be %s", t->in.name);
+        return USAGE;
     }
-    if (!status && !(t.out = open_output(s))) status = FAILED;
-    if (!status) {
-        t.limit = source_limit(trf_model_config(t.model));
-        status = translate_lines(&t);
-    }
+    t->out = open_output(s);
+    return t->out ? DONE : FAILED;
+}
+
+/* Closes and frees all but the output. */
+static void free_translating(struct translating *t)
+{
+    int32_t i;
+    close_reader(&t->in);
+    close_reader(&t->prefix);
+    free_side(&t->sources);
+    free_side(&t->prefixes);
+    forget_answers(t);
+    free(t->answers);
+    free_attention(&t->attention);
+    free(t->mean);
+    free(t->spans.item);
+    for (i = 0; t->line && i < t->s->batch; i++) free(t->line[i].text);
+    free(t->line);
+    free(t->text);
+    trf_translator_destroy(t->translator);
+    trf_model_destroy(t->model);
+}
+
+int command_translate(struct settings *s, int argc, char **argv)
+{
+    struct translating t;
+    int status = check_options(s);
+    if (!status) status = take_input(s, argc, argv);
+    if (!status) status = settle_beam(s);
+    if (status) return status;
+    memset(&t, 0, sizeof t);
+    t.s = s;
+    status = load_translator(&t);
+    if (!status) status = open_files(&t);
+    if (!status) status = translate_lines(&t);
     if (t.out && close_output(t.out, s->output)) status = FAILED;
-    close_reader(&t.in);
-    close_reader(&t.prefix);
-    free_side(&t.sources);
-    free_side(&t.prefixes);
-    forget_answers(&t);
-    free(t.answers);
-    free_attention(&t.attention);
-    free(t.mean);
-    free(t.spans.item);
-    for (i = 0; t.line && i < s->batch; i++) free(t.line[i].text);
-    free(t.line);
-    free(t.text);
-    trf_translator_destroy(t.translator);
-    trf_model_destroy(t.model);
+    free_translating(&t);
     return status;
 }

@@ -29,12 +29,15 @@
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
 //   report_text.c
 //   plot.c          trf plot
-//   diagrams.c        schedule, positions, masks
-//   draw.c            writes pictures
+//   plot_schedule.c, plot_positions.c, plot_masks.c     pictures that need no log
+//   plot_lists.c      lists of numbers and words in an option
 //   inspect.c       trf inspect; see inspect.h
-//   architecture.c, published.c, amounts.c, trace.c
+//   architecture.c, published.c, resources.c, trace.c
 //   objective.c     what follows from --objective
-//   attention.c     trf attention; the attention of one pair
+//   attention.c     trf attention
+//   attention_maps.c  maps of its heads: numbers, text, JSON, pictures
+//   draw.c          writes pictures, for trf plot and trf attention
+//   attention_weights.c     the attention of one pair
 //   unknown.c       unknown words in sources and answers
 //   compose.c       Unicode's composition
 //   labels.c        labels, and the words of a line
@@ -347,6 +350,8 @@ int check_pairs_given(const char *prefix, const char *source, const char *target
 int same_stream(FILE *a, FILE *b);
 /* Takes the one file of the command line as --input. */
 int take_input(struct settings *s, int argc, char **argv);
+/* An item for each line of a batch, all zero. NULL: no memory, reported. */
+void *zeroed_batch(int32_t batch, size_t item_bytes);
 
 /* Lines in memory, each with a NUL, and their numbers in the file. */
 struct text {
@@ -399,6 +404,7 @@ trf_sequences sequences_of(const struct side *side);
 int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n,
              char why[300]);
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
+void append_id(struct side *side, int32_t id);          /* one more token of the last sequence */
 void drop_last(struct side *side);
 
 /* The text of a token. A SentencePiece model may have the piece NUL: one byte. */
@@ -493,7 +499,7 @@ void for_files(const char *prefix, void (*each)(void *user, const char *path, co
    or base with `numbered` (".update-") and a number; unfinished, with ".tmp-0123abcd". */
 int is_own_name(const char *path, const char *base, const char *numbered);
 /* Removes unfinished files that killed processes left beside path. */
-void sweep(const char *path);
+void remove_all_unfinished(const char *path);
 FILE *open_output(const struct settings *s);
 int check_output(FILE *file, const char *path);     /* fails for a full disk or a closed pipe */
 int close_output(FILE *file, const char *path);
@@ -530,7 +536,7 @@ int is_composed(const char *map, const char *text);     /* whether the map does 
 int has_hangul(const char *text);
 
 // -----------------------------------------------------------------------------------------------
-// The attention of one kind over one pair (attention.c)
+// The attention of one kind over one pair (attention_weights.c)
 // -----------------------------------------------------------------------------------------------
 
 struct attention {

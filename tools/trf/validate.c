@@ -63,7 +63,7 @@ static size_t references_of(struct translations *r, size_t pair, const size_t *n
         r->references = grow(r->references, &r->references_capacity, n + 1, sizeof *r->references);
         r->joined = grow(r->joined, &r->joined_capacity, n + 1, sizeof *r->joined);
         r->joined[n] =
-            join_cut(r->cut, format_text("%s", line_of(&v->pairs->text[1], v->pairs->line[i])));
+            join_pieces(r->cut, format_text("%s", line_of(&v->pairs->text[1], v->pairs->line[i])));
         r->references[n] = r->joined[n];
     }
     return n;
@@ -86,7 +86,7 @@ static int add_answer(struct translations *r, size_t pair, int32_t sentence, con
         return FAILED;
     for (k = 0; k < N_SAMPLES; k++) if (r->sample[k] == pair && !r->v->samples[k])
         r->v->samples[k] = format_text("%s", r->text);
-    return add_figure(r, pair, join_cut(r->cut, r->text), next);
+    return add_figure(r, pair, join_pieces(r->cut, r->text), next);
 }
 
 /* next[i]: the next pair with the source of pair i, or SIZE_MAX; first[i]: whether it is the first
@@ -148,14 +148,8 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
             if (add_figure(r, *at, "", next)) { free_side(&sources); return FAILED; }
             continue;
         }
-        sources.ids =
-            grow(sources.ids, &sources.ids_capacity, sources.used + n, sizeof *sources.ids);
-        sources.lengths = grow(sources.lengths, &sources.lengths_capacity, sources.count + 1,
-                               sizeof *sources.lengths);
-        memcpy(sources.ids + sources.used, side->ids + *used, n * sizeof *sources.ids);
-        sources.used += n;
         pairs[sources.count] = *at;
-        sources.lengths[sources.count++] = (int32_t)n;
+        add_ids(&sources, side->ids + *used, (int32_t)n);
     }
     all = sequences_of(&sources);
     status = all.count ? trf_translate_batch(r->translator, &all, &err) : TRF_OK;
@@ -189,7 +183,7 @@ int check_translating(struct validator *v)
     status = make_translator(v, &translator);
     trf_translator_destroy(translator);
     if (!status && metric_of(v->s) == METRIC_BLEU &&
-        !bleu_tells(&v->pairs->text[1], cut, &nothing) && nothing)
+        !bleu_is_useful(&v->pairs->text[1], cut, &nothing) && nothing)
         say("warning: no reference has four words: BLEU counts n-grams of up to four words, so it "
             "means nothing here; use --metric chrf");
     return status;

@@ -18,10 +18,30 @@ int choice_number(const char *choices, const char *text)
     }
 }
 
+/* Writes the choice of this number in "a|b|c". Empty: there is none. */
+static void choice_text(const char *choices, int32_t number, char *text, size_t size)
+{
+    const char *choice = choices;
+    while (number-- > 0 && *choice) choice = strchrnul(choice, '|'), choice += *choice == '|';
+    snprintf(text, size, "%.*s", (int)(strchrnul(choice, '|') - choice), choice);
+}
+
+/* The shortest text that reads as the same number. */
+static void real_text(double real, char *text, size_t size)
+{
+    int digits;
+    if (isinf(real)) snprintf(text, size, "no limit"); else snprintf(text, size, "%.17g", real);
+    if (strtod(text, NULL) != real) return;
+    for (digits = 1; digits <= 17; digits++) {
+        snprintf(text, size, "%.*g", digits, real);
+        if (strtod(text, NULL) == real) break;
+    }
+}
+
 /* Writes the current value of a row as the text that sets it. Empty: nothing is set. */
 void value_text(const struct row *row, const struct settings *s, char *text, size_t size)
 {
-    const char *field = (const char *)s + row->offset, *choice = row->argument, *path;
+    const char *field = (const char *)s + row->offset, *path;
     int32_t number = 0;
     int64_t wide = 0;
     uint64_t seed;
@@ -36,9 +56,7 @@ void value_text(const struct row *row, const struct settings *s, char *text, siz
         break;
     case MAYBE:
         memcpy(&number, field, sizeof number);
-        if (!number) break;
-        while (--number > 0 && *choice) choice = strchrnul(choice, '|'), choice += *choice == '|';
-        snprintf(text, size, "%.*s", (int)(strchrnul(choice, '|') - choice), choice);
+        if (number) choice_text(row->argument, number - 1, text, size);
         break;
     case TEXT:
         memcpy(&path, field, sizeof path);
@@ -46,11 +64,9 @@ void value_text(const struct row *row, const struct settings *s, char *text, siz
         break;
     case SWITCH: case CHOICE:
         memcpy(&number, field, sizeof number);
-        while (number-- > 0 && *choice) choice = strchrnul(choice, '|'), choice += *choice == '|';
-        snprintf(text, size, "%.*s", (int)(strchrnul(choice, '|') - choice), choice);
+        choice_text(row->argument, number, text, size);
         break;
-    case NUMBER:
-    case COUNT:
+    case NUMBER: case COUNT:
         memcpy(&number, field, sizeof number);
         snprintf(text, size, "%d", (int)number);
         break;
@@ -65,14 +81,7 @@ void value_text(const struct row *row, const struct settings *s, char *text, siz
         break;
     case REAL:
         memcpy(&real, field, sizeof real);
-        if (isinf(real)) snprintf(text, size, "no limit"); else snprintf(text, size, "%.17g", real);
-        if (strtod(text, NULL) == real) {       /* as short as it comes back the same */
-            int digits;
-            for (digits = 1; digits <= 17; digits++) {
-                snprintf(text, size, "%.*g", digits, real);
-                if (strtod(text, NULL) == real) break;
-            }
-        }
+        real_text(real, text, size);
         break;
     case DEVICE:
         memcpy(&device, field, sizeof device);

@@ -32,7 +32,7 @@ void print_model(const struct settings *s)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>amounts        of weights, bytes and operations
+// >>resources      of weights, bytes and operations
 // -----------------------------------------------------------------------------------------------
 
 enum { MOST_TOKENS = 1 << 24 };
@@ -159,7 +159,7 @@ static int print_memory(struct settings *s, int64_t weights, int json)
     int32_t longest =
         (s->source_length > s->target_length ? s->source_length : s->target_length) + 1;
     int32_t tokens = s->corpus.batch_tokens > longest ? s->corpus.batch_tokens : longest;
-    int32_t beginning = c->kind == TRF_DECODER_ONLY ? s->target_length : s->source_length;
+    int32_t longest_input = c->kind == TRF_DECODER_ONLY ? s->target_length : s->source_length;
     double model = (double)trf_model_memory(c), training, translating;
     char what[160];
     int first = 1;
@@ -167,7 +167,7 @@ static int print_memory(struct settings *s, int64_t weights, int json)
     o->sequences = s->corpus.batch_sentences < tokens ? s->corpus.batch_sentences : tokens;
     o->longest = longest;
     training = (double)trf_trainer_memory(c, o);
-    translating = (double)trf_translator_memory(c, &s->search, s->batch, beginning);
+    translating = (double)trf_translator_memory(c, &s->search, s->batch, longest_input);
     printf(json ? ",\"bytes\":{" : "memory and files:\n");
     print_bytes("model", "model", "the weights, rows padded to whole registers", model, json,
                 &first);
@@ -176,8 +176,8 @@ static int print_memory(struct settings *s, int64_t weights, int json)
     if (training > 0) print_bytes("training", "training", what, model + training, json, &first);
     snprintf(what, sizeof what,
              "the model and its search: beam %d, %d sentence%s of %d token%s at a time",
-             (int)s->search.beam, (int)s->batch, plural(s->batch), (int)beginning,
-             plural(beginning));
+             (int)s->search.beam, (int)s->batch, plural(s->batch), (int)longest_input,
+             plural(longest_input));
     if (translating > 0)
         print_bytes("translating", "translating", what, model + translating, json, &first);
     print_bytes("model file", "file", "weights of 32 bits, without vocabularies",
@@ -206,8 +206,7 @@ static void print_flops_part(const char *name, double flops, int64_t tokens, con
 static int print_flops(const struct settings *s, int json)
 {
     const trf_config *c = &s->config;
-    int64_t source = c->kind == TRF_DECODER_ONLY ? 0 : s->source_length + c->source_eos;
-    int64_t target = c->kind == TRF_ENCODER_ONLY ? 0 : s->target_length + c->target_eos;
+    int64_t source = source_rows(s), target = target_rows(s);
     const char *side = target ? "target" : "source";
     trf_flop_counts n;
     trf_error err;
@@ -246,7 +245,7 @@ static int print_flops(const struct settings *s, int json)
 }
 
 /* For a file and for options; with --trace also the trace. */
-int print_amounts(struct settings *s)
+int print_resources(struct settings *s)
 {
     trf_weight_counts n;
     trf_error err;
