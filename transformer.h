@@ -284,7 +284,7 @@
 //     part           some pairs of a batch, used as a batch of their own: the share of one rank,
 //                    or a micro-batch
 //     position       of a batch in its corpus: the numbers of its epoch and batch [trf_place]
-//     ordinal        of a part: how many pairs of the same update lower ranks have. Dropout and
+//     ordinal        of a part: how many of the update's pairs are on lower ranks. Dropout and
 //                    noise depend on it, so that parts are computed like the whole batch
 //     noise          masks, spans and prefixes for self-supervised training [trf_noise]
 //     sentinel       an id that marks a span of noise
@@ -757,7 +757,7 @@ typedef enum trf_products {
    These start when the object is created; if they cannot, creating it fails with TRF_E_NOMEM. They
    have ended when its destroy call returns. They sleep while there is nothing to compute, call no
    hook, block all signals, and have a stack of 256 KiB each.
-     - After fork(), the parent's objects compute on the calling thread alone in the child. Objects
+     - After fork(), the parent's objects compute in the child on the calling thread alone. Objects
        that the child creates have threads.
      - On Windows, do not destroy an object inside DllMain.
      - `threads` has no effect, and objects compute on the calling thread alone, with
@@ -919,8 +919,8 @@ typedef enum trf_decoder_start {
 } trf_decoder_start;
 
 /* The last layer of an encoder-only model: logits z = x W^T + b, trained with cross-entropy. x is
-   the final state of one token, or one vector per sequence that is made from them. trf_batch
-   describes the labels. */
+   the final state of one token, or one vector made from a sequence's states. trf_batch describes
+   the labels. */
 typedef enum trf_head {
     TRF_HEAD_NONE   = 0,    /* models of the other kinds have this value. An encoder-only model
                                without a head has no logits and cannot be trained */
@@ -1180,8 +1180,8 @@ TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
      - A key has 1 to 255 bytes. "format" and keys that begin with "trf." belong to the library
        (TRF_E_INVALID_ARG).
      - Key and value are UTF-8 (TRF_E_FORMAT with the offset).
-     - A call that sets a text leaves at most 65,000 texts in the model, 1 MiB in all, keys
-       included. A file may contain at most 120,000 texts, 8 MiB in all. More is TRF_E_LIMIT.
+     - You can set texts until a model has 65,000 of them, or 1 MiB in all, keys included. A file
+       may contain at most 120,000 texts, 8 MiB in all. More is TRF_E_LIMIT.
    Call it before threads share the model. The model may have a trainer and translators. Each call
    copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
@@ -1228,7 +1228,7 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
    matrix has one name). If their numbers of rows differ, as after a vocabulary or max_length has
    grown, the rows that both have are copied. Everything else stays as it is:
      - rows and parameters that only one of the two has,
-     - head.bias, if one model has an element per label and the other one per token.
+     - head.bias, if it has an element per label in one model and per token in the other.
    *copied (may be NULL) is the number of parameters written. The models may differ in everything
    else, also in device. `model` must not have a trainer, translator or sampler. TRF_E_SHAPE: two
    parameters of one name differ in columns; nothing was copied. */
@@ -1309,8 +1309,8 @@ typedef struct trf_corpus_options {
     int32_t batch_sentences;    /* limit of a batch's pairs; >= 1; default 1024 */
     int32_t padded_budget;      /* 1: batch_tokens limits pairs times the longest sequence, as in
                                    systems with padding; default 0 */
-    int32_t shuffle;            /* 1: a new order in each epoch; 0: as added, or with buckets by
-                                   length; default 1 */
+    int32_t shuffle;            /* 1: a new order in each epoch; 0: as added (with
+                                   `buckets`: by length); default 1 */
     int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
     int32_t max_length;         /* trf_corpus_add rejects pairs with more ids on a side; >= 1;
                                    default 511 */
@@ -1433,9 +1433,9 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
-    const trf_config *config;   /* for files without our metadata, such as PyTorch state_dicts,
-                                   which need it (TRF_E_INVALID_ARG); others ignore it. Its device
-                                   and hooks are ignored. default NULL */
+    const trf_config *config;   /* needed (else TRF_E_INVALID_ARG) for files without our metadata,
+                                   such as PyTorch state_dicts; others ignore it. Its device and
+                                   hooks are ignored. default NULL */
     uint64_t max_bytes;         /* larger files fail with TRF_E_LIMIT; >= 1; default 64 GiB */
     int32_t allow_nonfinite;    /* 1: weights may be infinite or NaN; 0: TRF_E_NONFINITE;
                                    default 0 */
@@ -1739,8 +1739,8 @@ TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
 /* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
    loading it with the new options. Larger limits take more memory, smaller ones give none back.
-   TRF_E_INVALID_ARG: the number of threads would change, or the hook alloc or free, or `user` if
-   these two are set. TRF_E_NOMEM: no memory for the new limits. TRF_E_STATE: gradients have been
+   TRF_E_INVALID_ARG: the number of threads would change, or hooks.alloc or free, or hooks.user if
+   both are set. TRF_E_NOMEM: no memory for the new limits. TRF_E_STATE: gradients have been
    accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
@@ -2160,8 +2160,8 @@ typedef struct trf_sampling {
                                    ends at config.max_length - 1 ids. default INT32_MAX */
     int32_t min_tokens;         /* EOS is drawn only after this many tokens; >= 0; default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; default 0 */
-    uint64_t seed;              /* token t of sequence i, counted with the prompt, uses random
-                                   number (seed, i, t); default 0 */
+    uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
+                                   the prompt's ids too; default 0 */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
     /* Called for every token in order, EOS included; default NULL: not called. text: the `bytes` by
        which the answer's text grows, whole characters followed by a NUL; "" if the model has no
@@ -2217,8 +2217,8 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // -----------------------------------------------------------------------------------------------
 // >>api-learn      from texts to a trained model: a data set, the recipe, automatic training
 //
-// All steps from texts to a model, in the order of a program. `trf train` makes the same calls. Its
-// results are bit-identical, unless it chooses BLEU or chrF as its metric, or learns subwords:
+// `trf train` makes the calls below. Its results are bit-identical, unless it chooses BLEU or chrF
+// as its metric, or learns subwords. All steps from texts to a model, in a program's order:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
@@ -2421,9 +2421,9 @@ typedef struct trf_token_choice {
                                    becomes 500 to 8000, more for more text */
     int32_t vocabularies;       /* in and out. 1: shared; 2: one per side; 0 becomes 1 or 2 */
     int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
-    double unknown[2];          /* out: of the words in the drawn tenth of the lines, the
-                                   percentage that occur nowhere in the rest; NAN: too few lines */
-    int32_t would_be_subwords[2];       /* out. 1: subwords would have been chosen */
+    double unknown[2];          /* out: percentage of the words in a random tenth of the lines
+                                   (below) that are in no other line; NAN: too few lines */
+    int32_t would_be_subwords[2];       /* out. 1: subwords, but for no_subwords */
 } trf_token_choice;
 /* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
        words       if at most 2 % of the words in this tenth occur in none of the other lines, or if
