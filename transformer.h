@@ -605,8 +605,8 @@ extern "C" {
 // Rules of all calls:
 //   - ..._create and ..._load make an object. ..._destroy ends it and accepts NULL.
 //   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error.
-//   - Options, hooks and devices may be NULL, which means the defaults. A trf_config may not, nor
-//     may the options of a ..._check call or of a block.
+//   - NULL options, hooks and devices mean the defaults, except options of a ..._check call or of a
+//     block. Only trf_train_check takes a NULL trf_config.
 //   - A call borrows its arguments until it returns, unless its comment names a longer time.
 //   - A returned pointer belongs to its object and lives as long. The vocabularies of a model live
 //     until the model gets others.
@@ -946,8 +946,8 @@ typedef struct trf_config {
     int32_t d_ff;               /* inner width of the feed-forward block [d_ff]; 1..2^20 */
     int32_t encoder_layers;     /* [N] 1..256; 0 if kind has no encoder */
     int32_t decoder_layers;     /* [N] 1..256; 0 if kind has no decoder */
-    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24;
-                                   default 0: set it */
+    int32_t source_vocab;       /* number of source tokens, the four special ids included; 5..2^24
+                                   if kind has an encoder; default 0: set it */
     int32_t target_vocab;       /* the same for the target side; equal to source_vocab if both sides
                                    share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
@@ -1354,10 +1354,10 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus);
 /* Makes batches for self-supervised training from the sources of plain batches. Of a sequence of n
    ids, k = round(density * n), ties to even, should become noise.
 
-   MASKS   k is at least 1. A word is one id, or with whole_words all ids of a word. Words are
-           chosen in random order. A word that would bring the number of chosen ids above k is
-           skipped; if every word would, the last one is chosen all the same. So fewer or more than
-           k ids may be chosen. Each id of a chosen word becomes `mask` with probability `masked`,
+   MASKS   k is at least 1. Without whole_words, each id counts as a word. Words are chosen in
+           random order. A word that would bring the number of chosen ids above k is skipped; if
+           every word would, the last one is chosen all the same. So fewer or more than k ids may
+           be chosen. Each id of a chosen word becomes `mask` with probability `masked`,
            or any id from 4 to vocab - 1 with probability `randomised`, or stays. The target has the
            ids of chosen words, and -1 elsewhere (TRF_HEAD_MASKED).
    SPANS   k is at least 1 and at most n - 1. The noise has round(k / mean_span) spans, at least 1
@@ -1740,7 +1740,7 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 /* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
    loading it with the new options. Larger limits take more memory, smaller ones give none back.
    TRF_E_INVALID_ARG: the number of threads would change, or hooks.alloc or free, or hooks.user if
-   both are set. TRF_E_NOMEM: no memory for the new limits. TRF_E_STATE: gradients have been
+   alloc is set. TRF_E_NOMEM: no memory for the new limits. TRF_E_STATE: gradients have been
    accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
@@ -2217,8 +2217,8 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // -----------------------------------------------------------------------------------------------
 // >>api-learn      from texts to a trained model: a data set, the recipe, automatic training
 //
-// `trf train` makes the calls below. Its results are bit-identical, unless it chooses BLEU or chrF
-// as its metric, or learns subwords. All steps from texts to a model, in a program's order:
+// All steps from texts to a model, in a program's order. They train the same model as `trf train`,
+// bit for bit, unless that chooses BLEU or chrF as its metric, or learns subwords:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
@@ -2368,9 +2368,9 @@ TRF_API trf_real *trf_ema_weights(trf_ema *ema);
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
 /* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
-   inside a matrix product.) Unless max_sentences is then 1, the largest product, that of all
-   hypotheses with the vocabulary's matrix, has at most 512 rows and takes at most about half a
-   second on the CPU. */
+   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
+   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
+   now 1. */
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
@@ -2423,7 +2423,7 @@ typedef struct trf_token_choice {
     int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
     double unknown[2];          /* out: percentage of the words in a random tenth of the lines
                                    (below) that are in no other line; NAN: too few lines */
-    int32_t would_be_subwords[2];       /* out. 1: subwords, but for no_subwords */
+    int32_t would_be_subwords[2];       /* out. 1: words, because of no_subwords */
 } trf_token_choice;
 /* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
        words       if at most 2 % of the words in this tenth occur in none of the other lines, or if

@@ -337,6 +337,7 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, NUMBER, "max-length-b", search.max_length_b),
 
     OPTION(TRANSLATE, COUNT, "batch", batch),
+    OPTION(INSPECT, COUNT, "batch", batch),
     OPTION(TRANSLATE, COUNT, "max-sentences", search.max_sentences),
     OPTION(TRANSLATE, COUNT, "max-tokens", search.max_tokens),
     OPTION(TRANSLATE, FLAG, "interactive", interactive),

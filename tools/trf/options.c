@@ -427,6 +427,10 @@ const struct row rows[] = {
     {GENERATE, REAL, "repetition-penalty", AT(sampling.repetition_penalty), "X",
      "divide the positive logits of tokens that have occurred by X, and multiply the negative ones "
      "by X (Keskar et al. 2019)", NULL},
+    {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N",
+     "smallest number of tokens before a text may end", NULL},
+    {GENERATE, SWITCH, "allow-unk", AT(sampling.allow_unk), NO_YES,
+     "allow <unk> to be drawn", NULL},
     {GENERATE, REAL, "temperature", AT(sampling.temperature), "X",
      "divide the logits by X; 0: always take the most likely token", NULL},
     {GENERATE, NUMBER, "top-k", AT(sampling.top_k), "N",
@@ -440,10 +444,6 @@ const struct row rows[] = {
     {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N",
      "largest number of tokens to draw for a text; for an encoder-decoder model at most max-length "
      "- 1", NULL},
-    {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N",
-     "smallest number of tokens before a text may end", NULL},
-    {GENERATE, SWITCH, "allow-unk", AT(sampling.allow_unk), NO_YES,
-     "allow <unk> to be drawn", NULL},
     {GENERATE, COUNT, "batch", AT(batch), "N", "draw N texts at a time", NULL},
     {CLASSIFY | TAG, HEADING, "Labels", 0, NULL, NULL, NULL},
     {CLASSIFY, FLAG, "truncate", AT(truncate), NULL,
@@ -544,8 +544,9 @@ const struct row rows[] = {
      "write one JSON object to standard output: tokens, and for each head its entropy, its "
      "strongest link and its matrix", NULL},
     {RUN | INSPECT | ATTENTION, HEADING, "Running", 0, NULL, NULL, NULL},
-    {TRANSLATE | SCORE | CLASSIFY | TAG | INSPECT, COUNT, "batch", AT(batch), "N",
+    {TRANSLATE | SCORE | CLASSIFY | TAG, COUNT, "batch", AT(batch), "N",
      "read N lines, then write their results", NULL},
+    {INSPECT, COUNT, "batch", AT(batch), "N", "sentences translated at a time", NULL},
     {TRANSLATE, COUNT, "max-sentences", AT(search.max_sentences), "N",
      "largest number of sentences searched at a time", NULL},
     {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N",
