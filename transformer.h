@@ -147,7 +147,8 @@
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>beam-answers >>beam-step >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>tiles >>gemm >>panels >>formats >>product-tiles >>verbs >>dropout
+//                     >>tiles >>gemm >>panels >>formats >>int8 >>int8-products >>format-table
+//                     >>product-tiles >>verbs >>dropout
 //                     >>embed >>linear >>activate >>attention >>attention-rows
 //                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>adam >>top
 //                     >>backpointers >>reorder >>state
@@ -1461,15 +1462,31 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
        it. Saving then fails with TRF_E_IO, and sys_errno is EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
-/* How a file stores weights. BF16 and F16 take half the bytes of F32. Each weight is rounded to the
-   nearest number of that format, ties to even. Loading widens it again. Saving a loaded model in
-   the format of its file gives the same weights, bit for bit. TRF_E_NONFINITE: a weight would
-   become infinite (from 65,520 on in F16, from about 3.396e38 on in BF16); `what` is the tensor and
-   `where` the index of the weight. */
+/* How weights are stored.
+
+   In files (trf_model_save_as): FULL, BF16 and F16. BF16 and F16 take half the bytes of F32. Each
+   weight is rounded to the nearest number of that format, ties to even. Loading widens it again.
+   Saving a loaded model in the format of its file gives the same weights, bit for bit.
+   TRF_E_NONFINITE: a weight would become infinite (from 65,520 on in F16, from about 3.396e38 on in
+   BF16); `what` is the tensor and `where` the index of the weight.
+
+   In translators and samplers (trf_search.weights, trf_sampling.weights): FULL and INT8. INT8 keeps
+   the weights of matrix products in 8 bits. Each row of a weight has a scale: its largest absolute
+   value / 127. Activations are rounded in the same way, row by row, when a product reads them.
+     - Packed weights take about a quarter of the memory, and products are faster
+       (tools/bench/bench.md). Answers differ slightly from those of FULL.
+     - Sums are exact. So answers are bit-identical for any number of threads, with GCC and Clang,
+       and on all CPUs with fused multiply-add.
+     - An embedding that is tied to the output projection is rounded too. Everything else stays
+       FULL, the products inside attention included.
+     - A row of activations with an infinity or a NaN gives NaN.
+   TRF_E_UNSUPPORTED: a CUDA device, a TRF_DOUBLE build, or d_model or d_ff above 131,072.
+   TRF_E_STATE: the model is packed (trf_model_pack). */
 typedef enum trf_weights {
     TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build. trf_model_save writes this */
     TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
     TRF_WEIGHTS_F16  = 2,       /* 11 significant bits, down to 6e-8 */
+    TRF_WEIGHTS_INT8 = 3,       /* translators and samplers only */
     TRF_WEIGHTS_COUNT
 } trf_weights;
 TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
@@ -1913,6 +1930,8 @@ typedef struct trf_search {
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
                                    same time, each counted as long as the longest; >= 1;
                                    default 4096 */
+    trf_weights weights;        /* how weights of products are kept (trf_weights): TRF_WEIGHTS_FULL
+                                   or TRF_WEIGHTS_INT8; default TRF_WEIGHTS_FULL */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
     trf_hooks hooks;            /* default none */
 } trf_search;
@@ -2162,6 +2181,8 @@ typedef struct trf_sampling {
     int32_t allow_unk;          /* 1: unk may be drawn; default 0 */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
                                    the prompt's ids too; default 0 */
+    trf_weights weights;        /* how weights of products are kept (trf_weights): TRF_WEIGHTS_FULL
+                                   or TRF_WEIGHTS_INT8; default TRF_WEIGHTS_FULL */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
     /* Called for every token in order, EOS included; default NULL: not called. text: the `bytes` by
        which the answer's text grows, whole characters followed by a NUL; "" if the model has no
@@ -3812,6 +3833,7 @@ typedef struct trf__run {
     trf_device device;
     trf_hooks hooks;
     size_t element;                     /* bytes of one number of an activation */
+    int format;                         /* of packed weights, if the object's device packs them */
     void *state;                        /* the backend's own: threads and scratch, or streams and
                                            plans */
     const struct trf__process *process; /* the one instance for all of the CPU's runs (see
@@ -3826,7 +3848,7 @@ TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
 }
 
 /* Formats of packed weights: rows of the table in >>formats. */
-enum { TRF__FLOAT32, TRF__FORMATS };
+enum { TRF__FLOAT32, TRF__INT8, TRF__FORMATS };
 
 /* How a device keeps weights for products, in addition to the model's arena: not at all; every
    matrix packed in a format; or all parameters in 16 bits, in an arena of the same layout. */
@@ -4175,9 +4197,9 @@ typedef struct trf__pack {
 
    probe        whether this machine has the device
    open, close  make and free the state of a run
-   reserve      scratch for attention over up to `longest` keys of heads of d_head, and for
-                products with weights of so many numbers (0: all are packed). Scratch only grows;
-                after a failure nothing has changed
+   reserve      scratch for attention over up to `longest` keys of heads of d_head, for products
+                with weights of so many numbers (0: all are packed), and for so many bytes of
+                converted activations. Scratch only grows; after a failure nothing has changed
    state_bytes  bytes of the state and the scratch
    alloc        memory of any size, 0 included; NULL if there is none
    fetch, feed  activations to numbers, numbers to activations
@@ -4190,15 +4212,16 @@ typedef struct trf__pack {
    element      bytes of a number of an activation
    ..._scratch  bytes of scratch of an op
    packs        how weights are kept for products: TRF__PACKS_...
-   packed_bytes bytes of a packed matrix */
+   packed_bytes bytes of a packed matrix; 0: the device does not have the format
+   row_bytes    bytes of a row of k converted activations, or 0: the format converts none */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
     X(trf_status, open, (trf__run *run, trf_error *err)) \
     X(trf_status, reserve, (trf__run *run, int64_t longest, int64_t d_head, int64_t weight, \
-       trf_error *err)) \
+       size_t converted, trf_error *err)) \
     X(void, close, (trf__run *run)) \
     X(size_t, state_bytes, (const trf__run *run, int64_t longest, int64_t d_head, \
-       int64_t weight)) \
+       int64_t weight, size_t converted)) \
     X(void *, alloc, (const trf__run *run, size_t bytes)) \
     X(void, release, (const trf__run *run, void *memory, size_t bytes)) \
     X(void, zero, (const trf__run *run, void *memory, size_t bytes)) \
@@ -4217,7 +4240,8 @@ typedef struct trf__pack {
        int copied)) \
     X(size_t, top_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t n)) \
     X(int, packs, (const trf_device *device, int training)) \
-    X(size_t, packed_bytes, (int format, int64_t out, int64_t in))
+    X(size_t, packed_bytes, (int format, int64_t out, int64_t in)) \
+    X(size_t, row_bytes, (int format, int64_t k))
 
 typedef struct trf__backend {
     const char *name;       /* "avx512", "128-bit": the instruction set of these functions */
@@ -5218,12 +5242,14 @@ typedef struct trf__product {
                                    (>>panels) */
     const trf_real *bias;
     int add;
+    const char *left;           /* A as a format's products read it (>>formats), or NULL, and */
+    size_t left_step;           /* the bytes between its rows */
 } trf__product;
 
 TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_t n, int64_t k,
                                      trf__view a, trf__view b, int add)
 {
-    trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add };
+    trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add, NULL, 0 };
     return p;
 }
 
@@ -5401,8 +5427,8 @@ TRF__FN void trf__mm_packing(trf_real *scratch, const trf__product *p, int in_pa
 
 // >>formats        the layout of packed weights
 //
-// A format has four functions, in the table trf__formats at the end. Ops use packed weights through
-// that table only.
+// A format's functions are in the table trf__formats (>>format-table). Ops use packed weights
+// through that table only.
 
 /* float32: panels of w^T, one after another, the last one padded with zeros. */
 TRF__FN size_t trf__panels_bytes(int64_t out, int64_t in)
@@ -5464,20 +5490,424 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
     else trf__mm(p);
 }
 
+// >>int8           products of eight-bit integers
+//
+//   q[j][t] = round(w[j][t] / s[j])     s[j] = max over t of |w[j][t]| / 127, for each row of w
+//   r[i][t] = round(x[i][t] / s[i])     s[i] = max over t of |x[i][t]| / 127, for each row of x
+//   y[i][j] = (sum over t of r[i][t] q[j][t]) * (s[i] s[j]) + b[j]
+//
+// Both sides are symmetric, without zero points. The sums are exact, because |sum| <= 127 * 127 * k
+// < 2^31: no instruction, order or tile changes them. The float operations around them are written
+// once, on trf__v16. So an answer has the same bits with every kernel below.
+//
+// A row whose numbers are all 0, or too small to be inverted, becomes zeros with the scale 0. A row
+// with an infinity or a NaN becomes zeros with the scale NaN, so all its results are NaN.
+//
+//   panel         sixteen rows of w: four numbers of each row, then the next four of each, ...;
+//                 behind them sixteen scales, and for each row -128 times the sum of its q
+//   activations   a row: its numbers, zeros up to a multiple of 64 bytes, and its scale
+//
+// Only this part uses instructions of particular processors, because compilers do not find them.
+// Each kernel is compiled for its own instruction set, whatever the options of the rest are. The
+// first kernel that the processor supports is used.
+
+#if TRF__GNU && defined(__x86_64__) && !defined(__CUDACC__) && !defined(TRF_SCALAR)
+#define TRF__X86 1
+#include <immintrin.h>
+#else
+#define TRF__X86 0
+#endif
+
+enum {
+    TRF__INT8_DEEPEST = 1 << 17,    /* numbers of the longest row: its sum fits into 32 bits */
+    TRF__INT8_ROWS = 6,             /* rows of x in one call of a kernel, */
+    TRF__INT8_PANELS = 4,           /* and panels */
+    TRF__INT8_SCALES = 128          /* bytes behind the numbers of a panel */
+};
+
+/* Sums (rows, n_panels, 16) of the products of rows of x, x_step bytes apart, and panels, w_step
+   bytes apart. k is a multiple of four. */
+typedef void trf__int8_function(int32_t *sums, const char *x, size_t x_step, int64_t rows,
+                                const char *w, size_t w_step, int64_t n_panels, int64_t k);
+
+TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_t rows,
+                             const char *w, size_t w_step, int64_t n_panels, int64_t k)
+{
+    int64_t r, p, t, j, i;
+    for (r = 0; r < rows; r++)
+        for (p = 0; p < n_panels; p++, sums += 16) {
+            const signed char *a = (const signed char *)x + (size_t)r * x_step;
+            const signed char *b = (const signed char *)w + (size_t)p * w_step;
+            for (j = 0; j < 16; j++) sums[j] = 0;
+            for (t = 0; t < k; t += 4)
+                for (j = 0; j < 16; j++)
+                    for (i = 0; i < 4; i++) sums[j] += a[t + i] * b[16 * t + 4 * j + i];
+        }
+}
+
+#if TRF__X86
+
+/* vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits. The sign of x moves to
+   w, and |x| |w| + |x'| |w'| <= 2 * 127 * 127 does not saturate. */
+#define TRF__AVX2 __attribute__((target("avx2")))
+TRF__AVX2 static inline __attribute__((always_inline, unused))
+void trf__int8_avx2_rows(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, int rows,
+                         const char *w, int64_t k)
+{
+    __m256i sum[4][2];
+    const __m256i ones = _mm256_set1_epi16(1);
+    int64_t t;
+    int r, h;
+    TRF__UNROLL for (r = 0; r < rows; r++)
+        TRF__UNROLL for (h = 0; h < 2; h++) sum[r][h] = _mm256_setzero_si256();
+    for (t = 0; t < k; t += 4) {
+        __m256i column[2];
+        TRF__UNROLL for (h = 0; h < 2; h++)
+            column[h] = _mm256_loadu_si256((const __m256i *)(const void *)(w + 16 * t + 32 * h));
+        TRF__UNROLL for (r = 0; r < rows; r++) {
+            int32_t four;
+            __m256i value, size;
+            memcpy(&four, x + (size_t)r * x_step + t, sizeof four);
+            value = _mm256_set1_epi32(four);
+            size = _mm256_abs_epi8(value);
+            TRF__UNROLL for (h = 0; h < 2; h++)
+                sum[r][h] = _mm256_add_epi32(sum[r][h], _mm256_madd_epi16(
+                    _mm256_maddubs_epi16(size, _mm256_sign_epi8(column[h], value)), ones));
+        }
+    }
+    TRF__UNROLL for (r = 0; r < rows; r++)
+        TRF__UNROLL for (h = 0; h < 2; h++)
+            _mm256_storeu_si256((__m256i *)(void *)(sums + r * row_sums + 8 * h), sum[r][h]);
+}
+
+TRF__AVX2 static TRF__UNUSED
+void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, const char *w,
+                    size_t w_step, int64_t n_panels, int64_t k)
+{
+    int64_t r, p;
+    for (r = 0; r < rows; r += 4)
+        for (p = 0; p < n_panels; p++) {
+            int32_t *to = sums + (r * n_panels + p) * 16;
+            const char *from = x + (size_t)r * x_step, *panel = w + (size_t)p * w_step;
+            switch (trf__min64(4, rows - r)) {
+            case 1: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 1, panel, k); break;
+            case 2: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 2, panel, k); break;
+            case 3: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 3, panel, k); break;
+            default: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 4, panel, k); break;
+            }
+        }
+}
+
+/* vpdpbusd multiplies unsigned by signed bytes and adds four products to a sum of 32 bits. x is
+   stored as r + 128, and each sum begins with -128 times the sum of its row of q. */
+#define TRF__VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+TRF__VNNI static inline __attribute__((always_inline, unused))
+void trf__int8_vnni_rows(int32_t *sums, const char *x, size_t x_step, int rows, const char *w,
+                         size_t w_step, int panels, int64_t k)
+{
+    __m512i sum[TRF__INT8_ROWS][TRF__INT8_PANELS];
+    int64_t t;
+    int r, p;
+    TRF__UNROLL for (r = 0; r < rows; r++)
+        TRF__UNROLL for (p = 0; p < panels; p++)
+            sum[r][p] = _mm512_loadu_si512(w + (size_t)p * w_step + 16 * k + 64);
+    for (t = 0; t < k; t += 4) {
+        __m512i column[TRF__INT8_PANELS];
+        TRF__UNROLL for (p = 0; p < panels; p++) {
+            const char *at = w + (size_t)p * w_step + 16 * t;
+            column[p] = _mm512_loadu_si512(at);
+            if (rows == 1) TRF__PREFETCH(at + (size_t)panels * w_step);
+        }
+        TRF__UNROLL for (r = 0; r < rows; r++) {
+            int32_t four;
+            __m512i value;
+            memcpy(&four, x + (size_t)r * x_step + t, sizeof four);
+            value = _mm512_set1_epi32(four);
+            TRF__UNROLL for (p = 0; p < panels; p++)
+                sum[r][p] = _mm512_dpbusd_epi32(sum[r][p], value, column[p]);
+        }
+    }
+    TRF__UNROLL for (r = 0; r < rows; r++)
+        TRF__UNROLL for (p = 0; p < panels; p++)
+            _mm512_storeu_si512(sums + (r * panels + p) * 16, sum[r][p]);
+}
+
+TRF__VNNI static TRF__UNUSED
+void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, const char *w,
+                    size_t w_step, int64_t n_panels, int64_t k)
+{
+#define TRF__CASE(R, P) case 8 * P + R: \
+        trf__int8_vnni_rows(sums, x, x_step, R, w, w_step, P, k); break;
+#define TRF__CASES(P) TRF__CASE(1, P) TRF__CASE(2, P) TRF__CASE(3, P) \
+                      TRF__CASE(4, P) TRF__CASE(5, P) TRF__CASE(6, P)
+    switch (8 * n_panels + rows) {
+    TRF__CASES(1) TRF__CASES(2) TRF__CASES(3) TRF__CASES(4)
+    default: break;
+    }
+#undef TRF__CASES
+#undef TRF__CASE
+}
+
+TRF__FN int trf__has_avx2(void) { return __builtin_cpu_supports("avx2"); }
+TRF__FN int trf__has_vnni(void)
+{
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+TRF__FN int trf__has_c(void) { return 1; }
+
+/* flip: 0x80 if the kernel reads r + 128. */
+typedef struct trf__int8_kernel {
+    const char *name;
+    int (*supported)(void);
+    int flip;
+    trf__int8_function *function;
+} trf__int8_kernel;
+
+static const trf__int8_kernel trf__int8_kernels[] = {
+#if TRF__X86
+    { "AVX-512 VNNI", trf__has_vnni, 0x80, trf__int8_vnni },
+    { "AVX2", trf__has_avx2, 0, trf__int8_avx2 },
+#endif
+    { "C", trf__has_c, 0, trf__int8_plain }
+};
+
+/* Tests define the number of the first kernel that may be chosen. */
+#if !defined(TRF_INT8_KERNEL)
+#define TRF_INT8_KERNEL 0
+#endif
+TRF__FN const trf__int8_kernel *trf__int8_chosen(void)
+{
+    const trf__int8_kernel *kernel = trf__int8_kernels + TRF_INT8_KERNEL;
+    while (!kernel->supported()) kernel++;
+    return kernel;
+}
+
+// >>int8-products  rounding, packing, and the floats around the sums
+
+TRF__FN size_t trf__int8_row_bytes(int64_t k) { return (size_t)trf__round_up(k, 64) + 64; }
+TRF__FN size_t trf__int8_panel_bytes(int64_t k)
+{
+    return (size_t)trf__round_up(k, 4) * 16 + TRF__INT8_SCALES;
+}
+
+/* The scale of n numbers, and what they are multiplied with before rounding. */
+TRF__FN float trf__int8_scale(const trf_real *x, int64_t n, trf_real *inverse)
+{
+    trf__v16 zero = trf__set(0), most = zero, bad = zero;
+    trf_real largest;
+    int64_t c;
+    for (c = 0; c < n; c += 16) {
+        trf__v16 value = trf__load_n(x + c, n - c);
+        most = trf__max(most, trf__max(value, trf__sub(zero, value)));
+        bad = trf__add(bad, trf__sub(value, value));            /* NaN if one is not finite */
+    }
+    largest = trf__max_lane(most);
+    *inverse = 0;
+    if (!(trf__sum(bad) == 0)) return NAN;
+    if (!(largest > (trf_real)1e-30)) return 0;
+    *inverse = 127 / largest;
+    return (float)largest / 127;
+}
+
+/* Rounds sixteen numbers x * inverse to integers -127 .. 127, halves to the even one: the sum with
+   1.5 * 2^23 has the integer in its lowest bits. */
+TRF__INLINE void trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse)
+{
+    const double magic = TRF__REAL_BYTES == 8 ? 6755399441055744.0 : 12582912.0;
+    trf__v16 y = trf__fma(x, trf__set(inverse), trf__set((trf_real)magic));
+#if TRF__SHUFFLES
+    {
+        typedef int8_t part __attribute__((vector_size(TRF__VECTOR_BYTES / TRF__REAL_BYTES)));
+#define TRF__X(i) { part bytes = __builtin_convertvector((trf__ivec)y.part[i], part); \
+                    memcpy(to + i * (int)sizeof bytes, &bytes, sizeof bytes); }
+        TRF__EACH(TRF__X)
+#undef TRF__X
+    }
+#else
+    {
+        trf_real sums[TRF__WIDE];
+        int i;
+        trf__store(sums, y);
+        for (i = 0; i < TRF__WIDE; i++) {
+            trf__int bits;
+            memcpy(&bits, &sums[i], sizeof bits);
+            to[i] = (int8_t)bits;
+        }
+    }
+#endif
+}
+
+/* A row of x as a kernel reads it. A row that is not finite keeps no numbers: NaN * 0 would be NaN,
+   and a NaN is no integer. */
+TRF__FN void trf__int8_convert(void *row, const trf_real *x, int64_t k)
+{
+    const uint64_t flip = (uint64_t)trf__int8_chosen()->flip * 0x0101010101010101u;
+    int64_t padded = trf__round_up(k, 64), c;
+    int8_t *to = (int8_t *)row;
+    trf_real inverse;
+    float scale = trf__int8_scale(x, k, &inverse);
+    memset(to + trf__round_up(k, 16), 0, (size_t)(padded - trf__round_up(k, 16)));
+    if (inverse == 0) memset(to, 0, (size_t)padded);
+    for (c = 0; inverse != 0 && c < k; c += 16)
+        trf__int8_round(to + c, trf__load_n(x + c, k - c), inverse);
+    for (c = 0; flip && c < padded; c += 8) {
+        uint64_t eight;
+        memcpy(&eight, to + c, sizeof eight);
+        eight ^= flip;
+        memcpy(to + c, &eight, sizeof eight);
+    }
+    memcpy(to + padded, &scale, sizeof scale);
+}
+
+TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
+{
+    return trf__bytes(trf__ceil_div(out, 16), trf__int8_panel_bytes(in));
+}
+
+TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
+                            int64_t in)
+{
+    int64_t deep = trf__round_up(in, 4), r, c, t;
+    for (r = 0; r < trf__round_up(rows, 16); r++) {
+        char *panel = (char *)packed + (size_t)((first + r) / 16) * trf__int8_panel_bytes(in);
+        char *numbers = panel + 4 * (r % 16);
+        const trf_real *from = w + (first + r) * in;
+        float *scales = (float *)(void *)(panel + 16 * deep);
+        int32_t *sums = (int32_t *)(void *)(panel + 16 * deep + 64), sum = 0;
+        trf_real inverse = 0;
+        scales[r % 16] = r < rows ? trf__int8_scale(from, in, &inverse) : 0;
+        for (c = 0; c < in; c += 16) {
+            int8_t sixteen[TRF__WIDE] = {0};
+            if (inverse != 0) trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse);
+            for (t = 0; t < TRF__WIDE && c + t < deep; t++) {
+                sum += sixteen[t];
+                numbers[(c + t) / 4 * 64 + (c + t) % 4] = (char)sixteen[t];
+            }
+        }
+        sums[r % 16] = -128 * sum;
+    }
+}
+
+TRF__FN trf__v16 trf__int8_read(const void *packed, int64_t row, int64_t c, int64_t in)
+{
+    const char *panel = (const char *)packed + (size_t)(row / 16) * trf__int8_panel_bytes(in);
+    const float *scales = (const float *)(const void *)(panel + 16 * trf__round_up(in, 4));
+    const signed char *numbers = (const signed char *)panel + 4 * (row % 16);
+    trf_real x[TRF__WIDE];
+    int64_t i;
+    for (i = 0; i < TRF__WIDE; i++)
+        x[i] = i < in - c ? (trf_real)numbers[(c + i) / 4 * 64 + (c + i) % 4] : 0;
+    return trf__mul(trf__load(x), trf__set((trf_real)scales[row % 16]));
+}
+
+/* Sixteen sums as results, in C's columns from `column` on. A negative one says how many of the
+   first sums belong to rows of the panel in front of the product's. */
+TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
+                             const int32_t *sums, float scale, const float *scales)
+{
+    trf_real *c = p->c + row * p->ldc + column, begin[TRF__WIDE], sum[TRF__WIDE], s[TRF__WIDE];
+    const trf_real *from = p->add ? c : p->bias ? p->bias + column : NULL;
+    trf__v16 y, first;
+    int i, low = column < 0 ? (int)-column : 0, end = (int)trf__min64(TRF__WIDE, p->n - column);
+    for (i = 0; i < TRF__WIDE; i++) {
+        sum[i] = (trf_real)sums[i];
+        s[i] = (trf_real)scales[i];
+    }
+    y = trf__mul(trf__load(s), trf__set((trf_real)scale));
+    if (low == 0) {
+        first = from ? trf__load_n(from, p->n - column) : trf__set(0);
+        /* else gcc makes a masked sum of the choice, and fuses no product into it */
+        for (i = 0; i < TRF__PARTS; i++) TRF__HOLD(first.part[i]);
+        trf__store_n(c, trf__fma(trf__load(sum), y, first), p->n - column);
+        return;
+    }
+    for (i = 0; i < TRF__WIDE; i++) begin[i] = from && i >= low && i < end ? from[i] : 0;
+    trf__store(sum, trf__fma(trf__load(sum), y, trf__load(begin)));
+    for (i = low; i < end; i++) c[i] = sum[i];
+}
+
+/* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
+   are computed for nothing. */
+TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
+{
+    const trf__int8_kernel *kernel = trf__int8_chosen();
+    const size_t step = trf__int8_panel_bytes(p.k);
+    const char *panels = (const char *)packed + (size_t)(row / 16) * step;
+    const int64_t skip = row % 16, n_panels = trf__ceil_div(skip + p.n, 16);
+    const int64_t deep = trf__round_up(p.k, 4), scale_at = trf__round_up(p.k, 64);
+    int32_t sums[TRF__INT8_ROWS * TRF__INT8_PANELS * 16];
+    int64_t i, j, r, q;
+    (void)scratch;
+    for (j = 0; j < n_panels; j += TRF__INT8_PANELS)
+        for (i = 0; i < p.m; i += TRF__INT8_ROWS) {
+            int64_t rows = trf__min64(TRF__INT8_ROWS, p.m - i);
+            int64_t n = trf__min64(TRF__INT8_PANELS, n_panels - j);
+            const char *x = p.left + (size_t)i * p.left_step, *w = panels + (size_t)j * step;
+            kernel->function(sums, x, p.left_step, rows, w, step, n, deep);
+            for (r = 0; r < rows; r++) {
+                float scale;
+                memcpy(&scale, x + (size_t)r * p.left_step + scale_at, sizeof scale);
+                for (q = 0; q < n; q++)
+                    trf__int8_store(&p, i + r, 16 * (j + q) - skip, sums + (r * n + q) * 16, scale,
+                                    (const float *)(const void *)(w + (size_t)q * step +
+                                                                  16 * deep));
+            }
+        }
+}
+
+// >>format-table   each format, and the conversion of activations
+//
 /* A format: the bytes of a packed matrix; packing of rows first .. first + rows - 1; sixteen
-   numbers of a row; and a product with the rows from `row` on as B^T. Nothing else knows the layout
-   of packed weights. */
+   numbers of a row; and a product with the rows from `row` on as B^T. If the format's products read
+   converted activations: the bytes of a row of k numbers, and its conversion. Nothing else knows
+   the layout of packed weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
     void (*pack)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in);
     trf__v16 (*read)(const void *packed, int64_t row, int64_t c, int64_t in);
     void (*product)(trf_real *scratch, trf__product p, const void *packed, int64_t row);
+    size_t (*row_bytes)(int64_t k);
+    void (*convert)(void *row, const trf_real *x, int64_t k);
 } trf__format;
 
 static const trf__format trf__formats[TRF__FORMATS] = {
-    { "float32", trf__panels_bytes, trf__panels_pack, trf__panels_read, trf__panels_product }
+    { "float32", trf__panels_bytes, trf__panels_pack, trf__panels_read, trf__panels_product, NULL,
+      NULL },
+    { "int8", trf__int8_bytes, trf__int8_pack, trf__int8_read, trf__int8_product,
+      trf__int8_row_bytes, trf__int8_convert }
 };
+
+typedef struct trf__conversion {
+    const trf__format *format;
+    const trf__product *p;
+    int64_t rows;               /* of a tile */
+} trf__conversion;
+
+TRF__FN void trf__convert_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__conversion *j = (const trf__conversion *)job;
+    const trf__product *p = j->p;
+    int64_t i;
+    (void)worker;
+    for (i = tile * j->rows; i < trf__min64(p->m, (tile + 1) * j->rows); i++)
+        j->format->convert((char *)(void *)trf__cpu_of(run)->work + (size_t)i * p->left_step,
+                           p->a.at + i * p->a.row, p->k);
+}
+
+/* Converts A, whose rows are contiguous, for a product with a packed weight. All tiles of the op
+   read it in cpu->work. */
+TRF__FN void trf__convert(const trf__run *run, const trf__mat *packed, trf__product *p)
+{
+    trf__conversion j = { packed ? &trf__formats[packed->format] : NULL, p, 0 };
+    if (!packed || !j.format->convert) return;
+    p->left = (const char *)(const void *)trf__cpu_of(run)->work;
+    p->left_step = j.format->row_bytes(p->k);
+    j.rows = trf__tile_rows(run, p->m);
+    trf__tiles(run, trf__ceil_div(p->m, j.rows), trf__convert_tile, &j);
+}
 
 /* Whether a product reads the packed form of a weight. Rows that begin inside a panel are slow, so
    they use the plain form if there is one. */
@@ -5590,6 +6020,7 @@ TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t til
     p.m = trf__min64(j->rows, p.m - row);
     p.n = trf__min64(j->columns, p.n - column);
     p.a.at += row * p.a.row;
+    if (p.left) p.left += (size_t)row * p.left_step;
     if (p.b.at) p.b.at += column * p.b.column;
     if (p.bias) p.bias += column;
     trf__multiply(run, worker, j->blas, j->packed, column, p);
@@ -5750,6 +6181,11 @@ TRF__FN int trf__cpu_packs(const trf_device *device, int training)
 TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in)
 {
     return trf__formats[format].bytes(out, in);
+}
+
+TRF__FN size_t trf__cpu_row_bytes(int format, int64_t k)
+{
+    return trf__formats[format].row_bytes ? trf__formats[format].row_bytes(k) : 0;
 }
 
 enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format */
@@ -5956,9 +6392,10 @@ TRF__FN void trf__cpu_linear(const trf__run *run, const trf__linear *j)
     trf__product p = trf__product_of(trf__to(j->y), j->out, j->rows, j->out, j->in,
                                      trf__view_of(trf__from(j->x), j->in, 1),
                                      trf__weight_view(&j->w, j->in), 0);
+    const trf__mat *packed = trf__reads_packed(&j->w) ? &j->w : NULL;
     p.bias = j->b;
-    trf__product_all(run, trf__use_blas(run, j->rows, &j->w), trf__reads_packed(&j->w) ? &j->w
-                     : NULL, &p);
+    trf__convert(run, packed, &p);
+    trf__product_all(run, trf__use_blas(run, j->rows, &j->w), packed, &p);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -6812,6 +7249,7 @@ typedef struct trf__loss_job {
     int blas;
     trf_real *logits;
     int32_t *hit;
+    trf__product all;           /* of all rows of the group: its A may be converted */
 } trf__loss_job;
 
 /* The loss of a row with logits z. If gradients are wanted z becomes dz. A row without a target (<
@@ -6872,6 +7310,8 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
                                      trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
                                      trf__weight_view(&j->w, l->d), 0);
     p.bias = l->bias;
+    p.left = j->all.left ? j->all.left + (size_t)first * j->all.left_step : NULL;
+    p.left_step = j->all.left_step;
     trf__multiply(run, worker, j->blas, trf__reads_packed(&j->w) ? &j->w : NULL, 0, p);
     for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
@@ -6924,6 +7364,10 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     /* runs once even without rows, as `first` must set the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
+        job.all = trf__product_of(NULL, 0, job.rows, l->vocab, l->d,
+                                  trf__view_of(trf__from(l->x) + job.row0 * l->d, l->d, 1),
+                                  trf__view_of(NULL, 0, 0), 0);
+        trf__convert(run, trf__reads_packed(&job.w) ? &job.w : NULL, &job.all);
         trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.each), trf__loss_rows_tile,
                            &job);
 #if !defined(TRF_NO_TRAIN)
@@ -7071,6 +7515,7 @@ typedef struct trf__top_job {
                                            -1: no more */
     int32_t *ids;
     int blas;
+    trf__product all;                   /* of all rows: its A may be converted */
 } trf__top_job;
 
 /* Cuts the scratch of top. Logits and floors exist for each thread, results for each row. */
@@ -7170,6 +7615,8 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
                                      trf__weight_view(&t->w, t->d), 0);
     if (p.b.at) p.b.at += column * t->d;
     p.bias = t->bias ? t->bias + column : NULL;
+    p.left = j->all.left ? j->all.left + (size_t)row * j->all.left_step : NULL;
+    p.left_step = j->all.left_step;
     trf__multiply(run, worker, j->blas, trf__reads_packed(&t->w) ? &t->w : NULL, column, p);
     for (r = 0; r < p.m; r++)
         trf__top_slice(j, row + r, z + r * j->columns, column, columns,
@@ -7215,6 +7662,9 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
     for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
     job.blas = trf__use_blas(run, t->rows, &t->w);
     if (t->rows == 0) return;
+    job.all = trf__product_of(NULL, 0, t->rows, t->vocab, t->d,
+                              trf__view_of(trf__from(t->x), t->d, 1), trf__view_of(NULL, 0, 0), 0);
+    trf__convert(run, trf__reads_packed(&t->w) ? &t->w : NULL, &job.all);
     trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices,
                        trf__top_slice_tile, &job);
     trf__tiles(run, t->rows, trf__top_tile, &job);
@@ -7302,19 +7752,21 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
                      "only");
 }
 
-/* Bytes of cpu->work for weights of so many numbers. */
-TRF__FN size_t trf__work_bytes(int64_t weight)
+/* Bytes of cpu->work for weights of so many numbers, or for converted activations: one op has not
+   both. */
+TRF__FN size_t trf__work_bytes(int64_t weight, size_t converted)
 {
-    return trf__bytes(trf__round_up(trf__min64(weight, TRF__ROOM), 16), sizeof(trf_real));
+    size_t bytes = trf__bytes(trf__round_up(trf__min64(weight, TRF__ROOM), 16), sizeof(trf_real));
+    return bytes > converted ? bytes : converted;
 }
 
 TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_t d_head,
-                                    int64_t weight)
+                                    int64_t weight, size_t converted)
 {
     int threads = run->device.threads;
     size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head));
     return trf__add_size(sizeof(trf__cpu) + run->process->bytes(threads),
-                         trf__add_size(trf__work_bytes(weight), scratch));
+                         trf__add_size(trf__work_bytes(weight, converted), scratch));
 }
 
 /* Bytes of cpu->work and all scratch, which are one block. */
@@ -7336,10 +7788,10 @@ TRF__FN void trf__cpu_close(trf__run *run)
 /* The new block is allocated before the old one is freed: after a failure the state is as before.
    Contents need not survive, as no op is running. */
 TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_head, int64_t weight,
-                                    trf_error *err)
+                                    size_t converted, trf_error *err)
 {
     trf__cpu *cpu = trf__cpu_of(run);
-    size_t each = trf__scratch_bytes(longest, d_head), work = trf__work_bytes(weight);
+    size_t each = trf__scratch_bytes(longest, d_head), work = trf__work_bytes(weight, converted);
     void *memory;
     if (each < cpu->scratch_each) each = cpu->scratch_each;
     if (work < cpu->work_bytes) work = cpu->work_bytes;
@@ -10256,7 +10708,8 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
     pass.layout = layout;
     pass.plan.limits = *limits;
     pass.training = o != NULL;
-    pass.weights.packs = run->backend->packs(&run->device, pass.training);
+    pass.weights.packs = run->format != TRF__FLOAT32
+                       ? TRF__PACKS_MATRICES : run->backend->packs(&run->device, pass.training);
     pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0) |
                  (c->head ? TRF__HEAD : 0);
     pass.encoder = trf__stack_new(c, layout, 0);
@@ -10264,10 +10717,12 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
     return pass;
 }
 
-/* The largest second factor of a product in training, in numbers: a weight, or its input. */
-TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limits)
+/* The largest second factor of a product in training, in numbers: a weight, or its input.
+   *converted: the bytes of the largest first factor in the pass's format. */
+TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limits,
+                                 size_t *converted)
 {
-    int64_t deep = trf__max64(limits->source_rows, limits->target_rows), wide = 0;
+    int64_t deep = trf__max64(limits->source_rows, limits->target_rows), wide = 0, rows = deep;
     int stack, i;
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < trf__n_sublayers(pass->config, stack); i++) {
@@ -10275,21 +10730,30 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
             deep = trf__max64(deep, trf__max64(is.in.out, is.out.out));
             wide = trf__max64(wide, trf__max64(is.in.in, is.out.in));
         }
+    wide = trf__max64(wide, pass->config->d_model);
+    *converted = trf__bytes(rows, pass->run.backend->row_bytes(pass->run.format, wide));
     return pass->training ? trf__times(deep, wide) : 0;
+}
+
+/* Bytes of the state of the pass's run. */
+TRF__FN size_t trf__pass_state(const trf__pass *pass, const trf__limits *limits)
+{
+    size_t converted;
+    int64_t widest = trf__pass_widest(pass, limits, &converted);
+    return pass->run.backend->state_bytes(&pass->run, limits->longest, trf__d_head(pass->config),
+                                          widest, converted);
 }
 
 /* Bytes that trf__pass_open takes, on the host and on the device, without copies of the weights. */
 TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits,
-                                const trf_train_options *o, const trf_device *device)
+                                const trf_train_options *o, const trf__run *run)
 {
-    trf__run run = trf__run_on(device, &c->hooks);
-    trf__pass pass = trf__pass_of(c, NULL, limits, o, &run);
+    trf__pass pass = trf__pass_of(c, NULL, limits, o, run);
     size_t bytes = trf__add_size(trf__pass_layout(&pass, NULL),
                                  trf__bytes(2, trf__block_most(&pass)));
     bytes = trf__add_size(bytes, trf__bytes(pass.encoder.n_sublayers + pass.decoder.n_sublayers,
                                             sizeof(trf__sublayer)));
-    return trf__add_size(bytes, run.backend->state_bytes(&run, limits->longest, trf__d_head(c),
-                                                         trf__pass_widest(&pass, limits)));
+    return trf__add_size(bytes, trf__pass_state(&pass, limits));
 }
 
 // >>pass-grow      position tables, larger batches, packed weights
@@ -10340,6 +10804,8 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     const trf__backend *on = pass->run.backend;
     const trf__run *run = &pass->run;
     trf__pass bigger, size;
+    size_t converted;
+    int64_t widest;
     trf_status status;
     bigger = *pass;
     bigger.plan.limits = *limits;
@@ -10360,9 +10826,10 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     size.encoder.sublayers = size.decoder.sublayers = NULL;
     if (status == TRF_OK) trf__pass_layout(&size, bigger.plan.arena);
     if (status == TRF_OK) status = trf__pass_table(&size, err);
+    widest = trf__pass_widest(pass, limits, &converted);
     if (status == TRF_OK)
-        status = on->reserve(&bigger.run, limits->longest, trf__d_head(pass->config),
-                             trf__pass_widest(pass, limits), err);
+        status = on->reserve(&bigger.run, limits->longest, trf__d_head(pass->config), widest,
+                             converted, err);
     size = status == TRF_OK ? *pass : bigger;       /* the one to be given up */
     on->release(run, size.plan.arena, size.plan.arena_bytes);
     on->release(run, size.block.device, size.block.bytes);
@@ -10379,17 +10846,17 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
 TRF__FN size_t trf__packed_size(const trf__layout *layout, const trf__run *run, int packs)
 {
     if (packs == TRF__PACKS_16_BITS) return trf__bytes(layout->n_weights, run->element);
-    return packs == TRF__PACKS_MATRICES ? layout->packed_bytes[TRF__FLOAT32] : 0;
+    return packs == TRF__PACKS_MATRICES ? layout->packed_bytes[run->format] : 0;
 }
 
-/* A matrix of products. */
+/* A matrix of products. In a format other than float32 nothing reads the floats. */
 TRF__FN trf__mat trf__weight(const trf__pass *pass, const trf__affine *a)
 {
     const trf__pass_weights *from = &pass->weights;
-    trf__mat w = { NULL, NULL, 0, TRF__FLOAT32 };
+    trf__mat w = { NULL, NULL, 0, pass->run.format };
     size_t at = from->packs == TRF__PACKS_16_BITS ? (size_t)a->w * pass->run.element
                                                   : a->packed[w.format];
-    if (a->w >= 0) w.plain = from->plain + a->w;
+    if (a->w >= 0 && w.format == TRF__FLOAT32) w.plain = from->plain + a->w;
     if (from->packed) w.packed = (char *)from->packed + at;
     return w;
 }
@@ -10397,7 +10864,8 @@ TRF__FN trf__mat trf__weight(const trf__pass *pass, const trf__affine *a)
 TRF__FN void trf__pack_matrix(const trf__pass *pass, const trf__affine *a)
 {
     trf__mat w = trf__weight(pass, a);
-    trf__pack pack = { (void *)(uintptr_t)w.packed, w.plain, a->out, a->in, w.format };
+    trf__pack pack = { (void *)(uintptr_t)w.packed, pass->weights.plain + a->w, a->out, a->in,
+                       w.format };
     if (a->w >= 0) pass->run.backend->pack(&pass->run, &pack);
 }
 
@@ -10446,12 +10914,34 @@ TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
     return with;
 }
 
+/* Sets the format of packed weights, if the device and the model have it. */
+TRF__FN trf_status trf__run_weights(trf__run *run, const trf_model *model, trf_weights weights,
+                                    trf_error *err)
+{
+    const trf_config *c = &model->config;
+    int64_t longest = trf__max64(c->d_model, c->d_ff);
+    if (weights == TRF_WEIGHTS_FULL) return TRF_OK;
+    if (TRF__REAL_BYTES == 8 || run->backend->packed_bytes(TRF__INT8, 16, 16) == 0)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
+                         "%s computes with TRF_WEIGHTS_FULL only", TRF__REAL_BYTES == 8
+                         ? "a build with TRF_DOUBLE" : run->backend->name);
+    if (model->packed)
+        return trf__fail(err, TRF_E_STATE, -1, "weights", "the model is packed in float32, so no "
+                         "other format can be made of it: create the object before trf_model_pack");
+    if (longest > TRF__INT8_DEEPEST)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights", "TRF_WEIGHTS_INT8 has sums of up "
+                         "to %d products, but d_model or d_ff is %lld", (int)TRF__INT8_DEEPEST,
+                         (long long)longest);
+    run->format = TRF__INT8;
+    return TRF_OK;
+}
+
 /* What lasts as long as the pass: state of the device, sublayers, packed weights. Room for a batch
    comes with trf__pass_resize, which may grow later. */
 TRF__COLD
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
-                                  const trf__limits *limits,
-                                  const trf_train_options *o, int threads, const trf_hooks *hooks,
+                                  const trf__limits *limits, const trf_train_options *o,
+                                  trf_weights weights, int threads, const trf_hooks *hooks,
                                   trf_error *err)
 {
     trf__run run;
@@ -10459,6 +10949,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     trf_status status;
     int n;
     run = trf__run_on(&device, hooks);
+    TRF__TRY(trf__run_weights(&run, model, weights, err));
     *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
     pass->weights.plain = model->weights;
     pass->weights.packed = model->packed;
@@ -10975,9 +11466,12 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     trf__embed e;
     e.d = pass->config->d_model;
     e.y = stack->embedded;
-    e.weight = trf__weight(pass, &pass->layout->outer.generator);     /* it is the embedding if that
-                                                                         has no floats */
-    if (stack->embed >= 0) e.weight.plain = pass->weights.plain + stack->embed;
+    /* the generator's matrix is the embedding if that has no floats, and if a tied one is packed in
+       a small format: both sides then use the same numbers */
+    e.weight = trf__weight(pass, &pass->layout->outer.generator);
+    if (stack->embed >= 0 && (pass->run.format == TRF__FLOAT32 ||
+                              stack->embed != pass->layout->outer.generator.w))
+        e.weight.plain = pass->weights.plain + stack->embed;
     e.table = stack->positions < 0 ? pass->table
                                    : pass->weights.plain + stack->positions +
                                    pass->config->position_offset * e.d;
@@ -11554,7 +12048,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
     count.n_tiles = layout.n_tiles;
     return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, &layout, NULL),
                                        sizeof count + trf__marks_bytes(layout.n_params)),
-                         trf__pass_memory(config, &limits, options, &device));
+                         trf__pass_memory(config, &limits, options, &run));
 }
 
 TRF__FN void trf__trainer_close(trf_trainer *t)
@@ -11659,7 +12153,8 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     t->model = model;
     t->options = *options;
     limits = trf__train_limits(&model->run, &model->config, options);
-    status = trf__pass_open(&t->pass, model, &limits, options, options->threads, &options->hooks,
+    status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL,
+                            options->threads, &options->hooks,
                             err);
     if (status == TRF_OK) status = trf__trainer_arena(t, err);
     if (status == TRF_OK) trf__pack_weights(&t->pass);
@@ -14645,7 +15140,16 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(max_length_b,       search->max_length_a > 0 ? 0 : 1, INT32_MAX) \
     X(max_sentences,      1, INT32_MAX) \
     X(max_tokens,         1, INT32_MAX) \
+    X(weights,            0, TRF_WEIGHTS_INT8) \
     X(threads,            0, TRF__MAX_THREADS)
+
+/* How an object keeps its weights: the formats of files that are also formats of products. */
+TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *err)
+{
+    if (weights == TRF_WEIGHTS_FULL || weights == TRF_WEIGHTS_INT8) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
+                     "expected TRF_WEIGHTS_FULL or TRF_WEIGHTS_INT8, got %d", (int)weights);
+}
 
 TRF__COLD
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
@@ -14654,6 +15158,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 #define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
     TRF__SEARCH_FIELDS(TRF__X)
 #undef TRF__X
+    TRF__TRY(trf__check_product_weights(search->weights, err));
     return trf__hooks_check(&search->hooks, err);
 }
 
@@ -14991,7 +15496,8 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t->model = model;
     t->search = *search;
     limits = trf__translator_limits(&model->config, search);
-    status = trf__pass_open(&t->pass, model, &limits, NULL, search->threads, &search->hooks, err);
+    status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, search->threads,
+                            &search->hooks, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
@@ -15540,6 +16046,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
         return 0;
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
+    if (search->weights == TRF_WEIGHTS_INT8) run.format = TRF__INT8;
     TRF__ZERO(round);
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
                                                     trf__has_source(config) ? 0 : source_tokens));
@@ -15552,10 +16059,10 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     grown = trf__limits_grown(&have, &need, config->max_length);
     if (memcmp(&have, &grown, sizeof have)) {       /* old and new exist for a moment; two states
                                                        only if the state grows */
-        state = run.backend->state_bytes(&run, have.longest, trf__d_head(config), 0);
-        growing = trf__pass_memory(config, &have, NULL, &device);
-        if (state == run.backend->state_bytes(&run, grown.longest, trf__d_head(config), 0))
-            growing -= state;
+        trf__pass pass = trf__pass_of(config, NULL, &have, NULL, &run);
+        state = trf__pass_state(&pass, &have);
+        growing = trf__pass_memory(config, &have, NULL, &run);
+        if (state == trf__pass_state(&pass, &grown)) growing -= state;
     }
     TRF__ZERO(h);
     h.n_places = round.n;
@@ -15567,13 +16074,14 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
                      sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
-    fixed = trf__add_size(sizeof(trf_translator), trf__packed_size(&layout, &run,
-                                                                   run.backend->packs(&device, 0)));
+    fixed = trf__add_size(sizeof(trf_translator),
+                          trf__packed_size(&layout, &run, run.format != TRF__FLOAT32
+                                           ? TRF__PACKS_MATRICES : run.backend->packs(&device, 0)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
                                             sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
-    fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &device));
+    fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
 
@@ -15704,6 +16212,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     X(int32_t,  allow_unk,          0, 1, 2) \
     X(int32_t,  window,             0, INT32_MAX, 2) \
     X(uint64_t, seed,               0, 2e19, 1) \
+    X(trf_weights, weights,         0, TRF_WEIGHTS_INT8, 0) \
     X(int32_t,  threads,            0, TRF__MAX_THREADS, 0)
 
 enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits in memory at a time */
@@ -15751,6 +16260,7 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
+    TRF__TRY(trf__check_product_weights(s->weights, err));
     return trf__hooks_check(&s->hooks, err);
 }
 
@@ -16197,8 +16707,8 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
     g->sampling = *sampling;
-    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->threads, &sampling->hooks,
-                            err);
+    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, sampling->threads,
+                            &sampling->hooks, err);
     if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
     *sampler = g;
     return TRF_OK;
@@ -16929,6 +17439,10 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     TRF__TRY(trf__workspace_reserve(run, &translator->work,
                            trf__add_size(bytes, trf__bytes(rows, trf__bytes(vocab, run->element))),
                            err));
+    /* more rows than the pass has planned may be converted */
+    TRF__TRY(run->backend->reserve(&pass->run, 0, 1, 0,
+                                   trf__bytes(rows, run->backend->row_bytes(run->format,
+                                                                            c->d_model)), err));
     x = (trf__act *)translator->work.memory;
     y = (trf__act *)(void *)((char *)translator->work.memory + bytes);
     run->backend->feed(run, x, states->data, rows * c->d_model);
@@ -22145,7 +22659,7 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     c->run = trf__run_on(&on, hooks);
     status = c->run.backend->open(&c->run, err);
     if (status != TRF_OK) { trf__free(hooks, c, sizeof *c); return status; }
-    status = c->run.backend->reserve(&c->run, 0, 1, TRF__CONTEXT_ROOM, err);
+    status = c->run.backend->reserve(&c->run, 0, 1, TRF__CONTEXT_ROOM, 0, err);
     if (status != TRF_OK) { trf_context_destroy(c); return status; }
     *context = c;
     return TRF_OK;
@@ -22606,7 +23120,7 @@ TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *
     if (saved)
         TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1,
                                   err));
-    return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, err);
+    return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
 }
 
 /* Checks `saved`. In a forward pass it may be NULL: the context's scratch memory then takes the
@@ -22776,7 +23290,7 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *su
     saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
     TRF__TRY(trf__saved_check(context, saved, saved_numbers, forward, err));
     return context->run.backend->reserve(&context->run, sub->attention.max_keys,
-                                         sub->attention.d_head, 0, err);
+                                         sub->attention.d_head, 0, 0, err);
 }
 
 /* Stages weights and spans, and lays out saved. */
@@ -23763,6 +24277,7 @@ TRF__FN int trf__cuda_packs(const trf_device *device, int)
 }
 
 TRF__FN size_t trf__cuda_packed_bytes(int, int64_t, int64_t) { return 0; }
+TRF__FN size_t trf__cuda_row_bytes(int, int64_t) { return 0; }
 
 TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
 {
@@ -25468,13 +25983,13 @@ TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
     return TRF_OK;
 }
 
-TRF__FN size_t trf__cuda_state_bytes(const trf__run *, int64_t, int64_t, int64_t)
+TRF__FN size_t trf__cuda_state_bytes(const trf__run *, int64_t, int64_t, int64_t, size_t)
 {
     return sizeof(trf__cuda) + TRF__CUDA_WORKSPACE + TRF__CUDA_SUMS * sizeof(float);
 }
 
 /* Nothing to do: no scratch depends on the length of sequences. */
-TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, int64_t, trf_error *)
+TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, int64_t, size_t, trf_error *)
 {
     return TRF_OK;
 }

@@ -1,5 +1,6 @@
-/* One line: a hash of forward, gradients, ten training steps with dropout, and translations, over
-   models that use every op. tests/columns.sh builds it in many ways and compares. With an argument:
+/* Two lines: a hash of forward, gradients, ten training steps with dropout, and translations, over
+   models that use every op; and one of translations with weights in eight bits.
+   tests/columns.sh builds it in many ways and compares. With an argument:
    one line per stage, to see where two builds part, and first the column that computes. Nothing of
    this may raise a floating-point exception: a host may have them end the program. */
 #if !defined(_GNU_SOURCE)
@@ -42,13 +43,15 @@ static const kind kinds[] = {
 #define MUST(call) \
     do if ((call) != TRF_OK) { fprintf(stderr, "%s: %s\n", #call, err.message); exit(1); } while (0)
 
-static uint64_t translations(uint64_t hash, const trf_model *model, const trf_sequences *sources)
+static uint64_t translations(uint64_t hash, const trf_model *model, const trf_sequences *sources,
+                             trf_weights weights)
 {
     trf_search s = trf_search_defaults();
     trf_translator *translator = NULL;
     trf_error err;
     int32_t i, k;
     s.threads = 1;
+    s.weights = weights;
     s.n_best = 3;
     s.max_length_a = 0;
     s.max_length_b = 8;
@@ -65,7 +68,7 @@ static uint64_t translations(uint64_t hash, const trf_model *model, const trf_se
     return hash;
 }
 
-static uint64_t hash_of(const kind *k, uint64_t hash)
+static uint64_t hash_of(const kind *k, uint64_t hash, uint64_t *small)
 {
     static kit_pairs data;
     trf_config c = kit_config();
@@ -113,7 +116,9 @@ static uint64_t hash_of(const kind *k, uint64_t hash)
     batch = kit_fill(&data, 5, 1, 12, k->vocab, 99);
     MUST(trf_evaluate(trainer, &batch, &report, &err));
     stage(k->name, step, "evaluate", hash = hash_bytes(hash, &report.nll, sizeof report.nll));
-    stage(k->name, step, "translate", hash = translations(hash, model, &batch.source));
+    stage(k->name, step, "translate", hash = translations(hash, model, &batch.source, TRF_WEIGHTS_FULL));
+    stage(k->name, step, "int8",
+          *small = translations(*small, model, &batch.source, TRF_WEIGHTS_INT8));
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     return hash;
@@ -121,7 +126,7 @@ static uint64_t hash_of(const kind *k, uint64_t hash)
 
 int main(int argc, char **argv)
 {
-    uint64_t hash = HASH_START;
+    uint64_t hash = HASH_START, small = HASH_START;
     size_t i;
     (void)argv;
 #if defined(__GLIBC__)
@@ -129,8 +134,8 @@ int main(int argc, char **argv)
 #endif
     verbose = argc > 1;
     if (verbose) printf("column %s\n", trf__backend_of(TRF_DEVICE_CPU)->name);
-    for (i = 0; i < sizeof kinds / sizeof *kinds; i++) hash = hash_of(&kinds[i], hash);
-    printf("%016llx\n", (unsigned long long)hash);
+    for (i = 0; i < sizeof kinds / sizeof *kinds; i++) hash = hash_of(&kinds[i], hash, &small);
+    printf("%016llx\nint8 %016llx\n", (unsigned long long)hash, (unsigned long long)small);
     return 0;
 }
 #endif

@@ -24,6 +24,36 @@ trap 'exit 1' INT TERM
 cat >"$work/rows" <<'END'
 bias forgotten @@ ops blocks model @@ TRF__MM_KERNEL @@
     c + r * ldc : bias @@ c + r * ldc : NULL
+a weight in 8 bits takes another row's scale @@ int8 @@ trf__int8_pack @@
+    scales[r % 16] = @@ scales[(r + 1) % 16] =
+sums of 8 bits without what x + 128 adds @@ int8 @@ trf__int8_pack @@
+    sums[r % 16] = -128 * sum @@ sums[r % 16] = 0
+a row of activations by the scale of the one before @@ int8 @@ trf__int8_product @@
+    x + (size_t)r * p.left_step + scale_at @@ x + (size_t)(r ? r - 1 : 0) * p.left_step + scale_at
+an infinity is rounded to 8 bits @@ int8 @@ trf__int8_scale @@
+    if (!(trf__sum(bad) == 0)) return NAN @@ (void)0
+numbers too small to invert are inverted @@ int8 @@ trf__int8_scale @@
+    !(largest > (trf_real)1e-30) @@ !(largest > 0)
+halves are cut off in 8 bits @@ int8 @@ trf__int8_round @@
+    12582912.0 @@ 12582911.5
+rows of 8 bits begin at their panel @@ int8 @@ trf__int8_product @@
+    skip = row % 16 @@ skip = 0
+the last of four numbers in 8 bits is lost @@ int8 @@ trf__int8_plain @@
+    for (i = 0; i < 4; i++) @@ for (i = 0; i < 3; i++)
+panels of AVX2 one beside the other @@ int8 @@ trf__int8_avx2 @@
+    (r * n_panels + p) * 16 @@ (r * n_panels + n_panels - 1 - p) * 16
+a tied embedding keeps its floats beside 8 bits @@ int8 @@ trf__stack_embed @@
+    stack->embed != pass->layout->outer.generator.w @@ 1
+8 bits from a model without floats @@ int8 @@ trf__run_weights @@
+    if (model->packed) @@ if (0)
+sums of 8 bits as long as rows @@ int8 @@ trf__run_weights @@
+    longest > TRF__INT8_DEEPEST @@ 0
+a translator's 8 bits are counted as 32 @@ int8 @@ trf_translator_memory @@
+    if (search->weights == TRF_WEIGHTS_INT8) run.format = TRF__INT8 @@ (void)0
+more states than planned, converted into memory of others @@ int8 @@ trf_project @@
+    run->backend->row_bytes(run->format, c->d_model) @@ 0
+converted activations in memory of nobody @@ int8 @@ trf__pass_widest @@
+    trf__bytes(rows, pass->run.backend->row_bytes(pass->run.format, wide)) @@ 0
 bias forgotten beside CBLAS @@ ops @@ trf__multiply @@
     (p.bias) trf__add_bias @@ (0) trf__add_bias
 bias gradient forgotten @@ ops blocks model @@ trf__dw_all @@

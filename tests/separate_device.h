@@ -459,15 +459,15 @@ static trf_status separate_open(trf__run *run, trf_error *err)
     return separate.cpu->open(run, err);
 }
 static trf_status separate_reserve(trf__run *run, int64_t longest, int64_t d_head, int64_t weight,
-                                   trf_error *err)
+                                   size_t converted, trf_error *err)
 {
-    return separate.cpu->reserve(run, longest, d_head, weight, err);
+    return separate.cpu->reserve(run, longest, d_head, weight, converted, err);
 }
 static void separate_close(trf__run *run) { separate.cpu->close(run); }
 static size_t separate_state_bytes(const trf__run *run, int64_t longest, int64_t d_head,
-                                   int64_t weight)
+                                   int64_t weight, size_t converted)
 {
-    return separate.cpu->state_bytes(run, longest, d_head, weight);
+    return separate.cpu->state_bytes(run, longest, d_head, weight, converted);
 }
 static void *separate_stream(const trf__run *run) { return separate.cpu->stream(run); }
 static int64_t separate_padded(const trf__run *run, int64_t n)
@@ -500,6 +500,10 @@ static int separate_packs(const trf_device *device, int training)
 static size_t separate_packed_bytes(int format, int64_t out, int64_t in)
 {
     return separate.cpu->packed_bytes(format, out, in);
+}
+static size_t separate_row_bytes(int format, int64_t k)
+{
+    return separate.cpu->row_bytes(format, k);
 }
 
 /* Every field in its order, so that a new one is not left to the CPU. */

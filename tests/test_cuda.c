@@ -355,6 +355,11 @@ static void test_precision(void **state)
         out = trf_tensor_of(logits[at], 2, rows, c.target_vocab, 1);
         OK(trf_model_create(&model, &c, &err));
         assert_int_equal(trf_model_pack(model, &err), TRF_E_UNSUPPORTED);      /* and changes nothing */
+        search.weights = TRF_WEIGHTS_INT8;
+        assert_int_equal(trf_translator_create(&translator, model, &search, &err),
+                         TRF_E_UNSUPPORTED);
+        assert_string_equal(err.what, "weights");
+        search.weights = TRF_WEIGHTS_FULL;
         OK(trf_translator_create(&translator, model, &search, &err));
         OK(trf_logits(translator, &batch, &out, &err));
         OK(trf_translate_batch(translator, &batch.source, &err));

@@ -36,7 +36,7 @@ static void open_all(void)
         device.precision = r == NARROW ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
         runs[r] = trf__run_on(&device, &none);
         if (runs[r].backend->open(&runs[r], &err) ||
-            runs[r].backend->reserve(&runs[r], 256, 160, 1 << 14, &err))
+            runs[r].backend->reserve(&runs[r], 256, 160, 1 << 14, 0, &err))
             fail_msg("%s: %s", places[r], err.message);
     }
 }

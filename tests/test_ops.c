@@ -107,7 +107,7 @@ static trf__run run_of(int threads, int blas)
     device.products = blas ? TRF_PRODUCTS_CBLAS : TRF_PRODUCTS_BUILT_IN;
     run = trf__run_on(&device, &none);
     assert_int_equal(run.backend->open(&run, NULL), TRF_OK);
-    assert_int_equal(run.backend->reserve(&run, LONGEST, WIDEST_HEAD, ROOM, NULL), TRF_OK);
+    assert_int_equal(run.backend->reserve(&run, LONGEST, WIDEST_HEAD, ROOM, 0, NULL), TRF_OK);
     begin_step();
     now.source_tokens = SOURCE_TOKENS;
     run.now = &now;
@@ -821,7 +821,7 @@ static void whole_product(int64_t m, int64_t n, int64_t k, int a_turned, int b_t
                 for (i = 0; !add && i < m * ldc; i++) if (i % ldc < n) c[i] = (trf_real)NAN;
                 run.backend->close(&run);
                 assert_int_equal(run.backend->open(&run, NULL), TRF_OK);
-                assert_int_equal(run.backend->reserve(&run, 1, 1, rooms[q], NULL), TRF_OK);
+                assert_int_equal(run.backend->reserve(&run, 1, 1, rooms[q], 0, NULL), TRF_OK);
                 trf__product_all(&run, 0, NULL, &whole);
                 end_run(&run);
                 if (first) assert_memory_equal(c, first, (size_t)(m * ldc) * sizeof *c);
@@ -2921,18 +2921,18 @@ static void test_state_verbs(void **state)
     assert_int_equal(memory.live, 0);
     memory.fail_at = 0;
     assert_int_equal(run.backend->open(&run, &err), TRF_OK);
-    assert_int_equal(run.backend->reserve(&run, 10, 8, 0, &err), TRF_OK);
-    assert_int_equal(memory.live, run.backend->state_bytes(&run, 10, 8, 0));
+    assert_int_equal(run.backend->reserve(&run, 10, 8, 0, 0, &err), TRF_OK);
+    assert_int_equal(memory.live, run.backend->state_bytes(&run, 10, 8, 0, 0));
     before = *trf__cpu_of(&run);
     memory.fail_at = memory.calls + 1;
-    assert_int_equal(run.backend->reserve(&run, 2000, 64, 0, &err), TRF_E_NOMEM);
+    assert_int_equal(run.backend->reserve(&run, 2000, 64, 0, 0, &err), TRF_E_NOMEM);
     assert_memory_equal(run.state, &before, sizeof before);
     memory.fail_at = 0;
-    assert_int_equal(run.backend->reserve(&run, 2, 1, 0, &err), TRF_OK);
+    assert_int_equal(run.backend->reserve(&run, 2, 1, 0, 0, &err), TRF_OK);
     assert_memory_equal(run.state, &before, sizeof before);
-    assert_int_equal(run.backend->reserve(&run, 2000, 64, 0, &err), TRF_OK);
-    assert_int_equal(run.backend->reserve(&run, 1, 1, 5000, &err), TRF_OK);
-    assert_int_equal(memory.live, run.backend->state_bytes(&run, 2000, 64, 5000));
+    assert_int_equal(run.backend->reserve(&run, 2000, 64, 0, 0, &err), TRF_OK);
+    assert_int_equal(run.backend->reserve(&run, 1, 1, 5000, 0, &err), TRF_OK);
+    assert_int_equal(memory.live, run.backend->state_bytes(&run, 2000, 64, 5000, 0));
     assert_true(trf__cpu_of(&run)->threads == before.threads &&
                 trf__cpu_of(&run)->gate == before.gate);
     end_run(&run);

@@ -338,6 +338,7 @@ static const struct tested table[] = {
 
     OPTION(TRANSLATE, COUNT, "batch", batch),
     OPTION(INSPECT, COUNT, "batch", batch),
+    OF(TRANSLATE, "weights", int8, int32_t, {"full", 0}, {"int8", 1}),
     OPTION(TRANSLATE, COUNT, "max-sentences", search.max_sentences),
     OPTION(TRANSLATE, COUNT, "max-tokens", search.max_tokens),
     OPTION(TRANSLATE, FLAG, "interactive", interactive),
@@ -1106,6 +1107,10 @@ static void effects(void **state)
     EFFECT(TRANSLATE, "search-rule", "hugging-face",
            want_rule(TRF_SEARCH_HUGGING_FACE, TRF_LENGTH_POWER, 1, 1, 2, 1, 0, TRF_STOP_HEURISTIC,
                      TRF_LIMIT_KEEP_LIVE, 0, 0));
+    EFFECT(TRANSLATE, "weights", "full", wanted.int8 = 0;
+           wanted.search.weights = wanted.sampling.weights = TRF_WEIGHTS_FULL);
+    EFFECT(TRANSLATE, "weights", "int8", wanted.int8 = 1;
+           wanted.search.weights = wanted.sampling.weights = TRF_WEIGHTS_INT8);
     for (i = 0; i < n_rows; i++)
         if (!rows[i].then != !seen[i])
             fail_msg("what --%s does besides is not in tests/test_options.c", rows[i].name);

@@ -223,12 +223,18 @@ static void refusals(void **state)
     trf_config config = config_of(1, 16);
     trf_model *model = NULL, *plain = NULL, *copy = NULL, *both[2];
     trf_train_options training = kit_training();
+    trf_search search = trf_search_defaults();
+    trf_translator *t = NULL;
     trf_trainer *trainer = NULL;
     int32_t copied;
     size_t bytes;
     (void)state;
     OK(trf_model_create(&model, &config, &err));
     OK(trf_model_create(&plain, &config, &err));
+    search.weights = TRF_WEIGHTS_INT8;              /* floats alone are rounded to 8 bits */
+    FAILS(sizeof(trf_real) == 8 ? TRF_E_UNSUPPORTED : TRF_OK,
+          trf_translator_create(&t, plain, &search, &err));
+    trf_translator_destroy(t);
     OK(trf_model_pack(model, &err));
     both[0] = plain; both[1] = model;
     FAILS(TRF_E_STATE, trf_model_copy(&copy, model, &err));

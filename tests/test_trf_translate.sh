@@ -32,6 +32,14 @@ check "an answer comes before the next line" test "$(wc -l <answered)" -eq 1
 exec 3>&-
 wait $!
 check "line by line" same answers single
+"$trf" translate --model good --weights int8 --threads 2 <test.digits >small
+check "weights in 8 bits, line by line as many" lines_are 40 small
+right=$(paste small test.names | awk -F '\t' '$1 == $2' | wc -l)
+check "most of these are right too ($right of 40)" test "$right" -ge 34
+"$trf" translate --model good --scores <test.digits >full_scores
+"$trf" translate --model good --scores --weights int8 <test.digits >small_scores
+check "and not the same numbers" sh -c '! cmp -s full_scores small_scores'
+expect 2 "weights of files" "--weights takes full|int8, got .bf16." "$trf" translate --model good --weights bf16
 printf '1 2\n\n  \n1 2 3 4 5 6 7 8 9 1 2 3\n\377\n1\0002\n4 5 unknown\n7' >odd
 expect 1 "odd lines" "odd:4: .*12 tokens, at most 11" "$trf" translate --model good --input odd
 check "still a line for a line" lines_are 8 out

@@ -3,14 +3,15 @@
    build   make build/bench
    run     build/bench                                                  everything, about five minutes
            build/bench train SIZE THREADS [ORDER] [STEPS] [PRODUCTS] [SOURCE TARGET]
-           build/bench translate SIZE THREADS BEAM BATCH [PRODUCTS]
-           build/bench generate THREADS [TOKENS]                one sequence, drawn token by token, beside reading its weights
+           build/bench translate SIZE THREADS BEAM BATCH [PRODUCTS [WEIGHTS]]
+           build/bench generate THREADS [TOKENS [WEIGHTS]]                one sequence, drawn token by token, beside reading its weights
            build/bench lengths SIZE THREADS                             training, the same tokens cut into longer pieces
            build/bench deep SIZE LAYERS RECOMPUTE THREADS               training, LAYERS + LAYERS layers, RECOMPUTE 0 or 1
            build/bench load FILE                                        beside reading it; FILE is made, a base model
            build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
-           build/bench file MODEL SENTENCES THREADS BEAM                translating a file of numbers, one sentence a line
+           build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]                translating a file of numbers, one sentence a line
            SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS auto|cblas|built-in (trf_products)
+           WEIGHTS full|int8 (trf_weights)
            SOURCE, TARGET: text files, one sentence a line, words between blanks
            causal: a decoder-only model of the target side alone, bucketed
    prints  a line a case, with a table of its ops below (-DBENCH_BRIEF leaves the tables out)
@@ -226,7 +227,7 @@ static double products_alone(int threads, trf_products by, const shape *shapes, 
         most = trf__max64(most, 128 * shapes[i].out);
         weights = trf__max64(weights, trf__round_up(shapes[i].in, 16) * trf__round_up(shapes[i].out, 16));
     }
-    if (run.backend->open(&run, &err) || run.backend->reserve(&run, 0, 1, weights, &err)) die(err.message);
+    if (run.backend->open(&run, &err) || run.backend->reserve(&run, 0, 1, weights, 0, &err)) die(err.message);
     x = (trf__act *)trf__device_zeroed(&run, trf__bytes(most, sizeof(trf_real)));
     y = (trf__act *)trf__device_zeroed(&run, trf__bytes(most, sizeof(trf_real)));
     w = (trf_real *)trf__device_zeroed(&run, trf__bytes(weights, sizeof(trf_real)));
@@ -370,7 +371,7 @@ static void bench_training(const char *size, int threads, const char *order, int
 /* -----------------------------------------------------------------------------------------------
    Translating. */
 
-static void bench_translating(const char *size, int threads, int beam, int batch, trf_products products)
+static void bench_translating(const char *size, int threads, int beam, int batch, trf_products products, trf_weights weights)
 {
     trf_config config = config_of(size, products);
     trf_search search = trf_search_defaults();
@@ -384,6 +385,7 @@ static void bench_translating(const char *size, int threads, int beam, int batch
     if (!ids || !lengths) die("no memory for the sources");
     config.source_vocab = config.target_vocab = strcmp(size, "base") == 0 ? 32000 : VOCAB;
     search.threads = threads;
+    search.weights = weights;
     search.beam = beam;
     search.min_length = WORDS;
     search.max_length_a = 0;
@@ -405,7 +407,8 @@ static void bench_translating(const char *size, int threads, int beam, int batch
         calls++;
         if (start < best) best = start;
     }
-    printf("translate %s, %d threads, beam %d, batch %d: %.0f target tokens/s\n", size, threads, beam, batch, batch * WORDS / best);
+    printf("translate %s, %d threads, beam %d, batch %d%s: %.0f target tokens/s\n", size, threads, beam, batch,
+           weights == TRF_WEIGHTS_INT8 ? ", int8" : "", batch * WORDS / best);
     print_ops(total, (int64_t)calls * WORDS);
     trf_translator_destroy(translator);
     trf_model_destroy(model);
@@ -457,7 +460,7 @@ static void bench_learning(const char *path, int updates, int threads)
     trf_model_destroy(model);
 }
 
-static void bench_file(const char *path, const char *sentences, int threads, int beam)
+static void bench_file(const char *path, const char *sentences, int threads, int beam, trf_weights weights)
 {
     enum { LINES = 100000 };
     static int32_t lengths[LINES];
@@ -484,6 +487,7 @@ static void bench_file(const char *path, const char *sentences, int threads, int
     sources.ids = ids;
     sources.lengths = lengths;
     trf_search_set_rule(&search, TRF_SEARCH_CTRANSLATE2);
+    search.weights = weights;
     search.threads = threads;
     search.beam = beam;
     search.max_length_a = 0;
@@ -690,7 +694,7 @@ static double reading_speed(const trf__run *run, int64_t n)
 }
 
 /* Ten million weights (eight layers of 320, 1,000 tokens) read one row a token, and 20 ids to begin with. */
-static void bench_generating(int threads, int tokens)
+static void bench_generating(int threads, int tokens, trf_weights weights)
 {
     enum { BEGINNING = 20 };
     trf_config config = trf_config_base();
@@ -707,6 +711,7 @@ static void bench_generating(int threads, int tokens)
     config.target_vocab = 1000;
     config.tying = TRF_TIED_DECODER;
     sampling.threads = config.device.threads = threads;
+    sampling.weights = weights;
     sampling.max_tokens = sampling.min_tokens = tokens;
     sampling.temperature = 0.8; sampling.top_k = 40; sampling.top_p = 0.9;
     for (i = 0; i < BEGINNING; i++) ids[i] = 4 + i * 37 % 900;
@@ -745,6 +750,13 @@ static trf_products products_of(const char *name)
     return TRF_PRODUCTS_AUTO;
 }
 
+static trf_weights weights_of(const char *name)
+{
+    if (strcmp(name, "int8") == 0) return TRF_WEIGHTS_INT8;
+    if (strcmp(name, "full") != 0) die("WEIGHTS is full or int8");
+    return TRF_WEIGHTS_FULL;
+}
+
 static int number(const char *text)
 {
     int n = atoi(text);
@@ -760,22 +772,25 @@ int main(int argc, char **argv)
         bench_training(argv[2], number(argv[3]), argc > 4 ? argv[4] : "bucketed", argc > 5 ? number(argv[5]) : 12,
                        products_of(argc > 6 ? argv[6] : "auto"), argc > 8 ? argv[7] : NULL, argc > 8 ? argv[8] : NULL);
     else if (argc >= 6 && strcmp(argv[1], "translate") == 0)
-        bench_translating(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), products_of(argc > 6 ? argv[6] : "auto"));
-    else if (argc >= 3 && strcmp(argv[1], "generate") == 0) bench_generating(number(argv[2]), argc > 3 ? number(argv[3]) : 256);
+        bench_translating(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), products_of(argc > 6 ? argv[6] : "auto"),
+                          weights_of(argc > 7 ? argv[7] : "full"));
+    else if (argc >= 3 && strcmp(argv[1], "generate") == 0) bench_generating(number(argv[2]), argc > 3 ? number(argv[3]) : 256,
+                                                                        weights_of(argc > 4 ? argv[4] : "full"));
     else if (argc == 4 && strcmp(argv[1], "lengths") == 0) bench_lengths(argv[2], number(argv[3]));
     else if (argc == 6 && strcmp(argv[1], "deep") == 0)
         bench_deep(argv[2], number(argv[3]), strcmp(argv[4], "0") != 0, number(argv[5]));
     else if (argc == 3 && strcmp(argv[1], "load") == 0) bench_loading(argv[2]);
     else if (argc == 5 && strcmp(argv[1], "learn") == 0) bench_learning(argv[2], number(argv[3]), number(argv[4]));
-    else if (argc == 6 && strcmp(argv[1], "file") == 0) bench_file(argv[2], argv[3], number(argv[4]), number(argv[5]));
+    else if (argc >= 6 && strcmp(argv[1], "file") == 0)
+        bench_file(argv[2], argv[3], number(argv[4]), number(argv[5]), weights_of(argc > 6 ? argv[6] : "full"));
     else if (argc == 1) {
         bench_training("tiny", all, "bucketed", 20, TRF_PRODUCTS_AUTO, NULL, NULL);
         bench_training("tiny", all, "random", 20, TRF_PRODUCTS_AUTO, NULL, NULL);
         bench_training("small", all, "bucketed", 10, TRF_PRODUCTS_AUTO, NULL, NULL);
         bench_training("base", all, "bucketed", 4, TRF_PRODUCTS_AUTO, NULL, NULL);
-        for (i = 0; i < 3; i++) bench_translating("tiny", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO);
-        bench_generating(1, 256);
-        for (i = 0; i < 3; i++) bench_translating("base", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO);
+        for (i = 0; i < 3; i++) bench_translating("tiny", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO, TRF_WEIGHTS_FULL);
+        bench_generating(1, 256, TRF_WEIGHTS_FULL);
+        for (i = 0; i < 3; i++) bench_translating("base", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO, TRF_WEIGHTS_FULL);
     } else die("see the top of tools/bench/bench.c for its arguments");
     return 0;
 }

@@ -562,6 +562,9 @@ const struct row rows[] = {
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
      "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "
      "OpenBLAS is installed", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, CHOICE, "weights", AT(int8), "full|int8",
+     "how weights are kept for matrix products. int8: in 8 bits, on the CPU alone; a quarter of the "
+     "memory, faster, and answers differ a little", then_weights},
     {RUN | INSPECT | ATTENTION, COUNT, "threads", AT(device.threads), "N",
      "number of threads; results do not depend on it (default: one for each processor that trf may "
      "use)", NULL},

@@ -13,6 +13,7 @@
 
 /* settings.c */
 void then_seed(struct settings *s);
+void then_weights(struct settings *s);
 void then_size(struct settings *s);
 void then_conventions(struct settings *s);
 void then_recipe(struct settings *s);

@@ -12,6 +12,11 @@ void then_seed(struct settings *s)
     s->config.seed = s->training.seed = s->corpus.seed = s->seed;
 }
 
+void then_weights(struct settings *s)
+{
+    s->search.weights = s->sampling.weights = s->int8 ? TRF_WEIGHTS_INT8 : TRF_WEIGHTS_FULL;
+}
+
 void set_defaults(struct settings *s)
 {
     memset(s, 0, sizeof *s);

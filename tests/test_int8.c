@@ -1,0 +1,557 @@
+/* Products of eight-bit integers: every kernel that the processor has beside plain loops, rows that
+   cannot be rounded, and the same answers, bit for bit, with all kernels and numbers of threads. */
+#define TRF_INT8_KERNEL first_kernel
+static int first_kernel;
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "kit.h"
+
+enum {
+    KERNELS = sizeof trf__int8_kernels / sizeof *trf__int8_kernels,
+    VOCAB = 37, LABELS = 5, SENTENCES = 9, MOST = 4096 * 37
+};
+
+static trf_error err;
+#define OK(call) \
+    do { \
+        if ((call) != TRF_OK) fail_msg("line %d: %s", __LINE__, err.message); \
+    } while (0)
+#define FAILS(status, call) assert_int_equal((call), (status))
+
+/* Runs the block once with each kernel that the processor has. */
+#define EACH_KERNEL(k) \
+    for (k = 0; k < KERNELS; first_kernel = ++k < KERNELS ? k : 0) \
+        if (trf__int8_kernels[k].supported())
+
+static uint64_t random_state = 88172645463325252u;
+static double drawn(void)               /* in -1 .. 1 */
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (double)(int64_t)(random_state >> 11) / 4503599627370496.0 - 1;
+}
+
+static trf_real *numbers(int64_t n)
+{
+    trf_real *x = (trf_real *)malloc((size_t)n * sizeof *x + 64);
+    int64_t i;
+    assert_non_null(x);
+    for (i = 0; i < n; i++) x[i] = (trf_real)drawn();
+    return x;
+}
+
+/* Integers -127 .. 127, of which 127 occurs in each row: the scale is 1, and rounding changes
+   nothing. */
+static trf_real *integers(int64_t rows, int64_t k)
+{
+    trf_real *x = numbers(rows * k);
+    int64_t i;
+    for (i = 0; i < rows * k; i++) x[i] = (trf_real)floor(127.99 * (double)x[i]);
+    for (i = 0; i < rows * k; i++) if (x[i] < -127) x[i] = -127;
+    for (i = 0; i < rows; i++) x[i * k + i % k] = i % 3 ? 127 : -127;
+    return x;
+}
+
+static void kernels_are_exact(void **state)
+{
+    static const int64_t lengths[] = {1, 2, 3, 4, 5, 8, 13, 16, 63, 64, 65, 100, 512, 2047};
+    size_t l;
+    int kernel;
+    (void)state;
+    EACH_KERNEL(kernel)
+        for (l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+            int64_t k = lengths[l], n, rows, p, i, j, t;
+            for (n = 1; n <= TRF__INT8_PANELS; n++)
+                for (rows = 1; rows <= TRF__INT8_ROWS; rows++) {
+                    trf_real *w = integers(16 * n, k), *x = integers(rows, k);
+                    size_t step = trf__int8_row_bytes(k);
+                    char *packed = (char *)malloc(trf__int8_bytes(16 * n, k));
+                    char *left = (char *)malloc((size_t)rows * step);
+                    int32_t sums[TRF__INT8_ROWS * TRF__INT8_PANELS * 16];
+                    assert_true(packed && left);
+                    trf__int8_pack(packed, w, 0, 16 * n, k);
+                    for (i = 0; i < rows; i++)
+                        trf__int8_convert(left + (size_t)i * step, x + i * k, k);
+                    trf__int8_kernels[kernel].function(sums, left, step, rows, packed,
+                                                       trf__int8_panel_bytes(k), n,
+                                                       trf__round_up(k, 4));
+                    for (i = 0; i < rows; i++)
+                        for (p = 0; p < n; p++)
+                            for (j = 0; j < 16; j++) {
+                                double sum = 0;
+                                for (t = 0; t < k; t++)
+                                    sum += (double)x[i * k + t] * (double)w[(16 * p + j) * k + t];
+                                if (sums[(i * n + p) * 16 + j] != (int32_t)sum)
+                                    fail_msg("%s, k %d: %d instead of %.0f",
+                                             trf__int8_kernels[kernel].name, (int)k,
+                                             (int)sums[(i * n + p) * 16 + j], sum);
+                            }
+                    free(w); free(x); free(packed); free(left);
+                }
+        }
+}
+
+/* The longest row with the largest numbers: the sum must fit. */
+static void longest_sum(void **state)
+{
+    const int64_t k = TRF__INT8_DEEPEST;
+    int kernel, sign;
+    (void)state;
+    EACH_KERNEL(kernel)
+        for (sign = -1; sign <= 1; sign += 2) {
+            trf_real *w = numbers(16 * k), *x = numbers(k);
+            char *packed = (char *)malloc(trf__int8_bytes(16, k));
+            char *left = (char *)malloc(trf__int8_row_bytes(k));
+            int32_t sums[16];
+            int64_t i;
+            assert_true(packed && left);
+            for (i = 0; i < 16 * k; i++) w[i] = 1;
+            for (i = 0; i < k; i++) x[i] = (trf_real)sign;
+            trf__int8_pack(packed, w, 0, 16, k);
+            trf__int8_convert(left, x, k);
+            trf__int8_kernels[kernel].function(sums, left, trf__int8_row_bytes(k), 1, packed,
+                                               trf__int8_panel_bytes(k), 1, k);
+            for (i = 0; i < 16; i++)
+                assert_true(sums[i] == (int64_t)sign * 127 * 127 * k);
+            free(w); free(x); free(packed); free(left);
+        }
+}
+
+/* The nearest integer to x * inverse, of equally near ones the even one. In builds with fused
+   multiply-add the product is exact. */
+static double rounded(trf_real x, trf_real inverse)
+{
+    trf_real separate[16], one[16];
+    trf__store(one, trf__fma(trf__set(1 + (trf_real)ldexp(1, -20)),
+                             trf__set(1 - (trf_real)ldexp(1, -20)), trf__set(-1)));
+    trf__store(separate, trf__mul(trf__set(x), trf__set(inverse)));
+    return nearbyint(one[0] != 0 ? (double)x * (double)inverse : (double)separate[0]);
+}
+
+/* y = x w^T + b by the formula of >>int8, for one result. */
+static trf_real by_formula(const trf_real *x, const trf_real *w, const trf_real *b, int64_t k)
+{
+    trf_real most[2] = {0, 0}, y[16];
+    float scale[2];
+    double sum = 0;
+    int64_t t;
+    for (t = 0; t < k; t++) {
+        if (most[0] < (trf_real)fabs((double)x[t])) most[0] = (trf_real)fabs((double)x[t]);
+        if (most[1] < (trf_real)fabs((double)w[t])) most[1] = (trf_real)fabs((double)w[t]);
+    }
+    for (t = 0; t < k; t++) sum += rounded(x[t], 127 / most[0]) * rounded(w[t], 127 / most[1]);
+    scale[0] = (float)most[0] / 127;
+    scale[1] = (float)most[1] / 127;
+    trf__store(y, trf__fma(trf__set((trf_real)sum),
+                           trf__mul(trf__set((trf_real)scale[0]), trf__set((trf_real)scale[1])),
+                           trf__set(b ? *b : 0)));
+    return y[0];
+}
+
+/* A run of the CPU with scratch for converted rows. */
+static trf__run run_of(int threads, size_t converted)
+{
+    trf_device device = trf_device_default();
+    trf_hooks hooks;
+    trf__run run;
+    memset(&hooks, 0, sizeof hooks);
+    device.threads = threads;
+    run = trf__run_on(&device, &hooks);
+    run.format = TRF__INT8;
+    OK(run.backend->open(&run, &err));
+    OK(run.backend->reserve(&run, 1, 1, 0, converted, &err));
+    return run;
+}
+
+static void products_by_the_formula(void **state)
+{
+    int kernel, round;
+    (void)state;
+    EACH_KERNEL(kernel)
+        for (round = 0; round < (kit_all() ? 400 : 60); round++) {
+            int64_t rows = 1 + (int64_t)(35.5 * (drawn() + 1)), in = 1 + (int64_t)(75 * (drawn() + 1));
+            int64_t out = 1 + (int64_t)(50 * (drawn() + 1)), above = round % 3 ? 0 : round % 40;
+            trf_real *x = numbers(rows * in), *w = numbers((above + out) * in), *b = numbers(out);
+            trf_real *y = numbers(rows * out + 1);
+            void *packed = malloc(trf__int8_bytes(above + out, in));
+            trf__run run = run_of(1 + round % 3, trf__bytes(rows, trf__int8_row_bytes(in)));
+            trf__linear j;
+            trf__pack pack;
+            int64_t i, c;
+            assert_non_null(packed);
+            TRF__ZERO(pack);
+            pack.packed = packed; pack.weights = w; pack.out = above + out; pack.in = in;
+            pack.format = TRF__INT8;
+            run.backend->pack(&run, &pack);
+            TRF__ZERO(j);
+            j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
+            j.w.packed = packed; j.w.row = above; j.w.format = TRF__INT8;
+            j.b = round % 2 ? b : NULL;
+            j.rows = rows; j.in = in; j.out = out;
+            y[rows * out] = 7;
+            run.backend->linear(&run, &j);
+            for (i = 0; i < rows; i++)
+                for (c = 0; c < out; c++) {
+                    trf_real want = by_formula(x + i * in, w + (above + c) * in,
+                                               round % 2 ? b + c : NULL, in);
+                    if (y[i * out + c] != want)
+                        fail_msg("%s, (%d, %d) x (%d, %d): %.9g instead of %.9g",
+                                 trf__int8_kernels[kernel].name, (int)rows, (int)in, (int)out,
+                                 (int)in, (double)y[i * out + c], (double)want);
+                }
+            assert_true(y[rows * out] == 7);
+            run.backend->close(&run);
+            free(x); free(w); free(b); free(y); free(packed);
+        }
+}
+
+static void rounding(void **state)
+{
+    static const trf_real halves[] = {127, 0.5, 1.5, 2.5, -0.5, -1.5, -2.5, -127, 126.4999, 3};
+    static const int want[] = {127, 0, 2, 2, 0, -2, -2, -127, 126, 3};
+    enum { N = sizeof want / sizeof *want };
+    char row[128 + 64];
+    float scale;
+    trf__v16 back;
+    trf_real sixteen[16];
+    char packed[16 * 12 + TRF__INT8_SCALES];
+    int i, flip;
+    (void)state;
+    trf__int8_convert(row, halves, N);
+    flip = trf__int8_chosen()->flip;
+    for (i = 0; i < N; i++) assert_int_equal((signed char)(row[i] ^ flip), want[i]);
+    for (; i < 64; i++) assert_int_equal((signed char)(row[i] ^ flip), 0);
+    memcpy(&scale, row + 64, sizeof scale);
+    assert_true(scale == 1);
+    trf__int8_pack(packed, halves, 0, 1, N);            /* one row of a panel: the others are 0 */
+    back = trf__int8_read(packed, 0, 0, N);
+    trf__store(sixteen, back);
+    for (i = 0; i < 16; i++) assert_true(sixteen[i] == (i < N ? want[i] : 0));
+    trf__store(sixteen, trf__int8_read(packed, 9, 0, N));
+    for (i = 0; i < 16; i++) assert_true(sixteen[i] == 0);
+}
+
+/* Rows of x and of w that cannot be rounded change their own results alone. */
+static void rows_that_are_not_finite(void **state)
+{
+    enum { ROWS = 8, IN = 20, OUT = 21 };
+    const trf_real inf = (trf_real)HUGE_VAL, nan = (trf_real)NAN;
+    int kernel;
+    (void)state;
+    EACH_KERNEL(kernel) {
+        trf_real *x = numbers(ROWS * IN), *w = numbers(OUT * IN), *y = numbers(ROWS * OUT);
+        void *packed = malloc(trf__int8_bytes(OUT, IN));
+        trf__run run = run_of(1, ROWS * trf__int8_row_bytes(IN));
+        trf__linear j;
+        int i, c;
+        assert_non_null(packed);
+        x[0 * IN + 3] = inf;
+        x[1 * IN + 3] = -inf;
+        x[2 * IN + 19] = nan;
+        for (i = 0; i < IN; i++) x[3 * IN + i] = 0;
+        for (i = 0; i < IN; i++) x[4 * IN + i] = (trf_real)1e-36;
+        for (i = 0; i < IN; i++) x[5 * IN + i] = i == 7 ? (trf_real)3e38 : 1;
+        w[2 * IN] = nan;
+        w[17 * IN + 5] = inf;
+        for (i = 0; i < IN; i++) w[4 * IN + i] = 0;
+        trf__int8_pack(packed, w, 0, OUT, IN);
+        TRF__ZERO(j);
+        j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
+        j.w.packed = packed; j.w.format = TRF__INT8;
+        j.rows = ROWS; j.in = IN; j.out = OUT;
+        run.backend->linear(&run, &j);
+        for (i = 0; i < ROWS; i++)
+            for (c = 0; c < OUT; c++) {
+                trf_real got = y[i * OUT + c];
+                if (i < 3 || c == 2 || c == 17) assert_true(got != got);
+                else if (i == 3 || i == 4 || c == 4) assert_true(got == 0);
+                else assert_true(trf__is_finite((double)got) && got != 0);
+            }
+        run.backend->close(&run);
+        free(x); free(w); free(y); free(packed);
+    }
+}
+
+static trf_config config_of(int variant, int32_t d_model)
+{
+    trf_config c = kit_config();
+    c.d_model = d_model;
+    c.d_ff = 2 * d_model + 3;
+    c.n_heads = 4;
+    c.encoder_layers = c.decoder_layers = 2;
+    c.source_vocab = c.target_vocab = VOCAB;
+    c.max_length = 40;
+    c.device.products = TRF_PRODUCTS_BUILT_IN;
+    switch (variant) {
+    case 0: c.tying = TRF_UNTIED; break;
+    case 1: c.tying = TRF_TIED_DECODER; c.norm_place = TRF_PRE_NORM; break;
+    case 2: c.tying = TRF_TIED_ALL; c.positions = TRF_POSITIONS_LEARNED; break;
+    case 3: c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.tying = TRF_TIED_DECODER; break;
+    case 4: c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.tying = TRF_UNTIED; break;
+    case 5: c.kind = TRF_ENCODER_ONLY; c.head = TRF_HEAD_MEAN; c.n_labels = LABELS; break;
+    case 6: c.kind = TRF_ENCODER_ONLY; c.head = TRF_HEAD_MASKED; break;
+    default: c.kind = TRF_ENCODER_ONLY; break;
+    }
+    if (c.kind == TRF_ENCODER_ONLY) { c.decoder_layers = 0; c.tying = TRF_UNTIED; }
+    return c;
+}
+enum { VARIANTS = 8 };
+
+static kit_pairs data;
+
+/* A hash of all that a model answers. values (may be NULL): its n hidden states, labels or
+   logits. */
+static uint64_t answers(const trf_model *model, trf_weights weights, int32_t threads,
+                        trf_real *values, int64_t *n)
+{
+    const trf_config *c = &model->config;
+    trf_batch batch = kit_fill(&data, SENTENCES, 1, 9, VOCAB, 5);
+    trf_search search = trf_search_defaults();
+    trf_sampling sampling = trf_sampling_defaults();
+    trf_translator *t = NULL;
+    trf_sampler *sampler = NULL;
+    double scores[SENTENCES];
+    uint64_t hash = HASH_START;
+    int64_t rows = trf_source_rows(model, &batch.source);
+    trf_real *y = (trf_real *)calloc(MOST, sizeof *y);
+    trf_tensor out = trf_tensor_of(y, 2, rows, c->d_model, 1);
+    int32_t i;
+    assert_non_null(y);
+    search.max_length_b = 12;
+    search.beam = 3;
+    search.threads = sampling.threads = threads;
+    search.weights = sampling.weights = weights;
+    sampling.max_tokens = 10;
+    OK(trf_translator_create(&t, model, &search, &err));
+    if (c->kind != TRF_DECODER_ONLY) {
+        OK(trf_encode(t, &batch.source, &out, &err));
+        hash = hash_bytes(hash, y, (size_t)(rows * c->d_model) * sizeof *y);
+    }
+    if (c->head == TRF_HEAD_MEAN) {
+        out = trf_tensor_of(y, 2, SENTENCES, LABELS, 1);
+        OK(trf_classify(t, &batch.source, &out, &err));
+    } else if (c->head == TRF_HEAD_MASKED || c->kind != TRF_ENCODER_ONLY) {
+        if (c->kind == TRF_DECODER_ONLY) batch.source.count = 0;
+        out = trf_tensor_of(y, 2, c->head ? rows : trf_target_rows(model, &batch.target), VOCAB, 1);
+        OK(trf_logits(t, &batch, &out, &err));
+    }
+    hash = hash_bytes(hash, y, (size_t)trf_tensor_count(&out) * sizeof *y);
+    for (i = 0; values && i < (int32_t)trf_tensor_count(&out); i++) values[i] = y[i];
+    if (values) *n = trf_tensor_count(&out);
+    if (c->kind != TRF_ENCODER_ONLY) {
+        OK(trf_translate_batch(t, c->kind == TRF_DECODER_ONLY ? &batch.target : &batch.source,
+                               &err));
+        hash = hash_answers(hash, t, SENTENCES);
+        OK(trf_score(t, &batch, scores, &err));
+        hash = hash_bytes(hash, scores, sizeof scores);
+        OK(trf_sampler_create(&sampler, model, &sampling, &err));
+        OK(trf_sampler_begin(sampler, &batch, &err));
+        OK(trf_sampler_step(sampler, 20, NULL, &err));
+        for (i = 0; i < SENTENCES; i++) {
+            const trf_hypothesis *h = trf_sampler_at(sampler, i);
+            hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
+            hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
+        }
+    }
+    trf_sampler_destroy(sampler);
+    trf_translator_destroy(t);
+    free(y);
+    return hash;
+}
+
+static void same_bits(void **state)
+{
+    static const int32_t widths[] = {16, 20, 64};       /* 20: keys begin inside a panel */
+    int variant, w, kernel;
+    (void)state;
+    for (variant = 0; variant < VARIANTS; variant++)
+        for (w = 0; w < 3; w++) {
+            trf_config config = config_of(variant, widths[w]);
+            trf_model *model = NULL;
+            uint64_t wanted;
+            OK(trf_model_create(&model, &config, &err));
+            wanted = answers(model, TRF_WEIGHTS_INT8, 1, NULL, NULL);
+            assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
+            EACH_KERNEL(kernel)
+                if (answers(model, TRF_WEIGHTS_INT8, 1 + kernel, NULL, NULL) != wanted)
+                    fail_msg("variant %d, d_model %d: %s gives other answers", variant,
+                             (int)widths[w], trf__int8_kernels[kernel].name);
+            trf_model_destroy(model);
+        }
+}
+
+static void near_the_floats(void **state)
+{
+    static trf_real full[MOST], small[MOST];
+    int variant;
+    (void)state;
+    for (variant = 0; variant < VARIANTS; variant++) {
+        trf_config config = config_of(variant, 64);
+        trf_model *model = NULL;
+        double both = 0, ours = 0, theirs = 0;
+        int64_t n, i;
+        OK(trf_model_create(&model, &config, &err));
+        answers(model, TRF_WEIGHTS_FULL, 1, full, &n);
+        answers(model, TRF_WEIGHTS_INT8, 1, small, &n);
+        for (i = 0; i < n; i++) {
+            both += (double)full[i] * (double)small[i];
+            ours += (double)small[i] * (double)small[i];
+            theirs += (double)full[i] * (double)full[i];
+        }
+        if (!(both / sqrt(ours * theirs) > 0.999))
+            fail_msg("variant %d: cosine %g", variant, both / sqrt(ours * theirs));
+        trf_model_destroy(model);
+    }
+}
+
+/* A quarter of the packed weights, and what trf_translator_memory says. */
+static void memory_is_as_planned(void **state)
+{
+    trf_config config = config_of(0, 64);
+    trf_search search = trf_search_defaults();
+    trf_batch batch = kit_fill(&data, SENTENCES, 9, 9, VOCAB, 5);
+    kit_memory memory;
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    int64_t live[2], matrices = 0;
+    double told;
+    int32_t i;
+    int small;
+    (void)state;
+    memset(&memory, 0, sizeof memory);
+    config.d_ff = 2048;
+    search.hooks = kit_hooks(&memory);
+    search.max_length_a = 0;
+    search.max_length_b = 12;
+    OK(trf_model_create(&model, &config, &err));
+    for (small = 0; small < 2; small++) {
+        search.weights = small ? TRF_WEIGHTS_INT8 : TRF_WEIGHTS_FULL;
+        memory.peak = 0;
+        OK(trf_translator_create(&t, model, &search, &err));
+        live[small] = memory.live;
+        OK(trf_translate_batch(t, &batch.source, &err));
+        told = (double)trf_translator_memory(&config, &search, SENTENCES, 9);
+        assert_true(told >= (double)memory.peak && told <= 1.01 * (double)memory.peak);
+        trf_translator_destroy(t);
+        assert_int_equal(memory.live, 0);
+    }
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor p = trf_model_parameter(model, i);
+        if (p.rank == 2 && !strstr(p.name, "embed")) matrices += trf_tensor_count(&p);
+    }
+    /* three bytes of four, but for scales, sums and converted activations */
+    assert_true((double)(live[0] - live[1]) > 2.2 * (double)matrices);
+    trf_model_destroy(model);
+}
+
+/* More states at once than any batch has rows: each row as if it were alone. */
+static void many_states(void **state)
+{
+    enum { ROWS = 3000 };
+    trf_config config = config_of(0, 64);
+    trf_search search = trf_search_defaults();
+    trf_real *x = numbers(ROWS * 64), *all = numbers(ROWS * VOCAB), one[VOCAB];
+    trf_tensor states = trf_tensor_of(x, 2, ROWS, 64, 1), logits = trf_tensor_of(all, 2, ROWS, VOCAB, 1);
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    int i;
+    (void)state;
+    search.weights = TRF_WEIGHTS_INT8;
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_translator_create(&t, model, &search, &err));
+    OK(trf_project(t, &states, &logits, &err));
+    logits = trf_tensor_of(one, 2, 1, VOCAB, 1);
+    for (i = 0; i < ROWS; i += 7) {
+        states = trf_tensor_of(x + i * 64, 2, 1, 64, 1);
+        OK(trf_project(t, &states, &logits, &err));
+        assert_memory_equal(one, all + i * VOCAB, sizeof one);
+    }
+    trf_translator_destroy(t);
+    trf_model_destroy(model);
+    free(x);
+    free(all);
+}
+
+static void memory_ends(void **state)
+{
+    trf_config config = config_of(2, 20);
+    trf_search search = trf_search_defaults();
+    kit_memory memory;
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    trf_status status = TRF_E_NOMEM;
+    int k;
+    (void)state;
+    memset(&memory, 0, sizeof memory);
+    search.hooks = kit_hooks(&memory);
+    search.weights = TRF_WEIGHTS_INT8;
+    OK(trf_model_create(&model, &config, &err));
+    for (k = 1; status != TRF_OK; k++) {
+        memory.fail_at = memory.calls + k;
+        status = trf_translator_create(&t, model, &search, &err);
+        memory.fail_at = 0;
+        if (status == TRF_OK) break;
+        assert_int_equal(status, TRF_E_NOMEM);
+        assert_null(t);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_true(k > 5);
+    trf_translator_destroy(t);
+    trf_model_destroy(model);
+    assert_int_equal(memory.live, 0);
+}
+
+static void refusals(void **state)
+{
+    trf_config config = config_of(1, 16), wide = config_of(0, 8);
+    trf_search search = trf_search_defaults();
+    trf_sampling sampling = trf_sampling_defaults();
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    trf_sampler *sampler = NULL;
+    int i;
+    (void)state;
+    for (i = -1; i <= 4; i++) {
+        int good = i == TRF_WEIGHTS_FULL || i == TRF_WEIGHTS_INT8;
+        search.weights = sampling.weights = (trf_weights)i;
+        FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf_search_check(&search, &err));
+        FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf_sampling_check(&sampling, &err));
+        if (!good) assert_true(err.message[0] && !strcmp(err.what, "weights"));
+    }
+    search.weights = sampling.weights = TRF_WEIGHTS_INT8;
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_pack(model, &err));
+    FAILS(TRF_E_STATE, trf_translator_create(&t, model, &search, &err));
+    FAILS(TRF_E_STATE, trf_sampler_create(&sampler, model, &sampling, &err));
+    assert_true(!t && !sampler);
+    trf_model_destroy(model);
+    wide.d_ff = TRF__INT8_DEEPEST + 1;
+    wide.encoder_layers = wide.decoder_layers = 1;
+    OK(trf_model_create(&model, &wide, &err));
+    FAILS(TRF_E_UNSUPPORTED, trf_translator_create(&t, model, &search, &err));
+    trf_model_destroy(model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_are_exact),        cmocka_unit_test(longest_sum),
+#if !defined(TRF__TEST_BACKEND)             /* these call an op with memory of the host */
+        cmocka_unit_test(products_by_the_formula),  cmocka_unit_test(rows_that_are_not_finite),
+#endif
+        cmocka_unit_test(rounding),                 cmocka_unit_test(same_bits),
+        cmocka_unit_test(near_the_floats),          cmocka_unit_test(memory_is_as_planned),
+        cmocka_unit_test(many_states),              cmocka_unit_test(memory_ends),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
