@@ -9,7 +9,7 @@ Every figure is the median over ROUNDS (default 3) turns, in each of which one s
 the ratios mean something. The same work for both: training with vocabulary 10,000, target embedding tied to the projection, label
 smoothing 0.1, clipping 1.0, dropout 0.1, Adam (0.9, 0.98, 1e-9), batches of at most 2,048 tokens a side (longest pair times pairs),
 real tokens counted; PyTorch with fused Adam, denormals flushed, batches by length, and compiled where that is faster. Translating
-random weights, 20 tokens in, exactly 20 out, vocabulary 10,000 (tiny) or 32,000 (base), float32, the fastest of as many calls as
+random weights, 20 tokens in, exactly 20 out, vocabulary 10,000 (tiny) or 32,000 (base), float32 and 8-bit weights, the fastest of as many calls as
 fit into two seconds. The file: 1,000 sentences of 5 to 60 words, beam 4, by a model that bench.c has taught to copy; CTranslate2
 sorts them by length and cuts them into batches of 32, as its translate_file does. With two threads it is asked both ways, one batch
 by two threads and two batches by one each, and the faster one counts.
@@ -96,7 +96,7 @@ def torch_training(size, threads, order, compiled, source, target):
     return statistics.median(rates)             # a step in which it compiles once more does not count
 
 
-def ct2_translating(size, workers, threads, beam, batch):
+def ct2_translating(size, workers, threads, beam, batch, kind):
     import numpy as np, ctranslate2
     from ctranslate2.specs import transformer_spec
     d, n, ff, h = SIZES[size]
@@ -123,7 +123,7 @@ def ct2_translating(size, workers, threads, beam, batch):
     spec.validate(); spec.optimize("float32")
     with tempfile.TemporaryDirectory() as folder:
         spec.save(folder)
-        translator = ctranslate2.Translator(folder, compute_type="float32", inter_threads=workers, intra_threads=threads)
+        translator = ctranslate2.Translator(folder, compute_type=kind, inter_threads=workers, intra_threads=threads)
         random.seed(1)
         sources = [[f"w{random.randrange(v - 4)}" for _ in range(20)] for _ in range(batch)]
         run = lambda: translator.translate_batch(sources, beam_size=beam, max_decoding_length=20, min_decoding_length=20, max_batch_size=-(-batch // workers))
@@ -181,7 +181,7 @@ def main():
         kind, *rest = sys.argv[2:]
         if kind == "torch": print(torch_training(rest[0], int(rest[1]), rest[2], int(rest[3]), *rest[4:]))
         elif kind == "file": print(*ct2_file(rest[0], rest[1], *map(int, rest[2:])))
-        else: print(ct2_translating(rest[0], *map(int, rest[1:])))
+        else: print(ct2_translating(rest[0], *map(int, rest[1:-1]), rest[-1]))
         return
     bench, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3
     with tempfile.TemporaryDirectory() as folder:
@@ -199,8 +199,10 @@ def main():
             except subprocess.CalledProcessError: del theirs[1]; print(f"training {size}, {order}: torch.compile fails, eager alone")
             lines.append(("training " + size, order, 2, ("train", size, 2, order, STEPS[size], "auto", source, target), theirs))
         ways = lambda threads: [(1, threads)] if threads == 1 else [(1, threads), (threads, 1)]         # workers, threads of each
-        lines += [("translating " + size, f"beam {beam}, batch {batch}", threads, ("translate", size, threads, beam, batch), [("ct2", size, *way, beam, batch) for way in ways(threads)])
-                  for size in ("tiny", "base") for beam, batch, threads in ((1, 1, 1), (4, 1, 1), (4, 32, 1), (4, 32, 2))]
+        lines += [("translating " + size + name, f"beam {beam}, batch {batch}", threads, ("translate", size, threads, beam, batch, "auto", weights),
+                   [("ct2", size, *way, beam, batch, kind) for way in ways(threads)])
+                  for size in ("tiny", "base") for beam, batch, threads in ((1, 1, 1), (4, 1, 1), (4, 32, 1), (4, 32, 2))
+                  for name, weights, kind in (("", "full", "float32"), (", int8", "int8", "int8"))]
         lines += [("a file, tiny", "beam 4", threads, ("file", model, sentences, threads, 4), [("file", model, sentences, *way, 4) for way in ways(threads)]) for threads in (1, 2)]
         cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "unknown CPU")
         print(f"{cpu}; medians of {rounds} turns; tokens/s\n{'':20} {'':18} threads {'ours':>9} {'theirs':>9}  ratio (least .. most)")
