@@ -22,7 +22,8 @@
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
+program=
+trap '[ -z "$program" ] || kill "$program"; exit 1' INT TERM
 
 cat >"$work/rows" <<'END'
 bias forgotten @@ ops blocks model @@ TRF__MM_KERNEL @@
@@ -1109,13 +1110,13 @@ fi
 faults=$(wc -l <"$work/table")
 [ "$faults" -gt 0 ] || { echo "no such fault"; exit 1; }
 
-limit() { if command -v timeout >/dev/null; then timeout --foreground "$@"; else shift; "$@"; fi; }
 doubles=$(sed -n 's/^DOUBLES.*double_test_%,\([a-z ]*\)).*/\1/p' "$root/Makefile")
 for tree in base 1 2; do
     mkdir -p "$work/$tree" && cd "$root" &&
     cp -r transformer.h Makefile tests examples tools "$work/$tree" || exit 1
 done
 mkdir "$work/sound"
+echo '.*' >"$work/any"
 
 # compile TREE FLAGS LOG NAMES
 compile()
@@ -1141,13 +1142,29 @@ while ALONE=$alone awk -f "$root/tests/mutate.awk" "$root/transformer.h" "$work/
     alone="$alone$(echo $more) "
 done
 
-# run PROGRAM FAULT TREE LOG SECONDS: 0 it ran to its end, with the names of failed tests in
-# LOG.failed; 1 it crashed or tested nothing; 3 it was stopped after SECONDS
+# The names of the tests that failed by now.
+failed() { sed -n 's/^\[  FAILED  \] \([a-z_A-Z0-9]*\)$/\1/p' "$1"; }
+
+# run PROGRAM FAULT TREE LOG SECONDS UNCOUNTED: 0 it ran to its end, or until a test failed whose
+# name no line of UNCOUNTED matches, and `by` is that name; 1 it crashed or tested nothing; 3 it was
+# stopped after SECONDS. `timeout` gives the program a group of its own, and ends its children too.
 run()
 {
-    (cd "$work/$3" && export TRF_FAULT="$2" && limit "$5" "$1") >"$4" 2>&1
-    [ $? -ne 124 ] || return 3
-    sed -n 's/^\[  FAILED  \] \([a-z_A-Z0-9]*\)$/\1/p' "$4" | sort -u >"$4.failed"
+    limit="timeout $5"
+    command -v timeout >/dev/null || limit=
+    (cd "$work/$3" && export TRF_FAULT="$2" && exec $limit "$1") >"$4" 2>&1 &
+    program=$! by=
+    {
+        while [ -z "$by" ] && kill -0 $program; do
+            sleep 0.5 || sleep 1
+            by=$(failed "$4" | grep -vx -f "$6" | head -n 1)
+            [ -z "$by" ] && [ -d "$work" ] || kill $program
+        done
+        wait $program
+        code=$? program=
+    } 2>/dev/null                       # the shell tells what it killed
+    [ -z "$by" ] || return 0
+    [ $code -ne 124 ] || return 3
     grep -q '^\[  PASSED  \] [1-9]' "$4"
 }
 
@@ -1161,9 +1178,11 @@ sound()
         compile base "" "$log" "build/$1" && answer=yes
         rmdir "$work/making"
         began=$(date +%s)
-        [ $answer = no ] || run "$work/base/build/$1" 0 base "$log" 1800 || answer=no
+        [ $answer = no ] || run "$work/base/build/$1" 0 base "$log" 1800 "$work/any" ||
+            answer=no
         echo $(($(date +%s) - began)) >"$work/sound/$1.seconds"
-        failing=$(cat "$log.failed" 2>/dev/null)
+        failed "$log" | sort -u >"$log.failed"
+        failing=$(cat "$log.failed")
         if [ $answer = no ]; then echo "        $1 does not run without a fault: it does not count"
         elif [ -n "$failing" ]; then echo "        $1 fails without a fault, uncounted:" $failing
         fi
@@ -1207,10 +1226,10 @@ look()
             echo "ERROR     $name: $(grep -m 1 error "$work/$2.log" | cut -c1-150)"
             return 1
         fi
-        run "$work/$programs/build/$suite" "$1" "$2" "$work/$2.log" $seconds
+        run "$work/$programs/build/$suite" "$1" "$2" "$work/$2.log" $seconds \
+            "$work/sound/$suite.log.failed"
         case $? in
         0)
-            by=$(comm -13 "$work/sound/$suite.log.failed" "$work/$2.log.failed" | head -n 1)
             [ -n "$by" ] || continue
             echo "killed    $name: $suite ($by)"
             return 0 ;;
