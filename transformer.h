@@ -22,8 +22,8 @@
 //   With OpenBLAS                   cc -O2 -march=native app.c -lopenblas -lm
 //   Without OpenBLAS                cc -O2 -march=native -DTRF_NO_CBLAS app.c -lm
 //   As C++                          c++ -O2 -march=native app.cc -lopenblas -lm
-//   To ship one program for every x86-64 CPU, which uses AVX2 if the CPU has it, compile the
-//   arithmetic twice. Each compiled copy of it is called a column. column.c is two lines,
+//   To ship one program that runs on every x86-64 CPU and uses AVX2 where the CPU has it, compile
+//   the arithmetic twice. Each compiled copy is called a column. column.c is two lines,
 //   `#define TRF_COLUMN avx2` and `#include "transformer.h"`
 //                                   cc -O2 -mavx2 -mfma -c column.c
 //                                   cc -O2 -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
@@ -94,9 +94,9 @@
 //   TRF_CBLAS_HEADER      a header to use instead of <cblas.h>, such as
 //                         <Accelerate/Accelerate.h> or <mkl_cblas.h>
 //   TRF_DOUBLE            all tensors are double, for checking gradients
-//   TRF_NO_TRAIN          no training: no calls for trainers, updaters and checkpoints, no
-//                         backward of the blocks, and no >>api-learn. All the rest remains
-//   TRF_SCALAR            plain C without vector types, as with compilers that have none
+//   TRF_NO_TRAIN          leaves out training: trainers, updaters, checkpoints, backward of the
+//                         blocks, and all of >>api-learn
+//   TRF_SCALAR            plain C without vector types; the default if the compiler has none
 //   TRF_COLUMN name       this source file compiles to a column: only the ops (the arithmetic of
 //                         the layers), for one device or instruction set. Link it with the
 //                         implementation. name is cuda, avx2 or avx512; for the last two, the
@@ -132,7 +132,7 @@
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   >>api-translate    from ids to ids, from text to text
 //   >>api-sampling     sampling, token by token
-//   >>api-learn        from texts to a trained model: a data set, the recipe, training by itself
+//   >>api-learn        from texts to a trained model: a data set, the recipe, automatic training
 //   >>api-blocks       the parts alone, for other architectures
 //   -- stop here if you only want to use the library --
 //   (to learn how a transformer works read ops, cpu, pass and train; then beam and translate)
@@ -258,10 +258,10 @@
 //                    every unknown token
 //     vocabulary     the tokens of one side [trf_vocab]
 //     sequence       ids one after another: a sentence, a name, a text
-//     side           source or target: what a model reads, what it predicts
+//     side           source or target: what a model reads or what it predicts
 //     pair           a source and its target
 //     prompt         the text that a decoder-only model or a sampler continues
-//     prefix         first tokens that a translator's answer is forced to have
+//     prefix         the tokens with which a translator's answer is forced to begin
 //
 //   Models
 //     model          a configuration, its weights and its vocabularies [trf_model]
@@ -284,9 +284,8 @@
 //     part           some pairs of a batch, used as a batch of their own: the share of one rank,
 //                    or a micro-batch
 //     position       of a batch in its corpus: the numbers of its epoch and batch [trf_place]
-//     ordinal        how many pairs of the same update come before this batch because lower ranks
-//                    have them. Random numbers depend on it, so that parts are computed like the
-//                    whole batch
+//     ordinal        of a part: how many pairs of the same update lower ranks have. Dropout and
+//                    noise depend on it, so that parts are computed like the whole batch
 //     noise          masks, spans and prefixes for self-supervised training [trf_noise]
 //     sentinel       an id that marks a span of noise
 //
@@ -297,7 +296,7 @@
 //     micro-batch    one of several batches that are used for the same update
 //     rank           1. number of a process or machine that trains with others. 2. number of a
 //                    tensor's dimensions. 3. position in a list of answers, 0 is the best
-//     held-out pairs pairs for validation, which training does not see
+//     held-out       (pairs) for validation only: training does not see them
 //     recipe         all options, chosen from the data [trf_recipe]
 //     checkpoint     a file from which training continues, bit for bit as if it had not stopped
 //     updater        the optimizer alone [trf_updater]
@@ -606,7 +605,8 @@ extern "C" {
 // Rules of all calls:
 //   - ..._create and ..._load make an object. ..._destroy ends it and accepts NULL.
 //   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error.
-//   - Options, hooks and devices may be NULL, which means the defaults. A trf_config may not.
+//   - Options, hooks and devices may be NULL, which means the defaults. A trf_config may not, nor
+//     may the options of a ..._check call or of a block.
 //   - A call borrows its arguments until it returns, unless its comment names a longer time.
 //   - A returned pointer belongs to its object and lives as long. The vocabularies of a model live
 //     until the model gets others.
@@ -662,7 +662,8 @@ typedef enum trf_status {
     TRF_STATUS_FORCE_SIGNED = -1000
 } trf_status;
 
-/* The name of a status, such as "TRF_E_SHAPE". The text is static; any thread may call this. */
+/* The name of a status, such as "TRF_E_SHAPE"; "TRF_E_UNKNOWN" for other values. The text is
+   static; any thread may call this. */
 TRF_API const char *trf_status_name(trf_status status);
 
 /* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
@@ -697,9 +698,10 @@ enum { TRF_LOG_INFO = 0, TRF_LOG_WARNING = 1 };
    log      Gets one sentence without a newline. Without this hook the library is silent.
    cancel   Returns non-zero to stop the running call, which then returns TRF_E_CANCELLED. On the
             CPU it is called at least once per layer and per decoded token. A GPU records the ops of
-            a pass and replays them, so on a GPU the hook is called only once per batch. During a
-            backward pass it is called only for the first micro-batch of an update: to stop a later
-            one would lose the gradients accumulated so far.
+            a training batch or of a decoded token and replays them, so there the hook is called
+            only once for each of these. During a backward pass it is called only for the first
+            micro-batch of an update: to stop a later one would lose the gradients accumulated so
+            far.
 
    A cancelled training step has changed nothing. Repeat the step with the same batch, or save a
    checkpoint: a run that resumes from the checkpoint begins with that batch. */
@@ -717,10 +719,10 @@ typedef enum trf_device_kind {
 
 /* Number of bits per value in forward and backward passes. Not saved in files.
    FLOAT32   every value has 32 bits. The default
-   BF16      for CUDA only. Activations and their gradients have 16 bits, and so have the copies of
-             the weights that matrix products read. The weights themselves, their gradients, Adam's
-             moments and all sums keep 32. Loss scaling is not needed. The blocks (>>api-blocks)
-             compute in float32 all the same */
+   BF16      for CUDA only; TRF_E_BACKEND on the CPU. Activations and their gradients have 16 bits,
+             and so have the copies of the weights that matrix products read. The weights
+             themselves, their gradients, Adam's moments and all sums keep 32. Loss scaling is not
+             needed. The blocks (>>api-blocks) compute in float32 all the same */
 typedef enum trf_precision {
     TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_COUNT
 } trf_precision;
@@ -762,11 +764,12 @@ typedef enum trf_products {
        TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
        Windows, and with compilers other than GCC and Clang.
 
-   OpenBLAS. Only its pthread build is used, by at most 64 threads at a time. With any other build
-   of OpenBLAS the object logs a warning and uses BUILT_IN. Each thread needs 128 MB of address
-   space; if that is not available, creating the object fails with TRF_E_NOMEM. OpenBLAS's own
-   thread count is set to 1 during each op, then restored. A child of fork() may use OpenBLAS if no
-   thread of the parent was inside a call at that moment. */
+   OpenBLAS. On macOS and Windows it is called like any other CBLAS. On other systems only its
+   pthread build is used, by at most 64 threads at a time; with any other build the object logs a
+   warning and uses BUILT_IN. Each thread needs 128 MiB of address space; if that is not available,
+   creating the object fails with TRF_E_NOMEM. OpenBLAS's own thread count is set to 1 during each
+   op, then restored. A child of fork() may use OpenBLAS if no thread of the parent was inside a
+   call at that moment. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
@@ -949,9 +952,9 @@ typedef struct trf_config {
                                    share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
-    int32_t pad, bos, eos, unk; /* special ids, all different; default 0, 1, 2, 3. Batches need no
-                                   padding. Answers never contain pad or bos. pad may be the
-                                   decoder's start */
+    int32_t pad, bos, eos, unk; /* special ids, all different, below both vocabulary sizes;
+                                   default 0, 1, 2, 3. Batches need no padding. Answers never
+                                   contain pad or bos. pad may be the decoder's start */
     trf_activation activation;  /* default TRF_RELU */
     trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
     int32_t position_offset;    /* number of the first position; 0..2^20; default 0. fairseq has 2,
@@ -1037,11 +1040,11 @@ typedef enum trf_token_kind {
 } trf_token_kind;
 
 /* Ids 0 to 3 are pad, bos, eos and unk, spelled "<pad>", "<s>", "</s>" and "<unk>". No text
-   can produce a special id: learning skips these spellings, encoding turns them into unk. Learned
-   tokens follow, the most frequent first, equal counts in byte order. BERT's [CLS] and [SEP] are
+   can produce pad, bos or eos: learning skips these spellings, encoding turns them into unk.
+   Learned tokens follow, the most frequent first, equal counts in byte order. [CLS] and [SEP] are
    not special ids; your texts contain them as words (examples/studies/next_sentence.c).
-   A vocabulary that learns belongs to one thread at a time. A finished one may be used by any
-   number. TRF_E_STATE: a vocabulary is used before trf_vocab_finish, or learns after that call. */
+   One thread at a time may use a vocabulary that learns, any number a finished one. TRF_E_STATE: a
+   vocabulary is used before trf_vocab_finish, or learns after that call. */
 typedef struct trf_vocab trf_vocab;
 
 /* Creates a vocabulary of words or characters. */
@@ -1080,7 +1083,7 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 /* Number of ids, the special ones included; 4 until it is finished. */
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
-/* The token of an id, until the next trf_vocab_add. NULL: the id is out of range. */
+/* The token of an id; valid until the next trf_vocab_add. NULL: the id is out of range. */
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
 /* The id of a token. Returns unk for unknown tokens and for the spellings of special ids. */
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
@@ -1099,7 +1102,8 @@ TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *t
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
    call fails with TRF_E_LIMIT. Subwords with byte fallback may produce a NUL inside the text:
-   *bytes counts it, strlen and %s stop there. */
+   *bytes counts it, strlen and %s stop there. TRF_E_INVALID_ARG: an id is out of range; `where` is
+   its index. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err);
 
@@ -1113,15 +1117,16 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 // read them.
 // -----------------------------------------------------------------------------------------------
 
-/* After creation its trainer changes a model, and so do the calls in >>manual, THREADS (2). Any
-   number of threads may read one. Do not translate with a model while its trainer makes a step,
-   which would be a data race; translate with a trf_model_copy. */
+/* Only its trainer and the calls in >>manual, THREADS (2), change a model. Any number of threads
+   may read one. Do not translate with a model while its trainer makes a step, which would be a data
+   race; translate with a trf_model_copy. */
 typedef struct trf_model trf_model;
 
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
 /* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
    of memory. */
 TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
+/* Copies a model, its vocabularies and its texts, on the same device. */
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err);
 /* Destroy the model's trainers, translators and samplers first. */
 TRF_API void trf_model_destroy(trf_model *model);
@@ -1175,8 +1180,8 @@ TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
      - A key has 1 to 255 bytes. "format" and keys that begin with "trf." belong to the library
        (TRF_E_INVALID_ARG).
      - Key and value are UTF-8 (TRF_E_FORMAT with the offset).
-     - You can set at most 65,000 texts, 1 MiB in all, keys included. A file may contain at most
-       120,000 texts, 8 MiB in all. More is TRF_E_LIMIT.
+     - A call that sets a text leaves at most 65,000 texts in the model, 1 MiB in all, keys
+       included. A file may contain at most 120,000 texts, 8 MiB in all. More is TRF_E_LIMIT.
    Call it before threads share the model. The model may have a trainer and translators. Each call
    copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
@@ -1187,6 +1192,12 @@ TRF_API int32_t trf_model_metadata_count(const trf_model *model);
 TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
                                    const char **value);
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
+/* Writes label i, which is line i of the metadata "labels" (trf_dataset_create_model), and a NUL.
+   *bytes (may be NULL) is the length of the whole label without its NUL, even if `size` is too
+   small: then whole characters are written and the call fails with TRF_E_LIMIT. text may be NULL if
+   size is 0. TRF_E_STATE: there is no such line. */
+TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
+                                   size_t *bytes, trf_error *err);
 
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
@@ -1198,12 +1209,12 @@ TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* numbe
 TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
 /* Index of the parameter with this name, or -1. */
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
-/* Packs the matrices of matrix products into the form that translators and samplers compute with,
-   and frees the unpacked ones. Translators and samplers then share the packed matrices instead of
-   making copies, which saves about half the memory of a translator. Answers are bit-identical.
+/* Packs the weights of all matrix products into the form that translators and samplers compute
+   with, and frees the unpacked ones. Translators and samplers then share the packed weights instead
+   of making copies, which saves about half the memory of a translator. Answers are bit-identical.
      - Call it before the model has a translator or sampler.
      - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
-       its matrices have no data.
+       packed weights have no data.
      - A second call does nothing.
    TRF_E_UNSUPPORTED: a CUDA device. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err);
@@ -1217,7 +1228,7 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
    matrix has one name). If their numbers of rows differ, as after a vocabulary or max_length has
    grown, the rows that both have are copied. Everything else stays as it is:
      - rows and parameters that only one of the two has,
-     - head.bias, if it counts labels in one model and tokens in the other.
+     - head.bias, if one model has an element per label and the other one per token.
    *copied (may be NULL) is the number of parameters written. The models may differ in everything
    else, also in device. `model` must not have a trainer, translator or sampler. TRF_E_SHAPE: two
    parameters of one name differ in columns; nothing was copied. */
@@ -1233,24 +1244,25 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 
 /* `count` sequences, their ids one after another: sequence i has lengths[i] ids. Borrowed for the
    call. Sequences have no BOS, no EOS and no padding: the library adds what the configuration
-   requires, and shifts the target itself. TRF_E_INVALID_ARG: a sequence contains a special id, and
-   `where` is its index in `ids`. Allowed are unk; EOS in targets if target_eos is 0; and pad with
-   TRF_HEAD_MASKED, where it is the mask. */
+   requires, and shifts the target itself. TRF_E_LIMIT: a sequence is too long for max_length;
+   `where` is its index. TRF_E_INVALID_ARG: an id is out of range or special; `where` is its index
+   in `ids`. Allowed are unk; EOS in targets if target_eos is 0; and pad with TRF_HEAD_MASKED, where
+   it is the mask. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
     int32_t count;
 } trf_sequences;
 
-/* Position of a batch in its corpus. All zeros: the batch is from no corpus.
+/* Position of a batch in its corpus. corpus 0: the batch is from no corpus.
    A checkpoint stores the position after the last batch that its updates have used. If a batch was
    delivered but not used, the corpus delivers it again after loading. A batch that a training call
    has rejected with an error other than TRF_E_CANCELLED counts as used. An update may use several
    batches. If you divide a batch into parts (>>manual, WORDS), use all of them in one update. With
    several ranks, each rank has its own copy of the same corpus and uses its part of every batch. */
 typedef struct trf_place {
-    uint64_t corpus;            /* fingerprint of its pairs and of the options that set their
-                                   order */
+    uint64_t corpus;            /* fingerprint of its pairs and of the options that decide its
+                                   batches */
     int64_t epoch, batch;
 } trf_place;
 
@@ -1273,12 +1285,13 @@ typedef struct trf_batch {
                                    not count earlier micro-batches of the same trainer: the trainer
                                    adds these itself */
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
-                                   batches of your own */
+                                   batches of your own, unless they get noise (trf_noise_apply) */
 } trf_batch;
 
 /* Convert from and to padded (count, width) arrays. Rows shorter than `width` end in `pad`, which
-   occurs nowhere else. `lengths` has room for `count` numbers, `ids` for *total, the number of ids
-   without padding. If `ids` is NULL, the call only sets *total. */
+   occurs nowhere else (TRF_E_INVALID_ARG). `lengths` has room for `count` numbers, `ids` for
+   *total, the number of ids without padding. If `ids` is NULL, the call only sets *total.
+   TRF_E_LIMIT: a sequence is longer than `width`; `where` is its index. */
 TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
                                    int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err);
 TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
@@ -1296,7 +1309,8 @@ typedef struct trf_corpus_options {
     int32_t batch_sentences;    /* limit of a batch's pairs; >= 1; default 1024 */
     int32_t padded_budget;      /* 1: batch_tokens limits pairs times the longest sequence, as in
                                    systems with padding; default 0 */
-    int32_t shuffle;            /* 1: a new order in each epoch; 0: as added; default 1 */
+    int32_t shuffle;            /* 1: a new order in each epoch; 0: as added, or with buckets by
+                                   length; default 1 */
     int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
     int32_t max_length;         /* trf_corpus_add rejects pairs with more ids on a side; >= 1;
                                    default 511 */
@@ -1312,7 +1326,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
 /* Copies one pair of ids; the target may hold labels. TRF_E_LIMIT: more than max_length ids.
-   TRF_E_STATE: trf_corpus_next has been called. */
+   TRF_E_STATE: the corpus has delivered a batch, or has resumed from a checkpoint. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
@@ -1323,14 +1337,14 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
                                        const char *source, const trf_vocab *target_vocab,
                                        const char *target, trf_error *err);
 /* Cuts a long text into pairs for a language model: no sources, and targets of `length` ids, the
-   last one shorter. Adds all of them or none. Fails as trf_corpus_add does; `where` is then the
-   index among all n ids. */
+   last one shorter. Adds all of them or none. Fails as trf_corpus_add does; with
+   TRF_E_INVALID_ARG `where` is the index among all n ids. */
 TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
                                          int32_t length, trf_error *err);
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pairs */
 /* Delivers the next batch, which is valid until the next call. A step that was cancelled can be
    repeated with it. The last batch of an epoch has what is left. TRF_E_END: the last epoch is over,
-   which is how a loop ends. */
+   which is how a loop ends. TRF_E_STATE: the corpus has no pairs. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
 /* Returns to the first batch of the first epoch. The same batches follow again, in the same
@@ -1375,11 +1389,11 @@ typedef struct trf_noise_options {
                                                their number, 1..2^24. No source may contain a
                                                sentinel. default 0: set them */
     const trf_vocab *words;     /* for whole_words: the vocabulary of the ids, which shows where
-                                   words begin; borrowed. A subword with SentencePiece's space mark
-                                   begins a word (or ends one, if the model puts the mark there).
-                                   Characters: each whitespace character is a word and separates
-                                   words. An id outside the vocabulary is a word. default NULL:
-                                   every id is a word */
+                                   words begin; borrowed until trf_noise_destroy. A subword with
+                                   SentencePiece's space mark begins a word (or ends one, if the
+                                   model puts the mark there). Characters: each whitespace character
+                                   is a word and separates words. An id outside the vocabulary is a
+                                   word. default NULL: every id is a word */
     uint64_t seed;              /* default 0 */
     trf_hooks hooks;            /* default none */
 } trf_noise_options;
@@ -1419,9 +1433,10 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf_load_options {
-    const trf_config *config;   /* for files without our metadata, such as PyTorch state_dicts;
-                                   else NULL. Its device and hooks are ignored. default NULL */
-    uint64_t max_bytes;         /* larger files fail with TRF_E_LIMIT; default 64 GiB */
+    const trf_config *config;   /* for files without our metadata, such as PyTorch state_dicts,
+                                   which need it (TRF_E_INVALID_ARG); others ignore it. Its device
+                                   and hooks are ignored. default NULL */
+    uint64_t max_bytes;         /* larger files fail with TRF_E_LIMIT; >= 1; default 64 GiB */
     int32_t allow_nonfinite;    /* 1: weights may be infinite or NaN; 0: TRF_E_NONFINITE;
                                    default 0 */
     trf_device device;          /* default trf_device_default() */
@@ -1429,6 +1444,9 @@ typedef struct trf_load_options {
 } trf_load_options;
 
 TRF_API trf_load_options trf_load_defaults(void);
+/* Loads a model. TRF_E_FORMAT: not a safetensors file, or a damaged one. TRF_E_SHAPE: a tensor is
+   missing, unknown, or of another shape or type. TRF_E_CHECKSUM: the data are damaged.
+   TRF_E_UNSUPPORTED: the format of another version. */
 TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err);
 /* Saves a model. Afterwards the path has the old file or the new one, never a part: the call writes
@@ -1469,7 +1487,7 @@ TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, s
 
 /* The container alone, of any safetensors file. Opening checks the header and the extents of all
    tensors before it returns; the file stays open. Names and texts are valid until trf_file_close.
-   One thread at a time. */
+   One thread at a time may use it. */
 typedef struct trf_file trf_file;
 typedef struct trf_file_entry {
     const char *name, *dtype;   /* dtype: "F32", "BF16", ... */
@@ -1485,6 +1503,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
                                         const trf_load_options *options, trf_error *err);
 TRF_API void trf_file_close(trf_file *file);
 TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors */
+/* An index out of range gives an entry of zeros. */
 TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
 /* Reads elements first .. first + count - 1 of tensor `index`, in the order of the file. The
    tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
@@ -1576,8 +1595,8 @@ typedef struct trf_train_options {
     trf_adam_epsilon epsilon_rule;      /* default TRF_EPSILON_OUTSIDE */
     double weight_decay;                /* 0..1e6. ADAMW: decoupled. ADAM: L2, added to the
                                            gradient. default 0 */
-    int32_t decay_all;                  /* 1: also decays biases, norms and embeddings, tied ones
-                                           too; default 0 */
+    int32_t decay_all;                  /* 1: also decays biases, norms, learned positions, and
+                                           embeddings with what is tied to them; default 0 */
     trf_schedule schedule;              /* default TRF_INVERSE_SQRT */
     double learning_rate;               /* 1e-30..1e6; the peak. With TRF_NOAM a factor, about 1.
                                            default 1e-3 */
@@ -1616,8 +1635,9 @@ typedef struct trf_train_options {
     /* Sums `count` values over all ranks, in place, in the memory of the model's device. The
        optimizer step calls it with slices in a fixed order, last layer first. Return non-zero to
        fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the cudaStream_t on
-       which to queue the sum; you need not wait until it is done. On the CPU NULL. examples/ranks.c
-       has one for threads and one for NCCL. default NULL, allowed only if n_ranks is 1 */
+       which to queue the sum; you need not wait until it is done. On the CPU it is NULL.
+       examples/ranks.c has a function for threads and one for NCCL. default NULL, allowed only if
+       n_ranks is 1 */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
     void *user;                         /* all_reduce's first argument (hooks.user is the hooks') */
     trf_hooks hooks;                    /* default none */
@@ -1644,9 +1664,10 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p);   /* s
 /* Learning rate of update `step`. */
 TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step);
 
-/* What a step did. Every report pointer may be NULL; then the call does not wait for the device. A
-   call sets the fields for which it has no value to 0. With a head, target tokens are its labels
-   without those that are -1. */
+/* What a step did. A report pointer may be NULL, except in trf_trainer_report. A trainer's step
+   without a report does not wait for the device, unless there is an all_reduce. A call sets the
+   fields for which it has no value to 0. With a head, target tokens are its labels without those
+   that are -1. */
 typedef struct trf_step_report {
     int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
                                    far */
@@ -1692,7 +1713,7 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
    for rounding. The report is about this micro-batch alone. */
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
                                         trf_step_report *report, trf_error *err);
-/* Reports the last update again, as trf_optimizer_step would have. TRF_E_STATE: there was none. */
+/* Fills the report of the last update, as trf_optimizer_step does. TRF_E_STATE: there was none. */
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
 /* Divides the gradients by the number of tokens, clips them, and updates the weights. The report is
@@ -1723,8 +1744,8 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
    accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
-/* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match the whole
-   name of trf_model_parameter; '*' matches any characters: "encoder.*", "*.bias",
+/* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match a parameter's
+   whole name (trf_model_parameter); '*' matches any characters: "encoder.*", "*.bias",
    "tgt_embed.weight".
      - A frozen parameter and its moments do not change, not even by weight decay. Updates that it
        misses do not count for its moments (t in trf_adam_epsilon).
@@ -1744,14 +1765,15 @@ TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 
 /* Saves weights, Adam's moments, schedule, random numbers, what is frozen, and the position in the
-   corpus: that of the first batch after the last complete update. `corpus` may be NULL.
+   corpus: that of the first batch after the last complete update. NULL corpus: no position.
    TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
                                        const char *path, trf_error *err);
 /* Makes a model and a trainer that continue, bit for bit as if training had not stopped. A corpus
-   (may be NULL) is moved as trf_corpus_resume does. NULL training: the stored options, except that
-     - limits are at least the defaults,
-     - hooks and device are those of the load options,
+   (may be NULL) is moved by trf_corpus_resume, with the same errors. TRF_E_STATE: the file is not a
+   checkpoint. NULL training: the stored options, except that
+     - limits are at most the defaults,
+     - hooks and device are those of the load options, and threads is 0,
      - there are no ranks and no all_reduce. */
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
                                        const char *path, const trf_train_options *training,
@@ -1764,8 +1786,8 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
                                               trf_corpus *corpus, const void *bytes, size_t n,
                                               const trf_train_options *training,
                                               const trf_load_options *options, trf_error *err);
-/* Reads the options that an open checkpoint stores. Ranks, all_reduce and hooks are those of
-   trf_train_defaults. */
+/* Reads the options that an open checkpoint stores. threads, ranks, all_reduce and hooks are those
+   of trf_train_defaults. TRF_E_FORMAT: the file has no training options. */
 TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options,
                                      trf_error *err);
 /* Moves a corpus to the batch that the trainer's next update begins with. Use it for a corpus that
@@ -1777,9 +1799,9 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
                                      trf_error *err);
 
 /* The optimizer alone, for architectures of your own (>>api-blocks). It updates `n` tensors by the
-   code that updates a model's weights. The tensors are in the host's memory; copies of weights and
-   gradients go to the device and back. Every call must bring tensors of the same sizes, otherwise
-   TRF_E_SHAPE.
+   code that updates a model's weights. The tensors are in the host's memory; each step copies
+   weights and gradients to the device, and the weights back. Every call must bring tensors of the
+   same sizes, otherwise TRF_E_SHAPE.
    d_model (1..65536) is for TRF_NOAM alone. Only the options of these parts are used: the
    optimizer, weight_decay (for tensors with two or more dimensions; with decay_all for all), the
    schedule, clipping, threads, ranks and hooks. NULL device: trf_device_default(). */
@@ -1799,7 +1821,8 @@ TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weig
    trf_updater_moment   Adam's first (second 0) or second (second 1) moments of tensor `index`, as a
                         vector
    step                 number of steps, which the schedule follows
-   updates              number of steps that were not skipped: updates of the moments */
+   updates              number of steps that were not skipped: updates of the moments; 0..step
+                        (TRF_E_STATE) */
 TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second);
 TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
                                      trf_error *err);
@@ -1883,8 +1906,8 @@ typedef struct trf_search {
                                    prompt: at most a * n + b tokens follow it, and prompt and answer
                                    together have at most config.max_length - 1. default 20 */
     int32_t max_sentences;      /* how many sentences are searched at the same time, the longest
-                                   first. When one is done, the next takes its slot. The number is
-                                   reduced if beam times the total length of their answers would
+                                   first. When one is done, the next takes its slot. Fewer are
+                                   searched if beam times the length of all their answers would
                                    exceed 2^31. trf_translator_memory returns the memory they take.
                                    >= 1; default 32 */
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
@@ -1939,7 +1962,8 @@ typedef struct trf_hypothesis {
     const int32_t *ids;         /* with a forced prefix; without BOS, EOS, and the prompt of a
                                    decoder-only model */
     int32_t n;
-    double log_probability;     /* raw sum in nats, with forced tokens, and EOS if there is one */
+    double log_probability;     /* raw sum in nats, with forced tokens, EOS if there is one, and
+                                   prompt_log_probability */
     const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
                                            it ended them. The field prompt_log_probability
                                            plus these numbers, added one by one in this order,
@@ -1954,8 +1978,8 @@ typedef struct trf_hypothesis {
 } trf_hypothesis;
 
 /* A search with its caches, beams and scratch memory, which grow as calls need it. One thread at a
-   time. The model must outlive it. It takes a snapshot of the weights: create a new one after more
-   training. NULL search: the defaults. */
+   time may use it. The model must outlive it. It takes a snapshot of the weights: create a new one
+   after more training. NULL search: the defaults. */
 typedef struct trf_translator trf_translator;
 
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
@@ -1980,18 +2004,18 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
      TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
                                          been cut after a whole token.
-                                         trf_hypothesis_text(translator, 0, 0, ...) returns all of
-                                         it and its length without computing again, also where it
-                                         contains a NUL
+                                         trf_hypothesis_text(translator, 0, 0, ...) returns the
+                                         whole answer and its length, NULs inside it included,
+                                         without another search
      TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
      TRF_E_STATE                         the model has no vocabularies */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
                                       size_t size, trf_error *err);
-/* Translates many sequences. The results stay in the translator until its next call. */
+/* Translates many sequences. The results stay in the translator until it computes again. */
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
                                        trf_error *err);
 /* Translates many sequences with forced prefixes: answer i starts with sequence i of `prefixes`,
-   which may be empty. For encoder-decoder models only. */
+   which may be empty. TRF_E_STATE: not an encoder-decoder. */
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. Out of range: 0
@@ -2007,8 +2031,8 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
                                        trf_error *err);
 
 /* Computes the log-probability of each pair's target in nats, with EOS if target_eos is 1.
-   log_probabilities has room for one number per pair. This call, and those below, forget the
-   results of the last translation. */
+   log_probabilities has room for one number per pair. TRF_E_STATE: an encoder-only model. This call
+   and those below forget the results of the last translation. */
 TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
                              double *log_probabilities, trf_error *err);
 /* Return intermediate results of a forward pass, teacher-forced. `out` is the caller's tensor and
@@ -2022,7 +2046,8 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
 
    Each id of the batch has a row, and so has each EOS that the library adds. Row t of a target
    (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts id t. If
-   target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone. */
+   target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
+   TRF_E_STATE: the model has no encoder, or no logits. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
@@ -2135,8 +2160,8 @@ typedef struct trf_sampling {
                                    ends at config.max_length - 1 ids. default INT32_MAX */
     int32_t min_tokens;         /* EOS is drawn only after this many tokens; >= 0; default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; default 0 */
-    uint64_t seed;              /* token t of sequence i uses random number (seed, i, t);
-                                   default 0 */
+    uint64_t seed;              /* token t of sequence i, counted with the prompt, uses random
+                                   number (seed, i, t); default 0 */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
     /* Called for every token in order, EOS included; default NULL: not called. text: the `bytes` by
        which the answer's text grows, whole characters followed by a NUL; "" if the model has no
@@ -2161,7 +2186,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
 TRF_API void trf_sampler_destroy(trf_sampler *sampler);
 /* Starts new sequences. The old ones are forgotten, even if the call fails.
      - beginnings.target contains the prompt of each sequence; a prompt may be empty. The model
-       reads it in one pass, or only its end if it is longer than the window.
+       reads many of its ids at a time, or only its end if it is longer than the window.
      - An encoder-decoder also encodes beginnings.source. Its target may have no sequences; then all
        prompts are empty.
      - Sequence k of the call draws with the random numbers of sequence beginnings.ordinal + k
@@ -2170,8 +2195,9 @@ TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *begi
                                      trf_error *err);
 /* Draws up to `budget` tokens for every sequence that has not ended. *live (may be NULL) is the
    number of sequences that still have not ended after the call. After any failure, TRF_E_CANCELLED
-   included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: the logits
-   have no finite maximum. TRF_E_STATE: nothing has begun. */
+   included, the tokens drawn so far stay and the next call continues. TRF_E_NONFINITE: a logit is
+   +infinity or NaN, or no token may be drawn; `where` is the sequence. TRF_E_STATE: nothing has
+   begun. */
 TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
                                     trf_error *err);
 /* The answer of a sequence so far, or NULL if out of range. The pointer is valid until the next
@@ -2179,17 +2205,17 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
    the model itself, before the rules above; score is the same number. */
 TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
 /* Saves the session as a safetensors file: ids, log-probabilities and rules. The path gets the
-   whole file or nothing, as with trf_model_save. */
+   whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has begun. */
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
 /* Loads a session into a sampler of the same model: its sequences and its rules, but not threads,
    callback and hooks. Keys and values are computed again from the ids. TRF_E_STATE: the model has
-   other weights. A call that fails changes nothing, except in three cases. If the ids do not fit
-   the model, if there is no memory, or after TRF_E_CANCELLED, the sampler has no sequences. */
+   other weights. The sampler has no sequences afterwards if the ids do not fit the model, if there
+   is no memory for them, or after TRF_E_CANCELLED. Any other failure changes nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
 #if !defined(TRF_NO_TRAIN)
 // -----------------------------------------------------------------------------------------------
-// >>api-learn      from texts to a trained model: a data set, the recipe, training by itself
+// >>api-learn      from texts to a trained model: a data set, the recipe, automatic training
 //
 // All steps from texts to a model, in the order of a program. `trf train` makes the same calls, and
 // its results are bit-identical:
@@ -2260,8 +2286,8 @@ typedef struct trf_learn_options {
     trf_metric metric;          /* default TRF_METRIC_LOSS */
     int32_t accumulate;         /* batches per update; >= 1; default 1 */
     trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
-    trf_search search;          /* for TRF_METRIC_ERROR_RATE; default trf_search_defaults with
-                                   beam 1 */
+    trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
+                                   its own; default trf_search_defaults with beam 1 */
     /* Computes the score for TRF_METRIC_CUSTOM. `model` is valid during this call only. Return
        non-zero to end with TRF_E_CANCELLED. default NULL */
     int (*custom)(void *user, const trf_model *model, double *score);
@@ -2294,6 +2320,7 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    call continues from the weights in the model, with Adam's last moments.
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
                          or the epochs of the corpus
+     TRF_E_STATE         the corpus has no pairs
      TRF_E_NONFINITE     a hundred updates in a row were skipped
    After any failure, TRF_E_CANCELLED included, the report is filled, and the model has the best
    validated weights if there are any. */
@@ -2302,9 +2329,8 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
                              trf_error *err);
 
 /* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
-   else 0. Error rates above 100 count as 100. While the score is no better than that of empty
-   answers, a smaller loss also sets `wait` to 0, as a better score does; the return value is still
-   1. */
+   else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So does a smaller
+   loss, but only while the score is no better than that of empty answers. */
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss);
 /* Number of further validations without a better score until training ends; 0: now. patience 0:
@@ -2312,15 +2338,15 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
    less. */
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience);
-/* 1: score a with loss a_loss is better than score b with loss b_loss. Any number is better than
-   NAN. */
+/* 1: score a with loss a_loss is better than score b with loss b_loss; the losses decide between
+   equal scores. Any number is better than NAN. */
 TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss);
 /* 1: no score can be better. */
 TRF_API int trf_is_perfect(trf_metric metric, double score);
 
 /* An exponential moving average e of the weights w. After each update e += share * (w - e); the
-   share is 1 - decay. As long as 9 / (10 + update) is larger than the given share, it is used
-   instead, so that the random initial weights fade soon. This is TensorFlow's rule for num_updates;
+   share is 1 - decay. Early updates use 9 / (10 + update) while that is larger than the given
+   share, so that the random initial weights fade soon. This is TensorFlow's rule for num_updates;
    Polyak and Juditsky 1992 take the uniform mean. */
 typedef struct trf_ema trf_ema;
 /* share: above 0, at most 0.5. */
@@ -2341,9 +2367,10 @@ TRF_API trf_real *trf_ema_weights(trf_ema *ema);
    NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
-/* The cancel hook is not called inside a matrix product. So this call lowers max_sentences until,
-   with this configuration, the largest product (all hypotheses with the vocabulary's matrix) takes
-   at most about half a second on the CPU: the hook then stops a long translation soon. */
+/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
+   inside a matrix product.) Unless max_sentences is then 1, the largest product, that of all
+   hypotheses with the vocabulary's matrix, has at most 512 rows and takes at most about half a
+   second on the CPU. */
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
@@ -2399,16 +2426,18 @@ typedef struct trf_token_choice {
     int32_t would_be_subwords[2];       /* out. 1: subwords would have been chosen */
 } trf_token_choice;
 /* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
-       words       if at most 2 % of the words in this tenth occur in none of the other lines
+       words       if at most 2 % of the words in this tenth occur in none of the other lines, or if
+                   it has no words
        characters  else, if lines have on average fewer than two words, or fewer than 24 characters:
                    names, dates, glossaries
        subwords    else
-   If one side has subwords, a side that is AUTO and has more than 1,000 different words gets them
-   too. If `vocabularies` is 0, the sides share a vocabulary if their tokens and vocab_size are the
-   same, and if they have subwords or at least a quarter of the target's different words are words
-   of the source. If `vocabularies` is 1, two AUTO sides that would differ both get subwords, if one
-   of them has subwords, else characters. Lines are UTF-8. source or target may be NULL: that side
-   is not there. NULL hooks: none. */
+   If one side has subwords and words were chosen for the other, the other gets subwords too if it
+   has more than 1,000 different words.
+   vocabularies 0: the sides share a vocabulary if their tokens and vocab_size are the same, and if
+   they have subwords or at least a quarter of the target's different words are words of the source.
+   vocabularies 1: two AUTO sides that would differ both get subwords if one of them has subwords,
+   else characters.
+   Lines are UTF-8. source or target may be NULL: that side is not there. NULL hooks: none. */
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err);
@@ -2419,9 +2448,9 @@ typedef enum trf_hold_out_rule {
     TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as `trf` did in version 0.2 */
     TRF_HOLD_OUT_RULE_COUNT
 } trf_hold_out_rule;
-/* Sets held[i] to 1 for about `size` of the n pairs, and to 0 for the others. size 0: a twentieth,
-   at most 1,000. *count is the number of ones. If it is n, all pairs are held out and none is left
-   to learn from.
+/* Sets held[i] to 1 for about `size` (0..n) of the n pairs, and to 0 for the others. size 0: a
+   twentieth, at most 1,000. *count is the number of ones. If it is n, all pairs are held out and
+   none is left to learn from.
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
    pair is held out. */
@@ -2461,25 +2490,25 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
                                       trf_error *err);
 TRF_API void trf_dataset_destroy(trf_dataset *data);
 /* Copies one pair. For texts alone, source is NULL. A label is the target; whitespace around it is
-   removed. The labels of words are separated by whitespace. TRF_E_FORMAT: text that is not
-   UTF-8. */
+   removed. The labels of words are separated by whitespace. TRF_E_FORMAT: a text or label is not
+   UTF-8, or the label of a text has a line break. */
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err);
 /* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
        pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
                            NULL, each line of file `source` is a source, a tab and a target
        texts alone         each line of file `source` is a text; target is NULL
-   TRF_E_FORMAT, with the number of the line in `where`: a line is not UTF-8, has a NUL, or does not
-   have exactly one tab; or one file has more lines than the other. Then nothing is added. (`trf`
-   skips such lines.) */
+   TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have exactly one tab (`where` is its
+   number); or one file has more lines than the other. Then nothing is added. (`trf` skips such
+   lines.) */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err);
 /* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out
-     - pairs with an empty side or more than 511 ids on a side, and empty texts; recipe.reasons has
-       their number,
+     - pairs with an empty side or more than 511 ids on a side, and empty texts,
      - pairs with a label of more than 1,000 bytes,
      - texts of words with more or fewer labels than words.
-   A text of a language model with more than 511 ids is cut into parts and stays.
+   recipe.reasons has the number of all these. A text of a language model with more than 511 ids is
+   cut into parts and stays.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
    set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
@@ -2497,16 +2526,11 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
-       "target.unknown"    target ids that are unk
-       "labels"            the labels in byte order, one per line; line i is column i of
-                           trf_classify and trf_tag */
+       "target.unknown"    number of target ids that are unk; not if targets are labels
+       "labels"            only if targets are labels: all labels in byte order, one per line; line
+                           i is column i of trf_classify and trf_tag */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
-/* Writes label i, which is line i of the model's "labels". The text is cut to size - 1 bytes; size
-   is at least 1. *bytes (may be NULL) is the length of the whole label. TRF_E_STATE: there is no
-   such line. */
-TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
-                                   size_t *bytes, trf_error *err);
 
 #endif
 
@@ -2527,7 +2551,7 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
 //     them there and back.
 // -----------------------------------------------------------------------------------------------
 
-/* Where blocks run: device, threads, scratch memory. One thread at a time. NULL device:
+/* Where blocks run: device, threads, scratch memory. One thread at a time may use it. NULL device:
    trf_device_default(). NULL hooks: none. */
 typedef struct trf_context trf_context;
 
@@ -2535,8 +2559,8 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
                                       const trf_hooks *hooks, trf_error *err);
 TRF_API void trf_context_destroy(trf_context *context);
 
-/* y = scale * weight[id] + position (paper 3.4, 3.5). weight: (vocab, d); for backward at most 2^24
-   rows (TRF_E_LIMIT). Positions start again in every sequence. options may not be NULL. */
+/* y = scale * weight[id] + position (paper 3.4, 3.5). y: (rows, d). weight: (vocab, d); for
+   backward at most 2^24 rows (TRF_E_LIMIT). Positions start again in every sequence. */
 typedef struct trf_embedding_options {
     trf_positions positions;    /* LEARNED: position p is row position_offset + p of `learned` */
     int32_t position_offset;    /* 0..2^20 */
@@ -2558,7 +2582,8 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out,
                                       trf_error *err);
 
-/* y = x weight^T + bias. weight: (out, in), as in PyTorch. bias: (out) or NULL. */
+/* y = x weight^T + bias. x: (rows, in), y: (rows, out). weight: (out, in), as in PyTorch. bias:
+   (out) or NULL. */
 TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_tensor *x,
                               const trf_tensor *weight, const trf_tensor *bias, trf_error *err);
 #if !defined(TRF_NO_TRAIN)
@@ -2568,7 +2593,8 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx /* o
                                        const trf_tensor *weight, trf_error *err);
 #endif
 
-/* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). */
+/* y = gain * (x - mean) / sqrt(var + epsilon) + bias, row by row (Ba et al. 2016). x, y: (rows, d).
+   gain, bias: (d). epsilon: 1e-30..1. */
 TRF_API int64_t trf_layer_norm_saved(int64_t rows);
 TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                   const trf_tensor *gain, const trf_tensor *bias, double epsilon,
@@ -2684,7 +2710,8 @@ typedef struct trf_cross_entropy_options {
    logits of all rows are never stored. x: (rows, d). weight: (V, d), V 2..2^24, with NO_PAD_KL from
    3. bias: (V) or NULL. targets: 0..V-1, or -1, which the loss ignores as in trf_batch.
    If dx is not NULL, computes the gradients of that sum too: dx, and dweight and dbias unless they
-   are NULL. In a TRF_NO_TRAIN build a dx that is not NULL fails with TRF_E_UNSUPPORTED. */
+   are NULL. TRF_E_INVALID_ARG: dweight or dbias without dx. TRF_E_UNSUPPORTED: dx in a TRF_NO_TRAIN
+   build. */
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx,
                                      trf_tensor *dweight, trf_tensor *dbias, const trf_tensor *x,
                                      const trf_tensor *weight, const trf_tensor *bias,
@@ -9432,6 +9459,41 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
     for (i = 0; key && i < trf_model_metadata_count(model); i++)
         if (!strcmp(model->metadata[i].key, key)) return model->metadata[i].value;
     return NULL;
+}
+
+/* Labels are lines of the metadata, so that a file needs no other format for them. */
+TRF__COLD
+TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
+                                   size_t *bytes, trf_error *err)
+{
+    const char *line;
+    size_t n, written;
+    int32_t k;
+    if (bytes) *bytes = 0;
+    if (text && size > 0) *text = 0;
+    TRF__TRY(trf__begin(model, "model", err));
+    if (!text && size > 0) return trf__fail_null(err, "text");
+    line = trf_model_metadata(model, "labels");
+    for (k = 0; line && k < i; k++) {
+        line = strchr(line, '\n');
+        if (line) line++;
+    }
+    if (!line || !*line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels",
+                                                   "the model has no such label");
+    n = strcspn(line, "\n");
+    if (bytes) *bytes = n;
+    if (n < size) {
+        memcpy(text, line, n);
+        text[n] = 0;
+        return TRF_OK;
+    }
+    /* no character is cut in two */
+    for (written = size > 0 ? size - 1 : 0; written > 0 && (line[written] & 0xC0) == 0x80; )
+        written--;
+    if (size > 0) { memcpy(text, line, written); text[written] = 0; }
+    return trf__fail(err, TRF_E_LIMIT, (int64_t)size, "size",
+                     "expected room for %llu bytes, got %llu", (unsigned long long)n + 1,
+                     (unsigned long long)size);
 }
 
 // >>model-copies   copies, means, weights of other models
@@ -22013,33 +22075,6 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     trf_model_destroy(*model);
     *model = NULL;
     return status;
-}
-
-/* Labels are lines of the metadata, so that a file needs no other format for them. */
-TRF__COLD
-TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
-                                   size_t *bytes, trf_error *err)
-{
-    const char *line;
-    size_t n;
-    int32_t k;
-    TRF__TRY(trf__begin(model, "model", err));
-    if (!text) return trf__fail_null(err, "text");
-    if (size == 0) return trf__fail_below(err, "size", 1, 0);
-    *text = 0;
-    line = trf_model_metadata(model, "labels");
-    for (k = 0; line && k < i; k++) {
-        line = strchr(line, '\n');
-        if (line) line++;
-    }
-    if (!line || !*line || i < 0) return trf__fail(err, TRF_E_STATE, i, "labels",
-                                                   "the model has no such label");
-    n = strcspn(line, "\n");
-    if (bytes) *bytes = n;
-    if (n > size - 1) n = size - 1;
-    memcpy(text, line, n);
-    text[n] = 0;
-    return TRF_OK;
 }
 
 #endif

@@ -1476,7 +1476,7 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
         memset(heard, 0, sizeof heard);
         story.limit = 1000;
         g->sampled = &story;
-        g->room = 1000;
+        g->capacity = 1000;
         for (i = 0; i < n; i++) {
             uint64_t r = trf__random64(1, 6, (uint64_t)(round * 40 + i));
             int32_t id = r % 5 == 0 ? first + (int32_t)((r >> 8) % (uint64_t)count)
@@ -1544,7 +1544,7 @@ static void test_bytes_wait(void **state)
     g = make(model, &s);
     story.limit = 1000;
     g->sampled = &story;
-    g->room = 1000;
+    g->capacity = 1000;
     for (i = 0; i < 4; i++) {
         assert_string_equal(heard->text, "");
         assert_int_equal(trf__append_drawn(g, &story, zero + face[i], 0, NULL), TRF_OK);
@@ -1609,7 +1609,7 @@ static void test_bytes_do_not_wait(void **state)
         memset(heard, 0, sizeof heard);
         story.limit = 1000;
         g->sampled = &story;
-        g->room = 1000;
+        g->capacity = 1000;
         for (i = 0; i < of[k].n; i++) {
             assert_int_equal(trf__append_drawn(g, &story, zero + (unsigned char)of[k].bytes[i], 0,
                                                NULL),

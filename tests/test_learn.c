@@ -958,18 +958,27 @@ static void labels(void **state)
     OK(trf_model_label(model, 2, text, sizeof text, &bytes, &err));
     assert_string_equal(text, "z last");
     assert_int_equal(bytes, 6);
-    OK(trf_model_label(model, 0, text, 3, &bytes, &err));
+    FAILS(trf_model_label(model, 0, text, 3, &bytes, &err), TRF_E_LIMIT, "size", 3);
     assert_string_equal(text, "fi");
     assert_int_equal(bytes, 5);
-    FAILS(trf_model_label(model, 0, text, 0, NULL, &err), TRF_E_INVALID_ARG, "size", -1);
+    FAILS(trf_model_label(model, 0, NULL, 0, &bytes, &err), TRF_E_LIMIT, "size", 0);
+    assert_int_equal(bytes, 5);
     FAILS(trf_model_label(model, 0, NULL, 9, NULL, &err), TRF_E_INVALID_ARG, "text", -1);
-    FAILS(trf_model_label(model, 3, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", 3);
+    bytes = 7;
+    FAILS(trf_model_label(model, 3, text, sizeof text, &bytes, &err), TRF_E_STATE, "labels", 3);
+    assert_true(bytes == 0 && !*text);
     FAILS(trf_model_label(model, -1, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", -1);
     OK(trf_model_set_metadata(model, "labels", "a\nb\n",
                               &err)); /* an end of line begins no other */
     OK(trf_model_label(model, 1, text, sizeof text, NULL, &err));
     assert_string_equal(text, "b");
     FAILS(trf_model_label(model, 2, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", 2);
+    OK(trf_model_set_metadata(model, "labels", "x\xC3\xA9y", &err));
+    FAILS(trf_model_label(model, 0, text, 3, &bytes, &err), TRF_E_LIMIT, "size", 3);
+    assert_string_equal(text, "x");                 /* no half of a character */
+    FAILS(trf_model_label(model, 0, text, 4, &bytes, &err), TRF_E_LIMIT, "size", 4);
+    assert_string_equal(text, "x\xC3\xA9");
+    OK(trf_model_label(model, 0, text, 5, &bytes, &err));
     OK(trf_model_set_metadata(model, "labels", "", &err));
     FAILS(trf_model_label(model, 0, text, sizeof text, NULL, &err), TRF_E_STATE, "labels", 0);
     trf_model_destroy(model);

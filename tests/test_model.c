@@ -303,16 +303,16 @@ static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t ind
     double want = 0, difference = 0;
     static trf_real old[MAX_WEIGHTS], moved[MAX_WEIGHTS];
     if (n > MAX_WEIGHTS) return HUGE_VAL;
-    kit_get(t->model, old, w.there, n);
+    kit_get(t->model, old, w.device_data, n);
     memcpy(moved, old, sizeof old);
 #if defined(TRF_DOUBLE)
     for (i = 0; i < n; i += n > 50 ? 7 : 1) {
         double h = 1e-5, slope;
         moved[i] = old[i] + h;
-        kit_put(t->model, w.there, moved, n);
+        kit_put(t->model, w.device_data, moved, n);
         slope = loss_sum(t, batch);
         moved[i] = old[i] - h;
-        kit_put(t->model, w.there, moved, n);
+        kit_put(t->model, w.device_data, moved, n);
         slope = (slope - loss_sum(t, batch)) / (2 * h);
         moved[i] = old[i];
         want += slope * slope;
@@ -322,15 +322,15 @@ static double gradient_error(trf_trainer *t, const trf_batch *batch, int32_t ind
     double length = length_of(gradient, n), h = 1e-3, slope;
     assert_true(length > 1e-4);
     for (i = 0; i < n; i++) moved[i] = old[i] + (trf_real)(h * gradient[i] / length);
-    kit_put(t->model, w.there, moved, n);
+    kit_put(t->model, w.device_data, moved, n);
     slope = loss_sum(t, batch);
     for (i = 0; i < n; i++) moved[i] = old[i] - (trf_real)(h * gradient[i] / length);
-    kit_put(t->model, w.there, moved, n);
+    kit_put(t->model, w.device_data, moved, n);
     slope = (slope - loss_sum(t, batch)) / (2 * h);
     want = slope * slope;
     difference = (slope - length) * (slope - length);
 #endif
-    kit_put(t->model, w.there, old, n);
+    kit_put(t->model, w.device_data, old, n);
     assert_true(want > 1e-8);       /* a tensor that does nothing would prove nothing */
     return sqrt(difference / want);
 }
@@ -1002,8 +1002,8 @@ static double oracle_step(oracle *x, const lab *l, double tokens, int64_t step)
         int decays = o->decay_all ||
                      (w.rank == 2 && !strstr(w.name, "embed") && !strstr(w.name, "positions"));
         double decay = decays ? o->weight_decay : 0;
-        for (k = w.there - l->model->weights;
-             k < w.there - l->model->weights + trf_tensor_count(&w); k++) {
+        for (k = w.device_data - l->model->weights;
+             k < w.device_data - l->model->weights + trf_tensor_count(&w); k++) {
             double g = (double)gradients[k] / tokens * (clip < 1 ? clip : 1), change;
             if (o->optimizer == TRF_ADAM) g += decay * x->p[k];
             x->m[k] = o->beta1 * x->m[k] + (1 - o->beta1) * g;
@@ -1058,7 +1058,7 @@ static void test_updates(void **state)
             for (i = 0; i < trf_model_parameter_count(l.model); i++) {
                 trf_tensor w = kit_open(trf_model_parameter(l.model, i));
                 for (k = 0; k < trf_tensor_count(&w); k++)
-                    assert_near(w.data[k], x.p[w.there + k - l.model->weights],
+                    assert_near(w.data[k], x.p[w.device_data + k - l.model->weights],
                                 10 * FORMULA * 0.03 + FORMULA * fabs((double)w.data[k]));
                 kit_close(&w);
             }
@@ -2253,7 +2253,7 @@ static void adam_at_the_end(lab *l, const trf_train_options *o, const trf_batch 
         for (t = 0; t < trf_model_parameter_count(l->model); t++) {
             trf_tensor w = kit_open(trf_model_parameter(l->model, t)),
                        g = kit_open(trf_trainer_gradient(trainer, t));
-            int64_t at = w.there - l->model->weights;
+            int64_t at = w.device_data - l->model->weights;
             for (i = 0; i < trf_tensor_count(&w); i++)
                 if (!go_on) assert_true(trf__is_finite((double)w.data[i]));
                 else go_on = adam_weight(o, &all[at + i], (double)before[at + i], (double)w.data[i],
@@ -2451,7 +2451,7 @@ static void test_late_reports_of_skipped_steps(void **state)
 static void assert_stands(const trf_tensor *t, const trf_real *want)
 {
     separate_enter();
-    assert_memory_equal(t->data ? t->data : t->there, want,
+    assert_memory_equal(t->data ? t->data : t->device_data, want,
                         (size_t)trf_tensor_count(t) * sizeof *want);
     separate_leave();
 }
@@ -2462,7 +2462,7 @@ static void read_and_write(const trf_tensor *t)
     static trf_real numbers[MAX_WEIGHTS + 1], old[MAX_WEIGHTS + 1];
     int64_t n = trf_tensor_count(t), i, wrong;
     trf_error err;
-    assert_true(n > 0 && n <= MAX_WEIGHTS && (t->data || t->home));
+    assert_true(n > 0 && n <= MAX_WEIGHTS && (t->data || t->device));
     for (i = 0; i <= n; i++) numbers[i] = -77;
     memset(&err, 0x55, sizeof err);
     assert_int_equal(trf_tensor_read(t, numbers, n, &err), TRF_OK);

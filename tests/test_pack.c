@@ -136,8 +136,8 @@ static void same_answers(void **state)
             for (i = 0; i < trf_model_parameter_count(model); i++) {
                 trf_tensor p = trf_model_parameter(model, i);
                 trf_real one;
-                matrices += !p.data && !p.home;
-                if (p.data || p.home) continue;
+                matrices += !p.data && !p.device;
+                if (p.data || p.device) continue;
                 assert_int_equal(p.rank, 2);
                 assert_true(trf_tensor_count(&p) > 0);
                 FAILS(TRF_E_INVALID_ARG, trf_tensor_read(&p, &one, trf_tensor_count(&p), &err));
