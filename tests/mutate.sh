@@ -539,7 +539,7 @@ what is left behind stays @@ files @@ trf__save_begin @@
     if (TRF_OS_HOLDS) trf__save_sweep(saving) @@ (void)0
 held no longer than it is written @@ files @@ trf_os_hold @@
     fd >= 0 ? dup(fd) @@ fd >= 0 ? fd
-a slow build says nothing @@ store @@ trf__warn_if_slow @@
+a slow build says nothing @@ finetune @@ trf__warn_if_slow @@
     TRF__SLOW && model @@ 0 && model
 no kind in a message @@ model @@ trf__check_field @@
     if (high != 0 || value == 0) return @@ return
