@@ -111,7 +111,7 @@ help:
 	@echo 'make check-defaults DATA=...  what trf train makes of ten tasks without an option: hours'
 	@echo 'make registers  of each CUDA kernel; sh tools/bench/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
-	@echo 'make mutate     plants bugs into a copy of the header, one at a time, and lists those that no test sees'
+	@echo 'make mutate     plants faults into a copy of the header and lists those that no test sees: half an hour'
 	@echo 'make install    header, trf with man page and completion for bash and zsh, files for pkg-config and CMake,'
 	@echo '                under PREFIX=$(PREFIX); make uninstall removes them'
 	@echo 'make clean      removes $(BUILD)/'

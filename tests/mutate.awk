@@ -5,6 +5,9 @@
 #         reports every row that does not have its text exactly once
 #     PLACE=p TEXT=t BECOMES=b awk -f tests/mutate.awk FILE
 #         prints FILE with this fault; fails, and prints nothing, where the text is not there once
+#     ALONE=" 3 17 " awk -f tests/mutate.awk FILE ROWS
+#         prints FILE with the faults of all rows in functions but those numbered in ALONE: the
+#         environment chooses one when the program runs, TRF_FAULT=5 that of row 5
 #     LIST= awk -f tests/mutate.awk FILE
 #         the definitions: name, first and last line
 #
@@ -134,23 +137,8 @@ function look(place, text,    i, k, times, there)
     return there ? times : -1
 }
 
-# Rows: name @@ suites @@ place @@ text @@ what it becomes
-{
-    if (split($0, field, / @@ /) != 5 || $0 in rows) {
-        print "not a row, or the same row again: " $0
-        bad++
-        next
-    }
-    rows[$0]
-    times = look(field[3], field[4])
-    if (times == 1) next
-    bad++
-    if (times < 0) print field[1] ": there is no " field[3]
-    else print field[1] ": " times " times in " field[3] ": " field[4]
-}
-
-# Definition i with the text, which stands in it once, replaced.
-function planted(i, text, becomes,    s, all, at, k, c, seen, from, to)
+# Definition i with the text, which stands in it once, replaced. `from` is where it began.
+function planted(i, text, becomes,    s, all, at, k, c, seen, to)
 {
     s = text_of(i)
     text = bare(text)
@@ -166,6 +154,44 @@ function planted(i, text, becomes,    s, all, at, k, c, seen, from, to)
     return substr(s, 1, from - 1) becomes substr(s, to + 1)
 }
 
+# The part of FILE that chooses a fault before main.
+function chooser()
+{
+    print "static int trf__fault;"
+    print "static __attribute__((constructor)) void trf__choose_fault(void)"
+    print "{"
+    print "    const char *number = getenv(\"TRF_FAULT\");"
+    print "    if (number) trf__fault = atoi(number);"
+    print "}"
+}
+
+# A function with faults has its body once for each, and the sound one last.
+"ALONE" in ENVIRON {
+    split($0, field, / @@ /)
+    if (index(ENVIRON["ALONE"], " " FNR " ") || look(field[3], field[4]) != 1) next
+    if (titles[found] !~ /\(/) next
+    text = planted(found, field[4], field[5])
+    brace = index(text, "{")
+    if (brace && brace < from)
+        faulty[found] = faulty[found] "if (trf__fault == " FNR ") " substr(text, brace) "\nelse "
+    next
+}
+
+# Rows: name @@ suites @@ place @@ text @@ what it becomes
+{
+    if (split($0, field, / @@ /) != 5 || $0 in rows) {
+        print "not a row, or the same row again: " $0
+        bad++
+        next
+    }
+    rows[$0]
+    times = look(field[3], field[4])
+    if (times == 1) next
+    bad++
+    if (times < 0) print field[1] ": there is no " field[3]
+    else print field[1] ": " times " times in " field[3] ": " field[4]
+}
+
 END {
     if ("LIST" in ENVIRON) {
         for (i = 1; i <= n; i++) print titles[i] "\t" first[i] "\t" last[i]
@@ -175,6 +201,18 @@ END {
             if (k != first[found]) { print line[k]; continue }
             print planted(found, ENVIRON["TEXT"], ENVIRON["BECOMES"])
             k = last[found]
+        }
+    } else if ("ALONE" in ENVIRON) {
+        for (i in faulty) at_line[first[i]] = i
+        for (k = 1; k <= lines; k++) {
+            if (!(k in at_line)) print line[k]
+            else {
+                text = text_of(at_line[k])
+                brace = index(text, "{")
+                print substr(text, 1, brace - 1) "{ " faulty[at_line[k]] substr(text, brace) "\n}"
+                k = last[at_line[k]]
+            }
+            if (line[k] ~ /^#include <stdlib.h>/) chooser()
         }
     } else {
         print FNR - bad " passed, " bad + 0 " failed"

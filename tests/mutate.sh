@@ -1,6 +1,5 @@
 #!/bin/sh
-# Tests of the tests: plants one fault at a time into a copy of the header and lists those that no
-# suite sees.
+# Tests of the tests: plants faults into a copy of the header and lists those that no suite sees.
 #
 #     sh tests/mutate.sh                  every fault
 #     sh tests/mutate.sh crc beam         those whose name contains one of the words
@@ -12,14 +11,19 @@
 # definitions share a name, the text is unique among all of them, or the place goes on with the
 # first parameters: trf__put(float. tests/mutate.awk says more.
 #
+# A function with faults has its body once for each and once without: TRF_FAULT=5 in the
+# environment chooses the body with fault 5 of those asked for. So each suite is compiled once. A
+# fault outside a function gets a header of its own, and so does one that does not compile.
+#
 # A test that passes without the fault and fails with it kills the fault. So does a suite that
-# crashes, or runs ten times as long as without the fault and five minutes more. Two faults are
-# planted at a time. CFLAGS and CPPFLAGS go to make.
+# crashes, or runs ten times as long as without the fault and a minute more. Two faults are tried at
+# a time. CFLAGS and CPPFLAGS go to make.
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
+program=
+trap '[ -z "$program" ] || kill "$program"; exit 1' INT TERM
 
 cat >"$work/rows" <<'END'
 bias forgotten @@ ops blocks model @@ TRF__MM_KERNEL @@
@@ -157,8 +161,8 @@ the same dropout in every step @@ model same_bits blocks @@ trf__micro_batch @@
     (uint32_t)(trainer->step + 1) @@ 1
 the same dropout at every site @@ ops model blocks same_bits @@ trf__site_key @@
     return now->key1 ^ drop->site * 0x9E3779B9u @@ (void)drop; return now->key1 ^ 0x9E3779B9u
-dropout counts sentences of the micro-batch @@ model same_bits decoding programs @@ trf__micro_batch @@
-    ordinal + trainer->sentences @@ ordinal
+dropout counts sentences of the micro-batch @@
+    model same_bits decoding programs @@ trf__micro_batch @@ ordinal + trainer->sentences @@ ordinal
 embedding scale @@ definitions golden model @@ trf__embedding_scale @@
     sqrt((double)c->d_model) @@ c->d_model
 unread positions keep their old gradient @@ model @@ trf__stack_embed_backward @@
@@ -378,7 +382,8 @@ no place behind an epoch's last batch @@ store corpus @@ trf__corpus_seek @@
     if (batch == c->n_batches) { epoch++; batch = 0; } @@ (void)0;
 warm-up exponent @@ definitions @@ trf_learning_rate @@
     s * pow(w, -1.5) @@ s * pow(w, -1.4)
-learning rate of the step before @@ definitions model decoding programs golden @@ trf__micro_batch @@
+learning rate of the step before @@
+    definitions model decoding programs golden @@ trf__micro_batch @@
     d_model, trainer->step + 1 @@ d_model, trainer->step
 target embedding learns nothing @@ model golden @@ trf__stack_embed_backward @@
     pass->run.backend->embed_gradient @@ if (!stack->decoder) pass->run.backend->embed_gradient
@@ -564,7 +569,7 @@ what is left behind stays @@ files @@ trf__save_begin @@
     if (TRF_OS_HOLDS) trf__save_sweep(saving) @@ (void)0
 held no longer than it is written @@ files @@ trf_os_hold @@
     fd >= 0 ? dup(fd) @@ fd >= 0 ? fd
-a slow build says nothing @@ store @@ trf__warn_if_slow @@
+a slow build says nothing @@ finetune @@ trf__warn_if_slow @@
     TRF__SLOW && model @@ 0 && model
 no kind in a message @@ model @@ trf__check_field @@
     if (high != 0 || value == 0) return @@ return
@@ -606,7 +611,8 @@ short sentences at the pace of long ones @@ decoding programs @@ trf__round_size
     trf__round_fits(&t->search, w->length, longest) / 2 >= n @@ 0
 places are not taken again before all are free @@ separate_device @@ trf__round_admits @@
     8 * (int64_t)(round->n - round->taken) >= round->n @@ round->taken == 0
-one that arrives takes a place that is taken @@ decoding programs separate_device @@ trf__round_admit @@
+one that arrives takes a place that is taken @@
+    decoding programs separate_device @@ trf__round_admit @@
     h->sentence[place] < 0 @@ 1
 sources of the place before @@ decoding programs model @@ trf__round_arrival @@
     (place * h->area) @@ ((place > 0 ? place - 1 : 0) * h->area)
@@ -668,7 +674,7 @@ every step waits for the device @@ separate_device @@ trf_optimizer_step @@
         TRF__TRY(trainer->pass.run.backend->sync(&trainer->pass.run, err));
 a saved file never asks whether its numbers came @@ separate_device cuda @@ trf__out_chunk @@
     TRF__TRY(out->device->backend->sync(out->device, err)) @@
-        (void)out->device->backend->sync(out->device, NULL); (void)err
+    out->device->backend->sync(out->device, NULL); (void)err
 an average of numbers that never came @@ cuda @@ trf_model_average @@
     TRF__TRY(trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, err)) @@
         (void)trf__arena_get(models[k], models[k]->weights, p->offset + at, numbers, n, NULL)
@@ -1134,34 +1140,79 @@ fi
 faults=$(wc -l <"$work/table")
 [ "$faults" -gt 0 ] || { echo "no such fault"; exit 1; }
 
-limit() { if command -v timeout >/dev/null; then timeout --foreground "$@"; else shift; "$@"; fi; }
 doubles=$(sed -n 's/^DOUBLES.*double_test_%,\([a-z ]*\)).*/\1/p' "$root/Makefile")
 for tree in base 1 2; do
     mkdir -p "$work/$tree" && cd "$root" &&
     cp -r transformer.h Makefile tests examples tools "$work/$tree" || exit 1
 done
 mkdir "$work/sound"
+echo '.*' >"$work/any"
 
-# build_and_run TREE SUITE LOG SECONDS: 0 it ran to its end, with the names of failed tests in
-# LOG.failed; 1 it crashed or tested nothing; 2 it does not compile; 3 it was stopped after SECONDS
-build_and_run()
+# compile TREE FLAGS LOG NAMES
+compile()
+(
+    cd "$work/$1" && log=$3 flags="${CFLAGS:--O1 -march=native} $2" && shift 3 &&
+    make -s -k BUILD=build CFLAGS="$flags" CPPFLAGS="$CPPFLAGS" "$@" >"$log" 2>&1
+)
+
+# The base has all faults of functions. Those that do not compile leave it, until these compile: C,
+# C in double, C++.
+alone=' '
+while ALONE=$alone awk -f "$root/tests/mutate.awk" "$root/transformer.h" "$work/table" \
+          >"$work/base/transformer.h"; do
+    compile base -fsyntax-only "$work/errors" \
+        build/test_ops build/double_test_ops build/gpu.o && break
+    more=$(awk -F : 'NR == FNR { if ($1 ~ /transformer\.h$/ && /error|in expansion|required/)
+                                     wrong[$2]; next }
+                     /^else \{/ { fault = 0 }
+                     match($0, /trf__fault == [0-9]+/) { fault = substr($0, RSTART + 14) + 0 }
+                     FNR in wrong && fault { print fault }
+                    ' "$work/errors" "$work/base/transformer.h")
+    [ -n "$more" ] || break
+    alone="$alone$(echo $more) "
+done
+
+# The names of the tests that failed by now.
+failed() { sed -n 's/^\[  FAILED  \] \([a-z_A-Z0-9]*\)$/\1/p' "$1"; }
+
+# run PROGRAM FAULT TREE LOG SECONDS UNCOUNTED: 0 it ran to its end, or until a test failed whose
+# name no line of UNCOUNTED matches, and `by` is that name; 1 it crashed or tested nothing; 3 it was
+# stopped after SECONDS. `timeout` gives the program a group of its own, and ends its children too.
+run()
 {
-    make -s -C "$work/$1" BUILD=build CFLAGS="${CFLAGS:--O1 -march=native}" CPPFLAGS="$CPPFLAGS" \
-        "build/$2" >"$3" 2>&1 || return 2
-    (cd "$work/$1" && limit "$4" "./build/$2") >"$3" 2>&1
-    [ $? -ne 124 ] || return 3
-    sed -n 's/^\[  FAILED  \] \([a-z_A-Z0-9]*\)$/\1/p' "$3" | sort -u >"$3.failed"
-    grep -q '^\[  PASSED  \] [1-9]' "$3"
+    limit="timeout $5"
+    command -v timeout >/dev/null || limit=
+    (cd "$work/$3" && export TRF_FAULT="$2" && exec $limit "$1") >"$4" 2>&1 &
+    program=$! by=
+    {
+        while [ -z "$by" ] && kill -0 $program; do
+            sleep 0.5 || sleep 1
+            by=$(failed "$4" | grep -vx -f "$6" | head -n 1)
+            [ -z "$by" ] && [ -d "$work" ] || kill $program
+        done
+        wait $program
+        code=$? program=
+    } 2>/dev/null                       # the shell tells what it killed
+    [ -z "$by" ] || return 0
+    [ $code -ne 124 ] || return 3
+    grep -q '^\[  PASSED  \] [1-9]' "$4"
 }
 
-# Runs a suite without any fault, once; the other worker waits. Tests that fail there do not count.
+# Builds a suite in the base and runs it without any fault, once; the other worker waits. Tests that
+# fail there do not count.
 sound()
 {
     if mkdir "$work/sound/$1" 2>/dev/null; then
+        log=$work/sound/$1.log answer=no
+        until mkdir "$work/making" 2>/dev/null; do sleep 1; done    # suites share build/gpu.o
+        compile base "" "$log" "build/$1" && answer=yes
+        rmdir "$work/making"
         began=$(date +%s)
-        if build_and_run base "$1" "$work/sound/$1.log" 1800; then answer=yes; else answer=no; fi
+        [ $answer = no ] || run "$work/base/build/$1" 0 base "$log" 1800 "$work/any" ||
+            answer=no
         echo $(($(date +%s) - began)) >"$work/sound/$1.seconds"
-        failing=$(cat "$work/sound/$1.log.failed" 2>/dev/null)
+        failed "$log" | sort -u >"$log.failed"
+        failing=$(cat "$log.failed")
         if [ $answer = no ]; then echo "        $1 does not run without a fault: it does not count"
         elif [ -n "$failing" ]; then echo "        $1 fails without a fault, uncounted:" $failing
         fi
@@ -1180,9 +1231,6 @@ suites()
     for name in $doubles; do echo "double_test_$name"; done
 }
 
-# plant TREE: writes the header with the fault of PLACE, TEXT and BECOMES into the tree
-plant() { awk -f "$root/tests/mutate.awk" "$root/transformer.h" >"$work/$1/transformer.h"; }
-
 # look FAULT TREE: one line about one fault
 look()
 {
@@ -1193,30 +1241,34 @@ look()
     TEXT=$(printf '%s\n' "$line" | awk -F ' @@ ' '{ print $4 }')
     BECOMES=$(printf '%s\n' "$line" | awk -F ' @@ ' '{ print $5 }')
     export PLACE TEXT BECOMES
-    if ! plant "$2"; then
+    if grep -q "trf__fault == $1)" "$work/base/transformer.h"; then programs=base
+    elif awk -f "$root/tests/mutate.awk" "$root/transformer.h" >"$work/$2/transformer.h"; then
+        programs=$2
+    else
         echo "ERROR     $name: $PLACE does not have its text exactly once"
         return 1
     fi
     for suite in $(suites "$first" | awk '!seen[$0]++'); do
         [ -f "$root/tests/${suite#double_}.c" ] || continue
         sound "$suite" || continue
-        seconds=$((300 + 10 * $(cat "$work/sound/$suite.seconds")))
-        build_and_run "$2" "$suite" "$work/$2.log" $seconds
+        seconds=$((60 + 10 * $(cat "$work/sound/$suite.seconds")))
+        if [ $programs != base ] && ! compile "$2" "" "$work/$2.log" "build/$suite"; then
+            echo "ERROR     $name: $(grep -m 1 error "$work/$2.log" | cut -c1-150)"
+            return 1
+        fi
+        run "$work/$programs/build/$suite" "$1" "$2" "$work/$2.log" $seconds \
+            "$work/sound/$suite.log.failed"
         case $? in
         0)
-            by=$(comm -13 "$work/sound/$suite.log.failed" "$work/$2.log.failed" | head -n 1)
             [ -n "$by" ] || continue
             echo "killed    $name: $suite ($by)"
             return 0 ;;
         1)
             echo "killed    $name: $suite (it crashed)"
             return 0 ;;
-        3)
+        *)
             echo "killed    $name: $suite (stopped after $seconds s)"
             return 0 ;;
-        *)
-            echo "ERROR     $name: $(grep -m 1 error "$work/$2.log" | cut -c1-150)"
-            return 1 ;;
         esac
     done
     echo "SURVIVED  $name"

@@ -1,4 +1,5 @@
-/* Beginning from another model's weights, freezing, and recomputing activations. */
+/* Beginning from another model's weights, freezing, recomputing activations, and what a slow build
+   says. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -934,6 +935,60 @@ static void weights_refused(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* -----------------------------------------------------------------------------------------------
+   Slow builds. */
+
+static int slow_lines;
+static void count_slow(void *user, int level, const char *message)
+{
+    (void)user;
+    assert_int_equal(level, TRF_LOG_WARNING);
+    assert_non_null(strstr(message, "optimisation"));
+    slow_lines++;
+}
+
+/* Code that was not optimised says so: once for a model that is created or loaded, not for a copy,
+   a step, a search. `make test` does not optimise this suite. */
+static void slow_builds_say_so(void **state)
+{
+    static kit_pairs data;
+#if defined(__OPTIMIZE__) || defined(TRF__TEST_BACKEND)
+    const int slow = 0;
+#else
+    const int slow = 1;
+#endif
+    trf_config config = kit_small(1, 4, 9, 12);
+    trf_load_options options = trf_load_defaults();
+    trf_train_options training = kit_training();
+    trf_batch batch = kit_fill(&data, 3, 1, 5, 9, 1);
+    trf_model *other = NULL;
+    lab l;
+    (void)state;
+#if defined(__OPTIMIZE__)
+    assert_null(strstr(trf_build_info(), "optimised"));
+#else
+    assert_non_null(strstr(trf_build_info(), ", not optimised"));
+#endif
+    config.hooks.log = options.hooks.log = training.hooks.log = count_slow;
+    options.device.threads = training.threads = 1;
+    slow_lines = 0;
+    l = lab_open(&config, &training);
+    assert_int_equal(slow_lines, slow);
+    OK(trf_model_copy(&other, l.model, &err));
+    trf_model_destroy(other);
+    step(&l, &batch);
+    OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+    assert_int_equal(slow_lines, slow);
+    lab_close(&l);
+    OK(trf_checkpoint_load(&l.model, &l.trainer, NULL, path, &training, &options, &err));
+    assert_int_equal(slow_lines, 2 * slow);
+    OK(trf_model_save(l.model, path, &err));
+    lab_close(&l);
+    OK(trf_model_load(&other, path, &options, &err));
+    trf_model_destroy(other);
+    assert_int_equal(slow_lines, 3 * slow);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -956,6 +1011,7 @@ int main(void)
         cmocka_unit_test(weights_of_a_larger_one),
         cmocka_unit_test(weights_of_another_head),
         cmocka_unit_test(weights_refused),
+        cmocka_unit_test(slow_builds_say_so),
     };
     int failed;
     snprintf(path, sizeof path, "/tmp/trf_test_finetune_%d", (int)getpid());

@@ -2239,62 +2239,6 @@ static void options_that_stay(void **state)
     assert_int_equal(memory.live, 0);
 }
 
-static int slow_lines;
-static void count_slow(void *user, int level, const char *message)
-{
-    (void)user;
-    assert_int_equal(level, TRF_LOG_WARNING);
-    assert_non_null(strstr(message, "optimisation"));
-    slow_lines++;
-}
-
-/* Code that was not optimised says so: once for a model that is created or loaded, not for a copy,
-   a step, a search. */
-static void slow_builds_say_so(void **state)
-{
-    static kit_pairs data;
-#if defined(__OPTIMIZE__) || defined(TRF__TEST_BACKEND)
-    const int slow = 0;
-#else
-    const int slow = 1;
-#endif
-    trf_error err;
-    trf_config config = uneven_config();
-    trf_load_options options = trf_load_defaults();
-    trf_train_options training = kit_training();
-    trf_batch batch = kit_fill(&data, 3, 1, 5, 7, 1);
-    trf_model *model, *other = NULL;
-    trf_trainer *trainer = NULL;
-    (void)state;
-#if defined(__OPTIMIZE__)
-    assert_null(strstr(trf_build_info(), "optimised"));
-#else
-    assert_non_null(strstr(trf_build_info(), ", not optimised"));
-#endif
-    config.hooks.log = options.hooks.log = training.hooks.log = count_slow;
-    options.device.threads = training.threads = 1;
-    slow_lines = 0;
-    model = model_of(&config);
-    assert_int_equal(slow_lines, slow);
-    OK(trf_model_copy(&other, model, &err));
-    trf_model_destroy(other);
-    OK(trf_trainer_create(&trainer, model, &training, &err));
-    OK(trf_train_step(trainer, &batch, NULL, &err));
-    OK(trf_checkpoint_save(trainer, NULL, in_folder("checkpoint"), &err));
-    trf_trainer_destroy(trainer);
-    save(model, in_folder("slow"));
-    trf_model_destroy(model);
-    assert_int_equal(slow_lines, slow);
-    OK(trf_model_load(&model, in_folder("slow"), &options, &err));
-    trf_model_destroy(model);
-    assert_int_equal(slow_lines, 2 * slow);
-    OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("checkpoint"), &training, &options,
-                           &err));
-    trf_trainer_destroy(trainer);
-    trf_model_destroy(model);
-    assert_int_equal(slow_lines, 3 * slow);
-}
-
 static void resuming_is_refused(void **state)
 {
     trf_error err;
@@ -3316,7 +3260,6 @@ int main(void)
         cmocka_unit_test(places_of_incomplete_steps),
         cmocka_unit_test(places_beside_other_data),
         cmocka_unit_test(places_at_the_end),
-        cmocka_unit_test(slow_builds_say_so),
         cmocka_unit_test(options_half_way),
         cmocka_unit_test(options_that_stay),
         cmocka_unit_test(resuming_is_refused),
