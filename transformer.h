@@ -5589,7 +5589,7 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
         for (p = 0; p < n_panels; p++) {
             int32_t *to = sums + (r * n_panels + p) * 16;
             const char *from = x + (size_t)r * x_step, *panel = w + (size_t)p * w_step;
-            switch (trf__min64(4, rows - r)) {
+            switch (rows - r) {
             case 1: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 1, panel, k); break;
             case 2: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 2, panel, k); break;
             case 3: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 3, panel, k); break;

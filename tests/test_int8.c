@@ -481,6 +481,71 @@ static void many_states(void **state)
     free(all);
 }
 
+/* A tied embedding reads the rounded numbers: a model whose embedding was rounded before gives the
+   same states. */
+static void tied_embeddings_are_rounded(void **state)
+{
+    static trf_real states[2][MOST];
+    trf_config config = config_of(2, 64);
+    trf_batch batch = kit_fill(&data, SENTENCES, 9, 9, VOCAB, 5);
+    trf_search search = trf_search_defaults();
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    trf_tensor out, embedding;
+    double most = 0;
+    int64_t n, i, c;
+    int rounded;
+    (void)state;
+    search.weights = TRF_WEIGHTS_INT8;
+    OK(trf_model_create(&model, &config, &err));
+    n = trf_source_rows(model, &batch.source) * 64;
+    for (rounded = 0; rounded < 2; rounded++) {
+        if (rounded) {
+            trf_real *floats;
+            void *packed = malloc(trf__int8_bytes(VOCAB, 64));
+            assert_non_null(packed);
+            embedding = kit_open(trf_model_parameter(model, 0));
+            assert_true(embedding.shape[0] == VOCAB && embedding.shape[1] == 64);
+            floats = embedding.data;
+            trf__int8_pack(packed, floats, 0, VOCAB, 64);
+            for (i = 0; i < VOCAB; i++)
+                for (c = 0; c < 64; c += 16)
+                    trf__store(floats + i * 64 + c, trf__int8_read(packed, i, c, 64));
+            kit_close(&embedding);
+            free(packed);
+        }
+        out = trf_tensor_of(states[rounded], 2, n / 64, 64, 1);
+        OK(trf_translator_create(&t, model, &search, &err));
+        OK(trf_encode(t, &batch.source, &out, &err));
+        trf_translator_destroy(t);
+    }
+    for (i = 0; i < n; i++) {
+        double d = fabs((double)states[0][i] - (double)states[1][i]);
+        if (d > most) most = d;
+    }
+    if (!(most < 1e-4)) fail_msg("states differ by %g", most);
+    trf_model_destroy(model);
+}
+
+/* Rows of the largest planned batch fit, converted, into the scratch that all threads share. */
+static void converted_rows_fit(void **state)
+{
+    trf_config config = config_of(0, 64);
+    trf_search search = trf_search_defaults();
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    (void)state;
+    search.weights = TRF_WEIGHTS_INT8;
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_translator_create(&t, model, &search, &err));
+    assert_true(trf__cpu_of(&t->pass.run)->work_bytes >=
+                (size_t)trf__max64(t->pass.plan.limits.source_rows,
+                                   t->pass.plan.limits.target_rows) *
+                trf__int8_row_bytes(config.d_ff));
+    trf_translator_destroy(t);
+    trf_model_destroy(model);
+}
+
 static void memory_ends(void **state)
 {
     trf_config config = config_of(2, 20);
@@ -551,7 +616,8 @@ int main(void)
         cmocka_unit_test(rounding),                 cmocka_unit_test(same_bits),
         cmocka_unit_test(near_the_floats),          cmocka_unit_test(memory_is_as_planned),
         cmocka_unit_test(many_states),              cmocka_unit_test(memory_ends),
-        cmocka_unit_test(refusals),
+        cmocka_unit_test(refusals),                 cmocka_unit_test(converted_rows_fit),
+        cmocka_unit_test(tied_embeddings_are_rounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
