@@ -65,9 +65,8 @@ $(BUILD)/flags: FORCE
 FORCE:
 
 # What repeats another suite in double or on another device, and takes long: make check runs it.
-SLOW     = $(BUILD)/reverse $(BUILD)/fill $(BUILD)/resume $(CUDAS) $(BUILD)/test_cuda $(BUILD)/test_cuda_ops \
-           $(filter-out $(patsubst %,$(BUILD)/double_test_%,ops blocks model),$(DOUBLES)) \
-           $(filter-out $(patsubst %,$(BUILD)/separate_test_%,blocks model),$(SEPARATES))
+SLOW     = $(patsubst %,$(BUILD)/%,reverse fill resume classify test_cuda test_cuda_ops test_separate_device test_same_bits) \
+           $(filter-out $(BUILD)/double_test_blocks,$(DOUBLES)) $(SEPARATES) $(CUDAS)
 test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(SEPARATES) $(EXAMPLES)) $(BUILD)/trf
 	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(SEPARATES)))
 

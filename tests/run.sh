@@ -2,8 +2,8 @@
 # Every test: sh tests/run.sh BUILD [builds] [SUITE...]
 #
 # BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
-# separate_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, fill, resume, the studies, the manual's programs,
-# README's commands, columns.sh, compile.sh, the CUDA column and every case of each test. Two jobs run at a time; each shows
+# separate_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, classify, fill, resume, the studies, the manual's programs,
+# README's commands, columns.sh, compile.sh, the other devices and every case of each test. Two jobs run at a time; each shows
 # one line when it is done, and its output if it failed. The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
@@ -102,7 +102,7 @@ job "mutate.sh --check" count "exec sh tests/mutate.sh --check"
 # The loss, which is that of one rank alone, and falls.
 job "example ranks" status "cd '$work/ranks' && '$build/ranks' 1 >alone && '$build/ranks' 3 >together && cat together &&
     paste alone together | awk '{ d = \$4 / \$8 } !(d > 0.99 && d < 1.01) { bad = 1 } END { exit bad || NR != 3 || !(\$8 < 0.5) }'"
-job "example classify" status "exec '$build/classify'"
+[ -z "$builds" ] || job "example classify" status "exec '$build/classify'"
 [ -z "$builds" ] || job "example fill" status "exec '$build/fill'"
 job "example generate" status "exec '$build/generate' README.md 'The ' 20"
 [ -z "$builds" ] || job "example resume" status "exec sh tests/resume.sh '$build/resume'"
@@ -114,7 +114,7 @@ job "examples raw, threads" status "cd '$work/raw' &&
 job "example embed" status "exec '$build/embed'"
 for source in tests/test_*.c "$@"; do   # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}
-    case $suite in test_cuda*) [ -n "$builds" ] || continue ;; esac
+    case $suite in test_cuda* | test_separate_device | test_same_bits) [ -n "$builds" ] || continue ;; esac
     job "$suite" cmocka "exec '$build/$suite'"
 done
 worker & second=$!
