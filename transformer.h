@@ -5253,6 +5253,14 @@ TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_
     return p;
 }
 
+/* Only rows row .. row + rows - 1 of A, in both of its forms. */
+TRF__FN void trf__product_rows(trf__product *p, int64_t row, int64_t rows)
+{
+    p->m = rows;
+    p->a.at += row * p->a.row;
+    if (p->left) p->left += (size_t)row * p->left_step;
+}
+
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last
    panel has n_last columns. Meanwhile the kernel prefetches. 2 to 5 rows fetch their own B, `ahead`
    steps in advance, and at the end the beginning of `next`, the panels that follow. 1 row and 6
@@ -5673,13 +5681,13 @@ static const trf__int8_kernel trf__int8_kernels[] = {
     { "C", trf__has_c, 0, trf__int8_plain }
 };
 
-/* Tests define the number of the first kernel that may be chosen. */
-#if !defined(TRF_INT8_KERNEL)
-#define TRF_INT8_KERNEL 0
+/* The number of the first kernel that may be chosen; tests define it. */
+#if !defined(TRF__INT8_KERNEL)
+#define TRF__INT8_KERNEL 0
 #endif
 TRF__FN const trf__int8_kernel *trf__int8_chosen(void)
 {
-    const trf__int8_kernel *kernel = trf__int8_kernels + TRF_INT8_KERNEL;
+    const trf__int8_kernel *kernel = trf__int8_kernels + TRF__INT8_KERNEL;
     while (!kernel->supported()) kernel++;
     return kernel;
 }
@@ -5807,25 +5815,26 @@ TRF__FN trf__v16 trf__int8_read(const void *packed, int64_t row, int64_t c, int6
 TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
                              const int32_t *sums, float scale, const float *scales)
 {
-    trf_real *c = p->c + row * p->ldc + column, begin[TRF__WIDE], sum[TRF__WIDE], s[TRF__WIDE];
-    const trf_real *from = p->add ? c : p->bias ? p->bias + column : NULL;
-    trf__v16 y, first;
-    int i, low = column < 0 ? (int)-column : 0, end = (int)trf__min64(TRF__WIDE, p->n - column);
+    int i, low = column < 0 ? (int)-column : 0;
+    int64_t at = column + low, n = trf__min64(TRF__WIDE - low, p->n - at);
+    trf_real *c = p->c + row * p->ldc + at, sum[TRF__WIDE], s[TRF__WIDE];
+    const trf_real *from = p->add ? c : p->bias ? p->bias + at : NULL;
+    trf__v16 x, y, first;
     for (i = 0; i < TRF__WIDE; i++) {
         sum[i] = (trf_real)sums[i];
         s[i] = (trf_real)scales[i];
     }
-    y = trf__mul(trf__load(s), trf__set((trf_real)scale));
-    if (low == 0) {
-        first = from ? trf__load_n(from, p->n - column) : trf__set(0);
-        /* else gcc makes a masked sum of the choice, and fuses no product into it */
-        for (i = 0; i < TRF__PARTS; i++) TRF__HOLD(first.part[i]);
-        trf__store_n(c, trf__fma(trf__load(sum), y, first), p->n - column);
-        return;
+    x = trf__load_n(sum + low, TRF__WIDE - low);
+    y = trf__mul(trf__load_n(s + low, TRF__WIDE - low), trf__set((trf_real)scale));
+    first = from ? trf__load_n(from, n) : trf__set(0);
+    /* held, or gcc multiplies in each branch, or makes a masked sum of the choice: then it cannot
+       fuse the product and the sum */
+    for (i = 0; i < TRF__PARTS; i++) {
+        TRF__HOLD(x.part[i]);
+        TRF__HOLD(y.part[i]);
+        TRF__HOLD(first.part[i]);
     }
-    for (i = 0; i < TRF__WIDE; i++) begin[i] = from && i >= low && i < end ? from[i] : 0;
-    trf__store(sum, trf__fma(trf__load(sum), y, trf__load(begin)));
-    for (i = low; i < end; i++) c[i] = sum[i];
+    trf__store_n(c, trf__fma(x, y, first), n);
 }
 
 /* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
@@ -6017,10 +6026,8 @@ TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t til
     int64_t row = tile / across * j->rows, column = tile % across * j->columns;
     trf__product p = j->p;
     p.c += row * p.ldc + column;
-    p.m = trf__min64(j->rows, p.m - row);
+    trf__product_rows(&p, row, trf__min64(j->rows, p.m - row));
     p.n = trf__min64(j->columns, p.n - column);
-    p.a.at += row * p.a.row;
-    if (p.left) p.left += (size_t)row * p.left_step;
     if (p.b.at) p.b.at += column * p.b.column;
     if (p.bias) p.bias += column;
     trf__multiply(run, worker, j->blas, j->packed, column, p);
@@ -7249,7 +7256,7 @@ typedef struct trf__loss_job {
     int blas;
     trf_real *logits;
     int32_t *hit;
-    trf__product all;           /* of all rows of the group: its A may be converted */
+    trf__product all;           /* all rows of the group */
 } trf__loss_job;
 
 /* The loss of a row with logits z. If gradients are wanted z becomes dz. A row without a target (<
@@ -7306,12 +7313,9 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     int64_t first = tile * j->each, row = j->row0 + first, r;
     int64_t rows = trf__min64(j->each, j->rows - first);
     trf_real *z = j->logits + first * j->ld;
-    trf__product p = trf__product_of(z, j->ld, rows, l->vocab, l->d,
-                                     trf__view_of(trf__from(l->x) + row * l->d, l->d, 1),
-                                     trf__weight_view(&j->w, l->d), 0);
-    p.bias = l->bias;
-    p.left = j->all.left ? j->all.left + (size_t)first * j->all.left_step : NULL;
-    p.left_step = j->all.left_step;
+    trf__product p = j->all;
+    trf__product_rows(&p, first, rows);
+    p.c = z;
     trf__multiply(run, worker, j->blas, trf__reads_packed(&j->w) ? &j->w : NULL, 0, p);
     for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
@@ -7364,9 +7368,10 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     /* runs once even without rows, as `first` must set the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
-        job.all = trf__product_of(NULL, 0, job.rows, l->vocab, l->d,
+        job.all = trf__product_of(job.logits, job.ld, job.rows, l->vocab, l->d,
                                   trf__view_of(trf__from(l->x) + job.row0 * l->d, l->d, 1),
-                                  trf__view_of(NULL, 0, 0), 0);
+                                  trf__weight_view(&job.w, l->d), 0);
+        job.all.bias = l->bias;
         trf__convert(run, trf__reads_packed(&job.w) ? &job.w : NULL, &job.all);
         trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.each), trf__loss_rows_tile,
                            &job);
@@ -7515,7 +7520,7 @@ typedef struct trf__top_job {
                                            -1: no more */
     int32_t *ids;
     int blas;
-    trf__product all;                   /* of all rows: its A may be converted */
+    trf__product all;                   /* all rows and tokens; tiles set where their logits go */
 } trf__top_job;
 
 /* Cuts the scratch of top. Logits and floors exist for each thread, results for each row. */
@@ -7610,13 +7615,12 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
     int64_t column = tile / blocks * TRF__TOP_COLUMNS;
     int64_t columns = trf__min64(TRF__TOP_COLUMNS, t->vocab - column);
     trf_real *z = j->z + worker * j->rows * j->columns;
-    trf__product p = trf__product_of(z, j->columns, trf__min64(j->rows, t->rows - row), columns,
-                                     t->d, trf__view_of(trf__from(t->x) + row * t->d, t->d, 1),
-                                     trf__weight_view(&t->w, t->d), 0);
+    trf__product p = j->all;
+    trf__product_rows(&p, row, trf__min64(j->rows, t->rows - row));
+    p.c = z;
+    p.n = columns;
     if (p.b.at) p.b.at += column * t->d;
-    p.bias = t->bias ? t->bias + column : NULL;
-    p.left = j->all.left ? j->all.left + (size_t)row * j->all.left_step : NULL;
-    p.left_step = j->all.left_step;
+    if (p.bias) p.bias += column;
     trf__multiply(run, worker, j->blas, trf__reads_packed(&t->w) ? &t->w : NULL, column, p);
     for (r = 0; r < p.m; r++)
         trf__top_slice(j, row + r, z + r * j->columns, column, columns,
@@ -7662,8 +7666,10 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
     for (i = 0; i < run->device.threads * t->rows; i++) job.floor[i] = -(trf_real)HUGE_VAL;
     job.blas = trf__use_blas(run, t->rows, &t->w);
     if (t->rows == 0) return;
-    job.all = trf__product_of(NULL, 0, t->rows, t->vocab, t->d,
-                              trf__view_of(trf__from(t->x), t->d, 1), trf__view_of(NULL, 0, 0), 0);
+    job.all = trf__product_of(NULL, job.columns, t->rows, t->vocab, t->d,
+                              trf__view_of(trf__from(t->x), t->d, 1),
+                              trf__weight_view(&t->w, t->d), 0);
+    job.all.bias = t->bias;
     trf__convert(run, trf__reads_packed(&t->w) ? &t->w : NULL, &job.all);
     trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices,
                        trf__top_slice_tile, &job);
@@ -10695,6 +10701,13 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     return stack;
 }
 
+/* How a run keeps weights: TRF__PACKS_... A format other than float32 exists packed alone. */
+TRF__FN int trf__packs(const trf__run *run, int training)
+{
+    return run->format != TRF__FLOAT32 ? TRF__PACKS_MATRICES
+                                       : run->backend->packs(&run->device, training);
+}
+
 /* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
 TRF__COLD
 TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
@@ -10708,8 +10721,7 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
     pass.layout = layout;
     pass.plan.limits = *limits;
     pass.training = o != NULL;
-    pass.weights.packs = run->format != TRF__FLOAT32
-                       ? TRF__PACKS_MATRICES : run->backend->packs(&run->device, pass.training);
+    pass.weights.packs = trf__packs(run, pass.training);
     pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0) |
                  (c->head ? TRF__HEAD : 0);
     pass.encoder = trf__stack_new(c, layout, 0);
@@ -10914,20 +10926,16 @@ TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
     return with;
 }
 
-/* Sets the format of packed weights, if the device and the model have it. */
-TRF__FN trf_status trf__run_weights(trf__run *run, const trf_model *model, trf_weights weights,
+/* Sets the format of packed weights, if the device has it for such a model. */
+TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weights weights,
                                     trf_error *err)
 {
-    const trf_config *c = &model->config;
     int64_t longest = trf__max64(c->d_model, c->d_ff);
     if (weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (TRF__REAL_BYTES == 8 || run->backend->packed_bytes(TRF__INT8, 16, 16) == 0)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
                          "%s computes with TRF_WEIGHTS_FULL only", TRF__REAL_BYTES == 8
                          ? "a build with TRF_DOUBLE" : run->backend->name);
-    if (model->packed)
-        return trf__fail(err, TRF_E_STATE, -1, "weights", "the model is packed in float32, so no "
-                         "other format can be made of it: create the object before trf_model_pack");
     if (longest > TRF__INT8_DEEPEST)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights", "TRF_WEIGHTS_INT8 has sums of up "
                          "to %d products, but d_model or d_ff is %lld", (int)TRF__INT8_DEEPEST,
@@ -10949,7 +10957,10 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     trf_status status;
     int n;
     run = trf__run_on(&device, hooks);
-    TRF__TRY(trf__run_weights(&run, model, weights, err));
+    TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
+    if (model->packed && run.format != TRF__FLOAT32)
+        return trf__fail(err, TRF_E_STATE, -1, "weights", "the model is packed in float32, so no "
+                         "other format can be made of it: create the object before trf_model_pack");
     *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
     pass->weights.plain = model->weights;
     pass->weights.packed = model->packed;
@@ -15140,7 +15151,6 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(max_length_b,       search->max_length_a > 0 ? 0 : 1, INT32_MAX) \
     X(max_sentences,      1, INT32_MAX) \
     X(max_tokens,         1, INT32_MAX) \
-    X(weights,            0, TRF_WEIGHTS_INT8) \
     X(threads,            0, TRF__MAX_THREADS)
 
 /* How an object keeps its weights: the formats of files that are also formats of products. */
@@ -16046,7 +16056,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
         return 0;
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
-    if (search->weights == TRF_WEIGHTS_INT8) run.format = TRF__INT8;
+    if (trf__run_weights(&run, config, search->weights, NULL)) return 0;
     TRF__ZERO(round);
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
                                                     trf__has_source(config) ? 0 : source_tokens));
@@ -16075,8 +16085,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                      sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
     fixed = trf__add_size(sizeof(trf_translator),
-                          trf__packed_size(&layout, &run, run.format != TRF__FLOAT32
-                                           ? TRF__PACKS_MATRICES : run.backend->packs(&device, 0)));
+                          trf__packed_size(&layout, &run, trf__packs(&run, 0)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
                                             sizeof(int32_t) + sizeof(int64_t) +

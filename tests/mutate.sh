@@ -48,12 +48,12 @@ panels of AVX2 one beside the other @@ int8 @@ trf__int8_avx2 @@
     (r * n_panels + p) * 16 @@ (r * n_panels + n_panels - 1 - p) * 16
 a tied embedding keeps its floats beside 8 bits @@ int8 @@ trf__stack_embed @@
     stack->embed != pass->layout->outer.generator.w @@ 1
-8 bits from a model without floats @@ int8 @@ trf__run_weights @@
-    if (model->packed) @@ if (0)
+8 bits from a model without floats @@ int8 @@ trf__pass_open @@
+    if (model->packed && run.format != TRF__FLOAT32) @@ if (0)
 sums of 8 bits as long as rows @@ int8 @@ trf__run_weights @@
     longest > TRF__INT8_DEEPEST @@ 0
 a translator's 8 bits are counted as 32 @@ int8 @@ trf_translator_memory @@
-    if (search->weights == TRF_WEIGHTS_INT8) run.format = TRF__INT8 @@ (void)0
+    if (trf__run_weights(&run, config, search->weights, NULL)) return 0 @@ (void)0
 more states than planned, converted into memory of others @@ int8 @@ trf_project @@
     run->backend->row_bytes(run->format, c->d_model) @@ 0
 converted activations in memory of nobody @@ int8 @@ trf__pass_widest @@

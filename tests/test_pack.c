@@ -10,110 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-#include "kit.h"
-
-enum { VOCAB = 37, LABELS = 5, SENTENCES = 9 };
-
-static trf_error err;
-#define OK(call) \
-    do { \
-        if ((call) != TRF_OK) fail_msg("line %d: %s", __LINE__, err.message); \
-    } while (0)
-#define FAILS(status, call) assert_int_equal((call), (status))
-
-static trf_config config_of(int variant, int32_t d_model)
-{
-    trf_config c = kit_config();
-    c.d_model = d_model;
-    c.d_ff = 2 * d_model + 3;
-    c.n_heads = 4;
-    c.encoder_layers = c.decoder_layers = 2;
-    c.source_vocab = c.target_vocab = VOCAB;
-    c.max_length = 40;
-    switch (variant) {
-    case 0: c.tying = TRF_UNTIED; break;
-    case 1: c.tying = TRF_TIED_DECODER; c.norm_place = TRF_PRE_NORM; break;
-    case 2: c.tying = TRF_TIED_ALL; c.positions = TRF_POSITIONS_LEARNED; break;
-    case 3: c.tying = TRF_TIED_EMBEDDINGS; c.generator_bias = 0; c.norm_rule = TRF_NORM_RMS; break;
-    case 4: c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.tying = TRF_TIED_DECODER; break;
-    case 5: c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.tying = TRF_UNTIED; break;
-    case 6:
-        c.kind = TRF_ENCODER_ONLY;
-        c.decoder_layers = 0;
-        c.tying = TRF_UNTIED;
-        c.head = TRF_HEAD_MEAN;
-        break;
-    case 7:
-        c.kind = TRF_ENCODER_ONLY;
-        c.decoder_layers = 0;
-        c.tying = TRF_UNTIED;
-        c.head = TRF_HEAD_MASKED;
-        break;
-    default: c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; break;
-    }
-    if (c.head == TRF_HEAD_MEAN) c.n_labels = LABELS;
-    return c;
-}
-enum { VARIANTS = 9 };
-
-static kit_pairs data;
-
-/* A hash of all that a model answers. */
-static uint64_t answers(const trf_model *model)
-{
-    const trf_config *c = &model->config;
-    trf_batch batch = kit_fill(&data, SENTENCES, 1, 9, VOCAB, 5);
-    trf_search search = trf_search_defaults();
-    trf_sampling sampling = trf_sampling_defaults();
-    trf_translator *t = NULL;
-    trf_sampler *sampler = NULL;
-    double scores[SENTENCES];
-    uint64_t hash = HASH_START;
-    int64_t rows = trf_source_rows(model, &batch.source);
-    trf_real *room = (trf_real *)calloc(4096 * VOCAB, sizeof *room);
-    trf_tensor out;
-    int32_t i;
-    assert_non_null(room);
-    search.max_length_b = 12;
-    search.beam = 3;
-    sampling.max_tokens = 10;
-    OK(trf_translator_create(&t, model, &search, &err));
-    if (c->kind != TRF_DECODER_ONLY) {
-        out = trf_tensor_of(room, 2, rows, c->d_model, 1);
-        OK(trf_encode(t, &batch.source, &out, &err));
-        hash = hash_bytes(hash, room, (size_t)(rows * c->d_model) * sizeof *room);
-    }
-    if (c->head == TRF_HEAD_MEAN) {
-        out = trf_tensor_of(room, 2, SENTENCES, LABELS, 1);
-        OK(trf_classify(t, &batch.source, &out, &err));
-        hash = hash_bytes(hash, room, SENTENCES * LABELS * sizeof *room);
-    }
-    if (c->head == TRF_HEAD_MASKED) {
-        out = trf_tensor_of(room, 2, rows, VOCAB, 1);
-        OK(trf_logits(t, &batch, &out, &err));
-        hash = hash_bytes(hash, room, (size_t)trf_tensor_count(&out) * sizeof *room);
-    }
-    if (c->kind != TRF_ENCODER_ONLY) {
-        OK(trf_translate_batch(t, c->kind == TRF_DECODER_ONLY ? &batch.target : &batch.source,
-                               &err));
-        hash = hash_answers(hash, t, SENTENCES);
-        if (c->kind == TRF_DECODER_ONLY) batch.source.count = 0;
-        OK(trf_score(t, &batch, scores, &err));
-        hash = hash_bytes(hash, scores, sizeof scores);
-        OK(trf_sampler_create(&sampler, model, &sampling, &err));
-        OK(trf_sampler_begin(sampler, &batch, &err));
-        OK(trf_sampler_step(sampler, 20, NULL, &err));
-        for (i = 0; i < SENTENCES; i++) {
-            const trf_hypothesis *h = trf_sampler_at(sampler, i);
-            hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
-            hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
-        }
-    }
-    trf_sampler_destroy(sampler);
-    trf_translator_destroy(t);
-    free(room);
-    return hash;
-}
+#include "answers.h"
 
 static void same_answers(void **state)
 {
@@ -126,12 +23,11 @@ static void same_answers(void **state)
             trf_model *model = NULL;
             uint64_t before;
             int32_t i, matrices = 0;
-            config.device.products = TRF_PRODUCTS_BUILT_IN;
             OK(trf_model_create(&model, &config, &err));
-            before = answers(model);
+            before = answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL);
             OK(trf_model_pack(model, &err));
             OK(trf_model_pack(model, &err));
-            if (answers(model) != before)
+            if (answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL) != before)
                 fail_msg("variant %d, d_model %d: other answers", variant, (int)widths[w]);
             for (i = 0; i < trf_model_parameter_count(model); i++) {
                 trf_tensor p = trf_model_parameter(model, i);
@@ -264,9 +160,8 @@ static void memory_ends(void **state)
     (void)state;
     memset(&memory, 0, sizeof memory);
     config.hooks = kit_hooks(&memory);
-    config.device.products = TRF_PRODUCTS_BUILT_IN;
     OK(trf_model_create(&model, &config, &err));
-    before = answers(model);
+    before = answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL);
     bytes = memory.live;
     for (k = 1; !done; k++) {
         trf_status status;
@@ -277,10 +172,10 @@ static void memory_ends(void **state)
         if (done) break;
         assert_int_equal(status, TRF_E_NOMEM);
         assert_int_equal(memory.live, bytes);
-        assert_true(answers(model) == before);
+        assert_true(answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL) == before);
     }
     assert_true(k > 5);
-    assert_true(answers(model) == before);
+    assert_true(answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL) == before);
     trf_model_destroy(model);
     assert_int_equal(memory.live, 0);
 }

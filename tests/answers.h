@@ -1,0 +1,115 @@
+/* Small models of every kind, and a hash of all that one answers: for suites that keep weights in
+   other forms. */
+#ifndef ANSWERS_H
+#define ANSWERS_H
+
+#include "kit.h"
+
+enum { VOCAB = 37, LABELS = 5, SENTENCES = 9, MOST = 4096 * VOCAB };
+
+static trf_error err;
+#define OK(call) \
+    do { \
+        if ((call) != TRF_OK) fail_msg("line %d: %s", __LINE__, err.message); \
+    } while (0)
+#define FAILS(status, call) assert_int_equal((call), (status))
+
+static trf_config config_of(int variant, int32_t d_model)
+{
+    trf_config c = kit_config();
+    c.d_model = d_model;
+    c.d_ff = 2 * d_model + 3;
+    c.n_heads = 4;
+    c.encoder_layers = c.decoder_layers = 2;
+    c.source_vocab = c.target_vocab = VOCAB;
+    c.max_length = 40;
+    c.device.products = TRF_PRODUCTS_BUILT_IN;
+    switch (variant) {
+    case 0: c.tying = TRF_UNTIED; break;
+    case 1: c.tying = TRF_TIED_DECODER; c.norm_place = TRF_PRE_NORM; break;
+    case 2: c.tying = TRF_TIED_ALL; c.positions = TRF_POSITIONS_LEARNED; break;
+    case 3: c.tying = TRF_TIED_EMBEDDINGS; c.generator_bias = 0; c.norm_rule = TRF_NORM_RMS; break;
+    case 4: c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.tying = TRF_TIED_DECODER; break;
+    case 5: c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.tying = TRF_UNTIED; break;
+    case 6:
+        c.kind = TRF_ENCODER_ONLY;
+        c.decoder_layers = 0;
+        c.tying = TRF_UNTIED;
+        c.head = TRF_HEAD_MEAN;
+        break;
+    case 7:
+        c.kind = TRF_ENCODER_ONLY;
+        c.decoder_layers = 0;
+        c.tying = TRF_UNTIED;
+        c.head = TRF_HEAD_MASKED;
+        break;
+    default: c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; break;
+    }
+    if (c.head == TRF_HEAD_MEAN) c.n_labels = LABELS;
+    return c;
+}
+enum { VARIANTS = 9 };
+
+static kit_pairs data;
+
+/* A hash of all that a model answers. values (may be NULL): its n hidden states, labels or
+   logits. */
+static uint64_t answers(const trf_model *model, trf_weights weights, int32_t threads,
+                        trf_real *values, int64_t *n)
+{
+    const trf_config *c = &model->config;
+    trf_batch batch = kit_fill(&data, SENTENCES, 1, 9, VOCAB, 5);
+    trf_search search = trf_search_defaults();
+    trf_sampling sampling = trf_sampling_defaults();
+    trf_translator *t = NULL;
+    trf_sampler *sampler = NULL;
+    double scores[SENTENCES];
+    uint64_t hash = HASH_START;
+    int64_t rows = trf_source_rows(model, &batch.source);
+    trf_real *y = (trf_real *)calloc(MOST, sizeof *y);
+    trf_tensor out = trf_tensor_of(y, 2, rows, c->d_model, 1);
+    int32_t i;
+    assert_non_null(y);
+    search.max_length_b = 12;
+    search.beam = 3;
+    search.threads = sampling.threads = threads;
+    search.weights = sampling.weights = weights;
+    sampling.max_tokens = 10;
+    OK(trf_translator_create(&t, model, &search, &err));
+    if (c->kind != TRF_DECODER_ONLY) {
+        OK(trf_encode(t, &batch.source, &out, &err));
+        hash = hash_bytes(hash, y, (size_t)(rows * c->d_model) * sizeof *y);
+    }
+    if (c->head == TRF_HEAD_MEAN) {
+        out = trf_tensor_of(y, 2, SENTENCES, LABELS, 1);
+        OK(trf_classify(t, &batch.source, &out, &err));
+    } else if (c->head == TRF_HEAD_MASKED || c->kind != TRF_ENCODER_ONLY) {
+        if (c->kind == TRF_DECODER_ONLY) batch.source.count = 0;
+        out = trf_tensor_of(y, 2, c->head ? rows : trf_target_rows(model, &batch.target), VOCAB, 1);
+        OK(trf_logits(t, &batch, &out, &err));
+    }
+    hash = hash_bytes(hash, y, (size_t)trf_tensor_count(&out) * sizeof *y);
+    for (i = 0; values && i < (int32_t)trf_tensor_count(&out); i++) values[i] = y[i];
+    if (values) *n = trf_tensor_count(&out);
+    if (c->kind != TRF_ENCODER_ONLY) {
+        OK(trf_translate_batch(t, c->kind == TRF_DECODER_ONLY ? &batch.target : &batch.source,
+                               &err));
+        hash = hash_answers(hash, t, SENTENCES);
+        OK(trf_score(t, &batch, scores, &err));
+        hash = hash_bytes(hash, scores, sizeof scores);
+        OK(trf_sampler_create(&sampler, model, &sampling, &err));
+        OK(trf_sampler_begin(sampler, &batch, &err));
+        OK(trf_sampler_step(sampler, 20, NULL, &err));
+        for (i = 0; i < SENTENCES; i++) {
+            const trf_hypothesis *h = trf_sampler_at(sampler, i);
+            hash = hash_bytes(hash, h->ids, (size_t)h->n * sizeof *h->ids);
+            hash = hash_bytes(hash, &h->log_probability, sizeof h->log_probability);
+        }
+    }
+    trf_sampler_destroy(sampler);
+    trf_translator_destroy(t);
+    free(y);
+    return hash;
+}
+
+#endif
