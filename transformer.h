@@ -5198,6 +5198,15 @@ TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
 #define TRF__HOLD(vector) (void)(vector)
 #endif
 
+/* The same numbers, of which compilers know nothing. For the arguments of trf__fma that a choice
+   has made: gcc would multiply in each branch, or add under a mask, and then not fuse. */
+TRF__INLINE trf__v16 trf__held(trf__v16 a)
+{
+    int i;
+    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) TRF__HOLD(a.part[i]);
+    return a;
+}
+
 enum {
     TRF__MM_ROWS = 6,                               /* rows of C at a time: their sums fit into
                                                        registers */
@@ -5827,14 +5836,7 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
     x = trf__load_n(sum + low, TRF__WIDE - low);
     y = trf__mul(trf__load_n(s + low, TRF__WIDE - low), trf__set((trf_real)scale));
     first = from ? trf__load_n(from, n) : trf__set(0);
-    /* held, or gcc multiplies in each branch, or makes a masked sum of the choice: then it cannot
-       fuse the product and the sum */
-    for (i = 0; i < TRF__PARTS; i++) {
-        TRF__HOLD(x.part[i]);
-        TRF__HOLD(y.part[i]);
-        TRF__HOLD(first.part[i]);
-    }
-    trf__store_n(c, trf__fma(x, y, first), n);
+    trf__store_n(c, trf__fma(trf__held(x), trf__held(y), trf__held(first)), n);
 }
 
 /* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
@@ -7091,7 +7093,7 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
         trf__v16 g = trf__norm_dy(j, at + c, d - c), gain = trf__load_n(j->gain + c, d - c);
         trf__v16 centered = trf__sub(trf__load_n(s + at + c, d - c), center);
         trf__v16 ds = trf__fma(centered, pull, trf__fma(g, gain, average));
-        ds = trf__fma(ds, factor, trf__load_n(more + c * more_step, d - c));
+        ds = trf__fma(trf__held(ds), factor, trf__held(trf__load_n(more + c * more_step, d - c)));
         trf__store_n(trf__to(j->ds) + at + c, ds, d - c);
     }
 }

@@ -98,6 +98,7 @@ if [ -n "$avx2" ]; then
         run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I'$work' -c '$work/hash.c' -o '$work/both.o'"
     whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native
     [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
+    whole fused "whole-O3" "$cc" -O3 -march=native
     whole fused "whole-int8-avx2" "$cc" -march=native -DTRF__INT8_KERNEL=1       # rows of trf__int8_kernels
     whole fused "whole-int8-c" "$cc" -march=native -DTRF__INT8_KERNEL=2
     [ -z "$cxx" ] || whole separate "whole-baseline-$cxx" $cxx -x c++ -std=gnu++17  # SSE2 has nothing to fuse
