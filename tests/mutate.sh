@@ -140,7 +140,8 @@ norm gradient without its average @@ ops blocks model @@ trf__norm_row_gradient 
 gain gradient forgets the input @@ ops blocks model @@ trf__norm_gain_tile @@
     trf__fma(g, normal, dgain) @@ trf__add(g, dgain)
 residual gradient forgotten before a norm @@ ops model @@ trf__norm_row_gradient @@
-    trf__fma(ds, factor, trf__load_n(more + c * more_step, d - c)) @@ trf__mul(ds, factor)
+    trf__fma(trf__held(ds), factor, trf__held(trf__load_n(more + c * more_step, d - c))) @@
+    trf__mul(ds, factor)
 dropout does not scale @@ ops blocks model @@ trf__drop_of @@
     (trf_real)(65536.0 / (65536.0 - drop.threshold)) @@ 1
 dropout missing in backward @@ ops blocks model @@ trf__norm_gradient_tile @@
