@@ -67,11 +67,12 @@ FORCE:
 # What repeats another suite in double or on another device, and takes long: make check runs it.
 SLOW     = $(patsubst %,$(BUILD)/%,reverse fill resume classify test_cuda test_cuda_ops test_separate_device test_same_bits) \
            $(filter-out $(BUILD)/double_test_blocks,$(DOUBLES)) $(SEPARATES) $(CUDAS)
-test: $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(SEPARATES) $(EXAMPLES)) $(BUILD)/trf
+# trf comes first: nothing takes longer to compile.
+test: $(BUILD)/trf $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(SEPARATES) $(EXAMPLES))
 	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(SEPARATES)))
 
 # And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
-check: $(TESTS) $(DOUBLES) $(SEPARATES) $(CUDAS) $(EXAMPLES) $(STUDIES) $(BUILD)/trf
+check: $(BUILD)/trf $(TESTS) $(DOUBLES) $(SEPARATES) $(CUDAS) $(EXAMPLES) $(STUDIES)
 	sh tests/run.sh $(BUILD) builds $(notdir $(DOUBLES) $(SEPARATES) $(CUDAS))
 
 # The tutorials' experiments, each with a small grid; tables and pictures lie in $(BUILD)/studies/out.
