@@ -147,8 +147,8 @@
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>beam-answers >>beam-step >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>tiles >>gemm >>panels >>formats >>int8 >>int8-products >>format-table
-//                     >>product-tiles >>verbs >>dropout
+//                     >>tiles >>gemm >>panels >>formats >>int8 >>int8-products >>bf16
+//                     >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
 //                     >>embed >>linear >>activate >>attention >>attention-rows
 //                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>adam >>top
 //                     >>backpointers >>reorder >>state
@@ -720,10 +720,14 @@ typedef enum trf_device_kind {
 
 /* Number of bits per value in forward and backward passes. Not saved in files.
    FLOAT32   every value has 32 bits. The default
-   BF16      for CUDA only; TRF_E_BACKEND on the CPU. Activations and their gradients have 16 bits,
-             and so have the copies of the weights that matrix products read. The weights
-             themselves, their gradients, Adam's moments and all sums keep 32. Loss scaling is not
-             needed. The blocks (>>api-blocks) compute in float32 all the same */
+   BF16      what matrix products read has 8 significant bits and the range of FLOAT32. The weights
+             themselves, their gradients, Adam's moments, norms, softmax, the loss and all sums keep
+             32 bits. Loss scaling is not needed.
+             CUDA: activations and their gradients have 16 bits.
+             CPU:  they have 32 bits, and products round them when they read them; products inside
+             attention do not. Training is not faster than with FLOAT32. Translators and samplers
+             keep weights as with TRF_WEIGHTS_BF16, unless their options ask for INT8.
+             TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32 */
 typedef enum trf_precision {
     TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_COUNT
 } trf_precision;
@@ -1210,15 +1214,47 @@ TRF_API int64_t trf_model_parameter_total(const trf_model *model);      /* numbe
 TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
 /* Index of the parameter with this name, or -1. */
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
+/* How weights are stored.
+
+   In files (trf_model_save_as): FULL, BF16 and F16. BF16 and F16 take half the bytes of F32. Each
+   weight is rounded to the nearest number of that format, ties to even. Loading widens it again.
+   Saving a loaded model in the format of its file gives the same weights, bit for bit.
+   TRF_E_NONFINITE: a weight would become infinite (from 65,520 on in F16, from about 3.396e38 on in
+   BF16); `what` is the tensor and `where` the index of the weight.
+
+   In translators and samplers (trf_search.weights, trf_sampling.weights): FULL, BF16 and INT8. BF16
+   and INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
+   stays FULL, the products inside attention included. Answers differ slightly from those of FULL.
+   BF16  weights, and activations when a product reads them, are rounded to the nearest number, ties
+         to even. Packed weights take about half the memory. A few sentences at a time are
+         translated faster, many are not (tools/bench/bench.md).
+   INT8  each row of a weight has a scale: its largest absolute value / 127. Activations are rounded
+         in the same way, row by row, when a product reads them.
+         - Packed weights take about a quarter of the memory, and products are faster.
+         - Sums are exact. So answers are bit-identical for any number of threads, with GCC and
+           Clang, and on all CPUs with fused multiply-add.
+         - A row of activations with an infinity or a NaN gives NaN.
+   TRF_E_UNSUPPORTED: a CUDA device, a TRF_DOUBLE build, or INT8 with d_model or d_ff above 131,072.
+   TRF_E_STATE: the model is packed in another format (trf_model_pack). */
+typedef enum trf_weights {
+    TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build. trf_model_save writes this */
+    TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
+    TRF_WEIGHTS_F16  = 2,       /* 11 significant bits, down to 6e-8 */
+    TRF_WEIGHTS_INT8 = 3,       /* translators and samplers only */
+    TRF_WEIGHTS_COUNT
+} trf_weights;
+
 /* Packs the weights of all matrix products into the form that translators and samplers compute
    with, and frees the unpacked ones. Translators and samplers then share the packed weights instead
-   of making copies, so each of them is smaller by the weights. Answers are bit-identical.
+   of making copies, so each of them is smaller by the weights. Answers are the bits of an object
+   that was created with these weights. weights: FULL, BF16 or INT8 (trf_weights).
      - Call it before the model has a translator or sampler.
+     - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
      - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
        packed weights have no data.
-     - A second call does nothing.
-   TRF_E_UNSUPPORTED: a CUDA device. */
-TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err);
+     - A second call with the same weights does nothing; with others it fails with TRF_E_STATE.
+   TRF_E_UNSUPPORTED: a CUDA device, or a format that the build or the model cannot have. */
+TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
    configuration differs in more than seed, device and hooks; `what` is the field and `where` the
@@ -1462,33 +1498,6 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
        it. Saving then fails with TRF_E_IO, and sys_errno is EFBIG. */
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
 
-/* How weights are stored.
-
-   In files (trf_model_save_as): FULL, BF16 and F16. BF16 and F16 take half the bytes of F32. Each
-   weight is rounded to the nearest number of that format, ties to even. Loading widens it again.
-   Saving a loaded model in the format of its file gives the same weights, bit for bit.
-   TRF_E_NONFINITE: a weight would become infinite (from 65,520 on in F16, from about 3.396e38 on in
-   BF16); `what` is the tensor and `where` the index of the weight.
-
-   In translators and samplers (trf_search.weights, trf_sampling.weights): FULL and INT8. INT8 keeps
-   the weights of matrix products in 8 bits. Each row of a weight has a scale: its largest absolute
-   value / 127. Activations are rounded in the same way, row by row, when a product reads them.
-     - Packed weights take about a quarter of the memory, and products are faster
-       (tools/bench/bench.md). Answers differ slightly from those of FULL.
-     - Sums are exact. So answers are bit-identical for any number of threads, with GCC and Clang,
-       and on all CPUs with fused multiply-add.
-     - An embedding that is tied to the output projection is rounded too. Everything else stays
-       FULL, the products inside attention included.
-     - A row of activations with an infinity or a NaN gives NaN.
-   TRF_E_UNSUPPORTED: a CUDA device, a TRF_DOUBLE build, or d_model or d_ff above 131,072.
-   TRF_E_STATE: the model is packed (trf_model_pack). */
-typedef enum trf_weights {
-    TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build. trf_model_save writes this */
-    TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
-    TRF_WEIGHTS_F16  = 2,       /* 11 significant bits, down to 6e-8 */
-    TRF_WEIGHTS_INT8 = 3,       /* translators and samplers only */
-    TRF_WEIGHTS_COUNT
-} trf_weights;
 TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
                                      trf_error *err);
 
@@ -1930,8 +1939,8 @@ typedef struct trf_search {
     int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
                                    same time, each counted as long as the longest; >= 1;
                                    default 4096 */
-    trf_weights weights;        /* how weights of products are kept (trf_weights): TRF_WEIGHTS_FULL
-                                   or TRF_WEIGHTS_INT8; default TRF_WEIGHTS_FULL */
+    trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
+                                   INT8; default TRF_WEIGHTS_FULL: as the model has them */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
     trf_hooks hooks;            /* default none */
 } trf_search;
@@ -2181,8 +2190,8 @@ typedef struct trf_sampling {
     int32_t allow_unk;          /* 1: unk may be drawn; default 0 */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
                                    the prompt's ids too; default 0 */
-    trf_weights weights;        /* how weights of products are kept (trf_weights): TRF_WEIGHTS_FULL
-                                   or TRF_WEIGHTS_INT8; default TRF_WEIGHTS_FULL */
+    trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
+                                   INT8; default TRF_WEIGHTS_FULL: as the model has them */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
     /* Called for every token in order, EOS included; default NULL: not called. text: the `bytes` by
        which the answer's text grows, whole characters followed by a NUL; "" if the model has no
@@ -3848,7 +3857,7 @@ TRF__FN trf__act *trf__act_at(const trf__run *run, trf__act *a, int64_t n)
 }
 
 /* Formats of packed weights: rows of the table in >>formats. */
-enum { TRF__FLOAT32, TRF__INT8, TRF__FORMATS };
+enum { TRF__FLOAT32, TRF__BF16, TRF__INT8, TRF__FORMATS };
 
 /* How a device keeps weights for products, in addition to the model's arena: not at all; every
    matrix packed in a format; or all parameters in 16 bits, in an arena of the same layout. */
@@ -5453,6 +5462,15 @@ TRF__FN size_t trf__panels_bytes(int64_t out, int64_t in)
     return trf__bytes(trf__times(trf__round_up(out, 16), in), sizeof(trf_real));
 }
 
+/* Rows `row` .. row + deep - 1 of the panel that begins at `column`, of a product's B. */
+TRF__FN void trf__panels_part(void *packed, const trf__product *p, int64_t row, int64_t deep,
+                              int64_t column)
+{
+    trf__pack_panel((trf_real *)packed + column * p->k + 16 * row,
+                    trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,
+                                 p->b.column), deep, p->n - column);
+}
+
 /* first is a multiple of 16, so tiles of packing write whole panels. */
 TRF__FN void trf__panels_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
                               int64_t in)
@@ -5868,26 +5886,310 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
         }
 }
 
+// >>bf16           products of numbers of 16 bits
+//
+//   y[i][j] = sum over t of bf16(x[i][t]) bf16(w[j][t]) + b[j]
+//
+// bf16 is the upper half of a float: 8 significant bits. Numbers are rounded to the nearest one,
+// ties to even; an infinity stays one, and so does a NaN. A product of two such numbers is exact in
+// a float. Every element of C is one chain of additions over t in order, as in >>gemm.
+//
+//   panel    sixteen rows of w: words with two numbers of each row, the earlier one in the lower
+//            half, then the next two of each, ...; zeros up to a multiple of 32 numbers
+//   block    rows of x as a kernel reads them, sixteen or 32 numbers of each row, then the next of
+//            each; zeros behind the last
+//
+// A kernel multiplies a block and some panels. The one here widens numbers to floats. It is written
+// in vectors and works everywhere, but is no faster than a product of floats in the cache. It gains
+// where products wait for weights, because these have half the bytes.
+
+enum {
+    TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
+    TRF__BF16_ROWS = 6,             /* rows of x in one call of a kernel, */
+    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* and panels */
+    TRF__BF16_TALL = 96,            /* rows of a block */
+    TRF__BF16_FAR = 4096            /* numbers of a row of a block of up to six rows */
+};
+
+/* C (rows, 16 * panels) += A B. */
+typedef struct trf__bf16_part {
+    trf_real *c;
+    int64_t ldc;
+    const trf_real *a;              /* of a block with block_rows rows */
+    int64_t block_rows;
+    const uint32_t *w;
+    int64_t w_step;                 /* words between panels */
+    int64_t k;
+} trf__bf16_part;
+
+/* The nearest number with 8 significant bits. */
+TRF__INLINE trf__v16 trf__bf16_round(trf__v16 x)
+{
+    int i;
+#if TRF__SHUFFLES && TRF__REAL_BYTES == 4
+    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) {
+        trf__uvec bits = (trf__uvec)x.part[i];
+        trf__uvec nan = (trf__uvec)(x.part[i] != x.part[i]) & 0x7FC00000u;
+        bits += 0x7FFFu + (bits >> 16 & 1u);
+        x.part[i] = (trf__vec)((bits & 0xFFFF0000u) | nan);
+    }
+#else
+    trf_real numbers[TRF__WIDE];
+    trf__store(numbers, x);
+    for (i = 0; i < TRF__WIDE; i++) {
+        float number = (float)numbers[i];
+        uint32_t bits;
+        memcpy(&bits, &number, sizeof bits);
+        bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u;
+        if (number != number) bits |= 0x7FC00000u;
+        memcpy(&number, &bits, sizeof bits);
+        numbers[i] = (trf_real)number;
+    }
+    x = trf__load(numbers);
+#endif
+    return x;
+}
+
+/* Sixteen words of a panel from two times sixteen rounded numbers, and back. */
+TRF__INLINE void trf__bf16_join(uint32_t *words, trf__v16 even, trf__v16 odd)
+{
+    int i;
+#if TRF__SHUFFLES && TRF__REAL_BYTES == 4
+    for (i = 0; i < TRF__PARTS; i++) {
+        trf__uvec both = (trf__uvec)even.part[i] >> 16 | (trf__uvec)odd.part[i];
+        memcpy(words + i * (16 / TRF__PARTS), &both, sizeof both);
+    }
+#else
+    trf_real numbers[2][TRF__WIDE];
+    trf__store(numbers[0], even);
+    trf__store(numbers[1], odd);
+    for (i = 0; i < TRF__WIDE; i++) {
+        float low = (float)numbers[0][i], high = (float)numbers[1][i];
+        uint32_t bits;
+        memcpy(&words[i], &low, sizeof low);
+        memcpy(&bits, &high, sizeof bits);
+        words[i] = words[i] >> 16 | bits;
+    }
+#endif
+}
+
+TRF__INLINE void trf__bf16_split(const uint32_t *words, trf__v16 *even, trf__v16 *odd)
+{
+    int i;
+#if TRF__SHUFFLES && TRF__REAL_BYTES == 4
+    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) {
+        trf__uvec both;
+        memcpy(&both, words + i * (16 / TRF__PARTS), sizeof both);
+        even->part[i] = (trf__vec)(both << 16);
+        odd->part[i] = (trf__vec)(both & 0xFFFF0000u);
+    }
+#else
+    trf_real numbers[2][TRF__WIDE];
+    for (i = 0; i < TRF__WIDE; i++) {
+        uint32_t low = words[i] << 16, high = words[i] & 0xFFFF0000u;
+        float number;
+        memcpy(&number, &low, sizeof number);
+        numbers[0][i] = (trf_real)number;
+        memcpy(&number, &high, sizeof number);
+        numbers[1][i] = (trf_real)number;
+    }
+    *even = trf__load(numbers[0]);
+    *odd = trf__load(numbers[1]);
+#endif
+}
+
+/* A block of a matrix's first `rows` rows and `deep` columns. */
+TRF__FN void trf__bf16_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
+{
+    int64_t t, i;
+    for (t = 0; t < deep; t += 16, block += 16 * rows) {
+        trf__pack_panel(block, trf__view_of(a.at + t * a.column, a.row, a.column), rows, deep - t);
+        for (i = 0; i < rows; i++)
+            trf__store(block + 16 * i, trf__bf16_round(trf__load(block + 16 * i)));
+    }
+}
+
+TRF__INLINE void trf__bf16_rows(const trf__bf16_part *x, int rows, int panels)
+{
+    trf__v16 sum[TRF__BF16_ROWS][TRF__BF16_PANELS];
+    const uint32_t *w = x->w;
+    int64_t t, i;
+    int r, p;
+    TRF__UNROLL for (r = 0; r < rows; r++)
+        TRF__UNROLL for (p = 0; p < panels; p++) sum[r][p] = trf__load(x->c + r * x->ldc + 16 * p);
+    for (t = 0; t < x->k; t += 16) {
+        const trf_real *a = x->a + t * x->block_rows;
+        for (i = 0; i < 16; i += 2, w += 16) {
+            trf__v16 even[TRF__BF16_PANELS], odd[TRF__BF16_PANELS];
+            TRF__UNROLL for (p = 0; p < panels; p++) {
+                trf__bf16_split(w + p * x->w_step, &even[p], &odd[p]);
+                even[p] = trf__held(even[p]);
+                odd[p] = trf__held(odd[p]);
+            }
+            TRF__UNROLL for (r = 0; r < rows; r++) {
+                trf__v16 value = trf__set(a[16 * r + i]);
+                TRF__UNROLL for (p = 0; p < panels; p++)
+                    sum[r][p] = trf__fma(value, even[p], sum[r][p]);
+                value = trf__set(a[16 * r + i + 1]);
+                TRF__UNROLL for (p = 0; p < panels; p++)
+                    sum[r][p] = trf__fma(value, odd[p], sum[r][p]);
+            }
+        }
+    }
+    TRF__UNROLL for (r = 0; r < rows; r++)
+        TRF__UNROLL for (p = 0; p < panels; p++) trf__store(x->c + r * x->ldc + 16 * p, sum[r][p]);
+}
+
+TRF__FN void trf__bf16_kernel(const trf__bf16_part *x, int64_t rows, int64_t panels)
+{
+    /* a case for each number of rows, so that its sums are registers */
+    switch (rows + 8 * (panels == TRF__BF16_PANELS)) {
+#define TRF__CASE(R) \
+    case R: trf__bf16_rows(x, R, 1); break; \
+    case R + 8: trf__bf16_rows(x, R, TRF__BF16_PANELS); break;
+    TRF__CASE(1) TRF__CASE(2) TRF__CASE(3) TRF__CASE(4) TRF__CASE(5) TRF__CASE(6)
+#undef TRF__CASE
+    default: break;
+    }
+}
+
+// >>bf16-products  packing, and the product of whole matrices
+
+/* Words of a panel. */
+TRF__FN int64_t trf__bf16_words(int64_t k) { return trf__round_up(k, TRF__BF16_DEEP) * 8; }
+
+TRF__FN size_t trf__bf16_bytes(int64_t out, int64_t in)
+{
+    return trf__bytes(trf__times(trf__ceil_div(out, 16), trf__bf16_words(in)), sizeof(uint32_t));
+}
+
+/* Packs `deep` rows of a panel of B; missing columns become 0. */
+TRF__FN void trf__bf16_pack_panel(uint32_t *panel, trf__view b, int64_t deep, int64_t columns)
+{
+    trf_real chunk[TRF__BF16_DEEP * 16];
+    int64_t t, i, n;
+    for (t = 0; t < deep; t += TRF__BF16_DEEP) {
+        n = trf__min64(TRF__BF16_DEEP, deep - t);
+        trf__pack_panel(chunk, trf__view_of(b.at + t * b.row, b.row, b.column), n, columns);
+        memset(chunk + 16 * n, 0, (size_t)(16 * (TRF__BF16_DEEP - n)) * sizeof *chunk);
+        for (i = 0; i < TRF__BF16_DEEP; i += 2, panel += 16)
+            trf__bf16_join(panel, trf__bf16_round(trf__load(chunk + 16 * i)),
+                           trf__bf16_round(trf__load(chunk + 16 * i + 16)));
+    }
+}
+
+TRF__FN void trf__bf16_part_of(void *packed, const trf__product *p, int64_t row, int64_t deep,
+                               int64_t column)
+{
+    trf__bf16_pack_panel((uint32_t *)packed + column / 16 * trf__bf16_words(p->k) + 8 * row,
+                         trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,
+                                      p->b.column), deep, p->n - column);
+}
+
+TRF__FN void trf__bf16_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
+                            int64_t in)
+{
+    int64_t j;
+    for (j = 0; j < rows; j += 16)
+        trf__bf16_pack_panel((uint32_t *)packed + (first + j) / 16 * trf__bf16_words(in),
+                             trf__view_of(w + (first + j) * in, 1, in), in,
+                             trf__min64(16, rows - j));
+}
+
+TRF__FN trf__v16 trf__bf16_read(const void *packed, int64_t row, int64_t c, int64_t in)
+{
+    const uint32_t *from = (const uint32_t *)packed + row / 16 * trf__bf16_words(in) + 8 * c;
+    trf_real x[TRF__WIDE];
+    int i;
+    for (i = 0; i < TRF__WIDE; i++) {
+        uint32_t both = from[i / 2 * 16 + row % 16], bits = i % 2 ? both & 0xFFFF0000u : both << 16;
+        float number;
+        memcpy(&number, &bits, sizeof number);
+        x[i] = (trf_real)number;
+    }
+    return trf__load_n(x, in - c);
+}
+
+/* One call of the kernel: columns `column` .. of C, of which the first or the last may lie outside
+   C. first: C begins with the bias or with 0. */
+TRF__FN void trf__bf16_tile(const trf__product *p, trf__bf16_part part, int64_t row, int64_t rows,
+                            int64_t column, int64_t panels, int first)
+{
+    trf_real sums[TRF__BF16_ROWS * TRF__BF16_PANELS * 16];
+    int whole = column >= 0 && column + 16 * panels <= p->n;
+    int64_t r, q;
+    part.ldc = whole ? p->ldc : 16 * panels;
+    part.c = whole ? p->c + row * p->ldc + column : sums;
+    for (r = 0; (first || !whole) && r < rows; r++)
+        for (q = 0; q < panels; q++) {
+            int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
+            const trf_real *from = !first ? p->c + (row + r) * p->ldc + at
+                                 : p->bias ? p->bias + at : NULL;
+            trf_real *to = part.c + r * part.ldc + 16 * q;
+            if (!whole) trf__store(to, trf__set(0));
+            trf__store_n(to + low, from ? trf__load_n(from, p->n - at) : trf__set(0), 16 - low);
+        }
+    trf__bf16_kernel(&part, rows, panels);
+    for (r = 0; !whole && r < rows; r++)
+        for (q = 0; q < panels; q++) {
+            int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
+            trf__store_n(p->c + (row + r) * p->ldc + at,
+                         trf__load_n(sums + (r * panels + q) * 16 + low, 16 - low),
+                         trf__min64(16 - low, p->n - at));
+        }
+}
+
+/* The product with rows of a packed weight as B^T. They may begin inside a panel: then the first
+   columns are computed for nothing. */
+TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
+{
+    const int64_t words = trf__bf16_words(p.k), skip = row % 16;
+    const int64_t n_panels = trf__ceil_div(skip + p.n, 16);
+    const int64_t most = p.m > TRF__BF16_ROWS ? (int64_t)TRF__DEEP : (int64_t)TRF__BF16_FAR;
+    int64_t t, i, j, r;
+    for (t = 0; t == 0 || t < p.k; t += most)
+        for (i = 0; i < p.m; i += TRF__BF16_TALL) {
+            int64_t deep = trf__min64(most, p.k - t), tall = trf__min64(TRF__BF16_TALL, p.m - i);
+            trf__bf16_part part = { NULL, 0, NULL, tall, NULL, words, deep };
+            trf__bf16_block(scratch, trf__view_of(p.a.at + i * p.a.row + t * p.a.column, p.a.row,
+                                                  p.a.column), tall, deep);
+            for (j = 0; j < n_panels; j += TRF__BF16_PANELS) {
+                part.w = (const uint32_t *)packed + (row / 16 + j) * words + 8 * t;
+                for (r = 0; r < tall; r += TRF__BF16_ROWS) {
+                    part.a = scratch + 16 * r;
+                    trf__bf16_tile(&p, part, i + r, trf__min64(TRF__BF16_ROWS, tall - r),
+                                   16 * j - skip, trf__min64(TRF__BF16_PANELS, n_panels - j),
+                                   t == 0 && !p.add);
+                }
+            }
+        }
+}
+
 // >>format-table   each format, and the conversion of activations
 //
 /* A format: the bytes of a packed matrix; packing of rows first .. first + rows - 1; sixteen
-   numbers of a row; and a product with the rows from `row` on as B^T. If the format's products read
-   converted activations: the bytes of a row of k numbers, and its conversion. Nothing else knows
-   the layout of packed weights. */
+   numbers of a row; and a product with the rows from `row` on as B^T. If products can pack their
+   own B: packing of a part of a panel; a panel of k rows has round_up(k, deep) * 16 numbers of
+   `number` bytes. If the format's products read converted activations: the bytes of a row of k
+   numbers, and its conversion. Nothing else knows the layout of packed weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
     void (*pack)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in);
     trf__v16 (*read)(const void *packed, int64_t row, int64_t c, int64_t in);
     void (*product)(trf_real *scratch, trf__product p, const void *packed, int64_t row);
+    void (*part)(void *packed, const trf__product *p, int64_t row, int64_t deep, int64_t column);
+    int number, deep;
     size_t (*row_bytes)(int64_t k);
     void (*convert)(void *row, const trf_real *x, int64_t k);
 } trf__format;
 
 static const trf__format trf__formats[TRF__FORMATS] = {
-    { "float32", trf__panels_bytes, trf__panels_pack, trf__panels_read, trf__panels_product, NULL,
-      NULL },
-    { "int8", trf__int8_bytes, trf__int8_pack, trf__int8_read, trf__int8_product,
+    { "float32", trf__panels_bytes, trf__panels_pack, trf__panels_read, trf__panels_product,
+      trf__panels_part, (int)sizeof(trf_real), 1, NULL, NULL },
+    { "bf16", trf__bf16_bytes, trf__bf16_pack, trf__bf16_read, trf__bf16_product,
+      trf__bf16_part_of, 2, TRF__BF16_DEEP, NULL, NULL },
+    { "int8", trf__int8_bytes, trf__int8_pack, trf__int8_read, trf__int8_product, NULL, 0, 0,
       trf__int8_row_bytes, trf__int8_convert }
 };
 
@@ -5925,6 +6227,12 @@ TRF__FN void trf__convert(const trf__run *run, const trf__mat *packed, trf__prod
 TRF__FN int trf__reads_packed(const trf__mat *w)
 {
     return w->packed && (!w->plain || w->row % 16 == 0);
+}
+
+/* The format of products of a device whose weights are as they are. */
+TRF__FN int trf__format_of(const trf_device *device)
+{
+    return device->precision == TRF_PRECISION_BF16 ? (int)TRF__BF16 : (int)TRF__FLOAT32;
 }
 
 // >>product-tiles  one product: CBLAS or ours, and its tiles
@@ -5990,6 +6298,7 @@ TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
    so bits do not change with threads. w NULL: nothing is packed. */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
+    if (run->format == TRF__BF16) return 0;
     if (w && trf__reads_packed(w) && (rows <= TRF__PACKED_ROWS || !w->plain)) return 0;
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
@@ -6035,20 +6344,26 @@ TRF__FN void trf__product_tile(const trf__run *run, const void *job, int64_t til
     trf__multiply(run, worker, j->blas, j->packed, column, p);
 }
 
+/* Rows or columns of B that one tile packs. */
+TRF__FN int64_t trf__pack_each(const trf__format *format)
+{
+    return trf__max64(TRF__PACK, format->deep);
+}
+
 /* Packs a part of B into cpu->work: all rows of one panel, or, if B is row-major, some rows of all
    panels, so that memory is read in order. */
 TRF__FN void trf__work_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
-    const trf__product *p = &((const trf__product_job *)job)->p;
-    int64_t by_rows = p->b.column == 1, row = by_rows ? tile * TRF__PACK : 0;
-    int64_t column = by_rows ? 0 : tile * TRF__PACK;
-    int64_t deep = by_rows ? trf__min64(TRF__PACK, p->k - row) : p->k;
-    int64_t end = by_rows ? p->n : trf__min64(p->n, column + TRF__PACK);
+    const trf__product_job *j = (const trf__product_job *)job;
+    const trf__product *p = &j->p;
+    const trf__format *format = &trf__formats[j->packed->format];
+    int64_t by_rows = p->b.column == 1, each = trf__pack_each(format);
+    int64_t row = by_rows ? tile * each : 0, column = by_rows ? 0 : tile * each;
+    int64_t deep = by_rows ? trf__min64(each, p->k - row) : p->k;
+    int64_t end = by_rows ? p->n : trf__min64(p->n, column + each);
     (void)worker;
     for (; column < end; column += 16)
-        trf__pack_panel(trf__cpu_of(run)->work + column * p->k + 16 * row,
-                        trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,
-                                     p->b.column), deep, p->n - column);
+        format->part(trf__cpu_of(run)->work, p, row, deep, column);
 }
 
 /* An op's whole product on all threads. packed: B^T in a format. If it is NULL and CBLAS does not
@@ -6058,9 +6373,10 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
                               const trf__product *whole)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
-    const trf__mat panels = { NULL, cpu->work, 0, TRF__FLOAT32 };
-    int64_t work = (int64_t)(cpu->work_bytes / sizeof(trf_real)), deep = whole->k, wide = whole->n,
-        t, j;
+    const trf__format *format = &trf__formats[run->format];
+    const trf__mat panels = { NULL, cpu->work, 0, run->format };
+    int64_t work = format->part ? (int64_t)cpu->work_bytes / format->number : 0, deep = whole->k,
+        wide = whole->n, t, j;
     int packs = !blas && !packed && work >= TRF__DEEP * 32 && deep > 0 && wide > 0;
     trf__product_job part;
     if (packs) {
@@ -6068,7 +6384,7 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
            columns as fit */
         int64_t fits = work / trf__min64(trf__round_up(wide, 32), 512) / TRF__DEEP * TRF__DEEP;
         deep = trf__min64(deep, trf__max64(TRF__DEEP, fits));
-        wide = trf__min64(wide, work / deep / 32 * 32);
+        wide = trf__min64(wide, work / trf__round_up(deep, format->deep) / 32 * 32);
     }
     for (j = 0; j < whole->n; j += wide)
         for (t = 0; t == 0 || t < whole->k; t += deep) {
@@ -6085,7 +6401,7 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
             trf__product_cut(&part, cpu->threads);
             if (packs)
                 trf__tiles(run, trf__ceil_div(part.p.b.column == 1 ? part.p.k : part.p.n,
-                                              TRF__PACK), trf__work_tile, &part);
+                                              trf__pack_each(format)), trf__work_tile, &part);
             trf__product_tiles(run, blas, trf__ceil_div(part.p.m, part.rows) *
                                trf__ceil_div(part.p.n, part.columns), trf__product_tile, &part);
             if (deep == 0) break;
@@ -7230,21 +7546,22 @@ enum { TRF__LOSS_GROUP = 512 };
    product. */
 TRF__FN size_t trf__loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
                              int64_t d, int copied,
-                             trf_real **logits, int32_t **hit, trf_real **panels)
+                             trf_real **logits, int32_t **hit, void **panels)
 {
     trf__cursor cursor = trf__cursor_at(work);
     *logits = trf__take_reals(&cursor, trf__min64(rows, TRF__LOSS_GROUP), trf__round_up(vocab, 16));
     *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
     *panels = NULL;
-    if (!copied && trf__cpu_prefers_own(device))
-        *panels = trf__take_reals(&cursor, trf__round_up(vocab, 16), d);
+    if (!copied && (trf__cpu_prefers_own(device) || trf__format_of(device) != TRF__FLOAT32))
+        *panels = trf__take(&cursor, 1, trf__formats[trf__format_of(device)].bytes(vocab, d));
     return cursor.used;
 }
 
 TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
                                      int64_t d, int copied)
 {
-    trf_real *logits, *panels;
+    trf_real *logits;
+    void *panels;
     int32_t *hit;
     return trf__loss_cut(NULL, device, rows, vocab, d, copied, &logits, &hit, &panels);
 }
@@ -7306,6 +7623,17 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
 }
 
+#if !defined(TRF_NO_TRAIN)
+/* dx = dz w of some rows of the group */
+TRF__FN trf__product trf__loss_dx(const trf__loss_job *j, int64_t first, int64_t rows)
+{
+    const trf__loss *l = j->l;
+    return trf__product_of(trf__to(l->dx) + (j->row0 + first) * l->d, l->d, rows, l->d, l->vocab,
+                           trf__view_of(j->logits + first * j->ld, j->ld, 1),
+                           trf__view_of(j->w.plain + j->w.row * l->d, l->d, 1), 0);
+}
+#endif
+
 /* Phase one for some rows of the group. The products run inside the tile: its logits are still in
    the cache when dx reads them. */
 TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t tile, int worker)
@@ -7321,11 +7649,8 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     trf__multiply(run, worker, j->blas, trf__reads_packed(&j->w) ? &j->w : NULL, 0, p);
     for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
-    if (l->dx)
-        trf__multiply(run, worker, j->blas, NULL, 0,
-                      trf__product_of(trf__to(l->dx) + row * l->d, l->d, rows, l->d, l->vocab,
-                                      trf__view_of(z, j->ld, 1),
-                                      trf__view_of(j->w.plain + j->w.row * l->d, l->d, 1), 0));
+    if (l->dx && run->format == TRF__FLOAT32)
+        trf__multiply(run, worker, j->blas, NULL, 0, trf__loss_dx(j, first, rows));
 #endif
 }
 
@@ -7347,7 +7672,7 @@ TRF__FN void trf__loss_sums(const trf__loss *l, const trf__now *now, const int32
 TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
-    trf_real *panels;
+    void *panels;
     job.l = l;
     job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
@@ -7360,12 +7685,13 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
                   &job.hit, &panels);
     /* the weight changes in every step, so its panels are made here, once for all groups */
     if (!job.blas && !job.w.packed && panels) {
-        trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, TRF__FLOAT32 };
+        trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d,
+                           trf__format_of(&run->device) };
         trf__cpu_pack(run, &pack);
         job.w.plain = pack.weights;
         job.w.packed = panels;
         job.w.row = 0;
-        job.w.format = TRF__FLOAT32;
+        job.w.format = pack.format;
     }
     /* runs once even without rows, as `first` must set the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
@@ -7378,6 +7704,11 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
         trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.each), trf__loss_rows_tile,
                            &job);
 #if !defined(TRF_NO_TRAIN)
+        /* in 16 bits packing costs more than reading the logits again: the weight is packed once */
+        if (l->dx && run->format != TRF__FLOAT32) {
+            trf__product dx = trf__loss_dx(&job, 0, job.rows);
+            trf__product_all(run, 0, NULL, &dx);
+        }
         if (l->dx) {
             trf__dw_job dw = { l->dw, l->db, job.logits, trf__from(l->x) + job.row0 * l->d,
                               job.rows, l->vocab, l->d,
@@ -7754,17 +8085,18 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
                          "this program was built without CBLAS (TRF_NO_CBLAS, or no <cblas.h>): "
                          "use TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
 #endif
-    if (device->precision == TRF_PRECISION_FLOAT32) return TRF_OK;
+    if (device->precision == TRF_PRECISION_FLOAT32 || TRF__REAL_BYTES == 4) return TRF_OK;
     return trf__fail(err, TRF_E_BACKEND, -1, "device.precision",
-                     "the CPU backend does not compute in 16 bits: TRF_PRECISION_BF16 is for CUDA "
-                     "only");
+                     "a build with TRF_DOUBLE does not compute with TRF_PRECISION_BF16");
 }
 
 /* Bytes of cpu->work for weights of so many numbers, or for converted activations: one op has not
-   both. */
-TRF__FN size_t trf__work_bytes(int64_t weight, size_t converted)
+   both. Products in 16 bits always pack in training. */
+TRF__FN size_t trf__work_bytes(const trf__run *run, int64_t weight, size_t converted)
 {
-    size_t bytes = trf__bytes(trf__round_up(trf__min64(weight, TRF__ROOM), 16), sizeof(trf_real));
+    int64_t least = run->format == TRF__BF16 && weight > 0 ? TRF__DEEP * 32 : 0;
+    int64_t numbers = trf__max64(least, trf__round_up(trf__min64(weight, TRF__ROOM), 16));
+    size_t bytes = trf__bytes(numbers, sizeof(trf_real));
     return bytes > converted ? bytes : converted;
 }
 
@@ -7774,7 +8106,7 @@ TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_
     int threads = run->device.threads;
     size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head));
     return trf__add_size(sizeof(trf__cpu) + run->process->bytes(threads),
-                         trf__add_size(trf__work_bytes(weight, converted), scratch));
+                         trf__add_size(trf__work_bytes(run, weight, converted), scratch));
 }
 
 /* Bytes of cpu->work and all scratch, which are one block. */
@@ -7799,7 +8131,8 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
                                     size_t converted, trf_error *err)
 {
     trf__cpu *cpu = trf__cpu_of(run);
-    size_t each = trf__scratch_bytes(longest, d_head), work = trf__work_bytes(weight, converted);
+    size_t each = trf__scratch_bytes(longest, d_head);
+    size_t work = trf__work_bytes(run, weight, converted);
     void *memory;
     if (each < cpu->scratch_each) each = cpu->scratch_each;
     if (work < cpu->work_bytes) work = cpu->work_bytes;
@@ -8666,6 +8999,8 @@ TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
     run.device.threads = trf__threads(device->threads);
     run.hooks = *hooks;
     run.element = run.backend->element(device);
+    if (device->precision == TRF_PRECISION_BF16 && run.backend->packed_bytes(TRF__BF16, 16, 16))
+        run.format = TRF__BF16;
     run.process = &trf__this_process;
     return run;
 }
@@ -9109,8 +9444,8 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
    a norm. */
 enum {
     TRF__START_MATRIX, TRF__START_QKV, TRF__START_BIAS, TRF__START_INNER_BIAS,
-    TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_GENERATOR,
-    TRF__START_GENERATOR_BIAS
+    TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_POSITIONS,
+    TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
 };
 
 /* field, condition, name, rows, columns, first value */
@@ -9128,9 +9463,9 @@ enum {
     X(head_b,         c->head, \
       "head.bias",            trf__n_logits(c), 0, TRF__START_BIAS) \
     X(src_positions,  source && learned, \
-      "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING) \
+      "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
     X(tgt_positions,  target && learned, \
-      "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_EMBEDDING)
+      "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS)
 
 /* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
    there; and where w begins among the packed matrices, by format. A norm: where gain and bias
@@ -9163,6 +9498,7 @@ typedef struct trf__outer {
 #undef TRF__X
     trf__scaling final_norm[2];         /* of the encoder and of the decoder */
     trf__affine generator;              /* of states to logits or labels; w -1: there is none */
+    trf__affine embed[2];               /* the matrices of src_embed and tgt_embed */
 } trf__outer;
 
 typedef struct trf__param {
@@ -9182,11 +9518,12 @@ typedef struct trf__layout {
     trf__outer outer;
     int32_t n_params, n_parts;
     int64_t n_weights;          /* length of the arena */
-    int packed;                 /* 1: matrices of products are not in the arena, but packed
-                                   elsewhere; */
+    int packed, format;         /* 1: matrices of products are not in the arena, but packed
+                                   elsewhere in this format; */
     int32_t generator;          /* and then: the number of the generator's matrix, or -1 */
     const trf__backend *on;
-    size_t packed_bytes[TRF__FORMATS];      /* of all matrices of products, packed */
+    size_t packed_bytes[TRF__FORMATS];      /* of all packed matrices: those of products, and in
+                                               small formats embeddings */
     int64_t n_tiles;            /* into which Adam cuts the parameters, each for itself */
 } trf__layout;
 
@@ -9197,9 +9534,10 @@ enum { TRF__TILE = 16384 };
 TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number,
                                const char *name, int64_t rows, int64_t columns, int start)
 {
-    int product = start == TRF__START_MATRIX || start == TRF__START_QKV ||
+    int packs = start == TRF__START_MATRIX || start == TRF__START_QKV ||
+        (start == TRF__START_EMBEDDING && layout->format != TRF__FLOAT32) ||
         layout->n_params == layout->generator;
-    int64_t offset = layout->packed && product ? -1 : layout->n_weights;
+    int64_t offset = layout->packed && packs ? -1 : layout->n_weights;
     if (layout->params) {
         trf__param *p = &layout->params[layout->n_params];
         TRF__ZERO(*p);
@@ -9268,12 +9606,12 @@ TRF__FN int trf__d_head(const trf_config *c)
     return first.d_head;
 }
 
-/* Reserves memory for the matrix among the packed ones, for each format. */
-TRF__FN void trf__add_packed(trf__layout *layout, trf__affine *a)
+/* Reserves memory for the matrix among the packed ones, for each format from `first` on. */
+TRF__FN void trf__add_packed(trf__layout *layout, trf__affine *a, int first)
 {
     trf__cursor cursor = trf__cursor_at(NULL);
     int format;
-    for (format = 0; layout->on && format < TRF__FORMATS; format++) {
+    for (format = first; layout->on && format < TRF__FORMATS; format++) {
         a->packed[format] = cursor.used = layout->packed_bytes[format];
         trf__take(&cursor, 1, layout->on->packed_bytes(format, a->out, a->in));
         layout->packed_bytes[format] = cursor.used;
@@ -9285,7 +9623,26 @@ TRF__FN void trf__add_affine(trf__layout *layout, trf__affine *a, const char *st
 {
     a->w = trf__add_param(layout, stack, layer, names[0], a->out, a->in, start);
     a->b = a->biased ? trf__add_param(layout, stack, layer, names[1], a->out, 0, start_bias) : -1;
-    trf__add_packed(layout, a);
+    trf__add_packed(layout, a, TRF__FLOAT32);
+}
+
+/* The matrix of an embedding: the generator's if they are tied, else one that is packed in small
+   formats alone. */
+TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int decoder)
+{
+    trf__outer *outer = &layout->outer;
+    trf__affine *a = &outer->embed[decoder];
+    int tied = decoder ? c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL
+        : c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED;
+    if (tied) *a = outer->generator;
+    else if (decoder && trf__shares_embedding(c)) *a = outer->embed[0];
+    else {
+        a->w = decoder ? outer->tgt_embed : outer->src_embed;
+        a->b = -1;
+        a->out = decoder ? c->target_vocab : c->source_vocab;
+        a->in = c->d_model;
+        trf__add_packed(layout, a, TRF__FLOAT32 + 1);
+    }
 }
 
 TRF__FN void trf__add_scaling(trf__layout *layout, const trf_config *c, trf__scaling *norm,
@@ -9362,7 +9719,10 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     layout->outer.generator.b = layout->outer.generator_b;
     layout->outer.generator.out = trf__n_logits(c);
     layout->outer.generator.in = d;
-    if (target || c->head) trf__add_packed(layout, &layout->outer.generator);
+    if (target || c->head) trf__add_packed(layout, &layout->outer.generator, TRF__FLOAT32);
+    layout->outer.embed[0].w = layout->outer.embed[1].w = -1;
+    if (source) trf__add_embedding(layout, c, 0);
+    if (target) trf__add_embedding(layout, c, 1);
     for (stack = 0; stack < 2; stack++) {
         trf__scaling *norm = &layout->outer.final_norm[stack];
         norm->gain = norm->bias = -1;
@@ -9404,7 +9764,7 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
     case TRF__START_GENERATOR_BIAS:
         if (c->embedding_init == TRF_EMBEDDING_NORMAL_1) bound = 1 / sqrt(d);
         break;
-    case TRF__START_GENERATOR: case TRF__START_EMBEDDING:
+    case TRF__START_GENERATOR: case TRF__START_EMBEDDING: case TRF__START_POSITIONS:
         if (c->embedding_init == TRF_EMBEDDING_XAVIER) bound = sqrt(6 / (in + out));
         else if (c->embedding_init == TRF_EMBEDDING_FAN_OUT) bound = sqrt(3 / d);
         else if (c->embedding_init == TRF_EMBEDDING_NORMAL_D) deviation = 1 / sqrt(d);
@@ -9444,8 +9804,8 @@ struct trf_model {
     trf__layout layout;
     trf__run run;               /* where the weights are */
     trf_real *weights;          /* layout.n_weights numbers on the device */
-    void *packed; size_t packed_bytes;      /* matrices of products, if they are only packed
-                                               (trf_model_pack) */
+    void *packed; size_t packed_bytes;      /* matrices that are only packed (trf_model_pack), in
+                                               layout.format */
     trf_vocab *source, *target; /* copies, or NULL */
     trf__meta *metadata;        /* the program's own entries, sorted by key, then the bytes of their
                                    texts */
@@ -10706,8 +11066,8 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
 /* How a run keeps weights: TRF__PACKS_... A format other than float32 exists packed alone. */
 TRF__FN int trf__packs(const trf__run *run, int training)
 {
-    return run->format != TRF__FLOAT32 ? TRF__PACKS_MATRICES
-                                       : run->backend->packs(&run->device, training);
+    return run->format != TRF__FLOAT32 && !training ? TRF__PACKS_MATRICES
+                                                    : run->backend->packs(&run->device, training);
 }
 
 /* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
@@ -10863,14 +11223,14 @@ TRF__FN size_t trf__packed_size(const trf__layout *layout, const trf__run *run, 
     return packs == TRF__PACKS_MATRICES ? layout->packed_bytes[run->format] : 0;
 }
 
-/* A matrix of products. In a format other than float32 nothing reads the floats. */
+/* A matrix of products. If another format than float32 is packed, nothing reads the floats. */
 TRF__FN trf__mat trf__weight(const trf__pass *pass, const trf__affine *a)
 {
     const trf__pass_weights *from = &pass->weights;
     trf__mat w = { NULL, NULL, 0, pass->run.format };
     size_t at = from->packs == TRF__PACKS_16_BITS ? (size_t)a->w * pass->run.element
                                                   : a->packed[w.format];
-    if (a->w >= 0 && w.format == TRF__FLOAT32) w.plain = from->plain + a->w;
+    if (a->w >= 0 && (w.format == TRF__FLOAT32 || !from->packed)) w.plain = from->plain + a->w;
     if (from->packed) w.packed = (char *)from->packed + at;
     return w;
 }
@@ -10904,6 +11264,11 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
         trf__pack_matrix(pass, &layout->parts[i].out);
     }
     trf__pack_matrix(pass, &layout->outer.generator);
+    for (i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
+        const trf__affine *embed = &layout->outer.embed[i];
+        if (embed->w != layout->outer.generator.w && (i == 0 || embed->w != layout->outer.embed[0].w))
+            trf__pack_matrix(pass, embed);
+    }
 }
 
 /* Allocates and packs the weights of a pass that does not train, if the device uses packed ones. */
@@ -10928,22 +11293,43 @@ TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
     return with;
 }
 
+/* How an object keeps its weights: the formats of files that are also formats of products. */
+TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *err)
+{
+    if (weights == TRF_WEIGHTS_FULL || weights == TRF_WEIGHTS_BF16 || weights == TRF_WEIGHTS_INT8)
+        return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
+                     "expected TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16 or TRF_WEIGHTS_INT8, got %d",
+                     (int)weights);
+}
+
 /* Sets the format of packed weights, if the device has it for such a model. */
 TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weights weights,
                                     trf_error *err)
 {
     int64_t longest = trf__max64(c->d_model, c->d_ff);
+    int format = weights == TRF_WEIGHTS_INT8 ? (int)TRF__INT8 : (int)TRF__BF16;
     if (weights == TRF_WEIGHTS_FULL) return TRF_OK;
-    if (TRF__REAL_BYTES == 8 || run->backend->packed_bytes(TRF__INT8, 16, 16) == 0)
+    if (TRF__REAL_BYTES == 8 || run->backend->packed_bytes(format, 16, 16) == 0)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
                          "%s computes with TRF_WEIGHTS_FULL only", TRF__REAL_BYTES == 8
                          ? "a build with TRF_DOUBLE" : run->backend->name);
-    if (longest > TRF__INT8_DEEPEST)
+    if (format == TRF__INT8 && longest > TRF__INT8_DEEPEST)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights", "TRF_WEIGHTS_INT8 has sums of up "
                          "to %d products, but d_model or d_ff is %lld", (int)TRF__INT8_DEEPEST,
                          (long long)longest);
-    run->format = TRF__INT8;
+    run->format = format;
     return TRF_OK;
+}
+
+/* A packed model has one format. */
+TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run, trf_error *err)
+{
+    static const char *const names[TRF__FORMATS] = {"FULL", "BF16", "INT8"};
+    if (!model->packed || run->format == model->layout.format) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "weights", "the model is packed with TRF_WEIGHTS_%s, and "
+                     "TRF_WEIGHTS_%s cannot be made of that", names[model->layout.format],
+                     names[run->format]);
 }
 
 /* What lasts as long as the pass: state of the device, sublayers, packed weights. Room for a batch
@@ -10960,9 +11346,8 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     int n;
     run = trf__run_on(&device, hooks);
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
-    if (model->packed && run.format != TRF__FLOAT32)
-        return trf__fail(err, TRF_E_STATE, -1, "weights", "the model is packed in float32, so no "
-                         "other format can be made of it: create the object before trf_model_pack");
+    if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
+    TRF__TRY(trf__check_packed(model, &run, err));
     *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
     pass->weights.plain = model->weights;
     pass->weights.packed = model->packed;
@@ -11016,20 +11401,23 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
 
 /* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
 TRF__COLD
-TRF_API trf_status trf_model_pack(trf_model *model, trf_error *err)
+TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err)
 {
     trf_model *to, old;
     trf__run run;
     trf_status status;
     int32_t i;
     TRF__TRY(trf__begin(model, "model", err));
-    if (model->packed) return TRF_OK;
+    TRF__TRY(trf__check_product_weights(weights, err));
     run = trf__run_on(&model->config.device, &model->config.hooks);
+    TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
+    if (model->packed) return trf__check_packed(model, &run, err);
     if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
                          run.backend->name);
     TRF__TRY(trf__model_without_weights(&to, &model->config, err));
     to->layout.packed = 1;
+    to->layout.format = run.format;
     to->layout.generator = -1;
     for (i = 0; i < model->layout.n_params; i++)
         if (model->layout.params[i].offset == model->layout.outer.generator_w)
@@ -11479,12 +11867,7 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     trf__embed e;
     e.d = pass->config->d_model;
     e.y = stack->embedded;
-    /* the generator's matrix is the embedding if that has no floats, and if a tied one is packed in
-       a small format: both sides then use the same numbers */
-    e.weight = trf__weight(pass, &pass->layout->outer.generator);
-    if (stack->embed >= 0 && (pass->run.format == TRF__FLOAT32 ||
-                              stack->embed != pass->layout->outer.generator.w))
-        e.weight.plain = pass->weights.plain + stack->embed;
+    e.weight = trf__weight(pass, &pass->layout->outer.embed[stack == &pass->decoder]);
     e.table = stack->positions < 0 ? pass->table
                                    : pass->weights.plain + stack->positions +
                                    pass->config->position_offset * e.d;
@@ -15154,14 +15537,6 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(max_sentences,      1, INT32_MAX) \
     X(max_tokens,         1, INT32_MAX) \
     X(threads,            0, TRF__MAX_THREADS)
-
-/* How an object keeps its weights: the formats of files that are also formats of products. */
-TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *err)
-{
-    if (weights == TRF_WEIGHTS_FULL || weights == TRF_WEIGHTS_INT8) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
-                     "expected TRF_WEIGHTS_FULL or TRF_WEIGHTS_INT8, got %d", (int)weights);
-}
 
 TRF__COLD
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)

@@ -1,5 +1,5 @@
 /* Two lines: a hash of forward, gradients, ten training steps with dropout, and translations, over
-   models that use every op; and one of translations with weights in eight bits.
+   models that use every op; and one of translations with weights in 8 and in 16 bits.
    tests/columns.sh builds it in many ways and compares. With an argument:
    one line per stage, to see where two builds part, and first the column that computes. Nothing of
    this may raise a floating-point exception: a host may have them end the program. */
@@ -119,6 +119,8 @@ static uint64_t hash_of(const kind *k, uint64_t hash, uint64_t *small)
     stage(k->name, step, "translate", hash = translations(hash, model, &batch.source, TRF_WEIGHTS_FULL));
     stage(k->name, step, "int8",
           *small = translations(*small, model, &batch.source, TRF_WEIGHTS_INT8));
+    stage(k->name, step, "bf16",
+          *small = translations(*small, model, &batch.source, TRF_WEIGHTS_BF16));
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     return hash;
@@ -135,7 +137,7 @@ int main(int argc, char **argv)
     verbose = argc > 1;
     if (verbose) printf("column %s\n", trf__backend_of(TRF_DEVICE_CPU)->name);
     for (i = 0; i < sizeof kinds / sizeof *kinds; i++) hash = hash_of(&kinds[i], hash, &small);
-    printf("%016llx\nint8 %016llx\n", (unsigned long long)hash, (unsigned long long)small);
+    printf("%016llx\nsmall %016llx\n", (unsigned long long)hash, (unsigned long long)small);
     return 0;
 }
 #endif

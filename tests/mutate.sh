@@ -46,12 +46,44 @@ the last of four numbers in 8 bits is lost @@ int8 @@ trf__int8_plain @@
     for (i = 0; i < 4; i++) @@ for (i = 0; i < 3; i++)
 panels of AVX2 one beside the other @@ int8 @@ trf__int8_avx2 @@
     (r * n_panels + p) * 16 @@ (r * n_panels + n_panels - 1 - p) * 16
-a tied embedding keeps its floats beside 8 bits @@ int8 @@ trf__stack_embed @@
-    stack->embed != pass->layout->outer.generator.w @@ 1
-8 bits from a model without floats @@ int8 @@ trf__pass_open @@
-    if (model->packed && run.format != TRF__FLOAT32) @@ if (0)
+an embedding of its own is not packed @@ pack bf16 int8 @@ trf__pack_weights @@
+    i < 2 && pass->run.format != TRF__FLOAT32 @@ i < 0
+a tied embedding in another place than the generator @@ pack int8 @@ trf__add_embedding @@
+    if (tied) *a = outer->generator @@ if (0) *a = outer->generator
+small formats keep the floats of embeddings @@ pack @@ trf__add_param @@
+    layout->format != TRF__FLOAT32 @@ 0
+8 bits from a model without floats @@ pack int8 @@ trf__check_packed @@
+    run->format == model->layout.format @@ 1
+a packed model is read as floats @@ pack @@ trf__pass_open @@
+    if (model->packed && weights == TRF_WEIGHTS_FULL) @@ if (0)
 sums of 8 bits as long as rows @@ int8 @@ trf__run_weights @@
     longest > TRF__INT8_DEEPEST @@ 0
+numbers of 16 bits are cut off @@ bf16 @@ trf__bf16_round @@
+    bits += 0x7FFFu + (bits >> 16 & 1u) @@ bits += 0u
+ties of 16 bits go up @@ bf16 @@ trf__bf16_round @@
+    bits += 0x7FFFu + (bits >> 16 & 1u) @@ bits += 0x8000u
+a NaN of 16 bits becomes a number @@ bf16 @@ trf__bf16_round @@
+    (x.part[i] != x.part[i]) & 0x7FC00000u @@ (x.part[i] != x.part[i]) & 0u
+the panel's zeros are left over numbers @@ bf16 @@ trf__bf16_pack_panel @@
+    16 * (TRF__BF16_DEEP - n) @@ 0
+activations are not rounded to 16 bits @@ bf16 @@ trf__bf16_block @@
+    trf__bf16_round(trf__load(block + 16 * i)) @@ trf__load(block + 16 * i)
+a block begins at the first row @@ bf16 @@ trf__bf16_product @@
+    p.a.at + i * p.a.row @@ p.a.at
+a product of 16 bits forgets C @@ bf16 @@ trf__bf16_product @@
+    t == 0 && !p.add @@ t == 0
+rows of 16 bits begin at their panel @@ bf16 @@ trf__bf16_product @@
+    skip = row % 16 @@ skip = 0
+columns beside C are written @@ bf16 @@ trf__bf16_tile @@
+    column >= 0 && column + 16 * panels <= p->n @@ column >= 0
+small weights are not rounded in training @@ bf16 @@ trf__work_bytes @@
+    run->format == TRF__BF16 && weight > 0 @@ 0
+part of a panel at the wrong row @@ bf16 @@ trf__bf16_part_of @@
+    column / 16 * trf__bf16_words(p->k) + 8 * row @@ column / 16 * trf__bf16_words(p->k)
+gradients of logits in floats @@ bf16 @@ trf__cpu_cross_entropy @@
+    l->dx && run->format != TRF__FLOAT32 @@ 0
+16 bits compute in floats @@ bf16 @@ trf__run_on @@
+    run.format = TRF__BF16 @@ (void)0
 a translator's 8 bits are counted as 32 @@ int8 @@ trf_translator_memory @@
     if (trf__run_weights(&run, config, search->weights, NULL)) return 0 @@ (void)0
 more states than planned, converted into memory of others @@ int8 @@ trf_project @@
@@ -68,7 +100,7 @@ a piece of a product sets, not adds @@ ops @@ trf__product_all @@
     whole->add || t > 0 @@ whole->add
 rows of a strip one off @@ ops blocks model @@ trf__strip_row @@
     i % TRF__STRIP : i @@ (i + 1) % TRF__STRIP : i
-rows of the room over each other @@ ops model @@ trf__work_tile @@
+rows of the room over each other @@ ops model @@ trf__panels_part @@
     * p->k + 16 * row @@ * p->k
 CBLAS sets, does not add @@ ops blocks model @@ trf__multiply @@
     (trf_real)(p.add != 0) @@ 0
@@ -224,7 +256,7 @@ CBLAS is asked for a weight without floats @@ ops @@ trf__use_blas @@
 packed matrices over one another @@ pack search @@ trf__add_packed @@
     layout->packed_bytes[format] = cursor.used @@ (void)0
 a packed model keeps the floats of its matrices @@ pack @@ trf__add_param @@
-    layout->packed && product @@ layout->packed && 0
+    layout->packed && packs @@ layout->packed && 0
 a packed model keeps the generator's floats @@ pack @@ trf__add_param @@
     layout->n_params == layout->generator @@ 0
 an untied generator of a packed model is the embedding @@ pack @@ trf__lay_out @@

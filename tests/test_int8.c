@@ -13,6 +13,7 @@ static int first_kernel;
 #include <string.h>
 #include <cmocka.h>
 #include "answers.h"
+#include "products.h"
 
 enum { KERNELS = sizeof trf__int8_kernels / sizeof *trf__int8_kernels };
 
@@ -20,24 +21,6 @@ enum { KERNELS = sizeof trf__int8_kernels / sizeof *trf__int8_kernels };
 #define EACH_KERNEL(k) \
     for (k = 0; k < KERNELS; first_kernel = ++k < KERNELS ? k : 0) \
         if (trf__int8_kernels[k].supported())
-
-static uint64_t random_state = 88172645463325252u;
-static double drawn(void)               /* in -1 .. 1 */
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (double)(int64_t)(random_state >> 11) / 4503599627370496.0 - 1;
-}
-
-static trf_real *numbers(int64_t n)
-{
-    trf_real *x = (trf_real *)malloc((size_t)n * sizeof *x + 64);
-    int64_t i;
-    assert_non_null(x);
-    for (i = 0; i < n; i++) x[i] = (trf_real)drawn();
-    return x;
-}
 
 /* Integers -127 .. 127, of which 127 occurs in each row: the scale is 1, and rounding changes
    nothing. */
@@ -148,21 +131,6 @@ static trf_real by_formula(const trf_real *x, const trf_real *w, const trf_real 
     return y[0];
 }
 
-/* A run of the CPU with scratch for converted rows. */
-static trf__run run_of(int threads, size_t converted)
-{
-    trf_device device = trf_device_default();
-    trf_hooks hooks;
-    trf__run run;
-    memset(&hooks, 0, sizeof hooks);
-    device.threads = threads;
-    run = trf__run_on(&device, &hooks);
-    run.format = TRF__INT8;
-    OK(run.backend->open(&run, &err));
-    OK(run.backend->reserve(&run, 1, 1, 0, converted, &err));
-    return run;
-}
-
 static KIT_UNUSED void products_by_the_formula(void **state)
 {
     int kernel, round;
@@ -174,7 +142,8 @@ static KIT_UNUSED void products_by_the_formula(void **state)
             trf_real *x = numbers(rows * in), *w = numbers((above + out) * in), *b = numbers(out);
             trf_real *y = numbers(rows * out + 1);
             void *packed = malloc(trf__int8_bytes(above + out, in));
-            trf__run run = run_of(1 + round % 3, trf__bytes(rows, trf__int8_row_bytes(in)));
+            trf__run run = run_of(TRF__INT8, 1 + round % 3, 0,
+                                  trf__bytes(rows, trf__int8_row_bytes(in)));
             trf__linear j;
             trf__pack pack;
             int64_t i, c;
@@ -241,7 +210,7 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
     EACH_KERNEL(kernel) {
         trf_real *x = numbers(ROWS * IN), *w = numbers(OUT * IN), *y = numbers(ROWS * OUT);
         void *packed = malloc(trf__int8_bytes(OUT, IN));
-        trf__run run = run_of(1, ROWS * trf__int8_row_bytes(IN));
+        trf__run run = run_of(TRF__INT8, 1, 0, ROWS * trf__int8_row_bytes(IN));
         trf__linear j;
         int i, c;
         assert_non_null(packed);
@@ -490,7 +459,7 @@ static void refusals(void **state)
     int i;
     (void)state;
     for (i = -1; i <= 4; i++) {
-        int good = i == TRF_WEIGHTS_FULL || i == TRF_WEIGHTS_INT8;
+        int good = i == TRF_WEIGHTS_FULL || i == TRF_WEIGHTS_BF16 || i == TRF_WEIGHTS_INT8;
         search.weights = sampling.weights = (trf_weights)i;
         FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf_search_check(&search, &err));
         FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf_sampling_check(&sampling, &err));
@@ -498,7 +467,7 @@ static void refusals(void **state)
     }
     search.weights = sampling.weights = TRF_WEIGHTS_INT8;
     OK(trf_model_create(&model, &config, &err));
-    OK(trf_model_pack(model, &err));
+    OK(trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
     FAILS(TRF_E_STATE, trf_translator_create(&t, model, &search, &err));
     FAILS(TRF_E_STATE, trf_sampler_create(&sampler, model, &sampling, &err));
     assert_true(!t && !sampler);

@@ -25,8 +25,7 @@ done <<'END'
 train|device|cuda|cuda: this trf was built for the CPU alone|
 translate|device|cuda:3|cuda:3: this trf was built for the CPU alone|
 train|device|gpu|takes cpu|
-train|precision|bf16|bf16 is for --device cuda|
-score|precision|bf16|bf16 is for --device cuda|
+train|precision|f16|takes float32|
 train|threads|5000|must be between 1 and 4096, got 5000$|
 generate|threads|2147483647|must be between 1 and 4096, got 2147483647$|
 train|threads|0|takes a whole number from 1|

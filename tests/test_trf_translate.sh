@@ -39,7 +39,7 @@ check "most of these are right too ($right of 40)" test "$right" -ge 34
 "$trf" translate --model good --scores <test.digits >full_scores
 "$trf" translate --model good --scores --weights int8 <test.digits >small_scores
 check "and not the same numbers" sh -c '! cmp -s full_scores small_scores'
-expect 2 "weights of files" "--weights takes full|int8, got .bf16." "$trf" translate --model good --weights bf16
+expect 2 "weights of files" "--weights takes full|bf16|int8, got .f16." "$trf" translate --model good --weights f16
 printf '1 2\n\n  \n1 2 3 4 5 6 7 8 9 1 2 3\n\377\n1\0002\n4 5 unknown\n7' >odd
 expect 1 "odd lines" "odd:4: .*12 tokens, at most 11" "$trf" translate --model good --input odd
 check "still a line for a line" lines_are 8 out

@@ -93,7 +93,6 @@ int check_device(const struct settings *s)
     if (err.status != TRF_E_BACKEND) return refused("device", &err);
     if (!strcmp(err.what, "device.products"))
         say("--products cblas: this trf was built without CBLAS; use auto or built-in");
-    else if (!strcmp(err.what, "device.precision")) say("--precision bf16 is for --device cuda");
     else if (!strcmp(err.what, "device.kind"))
         say("--device %s: this trf was built for the CPU alone; make cuda builds one that uses a "
             "GPU",

@@ -557,14 +557,16 @@ const struct row rows[] = {
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
      "of several", NULL},
     {RUN | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
-     "precision of matrix products on a GPU. bf16: 16 bits; weights and sums keep 32 bits", NULL},
+     "precision of matrix products. bf16: 16 bits, faster on GPUs alone; weights and sums keep 32 "
+     "bits", NULL},
     {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
      "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "
      "OpenBLAS is installed", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, CHOICE, "weights", AT(int8), "full|int8",
-     "how weights are kept for matrix products. int8: in 8 bits, on the CPU alone; a quarter of the "
-     "memory, faster, and answers differ a little", then_weights},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, CHOICE, "weights", AT(kept),
+     "full|bf16|int8",
+     "how weights are kept for matrix products, on the CPU alone. bf16: in 16 bits, half the memory; "
+     "int8: in 8 bits, a quarter of the memory, and faster. Answers differ a little", then_weights},
     {RUN | INSPECT | ATTENTION, COUNT, "threads", AT(device.threads), "N",
      "number of threads; results do not depend on it (default: one for each processor that trf may "
      "use)", NULL},

@@ -14,7 +14,8 @@ void then_seed(struct settings *s)
 
 void then_weights(struct settings *s)
 {
-    s->search.weights = s->sampling.weights = s->int8 ? TRF_WEIGHTS_INT8 : TRF_WEIGHTS_FULL;
+    static const trf_weights formats[] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8};
+    s->search.weights = s->sampling.weights = formats[s->kept];
 }
 
 void set_defaults(struct settings *s)

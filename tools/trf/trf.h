@@ -203,7 +203,7 @@ struct settings {
 
     int32_t unknown;                                            /* translating: enum on_unknown */
     int32_t batch, interactive, scores, json;                   /* translating, scoring, ... */
-    int32_t int8;               /* 1: weights of products are kept in 8 bits */
+    int32_t kept;               /* how weights of products are kept: as they are, bf16, int8 */
     int32_t token_scores, alignments, attention;
     const char *prefixes, *prompt;
     int32_t count;                                              /* generating */

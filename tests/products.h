@@ -1,0 +1,38 @@
+/* Random matrices, and a run of the CPU to multiply them: for suites of packed formats. */
+#ifndef PRODUCTS_H
+#define PRODUCTS_H
+
+static uint64_t random_state = 88172645463325252u;
+static double drawn(void)               /* in -1 .. 1 */
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (double)(int64_t)(random_state >> 11) / 4503599627370496.0 - 1;
+}
+
+static trf_real *numbers(int64_t n)
+{
+    trf_real *x = (trf_real *)malloc((size_t)n * sizeof *x + 64);
+    int64_t i;
+    assert_non_null(x);
+    for (i = 0; i < n; i++) x[i] = (trf_real)drawn();
+    return x;
+}
+
+/* A run with scratch for weights of so many numbers and for so many bytes of converted rows. */
+static KIT_UNUSED trf__run run_of(int format, int threads, int64_t weight, size_t converted)
+{
+    trf_device device = trf_device_default();
+    trf_hooks hooks;
+    trf__run run;
+    memset(&hooks, 0, sizeof hooks);
+    device.threads = threads;
+    run = trf__run_on(&device, &hooks);
+    run.format = format;
+    OK(run.backend->open(&run, &err));
+    OK(run.backend->reserve(&run, 1, 1, weight, converted, &err));
+    return run;
+}
+
+#endif

@@ -1,0 +1,350 @@
+/* Products of numbers of 16 bits: rounding, every layout, products that pack for themselves, and
+   models that translate, score and train with them. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "answers.h"
+#include "products.h"
+
+/* The nearest number of 8 significant bits, of equally near ones the even one, by the C library. */
+static trf_real nearest(trf_real x)
+{
+    double y = x, unit;
+    int exponent;
+    if (y == 0 || !isfinite(y)) return x;
+    frexp(y, &exponent);
+    if (exponent < -125) exponent = -125;               /* denormal numbers have fewer bits */
+    unit = ldexp(1, exponent - 8);
+    y = nearbyint(y / unit) * unit;
+    return fabs(y) >= ldexp(1, 128) ? (trf_real)(y < 0 ? -HUGE_VAL : HUGE_VAL) : (trf_real)y;
+}
+
+static void rounding(void **state)
+{
+    static const trf_real special[] = {0, -0.0f, 1, 1.00390625f, 1.01171875f, -1.00390625f, 1e-45f,
+                                       1.17549435e-38f, 3.38953139e38f, 3.3961775e38f, 3.4028235e38f,
+                                       -3.4028235e38f, 65535, 0.1f, -1e-40f};
+    trf_real x[16], y[16];
+    int64_t i;
+    int k;
+    (void)state;
+    for (i = 0; i < 100000; i++) {
+        for (k = 0; k < 16; k++)
+            x[k] = i * 16 + k < (int64_t)(sizeof special / sizeof *special)
+                ? special[i * 16 + k] : (trf_real)ldexp(drawn(), (int)(250 * drawn()));
+        if (i == 1) { x[0] = (trf_real)HUGE_VAL; x[1] = (trf_real)-HUGE_VAL; }
+        trf__store(y, trf__bf16_round(trf__load(x)));
+        for (k = 0; k < 16; k++)
+            if (y[k] != nearest(x[k]) || signbit(y[k]) != signbit(x[k]))
+                fail_msg("%.9g becomes %.9g instead of %.9g", (double)x[k], (double)y[k],
+                         (double)nearest(x[k]));
+    }
+    /* every NaN stays one: also those whose bits would carry into the exponent or the sign */
+    for (k = 0; k < 16; k++) {
+        static const uint32_t nans[4] = {0x7F800001u, 0x7FFFFFFFu, 0xFFFFFFFFu, 0xFF808000u};
+        float nan;
+        memcpy(&nan, &nans[k % 4], sizeof nan);
+        x[k] = nan;
+    }
+    trf__store(y, trf__bf16_round(trf__load(x)));
+    for (k = 0; k < 16; k++) assert_true(y[k] != y[k]);
+}
+
+/* One result: products of two rounded numbers are exact, so a loop gives the bits. */
+static trf_real chain(trf_real sum, const trf_real *a, int64_t a_step, const trf_real *b,
+                      int64_t b_step, int64_t k)
+{
+    volatile trf_real y = sum;
+    int64_t t;
+    for (t = 0; t < k; t++) y += nearest(a[t * a_step]) * nearest(b[t * b_step]);
+    return y;
+}
+
+static void assert_same(trf_real got, trf_real want, const char *what, int64_t m, int64_t n,
+                        int64_t k)
+{
+    if (!(got == want))
+        fail_msg("%s (%d, %d, %d): %.9g instead of %.9g", what, (int)m, (int)n, (int)k, (double)got,
+                 (double)want);
+}
+
+/* y = x w^T + b with a packed weight, whose rows may begin inside a panel. */
+static KIT_UNUSED void packed_products(void **state)
+{
+    int round;
+    (void)state;
+    for (round = 0; round < (kit_all() ? 400 : 80); round++) {
+        int64_t rows = 1 + (int64_t)((round % 4 ? 9.5 : 150) * (drawn() + 1));
+        int64_t in = 1 + (int64_t)((round % 8 ? 75 : 300) * (drawn() + 1));
+        int64_t out = 1 + (int64_t)(50 * (drawn() + 1)), above = round % 3 ? 0 : round % 40, i, c;
+        trf_real *x = numbers(rows * in), *w = numbers((above + out) * in), *b = numbers(out);
+        trf_real *y = numbers(rows * out + 1), sixteen[16];
+        void *packed = malloc(trf__bf16_bytes(above + out, in));
+        trf__run run = run_of(TRF__BF16, 1 + round % 3, 0, 0);
+        trf__pack pack = {packed, w, above + out, in, TRF__BF16};
+        trf__linear j;
+        assert_non_null(packed);
+        run.backend->pack(&run, &pack);
+        TRF__ZERO(j);
+        j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
+        j.w.packed = packed; j.w.row = above; j.w.format = TRF__BF16;
+        j.b = round % 2 ? b : NULL;
+        j.rows = rows; j.in = in; j.out = out;
+        y[rows * out] = 7;
+        run.backend->linear(&run, &j);
+        for (i = 0; i < rows; i++)
+            for (c = 0; c < out; c++)
+                assert_same(y[i * out + c], chain(round % 2 ? b[c] : 0, x + i * in, 1,
+                                                  w + (above + c) * in, 1, in),
+                            "y = x w^T", rows, out, in);
+        assert_true(y[rows * out] == 7);
+        for (i = 0; i < above + out; i += 7)
+            for (c = 0; c < in; c += 16) {
+                int64_t l;
+                trf__store(sixteen, trf__bf16_read(packed, i, c, in));
+                for (l = 0; l < 16; l++)
+                    assert_true(sixteen[l] == (c + l < in ? nearest(w[i * in + c + l]) : 0));
+            }
+        run.backend->close(&run);
+        free(x); free(w); free(b); free(y); free(packed);
+    }
+}
+
+/* What training computes, with weights as they are: each product packs for itself, in parts if the
+   weight is larger than the scratch. */
+static KIT_UNUSED void products_of_training(void **state)
+{
+    int round;
+    (void)state;
+    for (round = 0; round < (kit_all() ? 200 : 40); round++) {
+        int64_t rows = 1 + (int64_t)((round % 4 ? 20 : 200) * (drawn() + 1));
+        int64_t in = 1 + (int64_t)(60 * (drawn() + 1)), i, c, t;
+        int64_t out = 1 + (int64_t)((round % 5 ? 40 : 300) * (drawn() + 1));
+        trf_real *x = numbers(rows * in), *w = numbers(trf__round_up(out, 16) * in);
+        trf_real *y = numbers(rows * out), *dx = numbers(rows * in), *dw = numbers(out * in);
+        trf_real *dx0 = numbers(rows * in), *dw0 = numbers(out * in), *db = numbers(out);
+        trf__run run = run_of(TRF__BF16, 1 + round % 3, round % 3 ? 1 : in * out, 0);
+        trf__linear linear;
+        trf__linear_dx back;
+        trf__linear_dw gradient;
+        memcpy(dx0, dx, (size_t)(rows * in) * sizeof *dx);
+        memcpy(dw0, dw, (size_t)(out * in) * sizeof *dw);
+        TRF__ZERO(linear); TRF__ZERO(back); TRF__ZERO(gradient);
+        linear.x = (const trf__act *)(const void *)x; linear.y = (trf__act *)(void *)y;
+        linear.w.plain = w; linear.w.format = TRF__BF16;
+        linear.rows = rows; linear.in = in; linear.out = out;
+        run.backend->linear(&run, &linear);
+        back.dx = (trf__act *)(void *)dx; back.dy = (const trf__act *)(const void *)y;
+        back.w = linear.w; back.rows = rows; back.in = in; back.out = out; back.add = round % 2;
+        run.backend->linear_dx(&run, &back);
+        gradient.dw = dw; gradient.db = db; gradient.dy = back.dy; gradient.x = linear.x;
+        gradient.rows = rows; gradient.in = in; gradient.out = out; gradient.first = round % 2;
+        run.backend->linear_dw(&run, &gradient, 1);
+        for (i = 0; i < rows; i++) {
+            for (c = 0; c < out; c++)
+                assert_same(y[i * out + c], chain(0, x + i * in, 1, w + c * in, 1, in), "y", rows,
+                            out, in);
+            for (c = 0; c < in; c++)
+                assert_same(dx[i * in + c], chain(round % 2 ? dx0[i * in + c] : 0, y + i * out, 1,
+                                                  w + c, in, out), "dx", rows, out, in);
+        }
+        for (t = 0; t < out; t++)
+            for (c = 0; c < in; c++)
+                assert_same(dw[t * in + c], chain(round % 2 ? 0 : dw0[t * in + c], y + t, out,
+                                                  x + c, in, rows), "dw", rows, out, in);
+        run.backend->close(&run);
+        free(x); free(w); free(y); free(dx); free(dw); free(dx0); free(dw0); free(db);
+    }
+}
+
+/* An infinity or a NaN reaches the results of its own row alone. */
+static KIT_UNUSED void rows_that_are_not_finite(void **state)
+{
+    enum { ROWS = 9, IN = 37, OUT = 21 };
+    trf_real *x = numbers(ROWS * IN), *w = numbers(OUT * IN), *y = numbers(ROWS * OUT);
+    void *packed = malloc(trf__bf16_bytes(OUT, IN));
+    trf__run run = run_of(TRF__BF16, 1, 0, 0);
+    trf__linear j;
+    int i, c;
+    (void)state;
+    assert_non_null(packed);
+    x[0 * IN + 3] = (trf_real)HUGE_VAL;
+    x[2 * IN + 36] = (trf_real)NAN;
+    w[17 * IN + 5] = (trf_real)NAN;
+    trf__bf16_pack(packed, w, 0, OUT, IN);
+    TRF__ZERO(j);
+    j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
+    j.w.packed = packed; j.w.format = TRF__BF16;
+    j.rows = ROWS; j.in = IN; j.out = OUT;
+    run.backend->linear(&run, &j);
+    for (i = 0; i < ROWS; i++)
+        for (c = 0; c < OUT; c++)
+            assert_int_equal(trf__is_finite((double)y[i * OUT + c]), i != 0 && i != 2 && c != 17);
+    run.backend->close(&run);
+    free(x); free(w); free(y); free(packed);
+}
+
+/* The answers do not depend on threads, and packing the model instead changes none; a model that
+   computes in 16 bits gives the same. */
+static void same_bits(void **state)
+{
+    static const int32_t widths[] = {16, 20, 64};       /* 20: keys begin inside a panel */
+    int variant, w;
+    (void)state;
+    for (variant = 0; variant < VARIANTS; variant++)
+        for (w = 0; w < 3; w++) {
+            trf_config config = config_of(variant, widths[w]);
+            trf_model *model = NULL;
+            uint64_t wanted;
+            OK(trf_model_create(&model, &config, &err));
+            wanted = answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL);
+            assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
+            assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 3, NULL, NULL));
+            trf_model_destroy(model);
+            config.device.precision = TRF_PRECISION_BF16;
+            OK(trf_model_create(&model, &config, &err));
+            assert_true(wanted == answers(model, TRF_WEIGHTS_FULL, 2, NULL, NULL));
+            assert_true(wanted != answers(model, TRF_WEIGHTS_INT8, 2, NULL, NULL));
+            trf_model_destroy(model);
+        }
+}
+
+static void near_the_floats(void **state)
+{
+    static trf_real full[MOST], small[MOST];
+    int variant;
+    (void)state;
+    for (variant = 0; variant < VARIANTS; variant++) {
+        trf_config config = config_of(variant, 64);
+        trf_model *model = NULL;
+        double both = 0, ours = 0, theirs = 0;
+        int64_t n, i;
+        OK(trf_model_create(&model, &config, &err));
+        answers(model, TRF_WEIGHTS_FULL, 1, full, &n);
+        answers(model, TRF_WEIGHTS_BF16, 1, small, &n);
+        for (i = 0; i < n; i++) {
+            both += (double)full[i] * (double)small[i];
+            ours += (double)small[i] * (double)small[i];
+            theirs += (double)full[i] * (double)full[i];
+        }
+        if (!(both / sqrt(ours * theirs) > 0.9999))
+            fail_msg("variant %d: cosine %g", variant, both / sqrt(ours * theirs));
+        trf_model_destroy(model);
+    }
+}
+
+/* Half of the packed weights, and what trf_translator_memory says. */
+static void memory_is_as_planned(void **state)
+{
+    trf_config config = config_of(1, 64);
+    trf_search search = trf_search_defaults();
+    trf_batch batch = kit_fill(&data, SENTENCES, 9, 9, VOCAB, 5);
+    kit_memory memory;
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    int64_t live[2];
+    double told;
+    int small;
+    (void)state;
+    memset(&memory, 0, sizeof memory);
+    config.d_ff = 2048;
+    search.hooks = kit_hooks(&memory);
+    search.max_length_a = 0;
+    search.max_length_b = 12;
+    OK(trf_model_create(&model, &config, &err));
+    for (small = 0; small < 2; small++) {
+        search.weights = small ? TRF_WEIGHTS_BF16 : TRF_WEIGHTS_FULL;
+        memory.peak = 0;
+        OK(trf_translator_create(&t, model, &search, &err));
+        live[small] = memory.live;
+        OK(trf_translate_batch(t, &batch.source, &err));
+        told = (double)trf_translator_memory(&config, &search, SENTENCES, 9);
+        assert_true(told >= (double)memory.peak && told <= 1.01 * (double)memory.peak);
+        trf_translator_destroy(t);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_true((double)(live[0] - live[1]) > 1.9 * (double)trf_model_parameter_total(model));
+    trf_model_destroy(model);
+}
+
+typedef struct gradients { trf_real *all; int64_t n; double loss; } gradients;
+
+static gradients gradients_of(int variant, trf_precision precision, int32_t threads,
+                              int32_t recompute)
+{
+    trf_config config = config_of(variant, 64);
+    trf_train_options options = kit_training();
+    trf_batch batch = kit_fill(&data, SENTENCES, 1, 9, VOCAB, 5);
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_step_report report;
+    gradients g = {NULL, 0, 0};
+    int32_t i;
+    config.device.precision = precision;
+    config.device.threads = threads;
+    if (config.kind == TRF_DECODER_ONLY) batch.source.count = 0;
+    options.recompute = recompute;
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_trainer_create(&trainer, model, &options, &err));
+    OK(trf_forward_backward(trainer, &batch, &report, &err));
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor p = trf_trainer_gradient(trainer, i);
+        int64_t n = trf_tensor_count(&p);
+        g.all = (trf_real *)realloc(g.all, (size_t)(g.n + n) * sizeof *g.all);
+        assert_non_null(g.all);
+        OK(trf_tensor_read(&p, g.all + g.n, n, &err));
+        g.n += n;
+    }
+    g.loss = report.loss;
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    return g;
+}
+
+/* Gradients are near those of floats, and the same bits with other threads and when activations
+   are computed again. */
+static void gradients_are_near(void **state)
+{
+    int variant;
+    (void)state;
+    for (variant = 0; variant < 6; variant++) {
+        gradients full = gradients_of(variant, TRF_PRECISION_FLOAT32, 1, 0);
+        gradients one = gradients_of(variant, TRF_PRECISION_BF16, 1, 0);
+        gradients two = gradients_of(variant, TRF_PRECISION_BF16, 2, 1);
+        double difference = 0, norm = 0;
+        int64_t i;
+        assert_int_equal(one.n, full.n);
+        assert_memory_equal(one.all, two.all, (size_t)one.n * sizeof *one.all);
+        assert_true(one.loss == two.loss && one.loss != full.loss);
+        for (i = 0; i < full.n; i++) {
+            double d = (double)one.all[i] - (double)full.all[i];
+            difference += d * d;
+            norm += (double)full.all[i] * (double)full.all[i];
+        }
+        if (!(sqrt(difference / norm) < 0.05) || !(fabs(one.loss / full.loss - 1) < 0.001))
+            fail_msg("variant %d: gradients differ by %g, losses %g and %g", variant,
+                     sqrt(difference / norm), one.loss, full.loss);
+        free(full.all); free(one.all); free(two.all);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rounding),
+#if !defined(TRF__TEST_BACKEND)             /* these call an op with memory of the host */
+        cmocka_unit_test(packed_products),      cmocka_unit_test(products_of_training),
+        cmocka_unit_test(rows_that_are_not_finite),
+#endif
+        cmocka_unit_test(same_bits),            cmocka_unit_test(near_the_floats),
+        cmocka_unit_test(memory_is_as_planned), cmocka_unit_test(gradients_are_near),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
