@@ -1216,11 +1216,17 @@ TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
 /* How weights are stored.
 
-   In files (trf_model_save_as): FULL, BF16 and F16. BF16 and F16 take half the bytes of F32. Each
-   weight is rounded to the nearest number of that format, ties to even. Loading widens it again.
-   Saving a loaded model in the format of its file gives the same weights, bit for bit.
-   TRF_E_NONFINITE: a weight would become infinite (from 65,520 on in F16, from about 3.396e38 on in
-   BF16); `what` is the tensor and `where` the index of the weight.
+   In files (trf_model_save_as): all.
+   BF16, F16  half the bytes of F32. Each weight is rounded to the nearest number of that format,
+              ties to even. BF16 keeps biases, norms and learned positions in F32. Loading widens
+              the weights again, or packs them (trf_load_options.weights).
+   INT8       a quarter of the bytes. It keeps in F32 what BF16 does, and a scale for each row.
+              Loading packs it: the model answers with the bits of INT8 below, and cannot be
+              trained. TRF_E_UNSUPPORTED: a TRF_DOUBLE build.
+   A model that was loaded from BF16 or F16 and is saved in that format again has the same weights,
+   bit for bit. TRF_E_NONFINITE: a weight would become infinite (from 65,520 on in F16, from about
+   3.396e38 on in BF16); `what` is the tensor and `where` the index of the weight. In INT8: a weight
+   is infinite or NaN; `where` is the index of its row.
 
    In translators and samplers (trf_search.weights, trf_sampling.weights): FULL, BF16 and INT8. BF16
    and INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
@@ -1240,7 +1246,7 @@ typedef enum trf_weights {
     TRF_WEIGHTS_FULL = 0,       /* F32, or F64 in a TRF_DOUBLE build. trf_model_save writes this */
     TRF_WEIGHTS_BF16 = 1,       /* 8 significant bits and the range of F32 */
     TRF_WEIGHTS_F16  = 2,       /* 11 significant bits, down to 6e-8 */
-    TRF_WEIGHTS_INT8 = 3,       /* translators and samplers only */
+    TRF_WEIGHTS_INT8 = 3,       /* integers -127 to 127, times the scale of a row */
     TRF_WEIGHTS_COUNT
 } trf_weights;
 
@@ -1252,7 +1258,7 @@ typedef enum trf_weights {
      - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
      - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
        packed weights have no data.
-     - A second call with the same weights does nothing; with others it fails with TRF_E_STATE.
+     - A second call with the same weights or with FULL does nothing; others fail with TRF_E_STATE.
    TRF_E_UNSUPPORTED: a CUDA device, or a format that the build or the model cannot have. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
@@ -1461,7 +1467,8 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 //
 // A model file is a safetensors file: the parameters under their names, vocabularies as tensors of
 // bytes, the configuration and your own texts as metadata. >>store describes it field by field.
-//   - Weights may be F32, F64, F16 or BF16.
+//   - Weights may be F32, F64, F16 or BF16; those of matrices may be I8, with the scales of their
+//     rows as a tensor NAME_scale of type F32. A model with I8 weights is packed (trf_model_pack).
 //   - If all names begin with `module.` or `_orig_mod.`, that prefix is removed first. After that,
 //     names may have the prefix `transformer.`.
 //   - The CRC-32 of the data is checked if the file has one.
@@ -1476,6 +1483,9 @@ typedef struct trf_load_options {
     uint64_t max_bytes;         /* larger files fail with TRF_E_LIMIT; >= 1; default 64 GiB */
     int32_t allow_nonfinite;    /* 1: weights may be infinite or NaN; 0: TRF_E_NONFINITE;
                                    default 0 */
+    trf_weights weights;        /* BF16 or INT8: the model is packed while it is read
+                                   (trf_model_pack), and its floats never exist. FULL: only a file
+                                   with 8-bit weights is. default TRF_WEIGHTS_FULL */
     trf_device device;          /* default trf_device_default() */
     trf_hooks hooks;            /* default none */
 } trf_load_options;
@@ -4170,12 +4180,14 @@ typedef struct trf__reorder {
 } trf__reorder;
 
 /* Packs the matrix (out, in) in a format. A device that keeps all parameters in 16 bits packs any
-   parameter. */
+   parameter. scales: of the rows in 8 bits if a file has them, so that they are not found again;
+   else NULL. */
 typedef struct trf__pack {
     void *packed;
     const trf_real *weights;
     int64_t out, in;
     int format;
+    const trf_real *scales;
 } trf__pack;
 
 // >>op-table       the list of ops, and what a backend is
@@ -5473,10 +5485,11 @@ TRF__FN void trf__panels_part(void *packed, const trf__product *p, int64_t row, 
 
 /* first is a multiple of 16, so tiles of packing write whole panels. */
 TRF__FN void trf__panels_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
-                              int64_t in)
+                              int64_t in, const trf_real *scales)
 {
     trf_real *to = (trf_real *)packed + first * in;
     int64_t j;
+    (void)scales;
     for (j = 0; j < rows; j += 16)
         trf__pack_panel(to + j * in, trf__view_of(w + (first + j) * in, 1, in), in,
                         trf__min64(16, rows - j));
@@ -5801,8 +5814,9 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
     return trf__bytes(trf__ceil_div(out, 16), trf__int8_panel_bytes(in));
 }
 
+/* A given scale times an integer, divided by the scale again, is near that integer. */
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
-                            int64_t in)
+                            int64_t in, const trf_real *scales_given)
 {
     int64_t deep = trf__round_up(in, 4), r, c, t;
     for (r = 0; r < trf__round_up(rows, 16); r++) {
@@ -5812,7 +5826,11 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
         float *scales = (float *)(void *)(panel + 16 * deep);
         int32_t *sums = (int32_t *)(void *)(panel + 16 * deep + 64), sum = 0;
         trf_real inverse = 0;
-        scales[r % 16] = r < rows ? trf__int8_scale(from, in, &inverse) : 0;
+        scales[r % 16] = 0;
+        if (r < rows && scales_given) {
+            scales[r % 16] = (float)scales_given[first + r];
+            inverse = 1 / scales_given[first + r];
+        } else if (r < rows) scales[r % 16] = trf__int8_scale(from, in, &inverse);
         for (c = 0; c < in; c += 16) {
             int8_t sixteen[TRF__WIDE] = {0};
             if (inverse != 0) trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse);
@@ -6087,9 +6105,10 @@ TRF__FN void trf__bf16_part_of(void *packed, const trf__product *p, int64_t row,
 }
 
 TRF__FN void trf__bf16_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
-                            int64_t in)
+                            int64_t in, const trf_real *scales)
 {
     int64_t j;
+    (void)scales;
     for (j = 0; j < rows; j += 16)
         trf__bf16_pack_panel((uint32_t *)packed + (first + j) / 16 * trf__bf16_words(in),
                              trf__view_of(w + (first + j) * in, 1, in), in,
@@ -6175,7 +6194,8 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
-    void (*pack)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in);
+    void (*pack)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in,
+                 const trf_real *scales);
     trf__v16 (*read)(const void *packed, int64_t row, int64_t c, int64_t in);
     void (*product)(trf_real *scratch, trf__product p, const void *packed, int64_t row);
     void (*part)(void *packed, const trf__product *p, int64_t row, int64_t deep, int64_t column);
@@ -6520,7 +6540,7 @@ TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, 
     const trf__pack *j = (const trf__pack *)job;
     int64_t row = tile * TRF__PACK_ROWS, rows = trf__min64(TRF__PACK_ROWS, j->out - row);
     (void)run; (void)worker;
-    trf__formats[j->format].pack(j->packed, j->weights, row, rows, j->in);
+    trf__formats[j->format].pack(j->packed, j->weights, row, rows, j->in, j->scales);
 }
 
 TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
@@ -7686,7 +7706,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     /* the weight changes in every step, so its panels are made here, once for all groups */
     if (!job.blas && !job.w.packed && panels) {
         trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d,
-                           trf__format_of(&run->device) };
+                           trf__format_of(&run->device), NULL };
         trf__cpu_pack(run, &pack);
         job.w.plain = pack.weights;
         job.w.packed = panels;
@@ -9472,6 +9492,7 @@ enum {
    begin. */
 typedef struct trf__affine {
     int64_t w, b, out, in;
+    int32_t param;                      /* the number of w's parameter */
     int biased;
     size_t packed[TRF__FORMATS];
 } trf__affine;
@@ -9529,14 +9550,21 @@ typedef struct trf__layout {
 
 enum { TRF__TILE = 16384 };
 
+/* Whether small formats keep a parameter in few bits: all matrices but learned positions. */
+TRF__FN int trf__is_matrix(int start)
+{
+    return start == TRF__START_MATRIX || start == TRF__START_QKV || start == TRF__START_EMBEDDING ||
+           start == TRF__START_GENERATOR;
+}
+
 /* Appends a parameter and returns where it begins in the arena. Rows are padded to sixteen, so
    that a panel of the last rows can be read whole. */
 TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t number,
                                const char *name, int64_t rows, int64_t columns, int start)
 {
-    int packs = start == TRF__START_MATRIX || start == TRF__START_QKV ||
-        (start == TRF__START_EMBEDDING && layout->format != TRF__FLOAT32) ||
-        layout->n_params == layout->generator;
+    int packs = layout->format != TRF__FLOAT32 ? trf__is_matrix(start)
+        : start == TRF__START_MATRIX || start == TRF__START_QKV ||
+          layout->n_params == layout->generator;
     int64_t offset = layout->packed && packs ? -1 : layout->n_weights;
     if (layout->params) {
         trf__param *p = &layout->params[layout->n_params];
@@ -9621,9 +9649,19 @@ TRF__FN void trf__add_packed(trf__layout *layout, trf__affine *a, int first)
 TRF__FN void trf__add_affine(trf__layout *layout, trf__affine *a, const char *stack, int layer,
                              const char *const names[2], int start, int start_bias)
 {
+    a->param = layout->n_params;
     a->w = trf__add_param(layout, stack, layer, names[0], a->out, a->in, start);
     a->b = a->biased ? trf__add_param(layout, stack, layer, names[1], a->out, 0, start_bias) : -1;
     trf__add_packed(layout, a, TRF__FLOAT32);
+}
+
+/* The number of a parameter, or -1 while they are only counted. */
+TRF__FN int32_t trf__param_named(const trf__layout *layout, const char *name)
+{
+    int32_t i;
+    for (i = 0; layout->params && i < layout->n_params; i++)
+        if (!strcmp(layout->params[i].name, name)) return i;
+    return -1;
 }
 
 /* The matrix of an embedding: the generator's if they are tied, else one that is packed in small
@@ -9638,6 +9676,8 @@ TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int de
     else if (decoder && trf__shares_embedding(c)) *a = outer->embed[0];
     else {
         a->w = decoder ? outer->tgt_embed : outer->src_embed;
+        a->param = trf__param_named(layout, decoder && !trf__shares_embedding(c)
+                                    ? "tgt_embed.weight" : "src_embed.weight");
         a->b = -1;
         a->out = decoder ? c->target_vocab : c->source_vocab;
         a->in = c->d_model;
@@ -9716,6 +9756,10 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
         layout->outer.generator_b = layout->outer.head_b;
     }
     layout->outer.generator.w = layout->outer.generator_w;
+    layout->outer.generator.param =
+        trf__param_named(layout, trf__has_labels(c) ? "head.weight"
+                         : c->head || c->tying == TRF_TIED_ALL ? "src_embed.weight"
+                         : c->tying == TRF_TIED_DECODER ? "tgt_embed.weight" : "generator.weight");
     layout->outer.generator.b = layout->outer.generator_b;
     layout->outer.generator.out = trf__n_logits(c);
     layout->outer.generator.in = d;
@@ -10323,7 +10367,8 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "model",
-                     "the model is packed: only translators and samplers can be created from it");
+                     "the model is packed (trf_model_pack, or a file with 8-bit weights): only "
+                     "translators and samplers can be created from it");
 }
 
 /* Everything but weights is made anew from the configuration; the weights are one copy on the
@@ -11239,7 +11284,7 @@ TRF__FN void trf__pack_matrix(const trf__pass *pass, const trf__affine *a)
 {
     trf__mat w = trf__weight(pass, a);
     trf__pack pack = { (void *)(uintptr_t)w.packed, pass->weights.plain + a->w, a->out, a->in,
-                       w.format };
+                       w.format, NULL };
     if (a->w >= 0) pass->run.backend->pack(&pass->run, &pack);
 }
 
@@ -11254,7 +11299,7 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
             const trf__param *p = &layout->params[i];
             trf__pack pack = { (char *)pass->weights.packed + (size_t)p->offset * pass->run.element,
                                pass->weights.plain + p->offset, p->shape[0],
-                               p->shape[1], TRF__FLOAT32 };
+                               p->shape[1], TRF__FLOAT32, NULL };
             pass->run.backend->pack(&pass->run, &pack);
         }
         return;
@@ -11266,7 +11311,8 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     trf__pack_matrix(pass, &layout->outer.generator);
     for (i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
         const trf__affine *embed = &layout->outer.embed[i];
-        if (embed->w != layout->outer.generator.w && (i == 0 || embed->w != layout->outer.embed[0].w))
+        if (embed->w != layout->outer.generator.w &&
+            (i == 0 || embed->w != layout->outer.embed[0].w))
             trf__pack_matrix(pass, embed);
     }
 }
@@ -11327,9 +11373,9 @@ TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run
 {
     static const char *const names[TRF__FORMATS] = {"FULL", "BF16", "INT8"};
     if (!model->packed || run->format == model->layout.format) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "weights", "the model is packed with TRF_WEIGHTS_%s, and "
-                     "TRF_WEIGHTS_%s cannot be made of that", names[model->layout.format],
-                     names[run->format]);
+    return trf__fail(err, TRF_E_STATE, -1, "weights",
+                     "the model is packed with TRF_WEIGHTS_%s, and TRF_WEIGHTS_%s cannot be made "
+                     "of that", names[model->layout.format], names[run->format]);
 }
 
 /* What lasts as long as the pass: state of the device, sublayers, packed weights. Room for a batch
@@ -11372,7 +11418,27 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     return status;
 }
 
-/* The model's new arenas: matrices of products packed, everything else as floats. */
+/* Lays a model without weights out anew: matrices packed in a format, everything else as floats. */
+TRF__FN void trf__lay_out_packed(trf_model *model, int format)
+{
+    trf__layout *layout = &model->layout;
+    layout->packed = 1;
+    layout->format = format;
+    layout->generator = layout->outer.generator.w < 0 ? -1 : layout->outer.generator.param;
+    trf__lay_out(layout, &model->config);
+}
+
+/* Memory of such a model. */
+TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, trf_error *err)
+{
+    TRF__TRY(trf__model_weights(model, err));
+    model->packed_bytes = model->layout.packed_bytes[model->layout.format];
+    model->packed = run->backend->alloc(run, model->packed_bytes);
+    if (model->packed) return TRF_OK;
+    return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
+}
+
+/* The model's new arenas from those of another. */
 TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const trf__run *run,
                                    trf_error *err)
 {
@@ -11380,11 +11446,7 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     trf__pass pass;
     int32_t i;
     TRF__ZERO(none);
-    TRF__TRY(trf__model_weights(to, err));
-    to->packed_bytes = trf__packed_size(&from->layout, run, TRF__PACKS_MATRICES);
-    to->packed = run->backend->alloc(run, to->packed_bytes);
-    if (!to->packed)
-        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
+    TRF__TRY(trf__packed_weights(to, run, err));
     pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
     pass.weights.plain = from->weights;
     pass.weights.packed = to->packed;
@@ -11406,23 +11468,17 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     trf_model *to, old;
     trf__run run;
     trf_status status;
-    int32_t i;
     TRF__TRY(trf__begin(model, "model", err));
     TRF__TRY(trf__check_product_weights(weights, err));
     run = trf__run_on(&model->config.device, &model->config.hooks);
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
+    if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
     if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
                          run.backend->name);
     TRF__TRY(trf__model_without_weights(&to, &model->config, err));
-    to->layout.packed = 1;
-    to->layout.format = run.format;
-    to->layout.generator = -1;
-    for (i = 0; i < model->layout.n_params; i++)
-        if (model->layout.params[i].offset == model->layout.outer.generator_w)
-            to->layout.generator = i;
-    trf__lay_out(&to->layout, &model->config);
+    trf__lay_out_packed(to, run.format);
     status = run.backend->open(&run, err);
     if (status == TRF_OK) {
         status = trf__pack_model(to, model, &run, err);
@@ -19243,10 +19299,12 @@ typedef struct trf__out {
     char name[TRF__FILE_NAME + 1];
     int32_t rank;
     int64_t shape[4];
-    const char *dtype;          /* "F32", "F64", "BF16", "F16", "I32", "I64" or "U8" */
+    const char *dtype;          /* "F32", "F64", "BF16", "F16", "I8", "I32", "I64" or "U8" */
     uint64_t bytes;             /* in the file */
     const void *data;           /* numbers in the byte order of the machine: */
     const trf__run *device;     /* the data are on this device; NULL: in the host's memory */
+    const trf_real *inverses;   /* of a matrix in 8 bits: what its rows are multiplied with; */
+    int64_t columns;            /* and then: the length of a row */
 } trf__out;
 
 /* The destination of a file: a path, or memory if path is NULL. *bytes receives its size. */
@@ -19357,6 +19415,20 @@ TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *fr
     return TRF_OK;
 }
 
+/* Writes n numbers in 8 bits each, as trf__int8_pack rounds them. */
+TRF__FN void trf__chunk_of_8_bits(const trf__out *out, const trf_real *from, int64_t n, int64_t at,
+                                  unsigned char *chunk)
+{
+    int64_t i, some;
+    for (i = 0; i < n; i += some) {
+        int8_t sixteen[TRF__WIDE] = {0};
+        trf_real inverse = out->inverses[(at + i) / out->columns];
+        some = trf__min64(trf__min64(TRF__WIDE, n - i), out->columns - (at + i) % out->columns);
+        if (inverse != 0) trf__int8_round(sixteen, trf__load_n(from + i, some), inverse);
+        memcpy(chunk + i, sixteen, (size_t)some);
+    }
+}
+
 /* Converts up to TRF__CHUNK bytes of a tensor to their form in the file. *bytes is their number. */
 TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk,
                                   size_t *bytes, trf_error *err)
@@ -19364,8 +19436,8 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
     trf_real reals[TRF__CHUNK / sizeof(trf_real)];
     const unsigned char *from = (const unsigned char *)reals;
     int width = trf__dtype_of(out->dtype)->bytes;
-    size_t own = width == 2 ? sizeof(trf_real) : (size_t)width;      /* bytes of a number in
-                                                                        memory */
+    /* bytes of a number in memory */
+    size_t own = width == 2 || out->inverses ? sizeof(trf_real) : (size_t)width;
     uint64_t left = (out->bytes - at) / (uint64_t)width;
     size_t n = left < TRF__CHUNK / own ? (size_t)left : (size_t)(TRF__CHUNK / own), i;
     uint64_t begin = at / (uint64_t)width * own;
@@ -19376,6 +19448,11 @@ TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned cha
         TRF__TRY(out->device->backend->sync(out->device, err));
     }
     *bytes = n * (size_t)width;
+    if (out->inverses) {
+        trf__chunk_of_8_bits(out, (const trf_real *)(const void *)from, (int64_t)n, (int64_t)at,
+                             chunk);
+        return TRF_OK;
+    }
     if (width == 2)
         return trf__chunk_of_16_bits(out, (const trf_real *)(const void *)from, n,
                                      at / (uint64_t)width, chunk, err);
@@ -19726,7 +19803,8 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //   tensors            the parameters, with the names and shapes of trf_model_parameter. A tied
 //                      matrix is stored once: under src_embed.weight (all tied), or under
 //                      tgt_embed.weight. A checkpoint adds Adam's moments: optimizer.m.NAME and
-//                      optimizer.v.NAME. The last, of type U8, are trf.source_vocab and
+//                      optimizer.v.NAME. A matrix of type I8 has the scales of its rows beside it,
+//                      NAME_scale of type F32. The last, of type U8, are trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
 //                      SentencePiece model.
 //   __metadata__       trf.format = 4; trf.version, that of the library that wrote the file;
@@ -19866,6 +19944,8 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
    whether all of them must be 0 or more. */
 typedef struct trf__companion { const char *prefix; int nonnegative; } trf__companion;
 enum { TRF__COMPANIONS = 2 };
+/* The scales of a matrix in 8 bits are a tensor with its name and this. */
+#define TRF__SCALE "_scale"
 static const trf__companion trf__companions[TRF__COMPANIONS] = { { "optimizer.m.", 0 },
                                                                  { "optimizer.v.", 1 } };
 
@@ -19941,10 +20021,32 @@ TRF__FN const char *trf__alias(const trf_config *c, const trf__param *p, int num
     return NULL;
 }
 
+/* Index of the scales of the rows of a matrix in 8 bits. */
+TRF__FN trf_status trf__match_scales(const trf_file *file, const trf_file_entry *e, int32_t *index,
+                                     trf_error *err)
+{
+    char name[192];
+    const trf_file_entry *scales;
+    snprintf(name, sizeof name, "%s" TRF__SCALE, e->name);
+    *index = trf__file_find(file, name);
+    if (*index < 0)
+        return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
+                         "tensor \"%.90s\" of type I8 needs \"%.90s\", the scales of its rows",
+                         e->name, name);
+    scales = &file->entries[*index];
+    if (!strcmp(scales->dtype, "F32") && scales->rank == 1 && scales->shape[0] == e->shape[0])
+        return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, (int64_t)scales->begin, scales->name,
+                     "tensor \"%.100s\" must be of type F32 and shape (%lld)", scales->name,
+                     (long long)e->shape[0]);
+}
+
+TRF__FN int trf__is_int8(const trf_file_entry *e) { return !strcmp(e->dtype, "I8"); }
+
 /* Checks dtype and shape of a tensor. Vectors have rank 1. */
 TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p, trf_error *err)
 {
-    if (!trf__dtype_of(e->dtype)->code)
+    if (!trf__dtype_of(e->dtype)->code && !(trf__is_int8(e) && trf__is_matrix(p->start)))
         return trf__fail(err, TRF_E_SHAPE, (int64_t)e->begin, e->name,
                          "tensor \"%.100s\" must be of type F32, F64, F16 or BF16, got %s", e->name,
                          e->dtype);
@@ -19974,6 +20076,9 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
             TRF__TRY(trf__match_shape(&file->entries[index], p, err));
             known[index] = 1;
             found = 1;
+            if (!trf__is_int8(&file->entries[index])) continue;
+            TRF__TRY(trf__match_scales(file, &file->entries[index], &index, err));
+            known[index] = 1;
         }
         if (!found) return trf__fail_lacking(file, prefix, p, err);
     }
@@ -20042,6 +20147,158 @@ TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_mode
     return TRF_OK;
 }
 
+/* At least so many numbers of a matrix are read at a time, and no smaller scale: its inverse must
+   be finite. */
+enum { TRF__ROWS_READ = 1 << 16 };
+#define TRF__INT8_LEAST 1e-33
+
+/* A matrix that has two names in the file must have the same bytes under both. */
+TRF__FN trf_status trf__same_tensors(trf_file *file, int32_t one, int32_t other, trf_error *err)
+{
+    const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
+    unsigned char chunks[2][TRF__CHUNK];
+    uint64_t at;
+    size_t n = 0;
+    int same = !strcmp(a->dtype, b->dtype);
+    for (at = 0; same && at < a->bytes; at += n) {
+        n = a->bytes - at < TRF__CHUNK ? (size_t)(a->bytes - at) : (size_t)TRF__CHUNK;
+        TRF__TRY(trf__file_bytes(file, one, at, chunks[0], n, err));
+        TRF__TRY(trf__file_bytes(file, other, at, chunks[1], n, err));
+        same = !memcmp(chunks[0], chunks[1], n);
+    }
+    if (same) return TRF_OK;
+    return trf__fail(err, TRF_E_SHAPE, -1, b->name,
+                     "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
+}
+
+/* Reads `rows` rows of a matrix from row `first` on, and of one in 8 bits their scales. */
+TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, int64_t rows,
+                                  int64_t in, trf_real *to, trf_real *scales, trf_error *err)
+{
+    const trf_file_entry *e = &file->entries[index];
+    int8_t chunk[TRF__CHUNK];
+    int64_t at, n, i, end = (first + rows) * in;
+    int32_t of;
+    if (!trf__is_int8(e)) return trf__file_numbers(file, index, first * in, to, rows * in, err);
+    TRF__TRY(trf__match_scales(file, e, &of, err));
+    TRF__TRY(trf__file_numbers(file, of, first, scales, rows, err));
+    for (i = 0; i < rows; i++)
+        if (!(scales[i] >= (trf_real)TRF__INT8_LEAST && scales[i] <= (trf_real)(FLT_MAX / 127)))
+            return trf__fail(err, TRF_E_FORMAT, first + i, file->entries[of].name,
+                             "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
+                             file->entries[of].name, (long long)(first + i), TRF__INT8_LEAST,
+                             FLT_MAX / 127.0, (double)scales[i]);
+    for (at = first * in; at < end; at += n) {
+        n = trf__min64((int64_t)sizeof chunk, end - at);
+        TRF__TRY(trf__file_bytes(file, index, (uint64_t)at, chunk, (size_t)n, err));
+        for (i = 0; i < n; i++, to++) {
+            if (chunk[i] == -128)
+                return trf__fail(err, TRF_E_FORMAT, at + i, e->name,
+                                 "tensor \"%.100s\": number %lld must be between -127 and 127, got "
+                                 "-128", e->name, (long long)(at + i));
+            *to = (trf_real)chunk[i] * scales[(at + i) / in - first];
+        }
+    }
+    return TRF_OK;
+}
+
+/* Memory to read a part of a matrix: floats and scales of its rows on the host, then on the device,
+   and what another name of a tied matrix has. */
+typedef struct trf__part_of_rows {
+    trf_real *host, *device;
+    int64_t rows, numbers;
+} trf__part_of_rows;
+
+/* Reads one tensor into panels, sixteen rows or more at a time: its floats never exist together. */
+TRF__FN trf_status trf__read_packed(trf_file *file, int32_t index, const trf_model *model,
+                                    const trf__run *run, const trf__affine *a,
+                                    const trf__part_of_rows *work, trf_error *err)
+{
+    const int format = model->layout.format, scaled = trf__is_int8(&file->entries[index]);
+    int64_t first, rows, each = trf__max64(16, work->numbers / a->in / 16 * 16);
+    for (first = 0; first < a->out; first += rows) {
+        trf__pack pack = { (char *)model->packed + a->packed[format] +
+                           run->backend->packed_bytes(format, first, a->in), work->device, 0, a->in,
+                           format, scaled ? work->device + work->numbers : NULL };
+        pack.out = rows = trf__min64(each, a->out - first);
+        TRF__TRY(trf__read_rows(file, index, first, rows, a->in, work->host,
+                                work->host + work->numbers, err));
+        if (work->device != work->host) {
+            run->backend->upload(run, work->device, work->host,
+                                 (size_t)(work->numbers + rows) * sizeof *work->host);
+            TRF__TRY(run->backend->sync(run, err));
+        }
+        run->backend->pack(run, &pack);
+    }
+    return TRF_OK;
+}
+
+/* The matrix that a parameter is, in a packed model. */
+TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
+{
+    const trf__outer *outer = &layout->outer;
+    int32_t i;
+    for (i = 0; i < layout->n_parts; i++) {
+        if (layout->parts[i].in.param == param) return &layout->parts[i].in;
+        if (layout->parts[i].out.param == param) return &layout->parts[i].out;
+    }
+    if (outer->generator.out && outer->generator.param == param) return &outer->generator;
+    return outer->embed[0].out && outer->embed[0].param == param ? &outer->embed[0]
+        : &outer->embed[1];
+}
+
+/* Reads all matrices of a packed model. Another name of a tied matrix must have the same bytes. */
+TRF__FN trf_status trf__read_matrices(trf_file *file, const trf_model *model, const trf__run *run,
+                                      const trf__part_of_rows *work, trf_error *err)
+{
+    const trf__layout *layout = &model->layout;
+    int32_t i, n;
+    for (i = 0; i < layout->n_params; i++) {
+        const trf__param *p = &layout->params[i];
+        const char *name = p->name;
+        int32_t read = -1;
+        if (p->offset >= 0) continue;
+        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
+            int32_t index = trf__find_tensor(file, "", name);
+            if (index < 0) continue;
+            if (read >= 0) TRF__TRY(trf__same_tensors(file, read, index, err));
+            else TRF__TRY(trf__read_packed(file, index, model, run, trf__affine_of(layout, i), work,
+                                           err));
+            read = index;
+        }
+    }
+    return run->backend->sync(run, err);
+}
+
+/* Opens the device for packing, and reads with memory for some rows. */
+TRF__FN trf_status trf__read_small(trf_file *file, trf_model *model, trf_error *err)
+{
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    trf__part_of_rows work;
+    trf_status status;
+    size_t bytes;
+    int32_t i;
+    if (!model->packed) return TRF_OK;
+    TRF__ZERO(work);
+    work.numbers = TRF__ROWS_READ;
+    for (i = 0; i < model->layout.n_params; i++)
+        if (model->layout.params[i].offset < 0)
+            work.numbers = trf__max64(work.numbers, 16 * model->layout.params[i].shape[1]);
+    work.numbers = trf__round_up(work.numbers, 16);
+    /* a row has 16 numbers or fewer rows are read: scales need at most as many */
+    bytes = trf__bytes(2 * work.numbers, sizeof *work.host);
+    TRF__TRY(run.backend->open(&run, err));
+    work.device = (trf_real *)run.backend->alloc(&run, bytes);
+    work.host = work.device ? (trf_real *)trf__shared_address(&run, work.device) : NULL;
+    if (!work.host) work.host = (trf_real *)trf__alloc(&run.hooks, bytes);
+    status = work.device && work.host ? trf__read_matrices(file, model, &run, &work, err)
+        : trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to read weights");
+    if (work.host != work.device) trf__free(&run.hooks, work.host, bytes);
+    run.backend->release(&run, work.device, bytes);
+    run.backend->close(&run);
+    return status;
+}
+
 /* Reads one arena: the weights, or with `of` one of their companions. A matrix that has several
    names in the file must be equal under all of them. */
 TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
@@ -20053,6 +20310,7 @@ TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
         const trf__param *p = &model->layout.params[i];
         const char *name = p->name;
         int have = 0;
+        if (p->offset < 0) continue;
         for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
             int32_t index = trf__find_tensor(file, prefix, name);
             if (index < 0) continue;
@@ -20072,6 +20330,7 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
     trf_status status, checked;
     if (trf_file_metadata(file, "trf.crc32")) trf__file_sum(file);
     status = trf__read_arena(file, model, NULL, model->weights, err);
+    if (!status) status = trf__read_small(file, model, err);
     checked = trf__file_check_crc(file, status ? &damage : err);
     if (!status || checked != TRF_E_CHECKSUM) return status ? status : checked;
     *err = damage;
@@ -20178,6 +20437,38 @@ TRF__FN int trf__is_checkpoint(const trf_file *file)
     return content && !strcmp(content, "checkpoint");
 }
 
+/* The first matrix in 8 bits, or NULL. */
+TRF__FN const trf_file_entry *trf__find_int8(const trf_file *file, const trf_model *model)
+{
+    int32_t i, n;
+    for (i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        const char *name = p->name;
+        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
+            int32_t index = trf__find_tensor(file, "", name);
+            if (index >= 0 && trf__is_int8(&file->entries[index])) return &file->entries[index];
+        }
+    }
+    return NULL;
+}
+
+/* How the model keeps its matrices: as the options say, and in 8 bits if a tensor has them. */
+TRF__FN trf_status trf__read_format(const trf_file *file, trf_model *model, trf_weights weights,
+                                    trf_error *err)
+{
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    const trf_file_entry *small = trf__find_int8(file, model);
+    TRF__TRY(trf__check_product_weights(weights, err));
+    if (small && weights == TRF_WEIGHTS_BF16)
+        return trf__fail(err, TRF_E_STATE, (int64_t)small->begin, small->name,
+                         "tensor \"%.100s\" has 8 bits, and TRF_WEIGHTS_BF16 cannot be made of "
+                         "that", small->name);
+    if (small) weights = TRF_WEIGHTS_INT8;
+    TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
+    if (weights != TRF_WEIGHTS_FULL) trf__lay_out_packed(model, run.format);
+    return TRF_OK;
+}
+
 /* Makes a model from an open file: configuration, check of all tensors, weights, vocabularies,
    other metadata. */
 TRF__COLD
@@ -20191,7 +20482,10 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     TRF__TRY(trf__model_without_weights(&model, &config, err));
     trf__find_wrapper(file);
     status = trf__match_tensors(file, model, trf__is_checkpoint(file), err);
-    if (status == TRF_OK) status = trf__model_weights(model, err);
+    if (status == TRF_OK) status = trf__read_format(file, model, options->weights, err);
+    if (status == TRF_OK && model->layout.packed)
+        status = trf__packed_weights(model, &model->run, err);
+    else if (status == TRF_OK) status = trf__model_weights(model, err);
     if (status == TRF_OK) status = trf__read_weights(file, model, err);
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__read_metadata(file, model, err);
@@ -20242,17 +20536,96 @@ TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, s
 //
 // The list points into the arenas, on whatever device they are: saving copies no weights.
 
-/* Lists all parameters of one arena. */
+/* Lists all parameters of one arena. BF16 and INT8 are for matrices, F16 is for all. */
 TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
                             const trf_real *arena, trf_weights weights)
 {
-    static const char *const dtypes[3] = {TRF__DTYPE, "BF16", "F16"};
+    static const char *const dtypes[TRF_WEIGHTS_COUNT] = {TRF__DTYPE, "BF16", "F16", "I8"};
     int32_t i;
     for (i = 0; i < model->layout.n_params; i++, out++) {
         const trf__param *p = &model->layout.params[i];
-        *out = trf__out_of(prefix, p->name, dtypes[weights], p->rank, p->shape, arena + p->offset,
-                           &model->run);
+        int full = weights != TRF_WEIGHTS_F16 && !trf__is_matrix(p->start);
+        *out = trf__out_of(prefix, p->name, dtypes[full ? TRF_WEIGHTS_FULL : weights], p->rank,
+                           p->shape, arena + p->offset, &model->run);
     }
+}
+
+/* What 8 bits need of every row of all matrices, in the order of parameters. */
+typedef struct trf__row_scales {
+    float *scales;              /* as a file has them: 1 for a row that is all 0 */
+    trf_real *inverses;
+    trf_real *row;              /* the longest row */
+    int64_t n, longest;
+} trf__row_scales;
+
+TRF__FN void trf__row_scales_free(trf__row_scales *of, const trf_hooks *hooks)
+{
+    trf__free(hooks, of->scales, trf__bytes(of->n, sizeof *of->scales));
+    trf__free(hooks, of->inverses, trf__bytes(of->n, sizeof *of->inverses));
+    trf__free(hooks, of->row, trf__bytes(of->longest, sizeof *of->row));
+}
+
+/* Finds the scales. A row with a number that is not finite has none. */
+TRF__FN trf_status trf__row_scales_find(trf__row_scales *of, const trf_model *model, trf_error *err)
+{
+    const trf__layout *layout = &model->layout;
+    int64_t at = 0, row;
+    int32_t i;
+    for (i = 0; i < layout->n_params; i++)
+        for (row = 0; trf__is_matrix(layout->params[i].start) && row < layout->params[i].shape[0];
+             row++, at++) {
+            const trf__param *p = &layout->params[i];
+            float scale;
+            TRF__TRY(trf__arena_get(model, model->weights, p->offset + row * p->shape[1], of->row,
+                                    p->shape[1], err));
+            scale = trf__int8_scale(of->row, p->shape[1], &of->inverses[at]);
+            if (!trf__is_finite((double)scale))
+                return trf__fail(err, TRF_E_NONFINITE, row, p->name,
+                                 "tensor \"%.100s\": row %lld has a number that is infinite or not "
+                                 "a number, and 8 bits cannot hold it", p->name, (long long)row);
+            of->scales[at] = of->inverses[at] != 0 ? scale : 1;
+        }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__row_scales_of(trf__row_scales *of, const trf_model *model, trf_error *err)
+{
+    const trf_hooks *hooks = &model->config.hooks;
+    trf_status status;
+    int32_t i;
+    TRF__ZERO(*of);
+    for (i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        if (!trf__is_matrix(p->start)) continue;
+        of->n += p->shape[0];
+        of->longest = trf__max64(of->longest, p->shape[1]);
+    }
+    of->scales = (float *)trf__alloc(hooks, trf__bytes(of->n, sizeof *of->scales));
+    of->inverses = (trf_real *)trf__alloc(hooks, trf__bytes(of->n, sizeof *of->inverses));
+    of->row = (trf_real *)trf__alloc(hooks, trf__bytes(of->longest, sizeof *of->row));
+    status = of->scales && of->inverses && of->row ? trf__row_scales_find(of, model, err)
+        : trf__fail(err, TRF_E_NOMEM, -1, "scales", "no memory for the scales of %lld rows",
+                    (long long)of->n);
+    if (status != TRF_OK) trf__row_scales_free(of, hooks);
+    return status;
+}
+
+/* Gives each listed matrix its scales, and appends them as tensors. Returns how many. */
+TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf__row_scales *of)
+{
+    int64_t at = 0;
+    int32_t i, n = model->layout.n_params, all = n;
+    for (i = 0; i < n; i++) {
+        const trf__param *p = &model->layout.params[i];
+        char name[sizeof p->name + sizeof TRF__SCALE];
+        if (!trf__is_matrix(p->start)) continue;
+        snprintf(name, sizeof name, "%s" TRF__SCALE, p->name);
+        out[i].inverses = of->inverses + at;
+        out[i].columns = p->shape[1];
+        out[all++] = trf__out_of("", name, "F32", 1, p->shape, of->scales + at, NULL);
+        at += p->shape[0];
+    }
+    return all - n;
 }
 
 /* Writes a model, or with companions (an arena for each) a checkpoint. The vocabularies are last,
@@ -20266,15 +20639,22 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *cons
     const trf_vocab *const vocabs[2] = {model->source, model->target};
     const char *name = to->path ? to->path : "memory";
     int32_t n = model->layout.n_params, all = companions ? (1 + TRF__COMPANIONS) * n : n, i;
-    size_t bytes = trf__bytes(all + 2, sizeof(trf__out));
+    size_t bytes = trf__bytes(trf__max64(all, 2 * n) + 2, sizeof(trf__out));
+    trf__row_scales scales;
     trf__out *out;
     trf_status status;
+    TRF__ZERO(scales);
     TRF__TRY(trf__name_file(trf__needs_floats(model, err), name, err));
+    if (weights == TRF_WEIGHTS_INT8)
+        TRF__TRY(trf__name_file(trf__row_scales_of(&scales, model, err), name, err));
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
-    if (!out)
+    if (!out) {
+        trf__row_scales_free(&scales, hooks);
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors",
                                         "no memory for a list of %d tensors", all), name, err);
+    }
     trf__put_arena(out, model, "", model->weights, weights);
+    if (scales.scales) all += trf__put_scales(out, model, &scales);
     for (i = 0; companions && i < TRF__COMPANIONS; i++)
         trf__put_arena(out + (i + 1) * n, model, trf__companions[i].prefix, companions[i],
                        TRF_WEIGHTS_FULL);
@@ -20286,6 +20666,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *cons
     }
     status = trf__file_write(hooks, to, out, all, notes, of, err);
     trf__free(hooks, out, bytes);
+    trf__row_scales_free(&scales, hooks);
     return trf__name_file(status, name, err);
 }
 
@@ -20331,7 +20712,10 @@ TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
 
 TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
 {
-    return trf__check_range("weights", (double)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_F16, err);
+    TRF__TRY(trf__check_range("weights", (double)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8, err));
+    if (weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4) return TRF_OK;
+    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
+                     "a build with TRF_DOUBLE has no weights of 8 bits");
 }
 
 TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,

@@ -29,7 +29,7 @@ cat >"$work/rows" <<'END'
 bias forgotten @@ ops blocks model @@ TRF__MM_KERNEL @@
     c + r * ldc : bias @@ c + r * ldc : NULL
 a weight in 8 bits takes another row's scale @@ int8 @@ trf__int8_pack @@
-    scales[r % 16] = @@ scales[(r + 1) % 16] =
+    scales[r % 16] = trf__int8_scale( @@ scales[(r + 1) % 16] = trf__int8_scale(
 sums of 8 bits without what x + 128 adds @@ int8 @@ trf__int8_pack @@
     sums[r % 16] = -128 * sum @@ sums[r % 16] = 0
 a row of activations by the scale of the one before @@ int8 @@ trf__int8_product @@
@@ -38,8 +38,8 @@ an infinity is rounded to 8 bits @@ int8 @@ trf__int8_scale @@
     if (!(trf__sum(bad) == 0)) return NAN @@ (void)0
 numbers too small to invert are inverted @@ int8 @@ trf__int8_scale @@
     !(largest > (trf_real)1e-30) @@ !(largest > 0)
-halves are cut off in 8 bits @@ int8 @@ trf__int8_round @@
-    12582912.0 @@ 12582911.5
+numbers of 8 bits are rounded to halves @@ int8 @@ trf__int8_round @@
+    12582912.0 @@ 6291456.0
 rows of 8 bits begin at their panel @@ int8 @@ trf__int8_product @@
     skip = row % 16 @@ skip = 0
 the last of four numbers in 8 bits is lost @@ int8 @@ trf__int8_plain @@
@@ -52,6 +52,30 @@ a tied embedding in another place than the generator @@ pack int8 @@ trf__add_em
     if (tied) *a = outer->generator @@ if (0) *a = outer->generator
 small formats keep the floats of embeddings @@ pack @@ trf__add_param @@
     layout->format != TRF__FLOAT32 @@ 0
+a row of 8 bits is stored by another row's scale @@ small @@ trf__chunk_of_8_bits @@
+    out->inverses[(at + i) / out->columns] @@ out->inverses[0]
+a row of 8 bits goes on into the next @@ small @@ trf__chunk_of_8_bits @@
+    out->columns - (at + i) % out->columns @@ TRF__WIDE
+learned positions in 8 bits @@ small @@ trf__put_arena @@
+    !trf__is_matrix(p->start) @@ p->rank == 1
+scales of 8 bits for other matrices @@ small @@ trf__put_scales @@
+    of->inverses + at @@ of->inverses
+a row of nothing has the scale 0 @@ small @@ trf__row_scales_find @@
+    of->inverses[at] != 0 ? scale : 1 @@ scale
+8 bits without scales @@ small @@ trf__match @@
+    !trf__is_int8(&file->entries[index]) @@ 1
+any scale is taken @@ small @@ trf__read_rows @@
+    scales[i] >= (trf_real)TRF__INT8_LEAST @@ 1
+-128 is taken @@ small @@ trf__read_rows @@
+    chunk[i] == -128 @@ 0
+all rows are read by the first scales @@ small @@ trf__read_rows @@
+    scales[(at + i) / in - first] @@ scales[0]
+parts of a matrix over one another @@ small @@ trf__read_packed @@
+    packed_bytes(format, first, a->in) @@ packed_bytes(format, 0, a->in)
+scales of a file are found again @@ small @@ trf__read_packed @@
+    scaled ? work->device + work->numbers : NULL @@ NULL
+8 bits of a file as floats @@ small @@ trf__read_format @@
+    if (small) weights = TRF_WEIGHTS_INT8 @@ (void)0
 8 bits from a model without floats @@ pack int8 @@ trf__check_packed @@
     run->format == model->layout.format @@ 1
 a packed model is read as floats @@ pack @@ trf__pass_open @@

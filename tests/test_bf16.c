@@ -29,8 +29,8 @@ static trf_real nearest(trf_real x)
 static void rounding(void **state)
 {
     static const trf_real special[] = {0, -0.0f, 1, 1.00390625f, 1.01171875f, -1.00390625f, 1e-45f,
-                                       1.17549435e-38f, 3.38953139e38f, 3.3961775e38f, 3.4028235e38f,
-                                       -3.4028235e38f, 65535, 0.1f, -1e-40f};
+                                       1.17549435e-38f, 3.38953139e38f, 3.3961775e38f,
+                                       3.4028235e38f, -3.4028235e38f, 65535, 0.1f, -1e-40f};
     trf_real x[16], y[16];
     int64_t i;
     int k;
@@ -88,7 +88,7 @@ static KIT_UNUSED void packed_products(void **state)
         trf_real *y = numbers(rows * out + 1), sixteen[16];
         void *packed = malloc(trf__bf16_bytes(above + out, in));
         trf__run run = run_of(TRF__BF16, 1 + round % 3, 0, 0);
-        trf__pack pack = {packed, w, above + out, in, TRF__BF16};
+        trf__pack pack = {packed, w, above + out, in, TRF__BF16, NULL};
         trf__linear j;
         assert_non_null(packed);
         run.backend->pack(&run, &pack);
@@ -178,7 +178,7 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
     x[0 * IN + 3] = (trf_real)HUGE_VAL;
     x[2 * IN + 36] = (trf_real)NAN;
     w[17 * IN + 5] = (trf_real)NAN;
-    trf__bf16_pack(packed, w, 0, OUT, IN);
+    trf__bf16_pack(packed, w, 0, OUT, IN, NULL);
     TRF__ZERO(j);
     j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
     j.w.packed = packed; j.w.format = TRF__BF16;

@@ -51,7 +51,7 @@ static void kernels_are_exact(void **state)
                     char *left = (char *)malloc((size_t)rows * step);
                     int32_t sums[TRF__INT8_ROWS * TRF__INT8_PANELS * 16];
                     assert_true(packed && left);
-                    trf__int8_pack(packed, w, 0, 16 * n, k);
+                    trf__int8_pack(packed, w, 0, 16 * n, k, NULL);
                     for (i = 0; i < rows; i++)
                         trf__int8_convert(left + (size_t)i * step, x + i * k, k);
                     trf__int8_kernels[kernel].function(sums, left, step, rows, packed,
@@ -89,7 +89,7 @@ static void longest_sum(void **state)
             assert_true(packed && left);
             for (i = 0; i < 16 * k; i++) w[i] = 1;
             for (i = 0; i < k; i++) x[i] = (trf_real)sign;
-            trf__int8_pack(packed, w, 0, 16, k);
+            trf__int8_pack(packed, w, 0, 16, k, NULL);
             trf__int8_convert(left, x, k);
             trf__int8_kernels[kernel].function(sums, left, trf__int8_row_bytes(k), 1, packed,
                                                trf__int8_panel_bytes(k), 1, k);
@@ -192,7 +192,7 @@ static void rounding(void **state)
     for (; i < 64; i++) assert_int_equal((signed char)(row[i] ^ flip), 0);
     memcpy(&scale, row + 64, sizeof scale);
     assert_true(scale == 1);
-    trf__int8_pack(packed, halves, 0, 1, N);            /* one row of a panel: the others are 0 */
+    trf__int8_pack(packed, halves, 0, 1, N, NULL);            /* one row of a panel: the others are 0 */
     back = trf__int8_read(packed, 0, 0, N);
     trf__store(sixteen, back);
     for (i = 0; i < 16; i++) assert_true(sixteen[i] == (i < N ? want[i] : 0));
@@ -223,7 +223,7 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
         w[2 * IN] = nan;
         w[17 * IN + 5] = inf;
         for (i = 0; i < IN; i++) w[4 * IN + i] = 0;
-        trf__int8_pack(packed, w, 0, OUT, IN);
+        trf__int8_pack(packed, w, 0, OUT, IN, NULL);
         TRF__ZERO(j);
         j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
         j.w.packed = packed; j.w.format = TRF__INT8;
@@ -380,7 +380,7 @@ static void tied_embeddings_are_rounded(void **state)
             embedding = kit_open(trf_model_parameter(model, 0));
             assert_true(embedding.shape[0] == VOCAB && embedding.shape[1] == 64);
             floats = embedding.data;
-            trf__int8_pack(packed, floats, 0, VOCAB, 64);
+            trf__int8_pack(packed, floats, 0, VOCAB, 64, NULL);
             for (i = 0; i < VOCAB; i++)
                 for (c = 0; c < 64; c += 16)
                     trf__store(floats + i * 64 + c, trf__int8_read(packed, i, c, 64));

@@ -61,7 +61,7 @@ void log_warning(void *user, int level, const char *message)
 enum {
     MOST_CHOICES = 16,
     FIRST_COMMAND = TRAIN,
-    LAST_COMMAND = REPORT,
+    LAST_COMMAND = QUANTIZE,
     COMMANDS = 2 * LAST_COMMAND - 1,
     PATTERN = 0xA5
 };
@@ -338,7 +338,7 @@ static const struct tested table[] = {
 
     OPTION(TRANSLATE, COUNT, "batch", batch),
     OPTION(INSPECT, COUNT, "batch", batch),
-    OF(TRANSLATE, "weights", int8, int32_t, {"full", 0}, {"int8", 1}),
+    OF(TRANSLATE, "weights", kept, int32_t, {"full", 0}, {"bf16", 1}, {"int8", 2}),
     OPTION(TRANSLATE, COUNT, "max-sentences", search.max_sentences),
     OPTION(TRANSLATE, COUNT, "max-tokens", search.max_tokens),
     OPTION(TRANSLATE, FLAG, "interactive", interactive),
@@ -378,7 +378,7 @@ static const struct tested table[] = {
     OPTION(ATTENTION, FLAG, "json", json),
     OPTION(AVERAGE, TEXT, "output", output),
     OF(AVERAGE, "weights", weights, int32_t, {"full", TRF_WEIGHTS_FULL}, {"bf16", TRF_WEIGHTS_BF16},
-       {"f16", TRF_WEIGHTS_F16}),
+       {"f16", TRF_WEIGHTS_F16}, {"int8", TRF_WEIGHTS_INT8}),
     OPTION(REPORT, TEXT, "data", data),
     OPTION(REPORT, TEXT, "output", output),
     OPTION(REPORT, TEXT, "model", model),
@@ -1107,9 +1107,9 @@ static void effects(void **state)
     EFFECT(TRANSLATE, "search-rule", "hugging-face",
            want_rule(TRF_SEARCH_HUGGING_FACE, TRF_LENGTH_POWER, 1, 1, 2, 1, 0, TRF_STOP_HEURISTIC,
                      TRF_LIMIT_KEEP_LIVE, 0, 0));
-    EFFECT(TRANSLATE, "weights", "full", wanted.int8 = 0;
+    EFFECT(TRANSLATE, "weights", "full", wanted.kept = 0;
            wanted.search.weights = wanted.sampling.weights = TRF_WEIGHTS_FULL);
-    EFFECT(TRANSLATE, "weights", "int8", wanted.int8 = 1;
+    EFFECT(TRANSLATE, "weights", "int8", wanted.kept = 2;
            wanted.search.weights = wanted.sampling.weights = TRF_WEIGHTS_INT8);
     for (i = 0; i < n_rows; i++)
         if (!rows[i].then != !seen[i])

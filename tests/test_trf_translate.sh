@@ -39,6 +39,18 @@ check "most of these are right too ($right of 40)" test "$right" -ge 34
 "$trf" translate --model good --scores <test.digits >full_scores
 "$trf" translate --model good --scores --weights int8 <test.digits >small_scores
 check "and not the same numbers" sh -c '! cmp -s full_scores small_scores'
+expect 0 "a file with weights of 8 bits" "" "$trf" quantize good --weights int8 --output good8
+check "it is less than half as large" test "$(($(wc -c <good8) * 2))" -lt "$(wc -c <good)"
+expect 1 "nothing is replaced unasked" "good8" "$trf" quantize good --weights int8 --output good8
+"$trf" translate --model good8 <test.digits >from_file
+check "the answers of its file are those of the option" same small from_file
+"$trf" quantize good --weights bf16 --output good16
+"$trf" translate --model good --weights bf16 --scores <test.digits >scores16
+"$trf" translate --model good16 --weights bf16 --scores <test.digits >from_file
+check "and in 16 bits" same scores16 from_file
+expect 1 "training goes no further" "8-bit weights" "$trf" average good8 --weights full --output good32
+expect 2 "quantize what" "give one model" "$trf" quantize --weights int8 --output good32
+expect 2 "quantize how" "give --weights" "$trf" quantize good --output good32
 expect 2 "weights of files" "--weights takes full|bf16|int8, got .f16." "$trf" translate --model good --weights f16
 printf '1 2\n\n  \n1 2 3 4 5 6 7 8 9 1 2 3\n\377\n1\0002\n4 5 unknown\n7' >odd
 expect 1 "odd lines" "odd:4: .*12 tokens, at most 11" "$trf" translate --model good --input odd

@@ -1,4 +1,4 @@
-// trf average: a model with the mean weights of several.
+// trf average: a model with the mean weights of several. trf quantize: one model, in fewer bits.
 //
 // They are the last models of one training run, or its best ones. The mean of models with different
 // initial weights is useless.
@@ -97,4 +97,17 @@ int command_average(struct settings *s, int argc, char **argv)
     for (i = 0; i < n; i++) trf_model_destroy(models[i]);
     free(models);
     return status;
+}
+
+int command_quantize(struct settings *s, int argc, char **argv)
+{
+    if (argc != 1) {
+        say("give one model, such as trf quantize model.safetensors --weights int8 --output small");
+        return USAGE;
+    }
+    if (!is_given(s, AT(weights))) {
+        say("give --weights: int8, bf16, f16 or full");
+        return USAGE;
+    }
+    return command_average(s, argc, argv);
 }

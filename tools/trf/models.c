@@ -146,6 +146,7 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
     }
     if (check_output_name(s)) return FAILED;
     for (i = 0; i < sizeof read / sizeof *read; i++) if (check_readable(read[i])) return FAILED;
+    load.weights = s->search.weights;
     if (trf_model_load(model, s->model, &load, &err)) return load_refused(s->model, &err);
     *source = trf_model_source_vocab(*model);
     *target = trf_model_target_vocab(*model);

@@ -557,16 +557,15 @@ const struct row rows[] = {
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
      "of several", NULL},
     {RUN | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
-     "precision of matrix products. bf16: 16 bits, faster on GPUs alone; weights and sums keep 32 "
-     "bits", NULL},
+     "precision of matrix products. bf16: 16 bits, faster on GPUs alone; sums keep 32 bits", NULL},
     {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
      "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "
      "OpenBLAS is installed", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, CHOICE, "weights", AT(kept),
      "full|bf16|int8",
-     "how weights are kept for matrix products, on the CPU alone. bf16: in 16 bits, half the memory; "
-     "int8: in 8 bits, a quarter of the memory, and faster. Answers differ a little", then_weights},
+     "how weights are kept for matrix products, on the CPU alone. bf16: 16 bits, half the memory; "
+     "int8: 8 bits, a quarter of the memory, and faster. Answers differ a little", then_weights},
     {RUN | INSPECT | ATTENTION, COUNT, "threads", AT(device.threads), "N",
      "number of threads; results do not depend on it (default: one for each processor that trf may "
      "use)", NULL},
@@ -599,12 +598,13 @@ const struct row rows[] = {
 
     {INSPECT, HEADING, "Output", 0, NULL, NULL, NULL},
     {INSPECT, FLAG, "json", AT(json), NULL, "write one JSON object", NULL},
-    {AVERAGE, HEADING, "Files", 0, NULL, NULL, NULL},
-    {AVERAGE, TEXT, "output", AT(output), "FILE", "the model to write", NULL},
-    {AVERAGE, CHOICE, "weights", AT(weights), "full|bf16|f16",
-     "how weights are stored. full: in 32 bits; bf16, f16: in 16 bits, half the file. With this "
-     "option, one model is enough", NULL},
-    {AVERAGE, FLAG, "overwrite", AT(overwrite), NULL,
+    {AVERAGE | QUANTIZE, HEADING, "Files", 0, NULL, NULL, NULL},
+    {AVERAGE | QUANTIZE, TEXT, "output", AT(output), "FILE", "the model to write", NULL},
+    {AVERAGE | QUANTIZE, CHOICE, "weights", AT(weights), "full|bf16|f16|int8",
+     "how weights are stored. full: in 32 bits; bf16, f16: in 16 bits, half the file; int8: in 8 "
+     "bits, a quarter, and the model can no longer be trained. With this option one model is "
+     "enough for trf average", NULL},
+    {AVERAGE | QUANTIZE, FLAG, "overwrite", AT(overwrite), NULL,
      "let --output replace an existing file", NULL},
     {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},
     {PLOT, TEXT, "output", AT(output), "FILE",

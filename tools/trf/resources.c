@@ -161,6 +161,7 @@ static int print_memory(struct settings *s, int64_t weights, int json)
     int32_t tokens = s->corpus.batch_tokens > longest ? s->corpus.batch_tokens : longest;
     int32_t longest_input = c->kind == TRF_DECODER_ONLY ? s->target_length : s->source_length;
     double model = (double)trf_model_memory(c), training, translating;
+    trf_search small = s->search;
     char what[160];
     int first = 1;
     o->source_tokens = o->target_tokens = tokens;
@@ -180,6 +181,12 @@ static int print_memory(struct settings *s, int64_t weights, int json)
              plural(longest_input));
     if (translating > 0)
         print_bytes("translating", "translating", what, model + translating, json, &first);
+    small.weights = TRF_WEIGHTS_INT8;
+    if (translating > 0)
+        print_bytes("  in 8 bits", "translating_in_8_bits",
+                    "from a file of trf quantize --weights int8",
+                    (double)trf_translator_memory(c, &small, s->batch, longest_input), json,
+                    &first);
     print_bytes("model file", "file", "weights of 32 bits, without vocabularies",
                 4.0 * (double)weights, json, &first);
     print_bytes("  of 16 bits", "file_of_16_bits", "trf average --weights bf16",

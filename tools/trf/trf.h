@@ -232,6 +232,7 @@ struct settings {
 enum {
     TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64,
     GENERATE = 128, CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
+    QUANTIZE = 4096,
     RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT,
     FROM_DATA = 1 << 16         /* without the option the value follows from the data */
 };
@@ -567,6 +568,7 @@ int command_eval(struct settings *s, int argc, char **argv);
 int command_inspect(struct settings *s, int argc, char **argv);
 int command_attention(struct settings *s, int argc, char **argv);
 int command_average(struct settings *s, int argc, char **argv);
+int command_quantize(struct settings *s, int argc, char **argv);
 int command_plot(struct settings *s, int argc, char **argv);
 int command_report(struct settings *s, int argc, char **argv);
 

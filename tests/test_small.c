@@ -1,0 +1,347 @@
+/* Files of small weights: what they hold, that models read from them answer with the bits of the
+   floats' own packed weights, their memory, and what is refused. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include "answers.h"
+
+typedef struct image { unsigned char *bytes; size_t n; } image;
+
+static image saved(const trf_model *model, trf_weights weights)
+{
+    image to = {NULL, 0};
+    size_t n;
+    FAILS(TRF_E_LIMIT, trf_model_save_memory(model, weights, NULL, 0, &n, &err));
+    to.bytes = (unsigned char *)malloc(n);
+    assert_non_null(to.bytes);
+    OK(trf_model_save_memory(model, weights, to.bytes, n, &to.n, &err));
+    assert_true(to.n == n);
+    return to;
+}
+
+static trf_model *loaded(const image *from, const trf_config *config, trf_weights weights)
+{
+    trf_load_options options = trf_load_defaults();
+    trf_model *model = NULL;
+    options.device = config->device;
+    options.weights = weights;
+    OK(trf_model_load_memory(&model, from->bytes, from->n, &options, &err));
+    return model;
+}
+
+/* From a small file, or packed while a whole file is read: the bits of the floats' translator. */
+static void same_answers(void **state)
+{
+    static const int32_t widths[] = {16, 20, 64};
+    static const trf_weights small[] = {TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8};
+    int variant, w, k;
+    (void)state;
+    for (variant = 0; variant < VARIANTS; variant++)
+        for (w = 0; w < 3; w++)
+            for (k = 0; k < 2; k++) {
+                trf_config config = config_of(variant, widths[w]);
+                trf_model *model = NULL, *other;
+                image full, file;
+                uint64_t wanted;
+                OK(trf_model_create(&model, &config, &err));
+                wanted = answers(model, small[k], 1, NULL, NULL);
+                full = saved(model, TRF_WEIGHTS_FULL);
+                file = saved(model, small[k]);
+                other = loaded(&full, &config, small[k]);
+                if (answers(other, TRF_WEIGHTS_FULL, 2, NULL, NULL) != wanted)
+                    fail_msg("variant %d, d_model %d, weights %d: packed while it is read, other "
+                             "answers", variant, (int)widths[w], (int)small[k]);
+                trf_model_destroy(other);
+                other = loaded(&file, &config, small[k]);
+                if (answers(other, small[k], 1, NULL, NULL) != wanted)
+                    fail_msg("variant %d, d_model %d, weights %d: other answers from its file",
+                             variant, (int)widths[w], (int)small[k]);
+                trf_model_destroy(other);
+                other = loaded(&file, &config, TRF_WEIGHTS_FULL);
+                if (k == 1) {               /* 8 bits need no option */
+                    assert_true(answers(other, TRF_WEIGHTS_FULL, 1, NULL, NULL) == wanted);
+                } else {                    /* 16 bits are floats unless they shall be packed */
+                    image again = saved(other, small[k]);
+                    assert_true(answers(other, small[k], 1, NULL, NULL) == wanted);
+                    assert_true(again.n == file.n && !memcmp(again.bytes, file.bytes, file.n));
+                    free(again.bytes);
+                }
+                trf_model_destroy(other);
+                trf_model_destroy(model);
+                free(full.bytes);
+                free(file.bytes);
+            }
+}
+
+/* Types, sizes and numbers of the tensors, each number within half a step of its float. */
+static void what_files_hold(void **state)
+{
+    trf_config config = config_of(0, 64);
+    trf_load_options options = trf_load_defaults();
+    trf_model *model = NULL;
+    trf_file *file = NULL;
+    image small;
+    int32_t i, matrices = 0;
+    (void)state;
+    config.positions = TRF_POSITIONS_LEARNED;
+    OK(trf_model_create(&model, &config, &err));
+    small = saved(model, TRF_WEIGHTS_INT8);
+    OK(trf_file_open_memory(&file, small.bytes, small.n, &options, &err));
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor p = kit_open(trf_model_parameter(model, i));
+        int32_t at = trf_file_find(file, p.name);
+        trf_file_entry e = trf_file_at(file, at);
+        int8_t *numbers = (int8_t *)malloc((size_t)trf_tensor_count(&p));
+        trf_real scale = 0;
+        int64_t k;
+        char name[100];
+        assert_non_null(numbers);
+        if (p.rank == 1 || strstr(p.name, "positions")) {
+            assert_string_equal(e.dtype, "F32");
+        } else {
+            assert_string_equal(e.dtype, "I8");
+            snprintf(name, sizeof name, "%s_scale", p.name);
+            OK(trf_file_read_bytes(file, at, 0, numbers, (size_t)trf_tensor_count(&p), &err));
+            for (k = 0; k < trf_tensor_count(&p); k++) {
+                if (k % p.shape[1] == 0)
+                    OK(trf_file_read(file, trf_file_find(file, name), k / p.shape[1], &scale, 1,
+                                     &err));
+                assert_true(numbers[k] >= -127 &&
+                            fabs((double)numbers[k] * (double)scale - (double)p.data[k]) <=
+                            0.5001 * (double)scale);
+            }
+            matrices++;
+        }
+        free(numbers);
+        kit_close(&p);
+    }
+    assert_true(matrices == 4 * 2 + 6 * 2 + 3);
+    trf_file_close(file);
+    trf_model_destroy(model);
+    free(small.bytes);
+}
+
+/* File and memory are a quarter; reading never needs more than what stays and a little. */
+static KIT_UNUSED void a_quarter(void **state)
+{
+    trf_config config = config_of(2, 128);
+    trf_load_options options = trf_load_defaults();
+    kit_memory memory;
+    trf_model *model = NULL;
+    image full, small;
+    int64_t floats;
+    (void)state;
+    memset(&memory, 0, sizeof memory);
+    config.d_ff = 2048;
+    config.positions = TRF_POSITIONS_INTERLEAVED;
+    OK(trf_model_create(&model, &config, &err));
+    full = saved(model, TRF_WEIGHTS_FULL);
+    small = saved(model, TRF_WEIGHTS_INT8);
+    trf_model_destroy(model);
+    assert_true((double)small.n < 0.27 * (double)full.n);
+    options.hooks = kit_hooks(&memory);
+    OK(trf_model_load_memory(&model, full.bytes, full.n, &options, &err));
+    floats = memory.live;
+    trf_model_destroy(model);
+    assert_int_equal(memory.live, 0);
+    memory.peak = 0;
+    OK(trf_model_load_memory(&model, small.bytes, small.n, &options, &err));
+    assert_true((double)memory.live < 0.28 * (double)floats);
+    assert_true(memory.peak < memory.live + 3 * 65536 * 4);
+    trf_model_destroy(model);
+    assert_int_equal(memory.live, 0);
+    free(full.bytes);
+    free(small.bytes);
+}
+
+/* A row that is all 0, and one of numbers too small for a scale. */
+static void rows_of_nothing(void **state)
+{
+    trf_config config = config_of(4, 16);
+    trf_model *model = NULL, *other;
+    trf_tensor w;
+    image small;
+    uint64_t wanted;
+    int32_t i;
+    (void)state;
+    OK(trf_model_create(&model, &config, &err));
+    w = kit_open(trf_model_parameter(model, trf_model_parameter_index(
+        model, "decoder.layers.0.linear1.weight")));
+    for (i = 0; i < 16; i++) { w.data[16 + i] = 0; w.data[32 + i] = (trf_real)1e-36; }
+    kit_close(&w);
+    wanted = answers(model, TRF_WEIGHTS_INT8, 1, NULL, NULL);
+    small = saved(model, TRF_WEIGHTS_INT8);
+    other = loaded(&small, &config, TRF_WEIGHTS_FULL);
+    assert_true(answers(other, TRF_WEIGHTS_FULL, 1, NULL, NULL) == wanted);
+    trf_model_destroy(other);
+    w = kit_open(trf_model_parameter(model, trf_model_parameter_index(
+        model, "decoder.layers.0.linear1.weight")));
+    w.data[3 * 16 + 5] = (trf_real)HUGE_VAL;
+    kit_close(&w);
+    FAILS(TRF_E_NONFINITE, trf_model_save_memory(model, TRF_WEIGHTS_INT8, small.bytes, small.n,
+                                                 NULL, &err));
+    assert_string_equal(err.what, "decoder.layers.0.linear1.weight");
+    assert_int_equal(err.where, 3);
+    trf_model_destroy(model);
+    free(small.bytes);
+}
+
+/* Changes bytes of a file without a checksum, loads it, and puts them back. */
+static void refused_with(image *file, size_t at, const void *bytes, size_t n, trf_status status,
+                         const char *what)
+{
+    unsigned char old[64];
+    trf_model *model = NULL;
+    assert_true(n <= sizeof old && at + n <= file->n);
+    memcpy(old, file->bytes + at, n);
+    memcpy(file->bytes + at, bytes, n);
+    if (trf_model_load_memory(&model, file->bytes, file->n, NULL, &err) != status)
+        fail_msg("%s: %s, not status %d", what, err.message, (int)status);
+    assert_null(model);
+    if (!strstr(err.message, what)) fail_msg("\"%s\" does not name %s", err.message, what);
+    memcpy(file->bytes + at, old, n);
+}
+
+static size_t in_header(const image *file, const char *text)
+{
+    size_t i, n = strlen(text);
+    for (i = 0; i + n <= file->n; i++) if (!memcmp(file->bytes + i, text, n)) return i;
+    fail_msg("the header lacks %s", text);
+    return 0;
+}
+
+static void bad_files(void **state)
+{
+    static const float bad[] = {0, -1, NAN, INFINITY, 1e-36f, 3e38f};
+    trf_config config = config_of(1, 16);
+    trf_load_options options = trf_load_defaults();
+    trf_model *model = NULL;
+    trf_file *file = NULL;
+    trf_trainer *trainer = NULL;
+    trf_train_options training = kit_training();
+    image small;
+    size_t scales, numbers, i;
+    (void)state;
+    OK(trf_model_create(&model, &config, &err));
+    small = saved(model, TRF_WEIGHTS_INT8);
+    trf_model_destroy(model);
+    OK(trf_file_open_memory(&file, small.bytes, small.n, &options, &err));
+    scales = (size_t)trf_file_at(file, trf_file_find(
+        file, "encoder.layers.1.linear1.weight_scale")).begin;
+    numbers = (size_t)trf_file_at(file, trf_file_find(file,
+                                                      "encoder.layers.1.linear1.weight")).begin;
+    trf_file_close(file);
+    refused_with(&small, scales + 8, &bad[1], 4, TRF_E_CHECKSUM, "CRC-32");
+    memcpy(small.bytes + in_header(&small, "trf.crc32"), "other.crc", 9);
+    for (i = 0; i < sizeof bad / sizeof *bad; i++) {
+        refused_with(&small, scales + 8, &bad[i], 4,
+                     isfinite(bad[i]) ? TRF_E_FORMAT : TRF_E_NONFINITE,
+                     "encoder.layers.1.linear1.weight_scale");
+        if (isfinite(bad[i])) assert_int_equal(err.where, 2);
+    }
+    refused_with(&small, numbers + 5, "\x80", 1, TRF_E_FORMAT, "encoder.layers.1.linear1.weight\"");
+    assert_int_equal(err.where, 5);
+    /* scales under another name, of another type or shape; 8 bits where floats belong */
+    refused_with(&small, in_header(&small, "linear1.weight_scale\""), "linear1.weight_scald", 20,
+                 TRF_E_SHAPE, "_scale");
+    i = in_header(&small, "linear1.weight_scale\":{\"dtype\":\"F32\"");
+    refused_with(&small, i + strlen("linear1.weight_scale\":{\"dtype\":\""), "I32", 3, TRF_E_SHAPE,
+                 "weight_scale\" must be of type F32");
+    OK(trf_model_load_memory(&model, small.bytes, small.n, NULL, &err));
+    FAILS(TRF_E_STATE, trf_trainer_create(&trainer, model, &training, &err));
+    FAILS(TRF_E_STATE, trf_model_save(model, "small", &err));
+    FAILS(TRF_E_STATE, trf_model_pack(model, TRF_WEIGHTS_BF16, &err));
+    OK(trf_model_pack(model, TRF_WEIGHTS_INT8, &err));
+    OK(trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
+    trf_model_destroy(model);
+    model = NULL;
+    options.weights = TRF_WEIGHTS_BF16;
+    FAILS(TRF_E_STATE, trf_model_load_memory(&model, small.bytes, small.n, &options, &err));
+    options.weights = TRF_WEIGHTS_F16;
+    FAILS(TRF_E_INVALID_ARG, trf_model_load_memory(&model, small.bytes, small.n, &options, &err));
+    free(small.bytes);
+}
+
+/* A bias of type I8, a matrix of another shape, and a second name of a tied matrix that differs. */
+static void bad_tensors(void **state)
+{
+    trf_config config = config_of(1, 16);
+    trf_load_options options = trf_load_defaults();
+    trf_model *model = NULL;
+    trf_file *file = NULL;
+    image small;
+    size_t at;
+    (void)state;
+    OK(trf_model_create(&model, &config, &err));
+    small = saved(model, TRF_WEIGHTS_INT8);
+    trf_model_destroy(model);
+    model = NULL;
+    memcpy(small.bytes + in_header(&small, "trf.crc32"), "other.crc", 9);
+    at = in_header(&small, "encoder.layers.0.linear1.bias\":{\"dtype\":\"F32\",\"shape\":[35]");
+    refused_with(&small, at,
+                 "encoder.layers.0.linear1.bias\":{\"dtype\":\"I8\",\"shape\":[140]", 56,
+                 TRF_E_SHAPE, "linear1.bias");
+    at = in_header(&small, "linear1.weight\":{\"dtype\":\"I8\",\"shape\":[35,16]");
+    refused_with(&small, at + strlen("linear1.weight\":{\"dtype\":\"I8\",\"shape\":["), "16,35", 5,
+                 TRF_E_SHAPE, "linear1.weight");
+    OK(trf_file_open_memory(&file, small.bytes, small.n, &options, &err));
+    trf_file_close(file);
+    free(small.bytes);
+}
+
+static void memory_ends(void **state)
+{
+    trf_config config = config_of(2, 20);
+    trf_load_options options = trf_load_defaults();
+    kit_memory memory;
+    trf_model *model = NULL;
+    trf_status status = TRF_E_NOMEM;
+    image small;
+    size_t n;
+    int k, what;
+    (void)state;
+    memset(&memory, 0, sizeof memory);
+    config.hooks = options.hooks = kit_hooks(&memory);
+    OK(trf_model_create(&model, &config, &err));
+    small = saved(model, TRF_WEIGHTS_INT8);
+    for (what = 0; what < 2; what++) {
+        int64_t live = what ? 0 : memory.live;
+        trf_model *other = NULL;
+        if (what) trf_model_destroy(model);
+        for (k = 1, status = TRF_E_NOMEM; status != TRF_OK; k++) {
+            memory.fail_at = memory.calls + k;
+            status = what ? trf_model_load_memory(&other, small.bytes, small.n, &options, &err)
+                : trf_model_save_memory(model, TRF_WEIGHTS_INT8, small.bytes, small.n, &n, &err);
+            memory.fail_at = 0;
+            if (status == TRF_OK) break;
+            assert_int_equal(status, TRF_E_NOMEM);
+            assert_null(other);
+            assert_int_equal(memory.live, live);
+        }
+        assert_true(k > 4);
+        trf_model_destroy(other);
+    }
+    assert_int_equal(memory.live, 0);
+    free(small.bytes);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_answers),    cmocka_unit_test(what_files_hold),
+        #if !defined(TRF__TEST_BACKEND)     /* the hooks do not see the memory of a device apart */
+        cmocka_unit_test(a_quarter),
+#endif
+        cmocka_unit_test(rows_of_nothing),
+        cmocka_unit_test(bad_files),       cmocka_unit_test(bad_tensors),
+        cmocka_unit_test(memory_ends),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
