@@ -112,4 +112,63 @@ static uint64_t answers(const trf_model *model, trf_weights weights, int32_t thr
     return hash;
 }
 
+/* What models of every kind answer is near what floats give, and has other bits. */
+static KIT_UNUSED void assert_near(trf_weights weights, double cosine)
+{
+    static trf_real full[MOST], small[MOST];
+    int variant;
+    for (variant = 0; variant < VARIANTS; variant++) {
+        trf_config config = config_of(variant, 64);
+        trf_model *model = NULL;
+        double both = 0, ours = 0, theirs = 0;
+        int64_t n, i;
+        OK(trf_model_create(&model, &config, &err));
+        answers(model, TRF_WEIGHTS_FULL, 1, full, &n);
+        answers(model, weights, 1, small, &n);
+        for (i = 0; i < n; i++) {
+            both += (double)full[i] * (double)small[i];
+            ours += (double)small[i] * (double)small[i];
+            theirs += (double)full[i] * (double)full[i];
+        }
+        if (!(both / sqrt(ours * theirs) > cosine) || !memcmp(full, small, (size_t)n * sizeof *full))
+            fail_msg("variant %d: cosine %g", variant, both / sqrt(ours * theirs));
+        trf_model_destroy(model);
+    }
+}
+
+/* A translator takes what trf_translator_memory says, and for each weight so many bytes less than
+   with floats. */
+static KIT_UNUSED void assert_planned(trf_weights weights, double less)
+{
+    trf_config config = config_of(1, 64);
+    trf_search search = trf_search_defaults();
+    trf_batch batch = kit_fill(&data, SENTENCES, 9, 9, VOCAB, 5);
+    kit_memory memory;
+    trf_model *model = NULL;
+    trf_translator *t = NULL;
+    int64_t live[2];
+    double told;
+    int small;
+    memset(&memory, 0, sizeof memory);
+    config.d_ff = 2048;
+    search.hooks = kit_hooks(&memory);
+    search.max_length_a = 0;
+    search.max_length_b = 12;
+    search.max_tokens = 128;
+    OK(trf_model_create(&model, &config, &err));
+    for (small = 0; small < 2; small++) {
+        search.weights = small ? weights : TRF_WEIGHTS_FULL;
+        memory.peak = 0;
+        OK(trf_translator_create(&t, model, &search, &err));
+        live[small] = memory.live;
+        OK(trf_translate_batch(t, &batch.source, &err));
+        told = (double)trf_translator_memory(&config, &search, SENTENCES, 9);
+        assert_true(told >= (double)memory.peak && told <= 1.01 * (double)memory.peak);
+        trf_translator_destroy(t);
+        assert_int_equal(memory.live, 0);
+    }
+    assert_true((double)(live[0] - live[1]) > less * (double)trf_model_parameter_total(model));
+    trf_model_destroy(model);
+}
+
 #endif

@@ -74,6 +74,8 @@ parts of a matrix over one another @@ small @@ trf__read_packed @@
     packed_bytes(format, first, a->in) @@ packed_bytes(format, 0, a->in)
 scales of a file are found again @@ small @@ trf__read_packed @@
     scaled ? work->device + work->numbers : NULL @@ NULL
+two names of a tied matrix are not compared @@ small @@ trf__read_matrices @@
+    if (read >= 0) @@ if (0)
 8 bits of a file as floats @@ small @@ trf__read_format @@
     if (small) weights = TRF_WEIGHTS_INT8 @@ (void)0
 8 bits from a model without floats @@ pack int8 @@ trf__check_packed @@

@@ -1,5 +1,8 @@
 /* Files of small weights: what they hold, that models read from them answer with the bits of the
    floats' own packed weights, their memory, and what is refused. */
+#if !defined(_XOPEN_SOURCE)
+#define _XOPEN_SOURCE 700
+#endif
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -9,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <cmocka.h>
 #include "answers.h"
 
@@ -24,6 +28,20 @@ static image saved(const trf_model *model, trf_weights weights)
     OK(trf_model_save_memory(model, weights, to.bytes, n, &to.n, &err));
     assert_true(to.n == n);
     return to;
+}
+
+/* The file of a new model, without its checksum if it is to be changed. */
+static image new_file(const trf_config *config, trf_weights weights, int changes)
+{
+    trf_model *model = NULL;
+    image file;
+    size_t i;
+    OK(trf_model_create(&model, config, &err));
+    file = saved(model, weights);
+    trf_model_destroy(model);
+    for (i = 0; changes && memcmp(file.bytes + i, "trf.crc32", 9); i++) { }
+    if (changes) memcpy(file.bytes + i, "other.crc", 9);
+    return file;
 }
 
 static trf_model *loaded(const image *from, const trf_config *config, trf_weights weights)
@@ -141,10 +159,8 @@ static KIT_UNUSED void a_quarter(void **state)
     memset(&memory, 0, sizeof memory);
     config.d_ff = 2048;
     config.positions = TRF_POSITIONS_INTERLEAVED;
-    OK(trf_model_create(&model, &config, &err));
-    full = saved(model, TRF_WEIGHTS_FULL);
-    small = saved(model, TRF_WEIGHTS_INT8);
-    trf_model_destroy(model);
+    full = new_file(&config, TRF_WEIGHTS_FULL, 0);
+    small = new_file(&config, TRF_WEIGHTS_INT8, 0);
     assert_true((double)small.n < 0.27 * (double)full.n);
     options.hooks = kit_hooks(&memory);
     OK(trf_model_load_memory(&model, full.bytes, full.n, &options, &err));
@@ -229,9 +245,7 @@ static void bad_files(void **state)
     image small;
     size_t scales, numbers, i;
     (void)state;
-    OK(trf_model_create(&model, &config, &err));
-    small = saved(model, TRF_WEIGHTS_INT8);
-    trf_model_destroy(model);
+    small = new_file(&config, TRF_WEIGHTS_INT8, 0);
     OK(trf_file_open_memory(&file, small.bytes, small.n, &options, &err));
     scales = (size_t)trf_file_at(file, trf_file_find(
         file, "encoder.layers.1.linear1.weight_scale")).begin;
@@ -269,21 +283,13 @@ static void bad_files(void **state)
     free(small.bytes);
 }
 
-/* A bias of type I8, a matrix of another shape, and a second name of a tied matrix that differs. */
+/* A bias of type I8, and a matrix of another shape. */
 static void bad_tensors(void **state)
 {
     trf_config config = config_of(1, 16);
-    trf_load_options options = trf_load_defaults();
-    trf_model *model = NULL;
-    trf_file *file = NULL;
-    image small;
+    image small = new_file(&config, TRF_WEIGHTS_INT8, 1);
     size_t at;
     (void)state;
-    OK(trf_model_create(&model, &config, &err));
-    small = saved(model, TRF_WEIGHTS_INT8);
-    trf_model_destroy(model);
-    model = NULL;
-    memcpy(small.bytes + in_header(&small, "trf.crc32"), "other.crc", 9);
     at = in_header(&small, "encoder.layers.0.linear1.bias\":{\"dtype\":\"F32\",\"shape\":[35]");
     refused_with(&small, at,
                  "encoder.layers.0.linear1.bias\":{\"dtype\":\"I8\",\"shape\":[140]", 56,
@@ -291,9 +297,49 @@ static void bad_tensors(void **state)
     at = in_header(&small, "linear1.weight\":{\"dtype\":\"I8\",\"shape\":[35,16]");
     refused_with(&small, at + strlen("linear1.weight\":{\"dtype\":\"I8\",\"shape\":["), "16,35", 5,
                  TRF_E_SHAPE, "linear1.weight");
-    OK(trf_file_open_memory(&file, small.bytes, small.n, &options, &err));
-    trf_file_close(file);
     free(small.bytes);
+}
+
+/* Other programs store a tied matrix twice: with the same numbers it is packed once. */
+static void tied_twice(void **state)
+{
+    char path[] = "/tmp/trf_small_XXXXXX";
+    trf_config config = config_of(2, 20);
+    trf_load_options options = trf_load_defaults();
+    trf_tensor tensors[128];
+    trf_model *model = NULL, *other = NULL;
+    uint64_t wanted;
+    int32_t n, i;
+    int differs, fd = mkstemp(path);
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    config.max_length = 40;
+    options.config = &config;
+    options.weights = TRF_WEIGHTS_INT8;
+    OK(trf_model_create(&model, &config, &err));
+    wanted = answers(model, TRF_WEIGHTS_INT8, 1, NULL, NULL);
+    n = trf_model_parameter_count(model);
+    assert_true(n < 128);
+    for (i = 0; i < n; i++) tensors[i] = kit_open(trf_model_parameter(model, i));
+    tensors[n] = tensors[trf_model_parameter_index(model, "src_embed.weight")];
+    tensors[n].name = "generator.weight";
+    tensors[n].data = (trf_real *)malloc(VOCAB * 20 * sizeof(trf_real));
+    assert_non_null(tensors[n].data);
+    memcpy(tensors[n].data, tensors[0].data, VOCAB * 20 * sizeof(trf_real));
+    for (differs = 0; differs < 2; differs++) {
+        if (differs) tensors[n].data[VOCAB * 20 - 1] += 1;
+        OK(trf_file_save(path, tensors, n + 1, NULL, NULL, &err));
+        FAILS(differs ? TRF_E_SHAPE : TRF_OK, trf_model_load(&other, path, &options, &err));
+        if (differs) assert_non_null(strstr(err.message, "generator.weight"));
+        else assert_true(answers(other, TRF_WEIGHTS_FULL, 1, NULL, NULL) == wanted);
+        trf_model_destroy(other);
+        other = NULL;
+    }
+    free(tensors[n].data);
+    for (i = 0; i < n; i++) kit_close(&tensors[i]);
+    trf_model_destroy(model);
+    remove(path);
 }
 
 static void memory_ends(void **state)
@@ -341,7 +387,7 @@ int main(void)
 #endif
         cmocka_unit_test(rows_of_nothing),
         cmocka_unit_test(bad_files),       cmocka_unit_test(bad_tensors),
-        cmocka_unit_test(memory_ends),
+        cmocka_unit_test(tied_twice),      cmocka_unit_test(memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
