@@ -5917,14 +5917,18 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
 //   block    rows of x as a kernel reads them, sixteen or 32 numbers of each row, then the next of
 //            each; zeros behind the last
 //
-// A kernel multiplies a block and some panels. The one here widens numbers to floats. It is written
-// in vectors and works everywhere, but is no faster than a product of floats in the cache. It gains
-// where products wait for weights, because these have half the bytes.
+// A kernel multiplies a block and some panels. The first that the processor supports is used:
+//   vdpbf16ps    adds two products to a float at once. It takes numbers below 2^-126 as 0, and
+//                rounds in its own way: results are near those of the other, not the same bits
+//   vectors      widens numbers to floats. It works everywhere, but is no faster than a product of
+//                floats in the cache. It gains where products wait for weights, which have half the
+//                bytes
 
 enum {
     TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
     TRF__BF16_ROWS = 6,             /* rows of x in one call of a kernel, */
-    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* and panels */
+    TRF__BF16_MOST = 4,             /* and the most panels, */
+    TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* those of vectors */
     TRF__BF16_TALL = 96,            /* rows of a block */
     TRF__BF16_FAR = 4096            /* numbers of a row of a block of up to six rows */
 };
@@ -5933,7 +5937,8 @@ enum {
 typedef struct trf__bf16_part {
     trf_real *c;
     int64_t ldc;
-    const trf_real *a;              /* of a block with block_rows rows */
+    const trf_real *a;              /* of a block with block_rows rows; a row of it takes the
+                                       bytes of sixteen trf_real */
     int64_t block_rows;
     const uint32_t *w;
     int64_t w_step;                 /* words between panels */
@@ -6016,7 +6021,7 @@ TRF__INLINE void trf__bf16_split(const uint32_t *words, trf__v16 *even, trf__v16
 #endif
 }
 
-/* A block of a matrix's first `rows` rows and `deep` columns. */
+/* A block of a matrix's first `rows` rows and `deep` columns, as floats. */
 TRF__FN void trf__bf16_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
 {
     int64_t t, i;
@@ -6058,7 +6063,7 @@ TRF__INLINE void trf__bf16_rows(const trf__bf16_part *x, int rows, int panels)
         TRF__UNROLL for (p = 0; p < panels; p++) trf__store(x->c + r * x->ldc + 16 * p, sum[r][p]);
 }
 
-TRF__FN void trf__bf16_kernel(const trf__bf16_part *x, int64_t rows, int64_t panels)
+TRF__FN void trf__bf16_vectors(const trf__bf16_part *x, int64_t rows, int64_t panels)
 {
     /* a case for each number of rows, so that its sums are registers */
     switch (rows + 8 * (panels == TRF__BF16_PANELS)) {
@@ -6069,6 +6074,123 @@ TRF__FN void trf__bf16_kernel(const trf__bf16_part *x, int64_t rows, int64_t pan
 #undef TRF__CASE
     default: break;
     }
+}
+
+#if TRF__X86 && TRF__SHUFFLES && TRF__REAL_BYTES == 4
+#define TRF__BF16_PAIRS 1
+
+/* A test emulates the instruction. */
+#if !defined(TRF__DPBF16)
+#define TRF__DPBF16(sum, a, b) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
+#define TRF__HAS_DPBF16() __builtin_cpu_supports("avx512bf16")
+#endif
+
+/* A block as pairs of numbers: 32 of each row, then the next 32. */
+TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
+{
+    trf_real chunk[16 * 16];
+    uint16_t *to = (uint16_t *)(void *)block;
+    int64_t t, i, h, r, n;
+    int part;
+    for (t = 0; t < deep; t += 32, to += 32 * rows)
+        for (i = 0; i < rows; i += 16)
+            for (h = 0; h < 32; h += 16) {
+                n = trf__min64(16, rows - i);
+                if (t + h >= deep) memset(chunk, 0, sizeof chunk);
+                else trf__pack_panel(chunk, trf__view_of(a.at + i * a.row + (t + h) * a.column,
+                                                         a.row, a.column), n, deep - t - h);
+                for (r = 0; r < n; r++) {
+                    trf__v16 x = trf__bf16_round(trf__load(chunk + 16 * r));
+                    uint16_t *at = to + 32 * (i + r) + h;
+                    for (part = 0; part < TRF__PARTS; part++, at += 16 / TRF__PARTS) {
+                        trf__bits_in_memory bits = __builtin_convertvector(
+                            (trf__uvec)x.part[part] >> 16, trf__bits_in_memory);
+                        memcpy(at, &bits, sizeof bits);
+                    }
+                }
+            }
+}
+
+#define TRF__BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
+void trf__bf16_pair_rows(const trf__bf16_part *x, int rows, int panels)
+{
+    __m512 sum[TRF__BF16_ROWS][TRF__BF16_MOST];
+    const char *a = (const char *)(const void *)x->a;
+    const uint32_t *w = x->w;
+    int64_t t, i;
+    int r, p;
+    TRF__UNROLL for (r = 0; r < rows; r++)
+        TRF__UNROLL for (p = 0; p < panels; p++)
+            sum[r][p] = _mm512_loadu_ps(x->c + r * x->ldc + 16 * p);
+    for (t = 0; t < x->k; t += 32, a += 64 * x->block_rows)
+        for (i = 0; i < 16; i++, w += 16) {
+            __m512i column[TRF__BF16_MOST];
+            TRF__UNROLL for (p = 0; p < panels; p++) {
+                column[p] = _mm512_loadu_si512(w + p * x->w_step);
+                if (rows == 1) TRF__PREFETCH(w + (panels + p) * x->w_step);
+            }
+            TRF__UNROLL for (r = 0; r < rows; r++) {
+                int32_t two;
+                __m512i value;
+                memcpy(&two, a + 64 * r + 4 * i, sizeof two);
+                value = _mm512_set1_epi32(two);
+                TRF__UNROLL for (p = 0; p < panels; p++)
+                    sum[r][p] = TRF__DPBF16(sum[r][p], value, column[p]);
+            }
+        }
+    TRF__UNROLL for (r = 0; r < rows; r++)
+        TRF__UNROLL for (p = 0; p < panels; p++)
+            _mm512_storeu_ps(x->c + r * x->ldc + 16 * p, sum[r][p]);
+}
+
+TRF__BF16_TARGET static TRF__UNUSED
+void trf__bf16_pairs(const trf__bf16_part *x, int64_t rows, int64_t panels)
+{
+#define TRF__CASE(R, P) case 8 * P + R: trf__bf16_pair_rows(x, R, P); break;
+#define TRF__CASES(P) TRF__CASE(1, P) TRF__CASE(2, P) TRF__CASE(3, P) \
+                      TRF__CASE(4, P) TRF__CASE(5, P) TRF__CASE(6, P)
+    switch (8 * panels + rows) {
+    TRF__CASES(1) TRF__CASES(2) TRF__CASES(3) TRF__CASES(4)
+    default: break;
+    }
+#undef TRF__CASES
+#undef TRF__CASE
+}
+
+TRF__FN int trf__has_dpbf16(void)
+{
+    return TRF__HAS_DPBF16() && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#else
+#define TRF__BF16_PAIRS 0
+#endif
+
+typedef struct trf__bf16_kernel {
+    const char *name;
+    int (*supported)(void);
+    int64_t panels;             /* the most of one call */
+    void (*block)(trf_real *block, trf__view a, int64_t rows, int64_t deep);
+    void (*function)(const trf__bf16_part *x, int64_t rows, int64_t panels);
+} trf__bf16_kernel;
+
+static const trf__bf16_kernel trf__bf16_kernels[] = {
+#if TRF__BF16_PAIRS
+    { "AVX-512 BF16", trf__has_dpbf16, TRF__BF16_MOST, trf__bf16_pairs_block, trf__bf16_pairs },
+#endif
+    { "vectors", trf__has_c, TRF__BF16_PANELS, trf__bf16_block, trf__bf16_vectors }
+};
+
+/* The number of the first kernel that may be chosen; tests define it. */
+#if !defined(TRF__BF16_KERNEL)
+#define TRF__BF16_KERNEL 0
+#endif
+TRF__FN const trf__bf16_kernel *trf__bf16_chosen(void)
+{
+    const trf__bf16_kernel *kernel = trf__bf16_kernels + TRF__BF16_KERNEL;
+    while (!kernel->supported()) kernel++;
+    return kernel;
 }
 
 // >>bf16-products  packing, and the product of whole matrices
@@ -6131,10 +6253,11 @@ TRF__FN trf__v16 trf__bf16_read(const void *packed, int64_t row, int64_t c, int6
 
 /* One call of the kernel: columns `column` .. of C, of which the first or the last may lie outside
    C. first: C begins with the bias or with 0. */
-TRF__FN void trf__bf16_tile(const trf__product *p, trf__bf16_part part, int64_t row, int64_t rows,
-                            int64_t column, int64_t panels, int first)
+TRF__FN void trf__bf16_tile(const trf__product *p, const trf__bf16_kernel *kernel,
+                            trf__bf16_part part, int64_t row, int64_t rows, int64_t column,
+                            int64_t panels, int first)
 {
-    trf_real sums[TRF__BF16_ROWS * TRF__BF16_PANELS * 16];
+    trf_real sums[TRF__BF16_ROWS * TRF__BF16_MOST * 16];
     int whole = column >= 0 && column + 16 * panels <= p->n;
     int64_t r, q;
     part.ldc = whole ? p->ldc : 16 * panels;
@@ -6148,7 +6271,7 @@ TRF__FN void trf__bf16_tile(const trf__product *p, trf__bf16_part part, int64_t 
             if (!whole) trf__store(to, trf__set(0));
             trf__store_n(to + low, from ? trf__load_n(from, p->n - at) : trf__set(0), 16 - low);
         }
-    trf__bf16_kernel(&part, rows, panels);
+    kernel->function(&part, rows, panels);
     for (r = 0; !whole && r < rows; r++)
         for (q = 0; q < panels; q++) {
             int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
@@ -6162,6 +6285,7 @@ TRF__FN void trf__bf16_tile(const trf__product *p, trf__bf16_part part, int64_t 
    columns are computed for nothing. */
 TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
 {
+    const trf__bf16_kernel *kernel = trf__bf16_chosen();
     const int64_t words = trf__bf16_words(p.k), skip = row % 16;
     const int64_t n_panels = trf__ceil_div(skip + p.n, 16);
     const int64_t most = p.m > TRF__BF16_ROWS ? (int64_t)TRF__DEEP : (int64_t)TRF__BF16_FAR;
@@ -6170,14 +6294,14 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
         for (i = 0; i < p.m; i += TRF__BF16_TALL) {
             int64_t deep = trf__min64(most, p.k - t), tall = trf__min64(TRF__BF16_TALL, p.m - i);
             trf__bf16_part part = { NULL, 0, NULL, tall, NULL, words, deep };
-            trf__bf16_block(scratch, trf__view_of(p.a.at + i * p.a.row + t * p.a.column, p.a.row,
-                                                  p.a.column), tall, deep);
-            for (j = 0; j < n_panels; j += TRF__BF16_PANELS) {
+            kernel->block(scratch, trf__view_of(p.a.at + i * p.a.row + t * p.a.column, p.a.row,
+                                                p.a.column), tall, deep);
+            for (j = 0; j < n_panels; j += kernel->panels) {
                 part.w = (const uint32_t *)packed + (row / 16 + j) * words + 8 * t;
                 for (r = 0; r < tall; r += TRF__BF16_ROWS) {
                     part.a = scratch + 16 * r;
-                    trf__bf16_tile(&p, part, i + r, trf__min64(TRF__BF16_ROWS, tall - r),
-                                   16 * j - skip, trf__min64(TRF__BF16_PANELS, n_panels - j),
+                    trf__bf16_tile(&p, kernel, part, i + r, trf__min64(TRF__BF16_ROWS, tall - r),
+                                   16 * j - skip, trf__min64(kernel->panels, n_panels - j),
                                    t == 0 && !p.add);
                 }
             }

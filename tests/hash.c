@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #endif
 #include <fenv.h>
+/* the kernel of 16 bits that has the same bits everywhere: the last one */
+#define TRF__BF16_KERNEL (int)(sizeof trf__bf16_kernels / sizeof *trf__bf16_kernels) - 1
 #if !defined(TRF_COLUMN)
 #define TRF_IMPLEMENTATION
 #endif

@@ -1,5 +1,27 @@
 /* Products of numbers of 16 bits: rounding, every layout, products that pack for themselves, and
    models that translate, score and train with them. */
+#define TRF__BF16_KERNEL first_kernel
+static int first_kernel;
+#if defined(__GNUC__) && defined(__x86_64__) && !defined(TRF_SCALAR)
+/* vdpbf16ps as two multiply-adds, so that its kernel runs wherever AVX-512 is, with exact results;
+   and the instruction itself where the processor has it. */
+#include <immintrin.h>
+static int instruction;
+__attribute__((target("avx512f"))) static inline __m512 two_products(__m512 sum, __m512i a, __m512i b)
+{
+    const __m512i upper = _mm512_set1_epi32((int)0xFFFF0000u);
+    sum = _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_slli_epi32(a, 16)),
+                          _mm512_castsi512_ps(_mm512_slli_epi32(b, 16)), sum);
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(a, upper)),
+                           _mm512_castsi512_ps(_mm512_and_si512(b, upper)), sum);
+}
+#define TRF__DPBF16(sum, a, b) \
+    (instruction ? _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b)) : two_products(sum, a, b))
+#define TRF__HAS_DPBF16() \
+    (instruction ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512f"))
+#else
+static int instruction;
+#endif
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -12,6 +34,19 @@
 #include <cmocka.h>
 #include "answers.h"
 #include "products.h"
+
+enum { KERNELS = sizeof trf__bf16_kernels / sizeof *trf__bf16_kernels, WAYS = KERNELS + 1 };
+
+/* Chooses a kernel; the last way is the first kernel with its real instruction. Returns 0 if the
+   processor does not have it. */
+static KIT_UNUSED int choose(int way)
+{
+    instruction = way == KERNELS;
+    first_kernel = instruction ? 0 : way;
+    return KERNELS > 1 ? trf__bf16_kernels[first_kernel].supported() : way == 0;
+}
+
+static KIT_UNUSED void choose_again(void) { instruction = first_kernel = 0; }
 
 /* The nearest number of 8 significant bits, of equally near ones the even one, by the C library. */
 static trf_real nearest(trf_real x)
@@ -57,7 +92,7 @@ static void rounding(void **state)
     for (k = 0; k < 16; k++) assert_true(y[k] != y[k]);
 }
 
-static trf_real *rounded(const trf_real *x, int64_t n)
+static KIT_UNUSED trf_real *rounded(const trf_real *x, int64_t n)
 {
     trf_real *y = (trf_real *)malloc((size_t)n * sizeof *y);
     int64_t i;
@@ -67,7 +102,7 @@ static trf_real *rounded(const trf_real *x, int64_t n)
 }
 
 /* One result: products of two rounded numbers are exact, so a loop gives the bits. */
-static trf_real chain(trf_real sum, const trf_real *a, int64_t a_step, const trf_real *b,
+static KIT_UNUSED trf_real chain(trf_real sum, const trf_real *a, int64_t a_step, const trf_real *b,
                       int64_t b_step, int64_t k)
 {
     int64_t t;
@@ -75,19 +110,19 @@ static trf_real chain(trf_real sum, const trf_real *a, int64_t a_step, const trf
     return sum;
 }
 
-static void assert_same(trf_real got, trf_real want, const char *what, int64_t m, int64_t n,
+static KIT_UNUSED void assert_same(trf_real got, trf_real want, const char *what, int64_t m, int64_t n,
                         int64_t k)
 {
-    if (!(got == want))
-        fail_msg("%s (%d, %d, %d): %.9g instead of %.9g", what, (int)m, (int)n, (int)k, (double)got,
-                 (double)want);
+    double most = instruction ? 1e-4 + 1e-5 * fabs((double)want) : 0;
+    if (!(fabs((double)got - (double)want) <= most))
+        fail_msg("%s%s (%d, %d, %d): %.9g instead of %.9g", trf__bf16_chosen()->name, what, (int)m,
+                 (int)n, (int)k, (double)got, (double)want);
 }
 
 /* y = x w^T + b with a packed weight, whose rows may begin inside a panel. */
-static KIT_UNUSED void packed_products(void **state)
+static KIT_UNUSED void packed_products_by_one(void)
 {
     int round;
-    (void)state;
     for (round = 0; round < (kit_all() ? 400 : 80); round++) {
         int64_t rows = 1 + (int64_t)((round % 4 ? 9.5 : 150) * (drawn() + 1));
         int64_t in = 1 + (int64_t)((round % 8 ? 75 : 300) * (drawn() + 1));
@@ -113,7 +148,7 @@ static KIT_UNUSED void packed_products(void **state)
             for (c = 0; c < out; c++)
                 assert_same(y[i * out + c], chain(round % 2 ? b[c] : 0, rx + i * in, 1,
                                                   rw + (above + c) * in, 1, in),
-                            "y = x w^T", rows, out, in);
+                            ": y = x w^T", rows, out, in);
         assert_true(y[rows * out] == 7);
         for (i = 0; i < above + out; i += 7)
             for (c = 0; c < in; c += 16) {
@@ -129,10 +164,9 @@ static KIT_UNUSED void packed_products(void **state)
 
 /* What training computes, with weights as they are: each product packs for itself, in parts if the
    weight is larger than the scratch. */
-static KIT_UNUSED void products_of_training(void **state)
+static KIT_UNUSED void products_of_training_by_one(void)
 {
     int round;
-    (void)state;
     for (round = 0; round < (kit_all() ? 200 : 40); round++) {
         int64_t rows = 1 + (int64_t)((round % 4 ? 20 : 200) * (drawn() + 1));
         int64_t in = 1 + (int64_t)(60 * (drawn() + 1)), i, c, t;
@@ -163,20 +197,36 @@ static KIT_UNUSED void products_of_training(void **state)
         ry = rounded(y, rows * out);
         for (i = 0; i < rows; i++) {
             for (c = 0; c < out; c++)
-                assert_same(y[i * out + c], chain(0, rx + i * in, 1, rw + c * in, 1, in), "y", rows,
+                assert_same(y[i * out + c], chain(0, rx + i * in, 1, rw + c * in, 1, in), ": y", rows,
                             out, in);
             for (c = 0; c < in; c++)
                 assert_same(dx[i * in + c], chain(round % 2 ? dx0[i * in + c] : 0, ry + i * out, 1,
-                                                  rw + c, in, out), "dx", rows, out, in);
+                                                  rw + c, in, out), ": dx", rows, out, in);
         }
         for (t = 0; t < out; t++)
             for (c = 0; c < in; c++)
                 assert_same(dw[t * in + c], chain(round % 2 ? 0 : dw0[t * in + c], ry + t, out,
-                                                  rx + c, in, rows), "dw", rows, out, in);
+                                                  rx + c, in, rows), ": dw", rows, out, in);
         run.backend->close(&run);
         free(x); free(w); free(y); free(dx); free(dw); free(dx0); free(dw0); free(db);
         free(rx); free(rw); free(ry);
     }
+}
+
+static KIT_UNUSED void packed_products(void **state)
+{
+    int way;
+    (void)state;
+    for (way = 0; way < WAYS; way++) if (choose(way)) packed_products_by_one();
+    choose_again();
+}
+
+static KIT_UNUSED void products_of_training(void **state)
+{
+    int way;
+    (void)state;
+    for (way = 0; way < WAYS; way++) if (choose(way)) products_of_training_by_one();
+    choose_again();
 }
 
 /* An infinity or a NaN reaches the results of its own row alone. */
@@ -222,6 +272,9 @@ static void same_bits(void **state)
             wanted = answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL);
             assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
             assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 3, NULL, NULL));
+            first_kernel = KERNELS - 1;
+            assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL));
+            first_kernel = 0;
             trf_model_destroy(model);
             config.device.precision = TRF_PRECISION_BF16;
             OK(trf_model_create(&model, &config, &err));

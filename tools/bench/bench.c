@@ -11,7 +11,7 @@
            build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
            build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]                translating a file of numbers, one sentence a line
            SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS auto|cblas|built-in (trf_products)
-           WEIGHTS full|int8 (trf_weights)
+           WEIGHTS full|bf16|int8 (trf_weights)
            SOURCE, TARGET: text files, one sentence a line, words between blanks
            causal: a decoder-only model of the target side alone, bucketed
    prints  a line a case, with a table of its ops below (-DBENCH_BRIEF leaves the tables out)
@@ -408,7 +408,7 @@ static void bench_translating(const char *size, int threads, int beam, int batch
         if (start < best) best = start;
     }
     printf("translate %s, %d threads, beam %d, batch %d%s: %.0f target tokens/s\n", size, threads, beam, batch,
-           weights == TRF_WEIGHTS_INT8 ? ", int8" : "", batch * WORDS / best);
+           weights == TRF_WEIGHTS_INT8 ? ", int8" : weights == TRF_WEIGHTS_BF16 ? ", bf16" : "", batch * WORDS / best);
     print_ops(total, (int64_t)calls * WORDS);
     trf_translator_destroy(translator);
     trf_model_destroy(model);
@@ -753,7 +753,8 @@ static trf_products products_of(const char *name)
 static trf_weights weights_of(const char *name)
 {
     if (strcmp(name, "int8") == 0) return TRF_WEIGHTS_INT8;
-    if (strcmp(name, "full") != 0) die("WEIGHTS is full or int8");
+    if (strcmp(name, "bf16") == 0) return TRF_WEIGHTS_BF16;
+    if (strcmp(name, "full") != 0) die("WEIGHTS is full, bf16 or int8");
     return TRF_WEIGHTS_FULL;
 }
 
