@@ -725,8 +725,9 @@ typedef enum trf_device_kind {
              32 bits. Loss scaling is not needed.
              CUDA: activations and their gradients have 16 bits.
              CPU:  they have 32 bits, and products round them when they read them; products inside
-             attention do not. Training is not faster than with FLOAT32. Translators and samplers
-             keep weights as with TRF_WEIGHTS_BF16, unless their options ask for INT8.
+             attention do not. Where trf_product_kernel says "vectors", training is no faster than
+             with FLOAT32. Translators and samplers keep weights as with TRF_WEIGHTS_BF16, unless
+             their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32 */
 typedef enum trf_precision {
     TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_COUNT
@@ -1261,6 +1262,13 @@ typedef enum trf_weights {
      - A second call with the same weights or with FULL does nothing; others fail with TRF_E_STATE.
    TRF_E_UNSUPPORTED: a CUDA device, or a format that the build or the model cannot have. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);
+/* The name of what multiplies matrices on a device with these weights:
+   FULL  "built-in" or "CBLAS" (trf_products); "cuBLAS"
+   BF16  "AVX-512 BF16"; "vectors": the CPU has no instructions for such numbers, and large products
+         are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16 computes with the same
+   INT8  "AVX-512 VNNI", "AVX2" or "C"
+   NULL: the device or the build does not have these weights, or device is NULL or not valid. */
+TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
    The model may be one of them. It must not have a trainer, translator or sampler. TRF_E_SHAPE: a
    configuration differs in more than seed, device and hooks; `what` is the field and `where` the
@@ -4234,7 +4242,8 @@ typedef struct trf__pack {
    ..._scratch  bytes of scratch of an op
    packs        how weights are kept for products: TRF__PACKS_...
    packed_bytes bytes of a packed matrix; 0: the device does not have the format
-   row_bytes    bytes of a row of k converted activations, or 0: the format converts none */
+   row_bytes    bytes of a row of k converted activations, or 0: the format converts none
+   kernel       the name of what multiplies in a format, or NULL: trf_product_kernel */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
     X(trf_status, open, (trf__run *run, trf_error *err)) \
@@ -4262,7 +4271,8 @@ typedef struct trf__pack {
     X(size_t, top_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t n)) \
     X(int, packs, (const trf_device *device, int training)) \
     X(size_t, packed_bytes, (int format, int64_t out, int64_t in)) \
-    X(size_t, row_bytes, (int format, int64_t k))
+    X(size_t, row_bytes, (int format, int64_t k)) \
+    X(const char *, kernel, (const trf_device *device, int format))
 
 typedef struct trf__backend {
     const char *name;       /* "avx512", "128-bit": the instruction set of these functions */
@@ -6655,6 +6665,13 @@ TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in)
 TRF__FN size_t trf__cpu_row_bytes(int format, int64_t k)
 {
     return trf__formats[format].row_bytes ? trf__formats[format].row_bytes(k) : 0;
+}
+
+TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
+{
+    if (format == TRF__FLOAT32) return trf__cpu_prefers_own(device) ? "built-in" : "CBLAS";
+    if (TRF__REAL_BYTES == 8) return NULL;
+    return format == TRF__BF16 ? trf__bf16_chosen()->name : trf__int8_chosen()->name;
 }
 
 enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format */
@@ -11471,6 +11488,14 @@ TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *er
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
                      "expected TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16 or TRF_WEIGHTS_INT8, got %d",
                      (int)weights);
+}
+
+TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
+{
+    static const int formats[TRF_WEIGHTS_COUNT] = {TRF__FLOAT32, TRF__BF16, -1, TRF__INT8};
+    int known = weights >= 0 && weights < TRF_WEIGHTS_COUNT && formats[weights] >= 0;
+    if (!device || !known || trf__device_check(device, NULL)) return NULL;
+    return trf__backend_of(device->kind)->kernel(device, formats[weights]);
 }
 
 /* Sets the format of packed weights, if the device has it for such a model. */
@@ -25172,6 +25197,10 @@ TRF__FN int trf__cuda_packs(const trf_device *device, int)
 
 TRF__FN size_t trf__cuda_packed_bytes(int, int64_t, int64_t) { return 0; }
 TRF__FN size_t trf__cuda_row_bytes(int, int64_t) { return 0; }
+TRF__FN const char *trf__cuda_kernel(const trf_device *, int format)
+{
+    return format == TRF__INT8 ? NULL : "cuBLAS";
+}
 
 TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
 {

@@ -505,6 +505,10 @@ static size_t separate_row_bytes(int format, int64_t k)
 {
     return separate.cpu->row_bytes(format, k);
 }
+static const char *separate_kernel(const trf_device *device, int format)
+{
+    return separate.cpu->kernel(device, format);
+}
 
 /* Every field in its order, so that a new one is not left to the CPU. */
 #define X(name, type) , separate_##name

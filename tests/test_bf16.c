@@ -293,6 +293,29 @@ static void memory_is_as_planned(void **state)
     assert_planned(TRF_WEIGHTS_BF16, 1.9);
 }
 
+/* The kernel's name, which a program may show. */
+static void kernels_have_names(void **state)
+{
+    trf_device device = trf_device_default();
+    int w;
+    (void)state;
+    for (w = 0; w < KERNELS; w++) {
+        first_kernel = w;
+        if (trf__bf16_kernels[w].supported())
+            assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_BF16),
+                                trf__bf16_kernels[w].name);
+    }
+    first_kernel = 0;
+    assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_INT8), trf__int8_chosen()->name);
+    device.products = TRF_PRODUCTS_BUILT_IN;
+    assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_FULL), "built-in");
+    assert_null(trf_product_kernel(&device, TRF_WEIGHTS_F16));
+    assert_null(trf_product_kernel(&device, TRF_WEIGHTS_COUNT));
+    assert_null(trf_product_kernel(NULL, TRF_WEIGHTS_FULL));
+    device.threads = -1;
+    assert_null(trf_product_kernel(&device, TRF_WEIGHTS_FULL));
+}
+
 typedef struct gradients { trf_real *all; int64_t n; double loss; } gradients;
 
 static gradients gradients_of(int variant, trf_precision precision, int32_t threads,
@@ -364,6 +387,7 @@ int main(void)
 #endif
         cmocka_unit_test(same_bits),            cmocka_unit_test(near_the_floats),
         cmocka_unit_test(memory_is_as_planned), cmocka_unit_test(gradients_are_near),
+        cmocka_unit_test(kernels_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,6 +34,14 @@ expect 0 "second half" "resumed from update 21" "$trf" train $files $small --upd
     --model two --resume
 check "resumed = straight" same one two
 check "checkpoints too" same one.checkpoint two.checkpoint
+wide="$files $model --batch-tokens 256 --warmup 20 --seed 5 --updates 40 --valid-every 0"
+expect 0 "in 16 bits" "^precision: bf16, by " "$trf" train $wide --precision bf16 --threads 1 \
+    --model half
+"$trf" train $wide --precision bf16 --threads 2 --model half2 2>/dev/null
+check "the same, on two threads" same half half2
+expect 0 "no word about 32 bits" "done: 40 updates" "$trf" train $wide --threads 1 --model whole32
+check "of their precision" sh -c '! grep -q "^precision:" err'
+check "and not what 16 bits give" sh -c '! cmp -s half whole32'
 expect 0 "train from TSV, recomputing" "" \
     "$trf" train --tsv train.tsv $small --recompute yes --updates 40 --model tsv --checkpoint ''
 check "TSV and recomputing = two files" same one tsv

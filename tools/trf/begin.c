@@ -63,6 +63,15 @@ static int decide(struct training *t)
     return decide_schedule(s, &t->plan);
 }
 
+/* What computes in 16 bits, and whether that is a gain. */
+static void tell_precision(const struct settings *s)
+{
+    const char *kernel = trf_product_kernel(&s->device, TRF_WEIGHTS_BF16);
+    if (s->device.precision != TRF_PRECISION_BF16 || !kernel) return;
+    inform("precision: bf16, by %s%s\n", kernel, strcmp(kernel, "vectors") ? "" :
+           "; this processor has no instructions for it, so float32 is as fast");
+}
+
 static int make_model(struct training *t, int64_t unknown)
 {
     struct settings *s = t->s;
@@ -89,6 +98,7 @@ int begin_training(struct training *t)
     if (status) return status;
     unknown = count_unknown_targets(s, &t->data);
     if ((status = decide(t)) || (status = make_model(t, unknown))) return status;
+    tell_precision(s);
     if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise)))
         return status;
     set_limits(s, t->data.sizes.longest, &s->training);
