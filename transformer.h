@@ -246,7 +246,8 @@
 //     start from a trained model                   trf_model_load, or trf_model_copy_weights
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config
 //     see attention, hidden states, logits         trf_look_inside
-//     translate with less memory                   trf_model_pack
+//     translate faster, with less memory           trf_search.weights, trf_model_pack
+//     ship a smaller file                          trf_model_save_as with TRF_WEIGHTS_INT8
 //     build another architecture                   the blocks (>>api-blocks), trf_updater
 //
 // WORDS

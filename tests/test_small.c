@@ -98,6 +98,59 @@ static void same_answers(void **state)
             }
 }
 
+/* Matrices that are read in several parts, the last of which is smaller. */
+static void large_matrices(void **state)
+{
+    static const trf_weights small[] = {TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8};
+    trf_config config = config_of(1, 128);
+    int k;
+    (void)state;
+    config.d_ff = 1500;
+    for (k = 0; k < 2; k++) {
+        trf_model *model = NULL, *other;
+        image file;
+        uint64_t wanted;
+        OK(trf_model_create(&model, &config, &err));
+        wanted = answers(model, small[k], 1, NULL, NULL);
+        file = saved(model, small[k]);
+        other = loaded(&file, &config, small[k]);
+        assert_true(answers(other, TRF_WEIGHTS_FULL, 1, NULL, NULL) == wanted);
+        trf_model_destroy(other);
+        trf_model_destroy(model);
+        free(file.bytes);
+    }
+}
+
+/* Another program may choose a scale whose row never reaches 127: the model has exactly its
+   numbers. */
+static KIT_UNUSED void scales_of_others(void **state)
+{
+    trf_config config = config_of(1, 16);
+    trf_load_options options = trf_load_defaults();
+    image small = new_file(&config, TRF_WEIGHTS_INT8, 1);
+    trf_model *model = NULL;
+    trf_file *file = NULL;
+    const trf__affine *a;
+    trf_real got[16], scale;
+    size_t begin;
+    int32_t param, i;
+    (void)state;
+    OK(trf_file_open_memory(&file, small.bytes, small.n, &options, &err));
+    i = trf_file_find(file, "encoder.layers.0.linear1.weight");
+    begin = (size_t)trf_file_at(file, i).begin;
+    OK(trf_file_read(file, trf_file_find(file, "encoder.layers.0.linear1.weight_scale"), 20, &scale,
+                     1, &err));
+    for (i = 0; i < 16; i++) small.bytes[begin + 20 * 16 + (size_t)i] = (unsigned char)(i - 7);
+    OK(trf_model_load_memory(&model, small.bytes, small.n, NULL, &err));
+    param = trf_model_parameter_index(model, "encoder.layers.0.linear1.weight");
+    a = trf__affine_of(&model->layout, param);
+    trf__store(got, trf__int8_read((const char *)model->packed + a->packed[TRF__INT8], 20, 0, 16));
+    for (i = 0; i < 16; i++) assert_true(got[i] == (trf_real)(i - 7) * scale);
+    trf_file_close(file);
+    trf_model_destroy(model);
+    free(small.bytes);
+}
+
 /* Types, sizes and numbers of the tensors, each number within half a step of its float. */
 static void what_files_hold(void **state)
 {
@@ -383,8 +436,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_answers),    cmocka_unit_test(what_files_hold),
         #if !defined(TRF__TEST_BACKEND)     /* the hooks do not see the memory of a device apart */
-        cmocka_unit_test(a_quarter),
+        cmocka_unit_test(a_quarter),       cmocka_unit_test(scales_of_others),
 #endif
+        cmocka_unit_test(large_matrices),
         cmocka_unit_test(rows_of_nothing),
         cmocka_unit_test(bad_files),       cmocka_unit_test(bad_tensors),
         cmocka_unit_test(tied_twice),      cmocka_unit_test(memory_ends),
