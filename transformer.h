@@ -1265,7 +1265,7 @@ typedef enum trf_weights {
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);
 /* The name of what multiplies matrices on a device with these weights:
    FULL  "built-in" or "CBLAS" (trf_products); "cuBLAS"
-   BF16  "AVX-512 BF16"; "vectors": the CPU has no instructions for such numbers, and large products
+   BF16  "AVX-512 BF16"; "vectors": no instructions for such numbers are used, and large products
          are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16 computes with the same
    INT8  "AVX-512 VNNI", "AVX2" or "C"
    NULL: the device or the build does not have these weights, or device is NULL or not valid. */
@@ -6087,7 +6087,8 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_part *x, int64_t rows, int64_t pa
     }
 }
 
-#if TRF__X86 && TRF__SHUFFLES && TRF__REAL_BYTES == 4
+/* GCC has vdpbf16ps from version 10 on. */
+#if TRF__X86 && TRF__SHUFFLES && TRF__REAL_BYTES == 4 && (defined(__clang__) || __GNUC__ >= 10)
 #define TRF__BF16_PAIRS 1
 
 /* A test emulates the instruction. */
@@ -8342,7 +8343,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_v9_avx2. The version rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 9
+#define TRF__COLUMN_VERSION 10
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -10191,10 +10192,13 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     if (!model->weights)
         return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
                          (long long)n);
-    for (i = model->layout.n_params; i-- > 0; n = model->layout.params[i].offset) {
-        end = model->layout.params[i].offset + trf__param_size(&model->layout.params[i]);
+    for (i = model->layout.n_params; i-- > 0; ) {
+        const trf__param *p = &model->layout.params[i];
+        if (p->offset < 0) continue;                    /* it is packed elsewhere */
+        end = p->offset + trf__param_size(p);
         if (end < n)
             run->backend->zero(run, model->weights + end, trf__bytes(n - end, sizeof(trf_real)));
+        n = p->offset;
     }
     return TRF_OK;
 }
@@ -11417,7 +11421,8 @@ TRF__FN trf__mat trf__weight(const trf__pass *pass, const trf__affine *a)
     trf__mat w = { NULL, NULL, 0, pass->run.format };
     size_t at = from->packs == TRF__PACKS_16_BITS ? (size_t)a->w * pass->run.element
                                                   : a->packed[w.format];
-    if (a->w >= 0 && (w.format == TRF__FLOAT32 || !from->packed)) w.plain = from->plain + a->w;
+    if (a->w >= 0 && (w.format == TRF__FLOAT32 || !from->packed || pass->training))
+        w.plain = from->plain + a->w;
     if (from->packed) w.packed = (char *)from->packed + at;
     return w;
 }
@@ -11584,8 +11589,10 @@ TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, tr
     TRF__TRY(trf__model_weights(model, err));
     model->packed_bytes = model->layout.packed_bytes[model->layout.format];
     model->packed = run->backend->alloc(run, model->packed_bytes);
-    if (model->packed) return TRF_OK;
-    return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
+    if (!model->packed)
+        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
+    run->backend->zero(run, model->packed, model->packed_bytes);    /* gaps too: they are summed */
+    return TRF_OK;
 }
 
 /* The model's new arenas from those of another. */
@@ -20302,19 +20309,30 @@ TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_mode
 enum { TRF__ROWS_READ = 1 << 16 };
 #define TRF__INT8_LEAST 1e-33
 
-/* A matrix that has two names in the file must have the same bytes under both. */
+/* A matrix that has two names in the file must have the same numbers under both, and in 8 bits the
+   same scales. */
 TRF__FN trf_status trf__same_tensors(trf_file *file, int32_t one, int32_t other, trf_error *err)
 {
     const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
-    unsigned char chunks[2][TRF__CHUNK];
-    uint64_t at;
-    size_t n = 0;
-    int same = !strcmp(a->dtype, b->dtype);
-    for (at = 0; same && at < a->bytes; at += n) {
-        n = a->bytes - at < TRF__CHUNK ? (size_t)(a->bytes - at) : (size_t)TRF__CHUNK;
-        TRF__TRY(trf__file_bytes(file, one, at, chunks[0], n, err));
-        TRF__TRY(trf__file_bytes(file, other, at, chunks[1], n, err));
-        same = !memcmp(chunks[0], chunks[1], n);
+    trf_real chunks[2][TRF__CHUNK / sizeof(trf_real)];
+    const int small = trf__is_int8(a);
+    const int64_t count = (int64_t)(a->bytes / (uint64_t)trf__dtype_of(a->dtype)->bytes);
+    int64_t at, n = 0;
+    int same = small == trf__is_int8(b);
+    int32_t scales[2] = {-1, -1};
+    if (same && small) {
+        TRF__TRY(trf__match_scales(file, a, &scales[0], err));
+        TRF__TRY(trf__match_scales(file, b, &scales[1], err));
+        TRF__TRY(trf__same_tensors(file, scales[0], scales[1], err));
+    }
+    for (at = 0; same && at < count; at += n) {
+        n = trf__min64(count - at, (int64_t)(small ? sizeof chunks[0]
+                                             : sizeof chunks[0] / sizeof chunks[0][0]));
+        TRF__TRY(small ? trf__file_bytes(file, one, (uint64_t)at, chunks[0], (size_t)n, err)
+                 : trf__file_numbers(file, one, at, chunks[0], n, err));
+        TRF__TRY(small ? trf__file_bytes(file, other, (uint64_t)at, chunks[1], (size_t)n, err)
+                 : trf__file_numbers(file, other, at, chunks[1], n, err));
+        same = !memcmp(chunks[0], chunks[1], (size_t)n * (small ? 1 : sizeof chunks[0][0]));
     }
     if (same) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, b->name,
@@ -20333,11 +20351,11 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
     TRF__TRY(trf__match_scales(file, e, &of, err));
     TRF__TRY(trf__file_numbers(file, of, first, scales, rows, err));
     for (i = 0; i < rows; i++)
-        if (!(scales[i] >= (trf_real)TRF__INT8_LEAST && scales[i] <= (trf_real)(FLT_MAX / 127)))
+        if (!(scales[i] >= (trf_real)TRF__INT8_LEAST && scales[i] <= (trf_real)(FLT_MAX / 128)))
             return trf__fail(err, TRF_E_FORMAT, first + i, file->entries[of].name,
                              "tensor \"%.100s\": scale %lld must be between %g and %g, got %g",
                              file->entries[of].name, (long long)(first + i), TRF__INT8_LEAST,
-                             FLT_MAX / 127.0, (double)scales[i]);
+                             FLT_MAX / 128.0, (double)scales[i]);
     for (at = first * in; at < end; at += n) {
         n = trf__min64((int64_t)sizeof chunk, end - at);
         TRF__TRY(trf__file_bytes(file, index, (uint64_t)at, chunk, (size_t)n, err));
@@ -20352,11 +20370,11 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
     return TRF_OK;
 }
 
-/* Memory to read a part of a matrix: floats and scales of its rows on the host, then on the device,
-   and what another name of a tied matrix has. */
+/* Memory to read a part of a matrix: floats and scales of its rows on the host, then on the
+   device. */
 typedef struct trf__part_of_rows {
     trf_real *host, *device;
-    int64_t rows, numbers;
+    int64_t numbers;
 } trf__part_of_rows;
 
 /* Reads one tensor into panels, sixteen rows or more at a time: its floats never exist together. */
@@ -20435,7 +20453,7 @@ TRF__FN trf_status trf__read_small(trf_file *file, trf_model *model, trf_error *
         if (model->layout.params[i].offset < 0)
             work.numbers = trf__max64(work.numbers, 16 * model->layout.params[i].shape[1]);
     work.numbers = trf__round_up(work.numbers, 16);
-    /* a row has 16 numbers or fewer rows are read: scales need at most as many */
+    /* scales need at most as much as numbers: a row has one of these at least */
     bytes = trf__bytes(2 * work.numbers, sizeof *work.host);
     TRF__TRY(run.backend->open(&run, err));
     work.device = (trf_real *)run.backend->alloc(&run, bytes);
@@ -21225,10 +21243,13 @@ enum { TRF__SESSION = 2 };
 /* Checksum of all weights. With other weights a session would continue with other bits. */
 TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_error *err)
 {
-    trf__out weights = trf__out_of("", "weights", TRF__DTYPE, 1, &model->layout.n_weights,
-                                   model->weights, &model->run);
+    int64_t bytes = (int64_t)model->packed_bytes;
+    trf__out arenas[2];
     uint32_t crc = 0;
-    TRF__TRY(trf__out_crc(&weights, 1, &crc, err));
+    arenas[0] = trf__out_of("", "weights", TRF__DTYPE, 1, &model->layout.n_weights, model->weights,
+                            &model->run);
+    arenas[1] = trf__out_of("", "packed", "U8", 1, &bytes, model->packed, &model->run);
+    TRF__TRY(trf__out_crc(arenas, model->packed ? 2 : 1, &crc, err));
     *sum = crc;
     return TRF_OK;
 }

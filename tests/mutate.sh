@@ -74,6 +74,12 @@ parts of a matrix over one another @@ small @@ trf__read_packed @@
     packed_bytes(format, first, a->in) @@ packed_bytes(format, 0, a->in)
 scales of a file are found again @@ small @@ trf__read_packed @@
     scaled ? work->device + work->numbers : NULL @@ NULL
+padding in front of packed matrices is left as it was @@ small @@ trf__model_weights @@
+    n = p->offset @@ n = i ? model->layout.params[i - 1].offset : n
+a session of a packed model knows its floats alone @@ small @@ trf__weights_sum @@
+    model->packed ? 2 : 1 @@ 1
+scales of a second name are not compared @@ small @@ trf__same_tensors @@
+    if (same && small) @@ if (0)
 two names of a tied matrix are not compared @@ small @@ trf__read_matrices @@
     if (read >= 0) @@ if (0)
 8 bits of a file as floats @@ small @@ trf__read_format @@

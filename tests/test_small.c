@@ -395,6 +395,62 @@ static void tied_twice(void **state)
     remove(path);
 }
 
+static void *filled(void *user, size_t align, size_t bytes)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, bytes)) return NULL;
+    return memset(memory, *(unsigned char *)user, bytes);
+}
+static void unfilled(void *user, void *memory, size_t bytes)
+{
+    (void)user;
+    (void)bytes;
+    free(memory);
+}
+
+/* A session knows its model's packed weights: the same file is the same model, whatever its memory
+   had before, and other weights are another one. */
+static void sessions(void **state)
+{
+    char path[] = "/tmp/trf_small_XXXXXX";
+    trf_config config = config_of(5, 20);
+    trf_batch batch = kit_fill(&data, 2, 3, 5, VOCAB, 5);
+    trf_sampling sampling = trf_sampling_defaults();
+    image files[2];
+    int which, fd = mkstemp(path);
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    for (which = 0; which < 2; which++) {
+        files[which] = new_file(&config, TRF_WEIGHTS_INT8, 0);
+        config.seed++;                                  /* the biases are equal */
+    }
+    batch.source.count = 0;
+    sampling.max_tokens = 5;
+    for (which = 0; which < 3; which++) {
+        unsigned char fill = (unsigned char)(which ? 0x11 : 0x22);
+        trf_load_options options = trf_load_defaults();
+        trf_model *model = NULL;
+        trf_sampler *sampler = NULL;
+        const image *from = &files[which == 2];
+        options.hooks.user = &fill;
+        options.hooks.alloc = filled;
+        options.hooks.free = unfilled;
+        OK(trf_model_load_memory(&model, from->bytes, from->n, &options, &err));
+        OK(trf_sampler_create(&sampler, model, &sampling, &err));
+        if (which == 0) {
+            OK(trf_sampler_begin(sampler, &batch, &err));
+            OK(trf_sampler_step(sampler, 2, NULL, &err));
+            OK(trf_sampler_save(sampler, path, &err));
+        } else FAILS(which == 1 ? TRF_OK : TRF_E_STATE, trf_sampler_load(sampler, path, &err));
+        trf_sampler_destroy(sampler);
+        trf_model_destroy(model);
+    }
+    free(files[0].bytes);
+    free(files[1].bytes);
+    remove(path);
+}
+
 static void memory_ends(void **state)
 {
     trf_config config = config_of(2, 20);
@@ -441,7 +497,8 @@ int main(void)
         cmocka_unit_test(large_matrices),
         cmocka_unit_test(rows_of_nothing),
         cmocka_unit_test(bad_files),       cmocka_unit_test(bad_tensors),
-        cmocka_unit_test(tied_twice),      cmocka_unit_test(memory_ends),
+        cmocka_unit_test(tied_twice),      cmocka_unit_test(sessions),
+        cmocka_unit_test(memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void tell_precision(const struct settings *s)
     const char *kernel = trf_product_kernel(&s->device, TRF_WEIGHTS_BF16);
     if (s->device.precision != TRF_PRECISION_BF16 || !kernel) return;
     inform("precision: bf16, by %s%s\n", kernel, strcmp(kernel, "vectors") ? "" :
-           "; this processor has no instructions for it, so float32 is as fast");
+           ", no faster than float32");
 }
 
 static int make_model(struct training *t, int64_t unknown)

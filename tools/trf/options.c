@@ -557,7 +557,7 @@ const struct row rows[] = {
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
      "of several", NULL},
     {RUN | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
-     "precision of matrix products. bf16: 16 bits, faster on GPUs alone; sums keep 32 bits", NULL},
+     "precision of matrix products. bf16: 16 bits, sums keep 32; faster on GPUs", NULL},
     {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
      "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "

@@ -182,14 +182,14 @@ static int print_memory(struct settings *s, int64_t weights, int json)
     if (translating > 0)
         print_bytes("translating", "translating", what, model + translating, json, &first);
     small.weights = TRF_WEIGHTS_INT8;
+    translating = (double)trf_translator_memory(c, &small, s->batch, longest_input);
     if (translating > 0)
         print_bytes("  in 8 bits", "translating_in_8_bits",
-                    "from a file of trf quantize --weights int8",
-                    (double)trf_translator_memory(c, &small, s->batch, longest_input), json,
+                    "the same from a file of trf quantize --weights int8", translating, json,
                     &first);
     print_bytes("model file", "file", "weights of 32 bits, without vocabularies",
                 4.0 * (double)weights, json, &first);
-    print_bytes("  of 16 bits", "file_of_16_bits", "trf average --weights bf16",
+    print_bytes("  of 16 bits", "file_of_16_bits", "trf quantize --weights f16",
                 2.0 * (double)weights, json, &first);
     print_bytes("checkpoint", "checkpoint", "weights and two moments", 12.0 * (double)weights, json,
                 &first);
