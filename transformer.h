@@ -148,7 +148,7 @@
 //                     >>beam-answers >>beam-step >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
 //                     >>tiles >>gemm >>panels >>formats >>int8 >>int8-products >>bf16
-//                     >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
+//                     >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
 //                     >>embed >>linear >>activate >>attention >>attention-rows
 //                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>adam >>top
 //                     >>backpointers >>reorder >>state
@@ -191,8 +191,8 @@
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
 //                     >>file-save >>file-calls
 //   >>store            models and checkpoints as safetensors
-//                     >>store-match >>store-read >>store-write >>checkpoint >>checkpoint-load
-//                     >>session >>session-read
+//                     >>store-match >>store-small >>store-read >>store-write >>checkpoint
+//                     >>checkpoint-load >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
 //   >>choose           words, characters or subwords; which pairs are held out
@@ -6086,6 +6086,8 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_part *x, int64_t rows, int64_t pa
     default: break;
     }
 }
+
+// >>bf16-pairs     two products at once, and the choice of a kernel
 
 /* GCC has vdpbf16ps from version 10 on. */
 #if TRF__X86 && TRF__SHUFFLES && TRF__REAL_BYTES == 4 && (defined(__clang__) || __GNUC__ >= 10)
@@ -20271,38 +20273,10 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
     return status;
 }
 
-// >>store-read     weights and vocabularies of a file into a model
+// >>store-small    matrices that are packed while they are read
 //
-// trf__model_read is the order of loading. Everything that can fail without reading data comes
-// first.
-
-/* Reads one tensor into a parameter. If the parameter has been read already (have), compares it
-   with the tensor instead. */
-TRF__COLD
-TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_model *model,
-                                   trf_real *arena, const trf__param *p, int nonnegative, int have,
-                                   trf_error *err)
-{
-    trf_real numbers[TRF__CHUNK / sizeof(trf_real)], there[TRF__CHUNK / sizeof(trf_real)];
-    const char *name = trf_file_at(file, index).name;
-    int64_t at, n, i, size = trf__param_size(p);
-    
-    for (at = 0; at < size; at += n) {
-        n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
-        TRF__TRY(trf_file_read(file, index, at, numbers, n, err));
-        for (i = 0; nonnegative && i < n; i++)
-            if (!(numbers[i] >= 0))
-                return trf__fail(err, TRF_E_STATE, at + i, name,
-                                 "a second moment must not be negative, got %g",
-                                 (double)numbers[i]);
-        if (!have) { trf__arena_put(model, arena, p->offset + at, numbers, n); continue; }
-        TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err));
-        if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue;
-        return trf__fail(err, TRF_E_SHAPE, -1, name,
-                         "\"%.90s\" is tied to \"%s\", but its values differ", name, p->name);
-    }
-    return TRF_OK;
-}
+// A model whose matrices have 8 bits in the file, or shall be packed, never has their floats
+// together: a few rows are read, widened, and packed.
 
 /* At least so many numbers of a matrix are read at a time, and no smaller scale: its inverse must
    be finite. */
@@ -20467,6 +20441,71 @@ TRF__FN trf_status trf__read_small(trf_file *file, trf_model *model, trf_error *
     return status;
 }
 
+/* The first matrix in 8 bits, or NULL. */
+TRF__FN const trf_file_entry *trf__find_int8(const trf_file *file, const trf_model *model)
+{
+    int32_t i, n;
+    for (i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        const char *name = p->name;
+        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
+            int32_t index = trf__find_tensor(file, "", name);
+            if (index >= 0 && trf__is_int8(&file->entries[index])) return &file->entries[index];
+        }
+    }
+    return NULL;
+}
+
+/* How the model keeps its matrices: as the options say, and in 8 bits if a tensor has them. */
+TRF__FN trf_status trf__read_format(const trf_file *file, trf_model *model, trf_weights weights,
+                                    trf_error *err)
+{
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    const trf_file_entry *small = trf__find_int8(file, model);
+    TRF__TRY(trf__check_product_weights(weights, err));
+    if (small && weights == TRF_WEIGHTS_BF16)
+        return trf__fail(err, TRF_E_STATE, (int64_t)small->begin, small->name,
+                         "tensor \"%.100s\" has 8 bits, and TRF_WEIGHTS_BF16 cannot be made of "
+                         "that", small->name);
+    if (small) weights = TRF_WEIGHTS_INT8;
+    TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
+    if (weights != TRF_WEIGHTS_FULL) trf__lay_out_packed(model, run.format);
+    return TRF_OK;
+}
+
+// >>store-read     weights and vocabularies of a file into a model
+//
+// trf__model_read is the order of loading. Everything that can fail without reading data comes
+// first.
+
+/* Reads one tensor into a parameter. If the parameter has been read already (have), compares it
+   with the tensor instead. */
+TRF__COLD
+TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_model *model,
+                                   trf_real *arena, const trf__param *p, int nonnegative, int have,
+                                   trf_error *err)
+{
+    trf_real numbers[TRF__CHUNK / sizeof(trf_real)], there[TRF__CHUNK / sizeof(trf_real)];
+    const char *name = trf_file_at(file, index).name;
+    int64_t at, n, i, size = trf__param_size(p);
+    
+    for (at = 0; at < size; at += n) {
+        n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
+        TRF__TRY(trf_file_read(file, index, at, numbers, n, err));
+        for (i = 0; nonnegative && i < n; i++)
+            if (!(numbers[i] >= 0))
+                return trf__fail(err, TRF_E_STATE, at + i, name,
+                                 "a second moment must not be negative, got %g",
+                                 (double)numbers[i]);
+        if (!have) { trf__arena_put(model, arena, p->offset + at, numbers, n); continue; }
+        TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err));
+        if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue;
+        return trf__fail(err, TRF_E_SHAPE, -1, name,
+                         "\"%.90s\" is tied to \"%s\", but its values differ", name, p->name);
+    }
+    return TRF_OK;
+}
+
 /* Reads one arena: the weights, or with `of` one of their companions. A matrix that has several
    names in the file must be equal under all of them. */
 TRF__FN trf_status trf__read_arena(trf_file *file, const trf_model *model,
@@ -20603,38 +20642,6 @@ TRF__FN int trf__is_checkpoint(const trf_file *file)
 {
     const char *content = trf_file_metadata(file, "trf.content");
     return content && !strcmp(content, "checkpoint");
-}
-
-/* The first matrix in 8 bits, or NULL. */
-TRF__FN const trf_file_entry *trf__find_int8(const trf_file *file, const trf_model *model)
-{
-    int32_t i, n;
-    for (i = 0; i < model->layout.n_params; i++) {
-        const trf__param *p = &model->layout.params[i];
-        const char *name = p->name;
-        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
-            int32_t index = trf__find_tensor(file, "", name);
-            if (index >= 0 && trf__is_int8(&file->entries[index])) return &file->entries[index];
-        }
-    }
-    return NULL;
-}
-
-/* How the model keeps its matrices: as the options say, and in 8 bits if a tensor has them. */
-TRF__FN trf_status trf__read_format(const trf_file *file, trf_model *model, trf_weights weights,
-                                    trf_error *err)
-{
-    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
-    const trf_file_entry *small = trf__find_int8(file, model);
-    TRF__TRY(trf__check_product_weights(weights, err));
-    if (small && weights == TRF_WEIGHTS_BF16)
-        return trf__fail(err, TRF_E_STATE, (int64_t)small->begin, small->name,
-                         "tensor \"%.100s\" has 8 bits, and TRF_WEIGHTS_BF16 cannot be made of "
-                         "that", small->name);
-    if (small) weights = TRF_WEIGHTS_INT8;
-    TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
-    if (weights != TRF_WEIGHTS_FULL) trf__lay_out_packed(model, run.format);
-    return TRF_OK;
 }
 
 /* Makes a model from an open file: configuration, check of all tensors, weights, vocabularies,
