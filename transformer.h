@@ -11500,10 +11500,15 @@ TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *er
 
 TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
 {
-    static const int formats[TRF_WEIGHTS_COUNT] = {TRF__FLOAT32, TRF__BF16, -1, TRF__INT8};
-    int known = weights >= 0 && weights < TRF_WEIGHTS_COUNT && formats[weights] >= 0;
-    if (!device || !known || trf__device_check(device, NULL)) return NULL;
-    return trf__backend_of(device->kind)->kernel(device, formats[weights]);
+    int format;
+    switch (weights) {
+    case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
+    case TRF_WEIGHTS_BF16: format = TRF__BF16; break;
+    case TRF_WEIGHTS_INT8: format = TRF__INT8; break;
+    default: return NULL;
+    }
+    if (!device || trf__device_check(device, NULL)) return NULL;
+    return trf__backend_of(device->kind)->kernel(device, format);
 }
 
 /* Sets the format of packed weights, if the device has it for such a model. */
@@ -20289,24 +20294,24 @@ TRF__FN trf_status trf__same_tensors(trf_file *file, int32_t one, int32_t other,
 {
     const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
     trf_real chunks[2][TRF__CHUNK / sizeof(trf_real)];
-    const int small = trf__is_int8(a);
+    const int in_8_bits = trf__is_int8(a);
     const int64_t count = (int64_t)(a->bytes / (uint64_t)trf__dtype_of(a->dtype)->bytes);
     int64_t at, n = 0;
-    int same = small == trf__is_int8(b);
+    int same = in_8_bits == trf__is_int8(b);
     int32_t scales[2] = {-1, -1};
-    if (same && small) {
+    if (same && in_8_bits) {
         TRF__TRY(trf__match_scales(file, a, &scales[0], err));
         TRF__TRY(trf__match_scales(file, b, &scales[1], err));
         TRF__TRY(trf__same_tensors(file, scales[0], scales[1], err));
     }
     for (at = 0; same && at < count; at += n) {
-        n = trf__min64(count - at, (int64_t)(small ? sizeof chunks[0]
+        n = trf__min64(count - at, (int64_t)(in_8_bits ? sizeof chunks[0]
                                              : sizeof chunks[0] / sizeof chunks[0][0]));
-        TRF__TRY(small ? trf__file_bytes(file, one, (uint64_t)at, chunks[0], (size_t)n, err)
+        TRF__TRY(in_8_bits ? trf__file_bytes(file, one, (uint64_t)at, chunks[0], (size_t)n, err)
                  : trf__file_numbers(file, one, at, chunks[0], n, err));
-        TRF__TRY(small ? trf__file_bytes(file, other, (uint64_t)at, chunks[1], (size_t)n, err)
+        TRF__TRY(in_8_bits ? trf__file_bytes(file, other, (uint64_t)at, chunks[1], (size_t)n, err)
                  : trf__file_numbers(file, other, at, chunks[1], n, err));
-        same = !memcmp(chunks[0], chunks[1], (size_t)n * (small ? 1 : sizeof chunks[0][0]));
+        same = !memcmp(chunks[0], chunks[1], (size_t)n * (in_8_bits ? 1 : sizeof chunks[0][0]));
     }
     if (same) return TRF_OK;
     return trf__fail(err, TRF_E_SHAPE, -1, b->name,
@@ -20461,13 +20466,13 @@ TRF__FN trf_status trf__read_format(const trf_file *file, trf_model *model, trf_
                                     trf_error *err)
 {
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
-    const trf_file_entry *small = trf__find_int8(file, model);
+    const trf_file_entry *int8 = trf__find_int8(file, model);
     TRF__TRY(trf__check_product_weights(weights, err));
-    if (small && weights == TRF_WEIGHTS_BF16)
-        return trf__fail(err, TRF_E_STATE, (int64_t)small->begin, small->name,
+    if (int8 && weights == TRF_WEIGHTS_BF16)
+        return trf__fail(err, TRF_E_STATE, (int64_t)int8->begin, int8->name,
                          "tensor \"%.100s\" has 8 bits, and TRF_WEIGHTS_BF16 cannot be made of "
-                         "that", small->name);
-    if (small) weights = TRF_WEIGHTS_INT8;
+                         "that", int8->name);
+    if (int8) weights = TRF_WEIGHTS_INT8;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (weights != TRF_WEIGHTS_FULL) trf__lay_out_packed(model, run.format);
     return TRF_OK;

@@ -79,11 +79,11 @@ padding in front of packed matrices is left as it was @@ small @@ trf__model_wei
 a session of a packed model knows its floats alone @@ small @@ trf__weights_sum @@
     model->packed ? 2 : 1 @@ 1
 scales of a second name are not compared @@ small @@ trf__same_tensors @@
-    if (same && small) @@ if (0)
+    if (same && in_8_bits) @@ if (0)
 two names of a tied matrix are not compared @@ small @@ trf__read_matrices @@
     if (read >= 0) @@ if (0)
 8 bits of a file as floats @@ small @@ trf__read_format @@
-    if (small) weights = TRF_WEIGHTS_INT8 @@ (void)0
+    if (int8) weights = TRF_WEIGHTS_INT8 @@ (void)0
 8 bits from a model without floats @@ pack int8 @@ trf__check_packed @@
     run->format == model->layout.format @@ 1
 a packed model is read as floats @@ pack @@ trf__pass_open @@
