@@ -1331,6 +1331,51 @@ static void too_many(void)
     free(lengths);
 }
 
+/* Beginnings of more rows than one pass reads (16 in this width), next to short ones: the most
+   likely tokens are those of a search with one hypothesis, which reads a beginning row by row. */
+static void test_long_beginnings(void **state)
+{
+    static kit_pairs pairs;
+    trf_config c = kit_config();
+    trf_sampling s = trf_sampling_defaults();
+    trf_search search = trf_search_defaults();
+    trf_batch batch = kit_fill(&pairs, 5, 3, 50, VOCAB, 11);
+    trf_translator *t = NULL;
+    trf_model *model = NULL;
+    trf_sampler *g;
+    trf_error err;
+    int32_t i, k, most = 0;
+    (void)state;
+    c.kind = TRF_DECODER_ONLY;
+    c.encoder_layers = 0;
+    c.decoder_layers = 2;
+    c.d_model = 20; c.n_heads = 2; c.d_ff = 40;
+    c.target_vocab = VOCAB;
+    c.max_length = 80;
+    batch.source.count = 0;
+    for (i = 0; i < 5; i++) if (most < batch.target.lengths[i]) most = batch.target.lengths[i];
+    assert_true(most > 2 * 16);
+    assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+    search.beam = 1;
+    search.max_length_a = 0;
+    search.max_length_b = 6;
+    assert_int_equal(trf_translator_create(&t, model, &search, &err), TRF_OK);
+    assert_int_equal(trf_translate_batch(t, &batch.target, &err), TRF_OK);
+    s.temperature = 0;
+    s.max_tokens = 6;
+    g = make(model, &s);
+    assert_int_equal(trf_sampler_begin(g, &batch, &err), TRF_OK);
+    assert_int_equal(trf_sampler_step(g, 20, NULL, &err), TRF_OK);
+    for (i = 0; i < 5; i++) {
+        const trf_hypothesis *one = trf_sampler_at(g, i), *other = trf_hypothesis_at(t, i, 0);
+        assert_int_equal(one->n, other->n);
+        for (k = 0; k < one->n; k++) assert_int_equal(one->ids[k], other->ids[k]);
+    }
+    trf_sampler_destroy(g);
+    trf_translator_destroy(t);
+    trf_model_destroy(model);
+}
+
 /* -----------------------------------------------------------------------------------------------
    Options and arguments. */
 
@@ -1820,6 +1865,7 @@ int main(void)
                                        cmocka_unit_test(test_callback),
                                        cmocka_unit_test(test_session_of_bytes),
                                        cmocka_unit_test(test_text_without_memory),
+                                       cmocka_unit_test(test_long_beginnings),
                                        cmocka_unit_test(test_two_threads)};
     int failed, file;
     file = mkstemp(path);
