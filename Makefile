@@ -190,14 +190,12 @@ TRF      = $(wildcard tools/trf/*.c) tools/metrics/metrics.c
 LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS)) \
            $(filter Darwin,$(shell uname))
 TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(LDLIBS)) -ldl)
-$(BUILD)/trf: $(TRF) $(if $(SENTENCEPIECE),$(BUILD)/spm.o) $(wildcard tools/trf/*.h) $(METRICS) transformer.h $(BUILD)/flags
+# spm.cc has no rule of its own: make would come back to trf last of all.
+$(BUILD)/trf: $(TRF) tools/trf/spm.cc $(wildcard tools/trf/*.h) $(METRICS) transformer.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
+	$(if $(SENTENCEPIECE),$(CXX) -O2 $(CXXFLAGS) $(CPPFLAGS) -c tools/trf/spm.cc -o $(BUILD)/spm.o)
 	$(COMPILE) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/spm.o) $(TRF) -o $@ \
 	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(TRFLINK)
-
-$(BUILD)/spm.o: tools/trf/spm.cc tools/trf/spm.h $(BUILD)/flags
-	@mkdir -p $(BUILD)
-	$(CXX) -O2 $(CXXFLAGS) $(CPPFLAGS) -c $< -o $@
 
 # The other tools: build/bench; build/parity and build/pieces; build/tasks and build/first.
 define TOOL

@@ -5938,7 +5938,7 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
 enum {
     TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
     TRF__BF16_ROWS = 6,             /* rows of x in one call of a kernel, */
-    TRF__BF16_MOST = 4,             /* and the most panels, */
+    TRF__BF16_MOST = 4,             /* and panels, */
     TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* those of vectors */
     TRF__BF16_TALL = 96,            /* rows of a block */
     TRF__BF16_FAR = 4096            /* numbers of a row of a block of up to six rows */
@@ -6077,11 +6077,15 @@ TRF__INLINE void trf__bf16_rows(const trf__bf16_part *x, int rows, int panels)
 TRF__FN void trf__bf16_vectors(const trf__bf16_part *x, int64_t rows, int64_t panels)
 {
     /* a case for each number of rows, so that its sums are registers */
-    switch (rows + 8 * (panels == TRF__BF16_PANELS)) {
-#define TRF__CASE(R) \
-    case R: trf__bf16_rows(x, R, 1); break; \
-    case R + 8: trf__bf16_rows(x, R, TRF__BF16_PANELS); break;
-    TRF__CASE(1) TRF__CASE(2) TRF__CASE(3) TRF__CASE(4) TRF__CASE(5) TRF__CASE(6)
+    switch (8 * panels + rows) {
+#define TRF__CASE(R, P) case 8 * P + R: trf__bf16_rows(x, R, P); break;
+#define TRF__CASES(P) TRF__CASE(1, P) TRF__CASE(2, P) TRF__CASE(3, P) \
+                      TRF__CASE(4, P) TRF__CASE(5, P) TRF__CASE(6, P)
+    TRF__CASES(1)
+#if TRF__PARTS == 1
+    TRF__CASES(2)
+#endif
+#undef TRF__CASES
 #undef TRF__CASE
     default: break;
     }
@@ -6165,7 +6169,7 @@ void trf__bf16_pairs(const trf__bf16_part *x, int64_t rows, int64_t panels)
 #define TRF__CASES(P) TRF__CASE(1, P) TRF__CASE(2, P) TRF__CASE(3, P) \
                       TRF__CASE(4, P) TRF__CASE(5, P) TRF__CASE(6, P)
     switch (8 * panels + rows) {
-    TRF__CASES(1) TRF__CASES(2) TRF__CASES(3) TRF__CASES(4)
+    TRF__CASES(1) TRF__CASES(4)
     default: break;
     }
 #undef TRF__CASES
@@ -6184,7 +6188,7 @@ TRF__FN int trf__has_dpbf16(void)
 typedef struct trf__bf16_kernel {
     const char *name;
     int (*supported)(void);
-    int64_t panels;             /* the most of one call */
+    int64_t panels;             /* of a call; the last ones are computed one by one */
     void (*block)(trf_real *block, trf__view a, int64_t rows, int64_t deep);
     void (*function)(const trf__bf16_part *x, int64_t rows, int64_t panels);
 } trf__bf16_kernel;
@@ -6303,20 +6307,20 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     const int64_t words = trf__bf16_words(p.k), skip = row % 16;
     const int64_t n_panels = trf__ceil_div(skip + p.n, 16);
     const int64_t most = p.m > TRF__BF16_ROWS ? (int64_t)TRF__DEEP : (int64_t)TRF__BF16_FAR;
-    int64_t t, i, j, r;
+    int64_t t, i, j, r, panels;
     for (t = 0; t == 0 || t < p.k; t += most)
         for (i = 0; i < p.m; i += TRF__BF16_TALL) {
             int64_t deep = trf__min64(most, p.k - t), tall = trf__min64(TRF__BF16_TALL, p.m - i);
             trf__bf16_part part = { NULL, 0, NULL, tall, NULL, words, deep };
             kernel->block(scratch, trf__view_of(p.a.at + i * p.a.row + t * p.a.column, p.a.row,
                                                 p.a.column), tall, deep);
-            for (j = 0; j < n_panels; j += kernel->panels) {
+            for (j = 0; j < n_panels; j += panels) {
+                panels = n_panels - j < kernel->panels ? 1 : kernel->panels;
                 part.w = (const uint32_t *)packed + (row / 16 + j) * words + 8 * t;
                 for (r = 0; r < tall; r += TRF__BF16_ROWS) {
                     part.a = scratch + 16 * r;
                     trf__bf16_tile(&p, kernel, part, i + r, trf__min64(TRF__BF16_ROWS, tall - r),
-                                   16 * j - skip, trf__min64(kernel->panels, n_panels - j),
-                                   t == 0 && !p.add);
+                                   16 * j - skip, panels, t == 0 && !p.add);
                 }
             }
         }
