@@ -64,12 +64,12 @@ $(BUILD)/flags: FORCE
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 FORCE:
 
-# What repeats another suite in double or on another device, and takes long: make check runs it.
-SLOW     = $(patsubst %,$(BUILD)/%,reverse fill resume classify test_cuda test_cuda_ops test_separate_device test_same_bits) \
-           $(filter-out $(BUILD)/double_test_blocks,$(DOUBLES)) $(SEPARATES) $(CUDAS)
+# What repeats another suite in double or on another device, or takes long: make check runs it.
+SLOW     = $(patsubst %,$(BUILD)/%,reverse fill resume classify test_cuda test_cuda_ops test_separate_device test_same_bits \
+             test_host test_memory) $(DOUBLES) $(SEPARATES) $(CUDAS)
 # trf comes first: nothing takes longer to compile.
 test: $(BUILD)/trf $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(SEPARATES) $(EXAMPLES))
-	sh tests/run.sh $(BUILD) $(notdir $(filter-out $(SLOW),$(DOUBLES) $(SEPARATES)))
+	sh tests/run.sh $(BUILD)
 
 # And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
 check: $(BUILD)/trf $(TESTS) $(DOUBLES) $(SEPARATES) $(CUDAS) $(EXAMPLES) $(STUDIES)

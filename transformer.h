@@ -9484,6 +9484,19 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
                      (int)device->kind);
 }
 
+TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
+{
+    int format;
+    switch (weights) {
+    case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
+    case TRF_WEIGHTS_BF16: format = TRF__BF16; break;
+    case TRF_WEIGHTS_INT8: format = TRF__INT8; break;
+    default: return NULL;
+    }
+    if (!device || trf__device_check(device, NULL)) return NULL;
+    return trf__backend_of(device->kind)->kernel(device, format);
+}
+
 TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
 {
     if (trf__has_target(c)) return TRF_OK;
@@ -11500,19 +11513,6 @@ TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *er
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
                      "expected TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16 or TRF_WEIGHTS_INT8, got %d",
                      (int)weights);
-}
-
-TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
-{
-    int format;
-    switch (weights) {
-    case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
-    case TRF_WEIGHTS_BF16: format = TRF__BF16; break;
-    case TRF_WEIGHTS_INT8: format = TRF__INT8; break;
-    default: return NULL;
-    }
-    if (!device || trf__device_check(device, NULL)) return NULL;
-    return trf__backend_of(device->kind)->kernel(device, format);
 }
 
 /* Sets the format of packed weights, if the device has it for such a model. */

@@ -114,7 +114,7 @@ job "examples raw, threads" status "cd '$work/raw' &&
 job "example embed" status "exec '$build/embed'"
 for source in tests/test_*.c "$@"; do   # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}
-    case $suite in test_cuda* | test_separate_device | test_same_bits) [ -n "$builds" ] || continue ;; esac
+    case $suite in test_cuda* | test_separate_device | test_same_bits | test_host | test_memory) [ -n "$builds" ] || continue ;; esac
     job "$suite" cmocka "exec '$build/$suite'"
 done
 worker & second=$!
