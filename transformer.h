@@ -1218,7 +1218,7 @@ TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
 /* How weights are stored.
 
-   In files (trf_model_save_as): all.
+   In files (trf_model_save_as): all four.
    BF16, F16  half the bytes of F32. Each weight is rounded to the nearest number of that format,
               ties to even. BF16 keeps biases, norms and learned positions in F32. Loading widens
               the weights again, or packs them (trf_load_options.weights).
@@ -1234,8 +1234,8 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    and INT8 keep the weights of matrix products in 16 or 8 bits, and embeddings too. Everything else
    stays FULL, the products inside attention included. Answers differ slightly from those of FULL.
    BF16  weights, and activations when a product reads them, are rounded to the nearest number, ties
-         to even. Packed weights take about half the memory. A few sentences at a time are
-         translated faster, many are not (tools/bench/bench.md).
+         to even. Packed weights take about half the memory. One sentence is translated faster
+         than with FULL, a large batch is not (tools/bench/bench.md).
    INT8  each row of a weight has a scale: its largest absolute value / 127. Activations are rounded
          in the same way, row by row, when a product reads them.
          - Packed weights take about a quarter of the memory, and products are faster.
@@ -1254,8 +1254,8 @@ typedef enum trf_weights {
 
 /* Packs the weights of all matrix products into the form that translators and samplers compute
    with, and frees the unpacked ones. Translators and samplers then share the packed weights instead
-   of making copies, so each of them is smaller by the weights. Answers are the bits of an object
-   that was created with these weights. weights: FULL, BF16 or INT8 (trf_weights).
+   of making copies, so each of them is smaller by the weights. Answers are bit-identical to those
+   of objects that were created with these weights. weights: FULL, BF16 or INT8 (trf_weights).
      - Call it before the model has a translator or sampler.
      - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
      - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
@@ -1493,8 +1493,9 @@ typedef struct trf_load_options {
     int32_t allow_nonfinite;    /* 1: weights may be infinite or NaN; 0: TRF_E_NONFINITE;
                                    default 0 */
     trf_weights weights;        /* BF16 or INT8: the model is packed while it is read
-                                   (trf_model_pack), and its floats never exist. FULL: only a file
-                                   with 8-bit weights is. default TRF_WEIGHTS_FULL */
+                                   (trf_model_pack), and its floats never exist. FULL: the model
+                                   has floats, unless the file has 8-bit weights.
+                                   default TRF_WEIGHTS_FULL */
     trf_device device;          /* default trf_device_default() */
     trf_hooks hooks;            /* default none */
 } trf_load_options;
@@ -3180,6 +3181,10 @@ TRF__FN int64_t trf__add_counts(int64_t a, int64_t b)
 {
     return b > INT64_MAX - a ? INT64_MAX : a + b;
 }
+
+/* The 32 bits of a float, and the float with these bits. */
+TRF__FN uint32_t trf__bits_of(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
+TRF__FN float trf__float_of(uint32_t bits) { float x; memcpy(&x, &bits, sizeof x); return x; }
 
 TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -5485,25 +5490,12 @@ TRF__FN size_t trf__panels_bytes(int64_t out, int64_t in)
     return trf__bytes(trf__times(trf__round_up(out, 16), in), sizeof(trf_real));
 }
 
-/* Rows `row` .. row + deep - 1 of the panel that begins at `column`, of a product's B. */
-TRF__FN void trf__panels_part(void *packed, const trf__product *p, int64_t row, int64_t deep,
-                              int64_t column)
+/* Packs rows row .. row + deep - 1 of the panel that begins at `column`. b: these rows of B from
+   that column on; B has k rows. */
+TRF__FN void trf__panels_panel(void *packed, int64_t k, int64_t row, int64_t column, trf__view b,
+                               int64_t deep, int64_t columns)
 {
-    trf__pack_panel((trf_real *)packed + column * p->k + 16 * row,
-                    trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,
-                                 p->b.column), deep, p->n - column);
-}
-
-/* first is a multiple of 16, so tiles of packing write whole panels. */
-TRF__FN void trf__panels_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
-                              int64_t in, const trf_real *scales)
-{
-    trf_real *to = (trf_real *)packed + first * in;
-    int64_t j;
-    (void)scales;
-    for (j = 0; j < rows; j += 16)
-        trf__pack_panel(to + j * in, trf__view_of(w + (first + j) * in, 1, in), in,
-                        trf__min64(16, rows - j));
+    trf__pack_panel((trf_real *)packed + column * k + 16 * row, b, deep, columns);
 }
 
 /* Columns c .. c + 15 of row `row` of w; 0 beyond its end. For the embedding, which reads single
@@ -5825,7 +5817,8 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
     return trf__bytes(trf__ceil_div(out, 16), trf__int8_panel_bytes(in));
 }
 
-/* A given scale times an integer, divided by the scale again, is near that integer. */
+/* If scales are given, each weight is an integer times its row's scale: rounding finds that integer
+   again. */
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
                             int64_t in, const trf_real *scales_given)
 {
@@ -5945,7 +5938,7 @@ enum {
 };
 
 /* C (rows, 16 * panels) += A B. */
-typedef struct trf__bf16_part {
+typedef struct trf__bf16_call {
     trf_real *c;
     int64_t ldc;
     const trf_real *a;              /* of a block with block_rows rows; a row of it takes the
@@ -5954,7 +5947,7 @@ typedef struct trf__bf16_part {
     const uint32_t *w;
     int64_t w_step;                 /* words between panels */
     int64_t k;
-} trf__bf16_part;
+} trf__bf16_call;
 
 /* The nearest number with 8 significant bits. */
 TRF__INLINE trf__v16 trf__bf16_round(trf__v16 x)
@@ -5971,13 +5964,10 @@ TRF__INLINE trf__v16 trf__bf16_round(trf__v16 x)
     trf_real numbers[TRF__WIDE];
     trf__store(numbers, x);
     for (i = 0; i < TRF__WIDE; i++) {
-        float number = (float)numbers[i];
-        uint32_t bits;
-        memcpy(&bits, &number, sizeof bits);
+        uint32_t bits = trf__bits_of((float)numbers[i]);
         bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u;
-        if (number != number) bits |= 0x7FC00000u;
-        memcpy(&number, &bits, sizeof bits);
-        numbers[i] = (trf_real)number;
+        if (numbers[i] != numbers[i]) bits |= 0x7FC00000u;
+        numbers[i] = (trf_real)trf__float_of(bits);
     }
     x = trf__load(numbers);
 #endif
@@ -5997,13 +5987,8 @@ TRF__INLINE void trf__bf16_join(uint32_t *words, trf__v16 even, trf__v16 odd)
     trf_real numbers[2][TRF__WIDE];
     trf__store(numbers[0], even);
     trf__store(numbers[1], odd);
-    for (i = 0; i < TRF__WIDE; i++) {
-        float low = (float)numbers[0][i], high = (float)numbers[1][i];
-        uint32_t bits;
-        memcpy(&words[i], &low, sizeof low);
-        memcpy(&bits, &high, sizeof bits);
-        words[i] = words[i] >> 16 | bits;
-    }
+    for (i = 0; i < TRF__WIDE; i++)
+        words[i] = trf__bits_of((float)numbers[0][i]) >> 16 | trf__bits_of((float)numbers[1][i]);
 #endif
 }
 
@@ -6020,12 +6005,8 @@ TRF__INLINE void trf__bf16_split(const uint32_t *words, trf__v16 *even, trf__v16
 #else
     trf_real numbers[2][TRF__WIDE];
     for (i = 0; i < TRF__WIDE; i++) {
-        uint32_t low = words[i] << 16, high = words[i] & 0xFFFF0000u;
-        float number;
-        memcpy(&number, &low, sizeof number);
-        numbers[0][i] = (trf_real)number;
-        memcpy(&number, &high, sizeof number);
-        numbers[1][i] = (trf_real)number;
+        numbers[0][i] = (trf_real)trf__float_of(words[i] << 16);
+        numbers[1][i] = (trf_real)trf__float_of(words[i] & 0xFFFF0000u);
     }
     *even = trf__load(numbers[0]);
     *odd = trf__load(numbers[1]);
@@ -6043,7 +6024,7 @@ TRF__FN void trf__bf16_block(trf_real *block, trf__view a, int64_t rows, int64_t
     }
 }
 
-TRF__INLINE void trf__bf16_rows(const trf__bf16_part *x, int rows, int panels)
+TRF__INLINE void trf__bf16_rows(const trf__bf16_call *x, int rows, int panels)
 {
     trf__v16 sum[TRF__BF16_ROWS][TRF__BF16_PANELS];
     const uint32_t *w = x->w;
@@ -6074,7 +6055,7 @@ TRF__INLINE void trf__bf16_rows(const trf__bf16_part *x, int rows, int panels)
         TRF__UNROLL for (p = 0; p < panels; p++) trf__store(x->c + r * x->ldc + 16 * p, sum[r][p]);
 }
 
-TRF__FN void trf__bf16_vectors(const trf__bf16_part *x, int64_t rows, int64_t panels)
+TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
     /* a case for each number of rows, so that its sums are registers */
     switch (8 * panels + rows) {
@@ -6131,7 +6112,7 @@ TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, i
 
 #define TRF__BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
-void trf__bf16_pair_rows(const trf__bf16_part *x, int rows, int panels)
+void trf__bf16_pair_rows(const trf__bf16_call *x, int rows, int panels)
 {
     __m512 sum[TRF__BF16_ROWS][TRF__BF16_MOST];
     const char *a = (const char *)(const void *)x->a;
@@ -6163,7 +6144,7 @@ void trf__bf16_pair_rows(const trf__bf16_part *x, int rows, int panels)
 }
 
 TRF__BF16_TARGET static TRF__UNUSED
-void trf__bf16_pairs(const trf__bf16_part *x, int64_t rows, int64_t panels)
+void trf__bf16_pairs(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
 #define TRF__CASE(R, P) case 8 * P + R: trf__bf16_pair_rows(x, R, P); break;
 #define TRF__CASES(P) TRF__CASE(1, P) TRF__CASE(2, P) TRF__CASE(3, P) \
@@ -6190,7 +6171,7 @@ typedef struct trf__bf16_kernel {
     int (*supported)(void);
     int64_t panels;             /* of a call; the last ones are computed one by one */
     void (*block)(trf_real *block, trf__view a, int64_t rows, int64_t deep);
-    void (*function)(const trf__bf16_part *x, int64_t rows, int64_t panels);
+    void (*function)(const trf__bf16_call *x, int64_t rows, int64_t panels);
 } trf__bf16_kernel;
 
 static const trf__bf16_kernel trf__bf16_kernels[] = {
@@ -6221,38 +6202,21 @@ TRF__FN size_t trf__bf16_bytes(int64_t out, int64_t in)
     return trf__bytes(trf__times(trf__ceil_div(out, 16), trf__bf16_words(in)), sizeof(uint32_t));
 }
 
-/* Packs `deep` rows of a panel of B; missing columns become 0. */
-TRF__FN void trf__bf16_pack_panel(uint32_t *panel, trf__view b, int64_t deep, int64_t columns)
+/* As trf__panels_panel. Missing columns become 0. */
+TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t column, trf__view b,
+                             int64_t deep, int64_t columns)
 {
+    uint32_t *to = (uint32_t *)packed + column / 16 * trf__bf16_words(k) + 8 * row;
     trf_real chunk[TRF__BF16_DEEP * 16];
     int64_t t, i, n;
     for (t = 0; t < deep; t += TRF__BF16_DEEP) {
         n = trf__min64(TRF__BF16_DEEP, deep - t);
         trf__pack_panel(chunk, trf__view_of(b.at + t * b.row, b.row, b.column), n, columns);
         memset(chunk + 16 * n, 0, (size_t)(16 * (TRF__BF16_DEEP - n)) * sizeof *chunk);
-        for (i = 0; i < TRF__BF16_DEEP; i += 2, panel += 16)
-            trf__bf16_join(panel, trf__bf16_round(trf__load(chunk + 16 * i)),
+        for (i = 0; i < TRF__BF16_DEEP; i += 2, to += 16)
+            trf__bf16_join(to, trf__bf16_round(trf__load(chunk + 16 * i)),
                            trf__bf16_round(trf__load(chunk + 16 * i + 16)));
     }
-}
-
-TRF__FN void trf__bf16_part_of(void *packed, const trf__product *p, int64_t row, int64_t deep,
-                               int64_t column)
-{
-    trf__bf16_pack_panel((uint32_t *)packed + column / 16 * trf__bf16_words(p->k) + 8 * row,
-                         trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,
-                                      p->b.column), deep, p->n - column);
-}
-
-TRF__FN void trf__bf16_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
-                            int64_t in, const trf_real *scales)
-{
-    int64_t j;
-    (void)scales;
-    for (j = 0; j < rows; j += 16)
-        trf__bf16_pack_panel((uint32_t *)packed + (first + j) / 16 * trf__bf16_words(in),
-                             trf__view_of(w + (first + j) * in, 1, in), in,
-                             trf__min64(16, rows - j));
 }
 
 TRF__FN trf__v16 trf__bf16_read(const void *packed, int64_t row, int64_t c, int64_t in)
@@ -6261,10 +6225,8 @@ TRF__FN trf__v16 trf__bf16_read(const void *packed, int64_t row, int64_t c, int6
     trf_real x[TRF__WIDE];
     int i;
     for (i = 0; i < TRF__WIDE; i++) {
-        uint32_t both = from[i / 2 * 16 + row % 16], bits = i % 2 ? both & 0xFFFF0000u : both << 16;
-        float number;
-        memcpy(&number, &bits, sizeof number);
-        x[i] = (trf_real)number;
+        uint32_t both = from[i / 2 * 16 + row % 16];
+        x[i] = (trf_real)trf__float_of(i % 2 ? both & 0xFFFF0000u : both << 16);
     }
     return trf__load_n(x, in - c);
 }
@@ -6272,24 +6234,24 @@ TRF__FN trf__v16 trf__bf16_read(const void *packed, int64_t row, int64_t c, int6
 /* One call of the kernel: columns `column` .. of C, of which the first or the last may lie outside
    C. first: C begins with the bias or with 0. */
 TRF__FN void trf__bf16_tile(const trf__product *p, const trf__bf16_kernel *kernel,
-                            trf__bf16_part part, int64_t row, int64_t rows, int64_t column,
+                            trf__bf16_call call, int64_t row, int64_t rows, int64_t column,
                             int64_t panels, int first)
 {
     trf_real sums[TRF__BF16_ROWS * TRF__BF16_MOST * 16];
     int whole = column >= 0 && column + 16 * panels <= p->n;
     int64_t r, q;
-    part.ldc = whole ? p->ldc : 16 * panels;
-    part.c = whole ? p->c + row * p->ldc + column : sums;
+    call.ldc = whole ? p->ldc : 16 * panels;
+    call.c = whole ? p->c + row * p->ldc + column : sums;
     for (r = 0; (first || !whole) && r < rows; r++)
         for (q = 0; q < panels; q++) {
             int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
             const trf_real *from = !first ? p->c + (row + r) * p->ldc + at
                                  : p->bias ? p->bias + at : NULL;
-            trf_real *to = part.c + r * part.ldc + 16 * q;
+            trf_real *to = call.c + r * call.ldc + 16 * q;
             if (!whole) trf__store(to, trf__set(0));
             trf__store_n(to + low, from ? trf__load_n(from, p->n - at) : trf__set(0), 16 - low);
         }
-    kernel->function(&part, rows, panels);
+    kernel->function(&call, rows, panels);
     for (r = 0; !whole && r < rows; r++)
         for (q = 0; q < panels; q++) {
             int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
@@ -6311,15 +6273,15 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     for (t = 0; t == 0 || t < p.k; t += most)
         for (i = 0; i < p.m; i += TRF__BF16_TALL) {
             int64_t deep = trf__min64(most, p.k - t), tall = trf__min64(TRF__BF16_TALL, p.m - i);
-            trf__bf16_part part = { NULL, 0, NULL, tall, NULL, words, deep };
+            trf__bf16_call call = { NULL, 0, NULL, tall, NULL, words, deep };
             kernel->block(scratch, trf__view_of(p.a.at + i * p.a.row + t * p.a.column, p.a.row,
                                                 p.a.column), tall, deep);
             for (j = 0; j < n_panels; j += panels) {
                 panels = n_panels - j < kernel->panels ? 1 : kernel->panels;
-                part.w = (const uint32_t *)packed + (row / 16 + j) * words + 8 * t;
+                call.w = (const uint32_t *)packed + (row / 16 + j) * words + 8 * t;
                 for (r = 0; r < tall; r += TRF__BF16_ROWS) {
-                    part.a = scratch + 16 * r;
-                    trf__bf16_tile(&p, kernel, part, i + r, trf__min64(TRF__BF16_ROWS, tall - r),
+                    call.a = scratch + 16 * r;
+                    trf__bf16_tile(&p, kernel, call, i + r, trf__min64(TRF__BF16_ROWS, tall - r),
                                    16 * j - skip, panels, t == 0 && !p.add);
                 }
             }
@@ -6328,30 +6290,32 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
 
 // >>format-table   each format, and the conversion of activations
 //
-/* A format: the bytes of a packed matrix; packing of rows first .. first + rows - 1; sixteen
-   numbers of a row; and a product with the rows from `row` on as B^T. If products can pack their
-   own B: packing of a part of a panel; a panel of k rows has round_up(k, deep) * 16 numbers of
-   `number` bytes. If the format's products read converted activations: the bytes of a row of k
-   numbers, and its conversion. Nothing else knows the layout of packed weights. */
+/* A format: the bytes of a packed matrix; sixteen numbers of a row; and a product with the rows
+   from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
+   a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
+   scales packs whole rows first .. first + rows - 1 instead. If the format's products read
+   converted activations: the bytes of a row of k numbers, and its conversion. Nothing else knows
+   the layout of packed weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
-    void (*pack)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in,
-                 const trf_real *scales);
     trf__v16 (*read)(const void *packed, int64_t row, int64_t c, int64_t in);
     void (*product)(trf_real *scratch, trf__product p, const void *packed, int64_t row);
-    void (*part)(void *packed, const trf__product *p, int64_t row, int64_t deep, int64_t column);
+    void (*panel)(void *packed, int64_t k, int64_t row, int64_t column, trf__view b, int64_t deep,
+                  int64_t columns);
     int number, deep;
+    void (*rows)(void *packed, const trf_real *w, int64_t first, int64_t rows, int64_t in,
+                 const trf_real *scales);
     size_t (*row_bytes)(int64_t k);
     void (*convert)(void *row, const trf_real *x, int64_t k);
 } trf__format;
 
 static const trf__format trf__formats[TRF__FORMATS] = {
-    { "float32", trf__panels_bytes, trf__panels_pack, trf__panels_read, trf__panels_product,
-      trf__panels_part, (int)sizeof(trf_real), 1, NULL, NULL },
-    { "bf16", trf__bf16_bytes, trf__bf16_pack, trf__bf16_read, trf__bf16_product,
-      trf__bf16_part_of, 2, TRF__BF16_DEEP, NULL, NULL },
-    { "int8", trf__int8_bytes, trf__int8_pack, trf__int8_read, trf__int8_product, NULL, 0, 0,
+    { "float32", trf__panels_bytes, trf__panels_read, trf__panels_product, trf__panels_panel,
+      (int)sizeof(trf_real), 1, NULL, NULL, NULL },
+    { "bf16", trf__bf16_bytes, trf__bf16_read, trf__bf16_product, trf__bf16_panel, 2,
+      TRF__BF16_DEEP, NULL, NULL, NULL },
+    { "int8", trf__int8_bytes, trf__int8_read, trf__int8_product, NULL, 0, 0, trf__int8_pack,
       trf__int8_row_bytes, trf__int8_convert }
 };
 
@@ -6391,7 +6355,7 @@ TRF__FN int trf__reads_packed(const trf__mat *w)
     return w->packed && (!w->plain || w->row % 16 == 0);
 }
 
-/* The format of products of a device whose weights are as they are. */
+/* The format that a device's products use for weights that are not packed. */
 TRF__FN int trf__format_of(const trf_device *device)
 {
     return device->precision == TRF_PRECISION_BF16 ? (int)TRF__BF16 : (int)TRF__FLOAT32;
@@ -6525,7 +6489,9 @@ TRF__FN void trf__work_tile(const trf__run *run, const void *job, int64_t tile, 
     int64_t end = by_rows ? p->n : trf__min64(p->n, column + each);
     (void)worker;
     for (; column < end; column += 16)
-        format->part(trf__cpu_of(run)->work, p, row, deep, column);
+        format->panel(trf__cpu_of(run)->work, p->k, row, column,
+                      trf__view_of(p->b.at + row * p->b.row + column * p->b.column, p->b.row,
+                                   p->b.column), deep, p->n - column);
 }
 
 /* An op's whole product on all threads. packed: B^T in a format. If it is NULL and CBLAS does not
@@ -6537,7 +6503,7 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
     const trf__cpu *cpu = trf__cpu_of(run);
     const trf__format *format = &trf__formats[run->format];
     const trf__mat panels = { NULL, cpu->work, 0, run->format };
-    int64_t work = format->part ? (int64_t)cpu->work_bytes / format->number : 0, deep = whole->k,
+    int64_t work = format->panel ? (int64_t)cpu->work_bytes / format->number : 0, deep = whole->k,
         wide = whole->n, t, j;
     int packs = !blas && !packed && work >= TRF__DEEP * 32 && deep > 0 && wide > 0;
     trf__product_job part;
@@ -6687,9 +6653,13 @@ enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format *
 TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__pack *j = (const trf__pack *)job;
-    int64_t row = tile * TRF__PACK_ROWS, rows = trf__min64(TRF__PACK_ROWS, j->out - row);
+    const trf__format *format = &trf__formats[j->format];
+    int64_t row = tile * TRF__PACK_ROWS, end = trf__min64(j->out, row + TRF__PACK_ROWS);
     (void)run; (void)worker;
-    trf__formats[j->format].pack(j->packed, j->weights, row, rows, j->in, j->scales);
+    if (format->rows) format->rows(j->packed, j->weights, row, end - row, j->in, j->scales);
+    for (; format->panel && row < end; row += 16)
+        format->panel(j->packed, j->in, 0, row, trf__view_of(j->weights + row * j->in, 1, j->in),
+                      j->in, end - row);
 }
 
 TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
@@ -7854,8 +7824,8 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
                   &job.hit, &panels);
     /* the weight changes in every step, so its panels are made here, once for all groups */
     if (!job.blas && !job.w.packed && panels) {
-        trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d,
-                           trf__format_of(&run->device), NULL };
+        trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, run->format,
+                           NULL };
         trf__cpu_pack(run, &pack);
         job.w.plain = pack.weights;
         job.w.packed = panels;
@@ -9838,8 +9808,7 @@ TRF__FN void trf__add_embedding(trf__layout *layout, const trf_config *c, int de
     else if (decoder && trf__shares_embedding(c)) *a = outer->embed[0];
     else {
         a->w = decoder ? outer->tgt_embed : outer->src_embed;
-        a->param = trf__param_named(layout, decoder && !trf__shares_embedding(c)
-                                    ? "tgt_embed.weight" : "src_embed.weight");
+        a->param = trf__param_named(layout, decoder ? "tgt_embed.weight" : "src_embed.weight");
         a->b = -1;
         a->out = decoder ? c->target_vocab : c->source_vocab;
         a->in = c->d_model;
@@ -10332,10 +10301,7 @@ TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index)
 
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name)
 {
-    int32_t i;
-    for (i = 0; name && i < trf_model_parameter_count(model); i++)
-        if (strcmp(model->layout.params[i].name, name) == 0) return i;
-    return -1;
+    return model && name ? trf__param_named(&model->layout, name) : -1;
 }
 
 // >>model-texts    vocabularies and metadata
@@ -11505,7 +11471,7 @@ TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
     return with;
 }
 
-/* How an object keeps its weights: the formats of files that are also formats of products. */
+/* Products have three of the formats of files. */
 TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *err)
 {
     if (weights == TRF_WEIGHTS_FULL || weights == TRF_WEIGHTS_BF16 || weights == TRF_WEIGHTS_INT8)
@@ -13500,7 +13466,7 @@ TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
     return value;
 }
 
-TRF__FN double trf__from_float(uint32_t bits) { float x; memcpy(&x, &bits, 4); return (double)x; }
+TRF__FN double trf__from_float(uint32_t bits) { return (double)trf__float_of(bits); }
 
 /* CRC-32, sixteen bytes at a time: table[k][b] is the effect of byte b after k more bytes. value is
    the sum of all bytes so far, so that data may come in parts. */
@@ -20231,7 +20197,7 @@ TRF__FN trf_status trf__match_shape(const trf_file_entry *e, const trf__param *p
 /* Checks that every parameter has its tensor (with this prefix), in its shape. known[i] becomes 1
    for each tensor that a parameter uses. */
 TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, const char *prefix,
-                              char *known, trf_error *err)
+                              char *known, const trf_file_entry **int8, trf_error *err)
 {
     int32_t i;
     for (i = 0; i < model->layout.n_params; i++) {
@@ -20245,7 +20211,8 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
             known[index] = 1;
             found = 1;
             if (!trf__is_int8(&file->entries[index])) continue;
-            TRF__TRY(trf__match_scales(file, &file->entries[index], &index, err));
+            *int8 = &file->entries[index];
+            TRF__TRY(trf__match_scales(file, *int8, &index, err));
             known[index] = 1;
         }
         if (!found) return trf__fail_lacking(file, prefix, p, err);
@@ -20255,7 +20222,7 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
 
 /* Checks both directions: no parameter without a tensor, no tensor without a use. */
 TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *model, int checkpoint,
-                                      trf_error *err)
+                                      const trf_file_entry **int8, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     char *known = (char *)trf__alloc_zeroed(hooks, (size_t)file->count);
@@ -20264,9 +20231,9 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
     if (!known)
         return trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory to compare %d tensors",
                          file->count);
-    status = trf__match(file, model, "", known, err);
+    status = trf__match(file, model, "", known, int8, err);
     for (i = 0; !status && checkpoint && i < TRF__COMPANIONS; i++)
-        status = trf__match(file, model, trf__companions[i].prefix, known, err);
+        status = trf__match(file, model, trf__companions[i].prefix, known, int8, err);
     /* vocabularies belong to no parameter, and are checked when they are read */
     for (i = 0; i < 2; i++) {
         int32_t index = trf__file_find(file, trf__vocab_names[i]);
@@ -20291,36 +20258,6 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
    be finite. */
 enum { TRF__ROWS_READ = 1 << 16 };
 #define TRF__INT8_LEAST 1e-33
-
-/* A matrix that has two names in the file must have the same numbers under both, and in 8 bits the
-   same scales. */
-TRF__FN trf_status trf__same_tensors(trf_file *file, int32_t one, int32_t other, trf_error *err)
-{
-    const trf_file_entry *a = &file->entries[one], *b = &file->entries[other];
-    trf_real chunks[2][TRF__CHUNK / sizeof(trf_real)];
-    const int in_8_bits = trf__is_int8(a);
-    const int64_t count = (int64_t)(a->bytes / (uint64_t)trf__dtype_of(a->dtype)->bytes);
-    int64_t at, n = 0;
-    int same = in_8_bits == trf__is_int8(b);
-    int32_t scales[2] = {-1, -1};
-    if (same && in_8_bits) {
-        TRF__TRY(trf__match_scales(file, a, &scales[0], err));
-        TRF__TRY(trf__match_scales(file, b, &scales[1], err));
-        TRF__TRY(trf__same_tensors(file, scales[0], scales[1], err));
-    }
-    for (at = 0; same && at < count; at += n) {
-        n = trf__min64(count - at, (int64_t)(in_8_bits ? sizeof chunks[0]
-                                             : sizeof chunks[0] / sizeof chunks[0][0]));
-        TRF__TRY(in_8_bits ? trf__file_bytes(file, one, (uint64_t)at, chunks[0], (size_t)n, err)
-                 : trf__file_numbers(file, one, at, chunks[0], n, err));
-        TRF__TRY(in_8_bits ? trf__file_bytes(file, other, (uint64_t)at, chunks[1], (size_t)n, err)
-                 : trf__file_numbers(file, other, at, chunks[1], n, err));
-        same = !memcmp(chunks[0], chunks[1], (size_t)n * (in_8_bits ? 1 : sizeof chunks[0][0]));
-    }
-    if (same) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, b->name,
-                     "\"%.90s\" is tied to \"%.90s\", but its values differ", b->name, a->name);
-}
 
 /* Reads `rows` rows of a matrix from row `first` on, and of one in 8 bits their scales. */
 TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, int64_t rows,
@@ -20353,17 +20290,17 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
     return TRF_OK;
 }
 
-/* Memory to read a part of a matrix: floats and scales of its rows on the host, then on the
-   device. */
-typedef struct trf__part_of_rows {
+/* Buffers for some rows of a matrix, on the host and on the device: `numbers` floats, then as much
+   room for scales. Both are one if the device shares the host's memory. */
+typedef struct trf__row_buffers {
     trf_real *host, *device;
     int64_t numbers;
-} trf__part_of_rows;
+} trf__row_buffers;
 
 /* Reads one tensor into panels, sixteen rows or more at a time: its floats never exist together. */
 TRF__FN trf_status trf__read_packed(trf_file *file, int32_t index, const trf_model *model,
                                     const trf__run *run, const trf__affine *a,
-                                    const trf__part_of_rows *work, trf_error *err)
+                                    const trf__row_buffers *work, trf_error *err)
 {
     const int format = model->layout.format, scaled = trf__is_int8(&file->entries[index]);
     int64_t first, rows, each = trf__max64(16, work->numbers / a->in / 16 * 16);
@@ -20384,6 +20321,25 @@ TRF__FN trf_status trf__read_packed(trf_file *file, int32_t index, const trf_mod
     return TRF_OK;
 }
 
+/* Another name of a tied matrix must have the same numbers. */
+TRF__FN trf_status trf__same_matrix(trf_file *file, int32_t one, int32_t other,
+                                    const trf__affine *a, const trf__row_buffers *work,
+                                    trf_error *err)
+{
+    trf_real *x = work->host, *y = work->host + work->numbers;
+    int64_t first, rows, each = work->numbers / (a->in + 1);    /* a row, and its scale */
+    for (first = 0; first < a->out; first += rows) {
+        rows = trf__min64(each, a->out - first);
+        TRF__TRY(trf__read_rows(file, one, first, rows, a->in, x, x + rows * a->in, err));
+        TRF__TRY(trf__read_rows(file, other, first, rows, a->in, y, y + rows * a->in, err));
+        if (memcmp(x, y, trf__bytes(rows * a->in, sizeof *x)))
+            return trf__fail(err, TRF_E_SHAPE, -1, file->entries[other].name,
+                             "\"%.90s\" is tied to \"%.90s\", but its values differ",
+                             file->entries[other].name, file->entries[one].name);
+    }
+    return TRF_OK;
+}
+
 /* The matrix that a parameter is, in a packed model. */
 TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
 {
@@ -20398,34 +20354,34 @@ TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t par
         : &outer->embed[1];
 }
 
-/* Reads all matrices of a packed model. Another name of a tied matrix must have the same bytes. */
+/* Reads all matrices of a packed model. */
 TRF__FN trf_status trf__read_matrices(trf_file *file, const trf_model *model, const trf__run *run,
-                                      const trf__part_of_rows *work, trf_error *err)
+                                      const trf__row_buffers *work, trf_error *err)
 {
     const trf__layout *layout = &model->layout;
     int32_t i, n;
     for (i = 0; i < layout->n_params; i++) {
         const trf__param *p = &layout->params[i];
+        const trf__affine *a = trf__affine_of(layout, i);
         const char *name = p->name;
         int32_t read = -1;
         if (p->offset >= 0) continue;
         for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
             int32_t index = trf__find_tensor(file, "", name);
             if (index < 0) continue;
-            if (read >= 0) TRF__TRY(trf__same_tensors(file, read, index, err));
-            else TRF__TRY(trf__read_packed(file, index, model, run, trf__affine_of(layout, i), work,
-                                           err));
+            if (read >= 0) TRF__TRY(trf__same_matrix(file, read, index, a, work, err));
+            else TRF__TRY(trf__read_packed(file, index, model, run, a, work, err));
             read = index;
         }
     }
     return run->backend->sync(run, err);
 }
 
-/* Opens the device for packing, and reads with memory for some rows. */
+/* Reads the matrices of a packed model: opens its device, and allocates buffers for some rows. */
 TRF__FN trf_status trf__read_small(trf_file *file, trf_model *model, trf_error *err)
 {
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
-    trf__part_of_rows work;
+    trf__row_buffers work;
     trf_status status;
     size_t bytes;
     int32_t i;
@@ -20435,8 +20391,6 @@ TRF__FN trf_status trf__read_small(trf_file *file, trf_model *model, trf_error *
     for (i = 0; i < model->layout.n_params; i++)
         if (model->layout.params[i].offset < 0)
             work.numbers = trf__max64(work.numbers, 16 * model->layout.params[i].shape[1]);
-    work.numbers = trf__round_up(work.numbers, 16);
-    /* scales need at most as much as numbers: a row has one of these at least */
     bytes = trf__bytes(2 * work.numbers, sizeof *work.host);
     TRF__TRY(run.backend->open(&run, err));
     work.device = (trf_real *)run.backend->alloc(&run, bytes);
@@ -20450,27 +20404,12 @@ TRF__FN trf_status trf__read_small(trf_file *file, trf_model *model, trf_error *
     return status;
 }
 
-/* The first matrix in 8 bits, or NULL. */
-TRF__FN const trf_file_entry *trf__find_int8(const trf_file *file, const trf_model *model)
-{
-    int32_t i, n;
-    for (i = 0; i < model->layout.n_params; i++) {
-        const trf__param *p = &model->layout.params[i];
-        const char *name = p->name;
-        for (n = 0; name; name = trf__alias(&model->config, p, n++)) {
-            int32_t index = trf__find_tensor(file, "", name);
-            if (index >= 0 && trf__is_int8(&file->entries[index])) return &file->entries[index];
-        }
-    }
-    return NULL;
-}
-
-/* How the model keeps its matrices: as the options say, and in 8 bits if a tensor has them. */
-TRF__FN trf_status trf__read_format(const trf_file *file, trf_model *model, trf_weights weights,
-                                    trf_error *err)
+/* Decides how the model keeps its matrices: as the options say, but in 8 bits if a tensor of the
+   file, int8, has them. */
+TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8,
+                                    trf_weights weights, trf_error *err)
 {
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
-    const trf_file_entry *int8 = trf__find_int8(file, model);
     TRF__TRY(trf__check_product_weights(weights, err));
     if (int8 && weights == TRF_WEIGHTS_BF16)
         return trf__fail(err, TRF_E_STATE, (int64_t)int8->begin, int8->name,
@@ -20659,14 +20598,15 @@ TRF__COLD
 TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options,
                                    trf_error *err)
 {
+    const trf_file_entry *int8 = NULL;
     trf_config config;
     trf_model *model;
     trf_status status;
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__model_without_weights(&model, &config, err));
     trf__find_wrapper(file);
-    status = trf__match_tensors(file, model, trf__is_checkpoint(file), err);
-    if (status == TRF_OK) status = trf__read_format(file, model, options->weights, err);
+    status = trf__match_tensors(file, model, trf__is_checkpoint(file), &int8, err);
+    if (status == TRF_OK) status = trf__read_format(model, int8, options->weights, err);
     if (status == TRF_OK && model->layout.packed)
         status = trf__packed_weights(model, &model->run, err);
     else if (status == TRF_OK) status = trf__model_weights(model, err);
@@ -20734,7 +20674,7 @@ TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *p
     }
 }
 
-/* What 8 bits need of every row of all matrices, in the order of parameters. */
+/* The scales of all rows of all matrices, in the order of parameters, for a file of 8 bits. */
 typedef struct trf__row_scales {
     float *scales;              /* as a file has them: 1 for a row that is all 0 */
     trf_real *inverses;

@@ -78,8 +78,6 @@ padding in front of packed matrices is left as it was @@ small @@ trf__model_wei
     n = p->offset @@ n = i ? model->layout.params[i - 1].offset : n
 a session of a packed model knows its floats alone @@ small @@ trf__weights_sum @@
     model->packed ? 2 : 1 @@ 1
-scales of a second name are not compared @@ small @@ trf__same_tensors @@
-    if (same && in_8_bits) @@ if (0)
 two names of a tied matrix are not compared @@ small @@ trf__read_matrices @@
     if (read >= 0) @@ if (0)
 8 bits of a file as floats @@ small @@ trf__read_format @@
@@ -96,7 +94,7 @@ ties of 16 bits go up @@ bf16 @@ trf__bf16_round @@
     bits += 0x7FFFu + (bits >> 16 & 1u) @@ bits += 0x8000u
 a NaN of 16 bits becomes a number @@ bf16 @@ trf__bf16_round @@
     (x.part[i] != x.part[i]) & 0x7FC00000u @@ (x.part[i] != x.part[i]) & 0u
-the panel's zeros are left over numbers @@ bf16 @@ trf__bf16_pack_panel @@
+the panel's zeros are left over numbers @@ bf16 @@ trf__bf16_panel @@
     16 * (TRF__BF16_DEEP - n) @@ 0
 activations are not rounded to 16 bits @@ bf16 @@ trf__bf16_block @@
     trf__bf16_round(trf__load(block + 16 * i)) @@ trf__load(block + 16 * i)
@@ -110,8 +108,8 @@ columns beside C are written @@ bf16 @@ trf__bf16_tile @@
     column >= 0 && column + 16 * panels <= p->n @@ column >= 0
 small weights are not rounded in training @@ bf16 @@ trf__work_bytes @@
     run->format == TRF__BF16 && weight > 0 @@ 0
-part of a panel at the wrong row @@ bf16 @@ trf__bf16_part_of @@
-    column / 16 * trf__bf16_words(p->k) + 8 * row @@ column / 16 * trf__bf16_words(p->k)
+part of a panel at the wrong row @@ bf16 @@ trf__bf16_panel @@
+    column / 16 * trf__bf16_words(k) + 8 * row @@ column / 16 * trf__bf16_words(k)
 gradients of logits in floats @@ bf16 @@ trf__cpu_cross_entropy @@
     l->dx && run->format != TRF__FLOAT32 @@ 0
 16 bits compute in floats @@ bf16 @@ trf__run_on @@
@@ -132,8 +130,8 @@ a piece of a product sets, not adds @@ ops @@ trf__product_all @@
     whole->add || t > 0 @@ whole->add
 rows of a strip one off @@ ops blocks model @@ trf__strip_row @@
     i % TRF__STRIP : i @@ (i + 1) % TRF__STRIP : i
-rows of the room over each other @@ ops model @@ trf__panels_part @@
-    * p->k + 16 * row @@ * p->k
+rows of the room over each other @@ ops model @@ trf__panels_panel @@
+    * k + 16 * row @@ * k
 CBLAS sets, does not add @@ ops blocks model @@ trf__multiply @@
     (trf_real)(p.add != 0) @@ 0
 OpenBLAS keeps its own threads @@ host @@ trf__products_enter @@
@@ -275,8 +273,8 @@ the loss begins at row 0 of its matrix @@ ops @@ trf__cpu_cross_entropy @@
     l->w.plain + l->w.row * l->d @@ l->w.plain
 a packed weight is read from the middle of a panel @@ ops @@ trf__reads_packed @@
     (!w->plain || w->row % 16 == 0) @@ 1
-rows of a wide matrix are packed over its first ones @@ ops decoding programs @@ trf__panels_pack @@
-    (first + j) * in @@ j * in
+rows of a wide matrix are packed over its first ones @@ ops decoding programs @@ trf__pack_tile @@
+    j->weights + row * j->in @@ j->weights + row % TRF__PACK_ROWS * j->in
 from inside a panel on, the next panel is forgotten @@ ops pack @@ trf__panels_across @@
     at / 16 * 16 * p->k @@ row / 16 * 16 * p->k
 attention computes with keys that nobody has written @@ generate @@ trf__cpu_append_kv @@

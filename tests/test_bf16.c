@@ -236,6 +236,7 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
     trf_real *x = numbers(ROWS * IN), *w = numbers(OUT * IN), *y = numbers(ROWS * OUT);
     void *packed = malloc(trf__bf16_bytes(OUT, IN));
     trf__run run = run_of(TRF__BF16, 1, 0, 0);
+    trf__pack pack = {packed, w, OUT, IN, TRF__BF16, NULL};
     trf__linear j;
     int i, c;
     (void)state;
@@ -243,7 +244,7 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
     x[0 * IN + 3] = (trf_real)HUGE_VAL;
     x[2 * IN + 36] = (trf_real)NAN;
     w[17 * IN + 5] = (trf_real)NAN;
-    trf__bf16_pack(packed, w, 0, OUT, IN, NULL);
+    run.backend->pack(&run, &pack);
     TRF__ZERO(j);
     j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
     j.w.packed = packed; j.w.format = TRF__BF16;
