@@ -48,7 +48,33 @@ static trf_config config_of(int variant, int32_t d_model)
     if (c.head == TRF_HEAD_MEAN) c.n_labels = LABELS;
     return c;
 }
-enum { VARIANTS = 9 };
+enum { VARIANTS = 9, MODELS = 3 * VARIANTS };
+
+/* Each variant in three widths, n = 0 .. MODELS - 1; in the second, keys begin inside a panel. */
+static KIT_UNUSED trf_config nth_config(int n)
+{
+    static const int32_t widths[] = {16, 20, 64};
+    return config_of(n / 3, widths[n % 3]);
+}
+
+/* Makes a call fail at its first allocation, at its second, ..., until it succeeds. Each time it
+   must fail with TRF_E_NOMEM and lose nothing, and `also` must hold. */
+#define ALLOCATIONS_FAIL(memory, least, call, also) \
+    do { \
+        const int64_t live = (memory).live; \
+        int nth = 0; \
+        trf_status status = TRF_E_NOMEM; \
+        while (status != TRF_OK) { \
+            (memory).fail_at = (memory).calls + ++nth; \
+            status = (call); \
+            (memory).fail_at = 0; \
+            if (status == TRF_OK) break; \
+            assert_int_equal(status, TRF_E_NOMEM); \
+            assert_int_equal((memory).live, live); \
+            assert_true(also); \
+        } \
+        assert_true(nth > (least)); \
+    } while (0)
 
 static kit_pairs data;
 

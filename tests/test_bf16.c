@@ -261,28 +261,26 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
    computes in 16 bits gives the same. */
 static void same_bits(void **state)
 {
-    static const int32_t widths[] = {16, 20, 64};       /* 20: keys begin inside a panel */
-    int variant, w;
+    int n;
     (void)state;
-    for (variant = 0; variant < VARIANTS; variant++)
-        for (w = 0; w < 3; w++) {
-            trf_config config = config_of(variant, widths[w]);
-            trf_model *model = NULL;
-            uint64_t wanted;
-            OK(trf_model_create(&model, &config, &err));
-            wanted = answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL);
-            assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
-            assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 3, NULL, NULL));
-            first_kernel = KERNELS - 1;
-            assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL));
-            first_kernel = 0;
-            trf_model_destroy(model);
-            config.device.precision = TRF_PRECISION_BF16;
-            OK(trf_model_create(&model, &config, &err));
-            assert_true(wanted == answers(model, TRF_WEIGHTS_FULL, 2, NULL, NULL));
-            assert_true(wanted != answers(model, TRF_WEIGHTS_INT8, 2, NULL, NULL));
-            trf_model_destroy(model);
-        }
+    for (n = 0; n < MODELS; n++) {
+        trf_config config = nth_config(n);
+        trf_model *model = NULL;
+        uint64_t wanted;
+        OK(trf_model_create(&model, &config, &err));
+        wanted = answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL);
+        assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
+        assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 3, NULL, NULL));
+        first_kernel = KERNELS - 1;
+        assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL));
+        first_kernel = 0;
+        trf_model_destroy(model);
+        config.device.precision = TRF_PRECISION_BF16;
+        OK(trf_model_create(&model, &config, &err));
+        assert_true(wanted == answers(model, TRF_WEIGHTS_FULL, 2, NULL, NULL));
+        assert_true(wanted != answers(model, TRF_WEIGHTS_INT8, 2, NULL, NULL));
+        trf_model_destroy(model);
+    }
 }
 
 static void near_the_floats(void **state) { (void)state; assert_near(TRF_WEIGHTS_BF16, 0.9999); }

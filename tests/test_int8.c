@@ -243,23 +243,21 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
 
 static void same_bits(void **state)
 {
-    static const int32_t widths[] = {16, 20, 64};       /* 20: keys begin inside a panel */
-    int variant, w, kernel;
+    int n, kernel;
     (void)state;
-    for (variant = 0; variant < VARIANTS; variant++)
-        for (w = 0; w < 3; w++) {
-            trf_config config = config_of(variant, widths[w]);
-            trf_model *model = NULL;
-            uint64_t wanted;
-            OK(trf_model_create(&model, &config, &err));
-            wanted = answers(model, TRF_WEIGHTS_INT8, 1, NULL, NULL);
-            assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
-            EACH_KERNEL(kernel)
-                if (answers(model, TRF_WEIGHTS_INT8, 1 + kernel, NULL, NULL) != wanted)
-                    fail_msg("variant %d, d_model %d: %s gives other answers", variant,
-                             (int)widths[w], trf__int8_kernels[kernel].name);
-            trf_model_destroy(model);
-        }
+    for (n = 0; n < MODELS; n++) {
+        trf_config config = nth_config(n);
+        trf_model *model = NULL;
+        uint64_t wanted;
+        OK(trf_model_create(&model, &config, &err));
+        wanted = answers(model, TRF_WEIGHTS_INT8, 1, NULL, NULL);
+        assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
+        EACH_KERNEL(kernel)
+            if (answers(model, TRF_WEIGHTS_INT8, 1 + kernel, NULL, NULL) != wanted)
+                fail_msg("variant %d, d_model %d: %s gives other answers", n / 3,
+                         (int)config.d_model, trf__int8_kernels[kernel].name);
+        trf_model_destroy(model);
+    }
 }
 
 static void near_the_floats(void **state) { (void)state; assert_near(TRF_WEIGHTS_INT8, 0.999); }
@@ -371,23 +369,12 @@ static void memory_ends(void **state)
     kit_memory memory;
     trf_model *model = NULL;
     trf_translator *t = NULL;
-    trf_status status = TRF_E_NOMEM;
-    int k;
     (void)state;
     memset(&memory, 0, sizeof memory);
     search.hooks = kit_hooks(&memory);
     search.weights = TRF_WEIGHTS_INT8;
     OK(trf_model_create(&model, &config, &err));
-    for (k = 1; status != TRF_OK; k++) {
-        memory.fail_at = memory.calls + k;
-        status = trf_translator_create(&t, model, &search, &err);
-        memory.fail_at = 0;
-        if (status == TRF_OK) break;
-        assert_int_equal(status, TRF_E_NOMEM);
-        assert_null(t);
-        assert_int_equal(memory.live, 0);
-    }
-    assert_true(k > 5);
+    ALLOCATIONS_FAIL(memory, 5, trf_translator_create(&t, model, &search, &err), !t);
     trf_translator_destroy(t);
     trf_model_destroy(model);
     assert_int_equal(memory.live, 0);

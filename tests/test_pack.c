@@ -18,13 +18,12 @@ static const trf_weights kinds[] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIG
 
 static void same_answers(void **state)
 {
-    static const int32_t widths[] = {16, 20, 64};       /* 20: keys begin inside a panel */
-    int variant, w, round;
+    int n, kind;
     (void)state;
-    for (round = 0; round < VARIANTS * KINDS; round++)
-        for (w = 0; w < 3; w++) {
-            const trf_weights weights = kinds[round / VARIANTS];
-            trf_config config = config_of(variant = round % VARIANTS, widths[w]);
+    for (n = 0; n < MODELS; n++)
+        for (kind = 0; kind < KINDS; kind++) {
+            const trf_weights weights = kinds[kind];
+            trf_config config = nth_config(n);
             trf_model *model = NULL;
             uint64_t before;
             int32_t i, matrices = 0;
@@ -35,10 +34,8 @@ static void same_answers(void **state)
             if (answers(model, weights, 0, NULL, NULL) != before ||
                 answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL) != before)
                 fail_msg("weights %d, variant %d, d_model %d: other answers", (int)weights,
-                         variant, (int)widths[w]);
-            if (KINDS > 1)
-                FAILS(TRF_E_STATE,
-                      trf_model_pack(model, kinds[round / VARIANTS == 1 ? 2 : 1], &err));
+                         n / 3, (int)config.d_model);
+            if (KINDS > 1) FAILS(TRF_E_STATE, trf_model_pack(model, kinds[kind == 1 ? 2 : 1], &err));
             for (i = 0; i < trf_model_parameter_count(model); i++) {
                 trf_tensor p = trf_model_parameter(model, i);
                 trf_real one;
@@ -172,26 +169,13 @@ static void memory_ends(void **state)
     kit_memory memory;
     trf_model *model = NULL;
     uint64_t before;
-    int64_t bytes;
-    int k, done = 0;
     (void)state;
     memset(&memory, 0, sizeof memory);
     config.hooks = kit_hooks(&memory);
     OK(trf_model_create(&model, &config, &err));
     before = answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL);
-    bytes = memory.live;
-    for (k = 1; !done; k++) {
-        trf_status status;
-        memory.fail_at = memory.calls + k;
-        status = trf_model_pack(model, TRF_WEIGHTS_FULL, &err);
-        memory.fail_at = 0;
-        done = status == TRF_OK;
-        if (done) break;
-        assert_int_equal(status, TRF_E_NOMEM);
-        assert_int_equal(memory.live, bytes);
-        assert_true(answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL) == before);
-    }
-    assert_true(k > 5);
+    ALLOCATIONS_FAIL(memory, 5, trf_model_pack(model, TRF_WEIGHTS_FULL, &err),
+                     answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL) == before);
     assert_true(answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL) == before);
     trf_model_destroy(model);
     assert_int_equal(memory.live, 0);

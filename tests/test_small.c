@@ -57,45 +57,43 @@ static trf_model *loaded(const image *from, const trf_config *config, trf_weight
 /* From a small file, or packed while a whole file is read: the bits of the floats' translator. */
 static void same_answers(void **state)
 {
-    static const int32_t widths[] = {16, 20, 64};
     static const trf_weights small[] = {TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8};
-    int variant, w, k;
+    int n, k;
     (void)state;
-    for (variant = 0; variant < VARIANTS; variant++)
-        for (w = 0; w < 3; w++)
-            for (k = 0; k < 2; k++) {
-                trf_config config = config_of(variant, widths[w]);
-                trf_model *model = NULL, *other;
-                image full, file;
-                uint64_t wanted;
-                OK(trf_model_create(&model, &config, &err));
-                wanted = answers(model, small[k], 1, NULL, NULL);
-                full = saved(model, TRF_WEIGHTS_FULL);
-                file = saved(model, small[k]);
-                other = loaded(&full, &config, small[k]);
-                if (answers(other, TRF_WEIGHTS_FULL, 2, NULL, NULL) != wanted)
-                    fail_msg("variant %d, d_model %d, weights %d: packed while it is read, other "
-                             "answers", variant, (int)widths[w], (int)small[k]);
-                trf_model_destroy(other);
-                other = loaded(&file, &config, small[k]);
-                if (answers(other, small[k], 1, NULL, NULL) != wanted)
-                    fail_msg("variant %d, d_model %d, weights %d: other answers from its file",
-                             variant, (int)widths[w], (int)small[k]);
-                trf_model_destroy(other);
-                other = loaded(&file, &config, TRF_WEIGHTS_FULL);
-                if (k == 1) {               /* 8 bits need no option */
-                    assert_true(answers(other, TRF_WEIGHTS_FULL, 1, NULL, NULL) == wanted);
-                } else {                    /* 16 bits are floats unless they shall be packed */
-                    image again = saved(other, small[k]);
-                    assert_true(answers(other, small[k], 1, NULL, NULL) == wanted);
-                    assert_true(again.n == file.n && !memcmp(again.bytes, file.bytes, file.n));
-                    free(again.bytes);
-                }
-                trf_model_destroy(other);
-                trf_model_destroy(model);
-                free(full.bytes);
-                free(file.bytes);
+    for (n = 0; n < MODELS; n++)
+        for (k = 0; k < 2; k++) {
+            trf_config config = nth_config(n);
+            trf_model *model = NULL, *other;
+            image full, file;
+            uint64_t wanted;
+            OK(trf_model_create(&model, &config, &err));
+            wanted = answers(model, small[k], 1, NULL, NULL);
+            full = saved(model, TRF_WEIGHTS_FULL);
+            file = saved(model, small[k]);
+            other = loaded(&full, &config, small[k]);
+            if (answers(other, TRF_WEIGHTS_FULL, 2, NULL, NULL) != wanted)
+                fail_msg("variant %d, d_model %d, weights %d: packed while it is read, other "
+                         "answers", n / 3, (int)config.d_model, (int)small[k]);
+            trf_model_destroy(other);
+            other = loaded(&file, &config, small[k]);
+            if (answers(other, small[k], 1, NULL, NULL) != wanted)
+                fail_msg("variant %d, d_model %d, weights %d: other answers from its file", n / 3,
+                         (int)config.d_model, (int)small[k]);
+            trf_model_destroy(other);
+            other = loaded(&file, &config, TRF_WEIGHTS_FULL);
+            if (k == 1) {                   /* 8 bits need no option */
+                assert_true(answers(other, TRF_WEIGHTS_FULL, 1, NULL, NULL) == wanted);
+            } else {                        /* 16 bits are floats unless they shall be packed */
+                image again = saved(other, small[k]);
+                assert_true(answers(other, small[k], 1, NULL, NULL) == wanted);
+                assert_true(again.n == file.n && !memcmp(again.bytes, file.bytes, file.n));
+                free(again.bytes);
             }
+            trf_model_destroy(other);
+            trf_model_destroy(model);
+            free(full.bytes);
+            free(file.bytes);
+        }
 }
 
 /* Matrices that are read in several parts, the last of which is smaller. */
@@ -395,6 +393,47 @@ static void tied_twice(void **state)
     remove(path);
 }
 
+/* The same in 8 bits, where numbers and scales must be equal: the file of an untied model with equal
+   embeddings, which then says that they are tied. */
+static void tied_twice_in_8_bits(void **state)
+{
+    static const char *const names[] = {"tgt_embed.weight", "generator.weight"};
+    trf_config config = config_of(0, 16);
+    trf_model *model = NULL, *tied = NULL;
+    trf_file *file = NULL;
+    trf_tensor from, to;
+    image small;
+    float other = 1;
+    size_t at;
+    int i;
+    (void)state;
+    OK(trf_model_create(&model, &config, &err));
+    from = kit_open(trf_model_parameter(model, trf_model_parameter_index(model,
+                                                                         "src_embed.weight")));
+    for (i = 0; i < 2; i++) {
+        to = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, names[i])));
+        memcpy(to.data, from.data, (size_t)trf_tensor_count(&from) * sizeof *to.data);
+        kit_close(&to);
+    }
+    kit_close(&from);
+    small = saved(model, TRF_WEIGHTS_INT8);
+    trf_model_destroy(model);
+    memcpy(small.bytes + in_header(&small, "trf.crc32"), "other.crc", 9);
+    at = in_header(&small, "\"trf.config.tying\":\"0\"");
+    small.bytes[at + strlen("\"trf.config.tying\":\"")] = (unsigned char)('0' + TRF_TIED_ALL);
+    OK(trf_model_load_memory(&tied, small.bytes, small.n, NULL, &err));
+    trf_model_destroy(tied);
+    OK(trf_file_open_memory(&file, small.bytes, small.n, NULL, &err));
+    at = (size_t)trf_file_at(file, trf_file_find(file, "generator.weight_scale")).begin;
+    refused_with(&small, at + 4 * (VOCAB - 1), &other, sizeof other, TRF_E_SHAPE,
+                 "generator.weight");
+    at = (size_t)trf_file_at(file, trf_file_find(file, "tgt_embed.weight")).begin;
+    refused_with(&small, at + VOCAB * 16 - 1, small.bytes[at + VOCAB * 16 - 1] == 1 ? "\2" : "\1", 1,
+                 TRF_E_SHAPE, "tgt_embed.weight");
+    trf_file_close(file);
+    free(small.bytes);
+}
+
 static void *filled(void *user, size_t align, size_t bytes)
 {
     void *memory = NULL;
@@ -457,32 +496,21 @@ static void memory_ends(void **state)
     trf_load_options options = trf_load_defaults();
     kit_memory memory;
     trf_model *model = NULL;
-    trf_status status = TRF_E_NOMEM;
     image small;
     size_t n;
-    int k, what;
     (void)state;
     memset(&memory, 0, sizeof memory);
     config.hooks = options.hooks = kit_hooks(&memory);
     OK(trf_model_create(&model, &config, &err));
     small = saved(model, TRF_WEIGHTS_INT8);
-    for (what = 0; what < 2; what++) {
-        int64_t live = what ? 0 : memory.live;
-        trf_model *other = NULL;
-        if (what) trf_model_destroy(model);
-        for (k = 1, status = TRF_E_NOMEM; status != TRF_OK; k++) {
-            memory.fail_at = memory.calls + k;
-            status = what ? trf_model_load_memory(&other, small.bytes, small.n, &options, &err)
-                : trf_model_save_memory(model, TRF_WEIGHTS_INT8, small.bytes, small.n, &n, &err);
-            memory.fail_at = 0;
-            if (status == TRF_OK) break;
-            assert_int_equal(status, TRF_E_NOMEM);
-            assert_null(other);
-            assert_int_equal(memory.live, live);
-        }
-        assert_true(k > 4);
-        trf_model_destroy(other);
-    }
+    ALLOCATIONS_FAIL(memory, 4, trf_model_save_memory(model, TRF_WEIGHTS_INT8, small.bytes, small.n,
+                                                      &n, &err), 1);
+    trf_model_destroy(model);
+    model = NULL;
+    assert_int_equal(memory.live, 0);
+    ALLOCATIONS_FAIL(memory, 4, trf_model_load_memory(&model, small.bytes, small.n, &options, &err),
+                     !model);
+    trf_model_destroy(model);
     assert_int_equal(memory.live, 0);
     free(small.bytes);
 }
@@ -497,8 +525,8 @@ int main(void)
         cmocka_unit_test(large_matrices),
         cmocka_unit_test(rows_of_nothing),
         cmocka_unit_test(bad_files),       cmocka_unit_test(bad_tensors),
-        cmocka_unit_test(tied_twice),      cmocka_unit_test(sessions),
-        cmocka_unit_test(memory_ends),
+        cmocka_unit_test(tied_twice),      cmocka_unit_test(tied_twice_in_8_bits),
+        cmocka_unit_test(sessions),        cmocka_unit_test(memory_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
