@@ -1224,7 +1224,7 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
               the weights again, or packs them (trf_load_options.weights).
    INT8       a quarter of the bytes. It keeps in F32 what BF16 does, and a scale for each row.
               Loading packs it: the model answers with the bits of INT8 below, and cannot be
-              trained. TRF_E_UNSUPPORTED: a TRF_DOUBLE build.
+              trained. TRF_E_UNSUPPORTED: a TRF_DOUBLE build, or d_model or d_ff above 131,072.
    A model that was loaded from BF16 or F16 and is saved in that format again has the same weights,
    bit for bit. TRF_E_NONFINITE: a weight would become infinite (from 65,520 on in F16, from about
    3.396e38 on in BF16); `what` is the tensor and `where` the index of the weight. In INT8: a weight
@@ -3183,8 +3183,8 @@ TRF__FN int64_t trf__add_counts(int64_t a, int64_t b)
 }
 
 /* The 32 bits of a float, and the float with these bits. */
-TRF__FN uint32_t trf__bits_of(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
-TRF__FN float trf__float_of(uint32_t bits) { float x; memcpy(&x, &bits, sizeof x); return x; }
+TRF__BOTH uint32_t trf__float_bits(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
+TRF__BOTH float trf__float_of(uint32_t bits) { float x; memcpy(&x, &bits, sizeof x); return x; }
 
 TRF__FN int64_t trf__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 TRF__FN int64_t trf__max64(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -5964,7 +5964,7 @@ TRF__INLINE trf__v16 trf__bf16_round(trf__v16 x)
     trf_real numbers[TRF__WIDE];
     trf__store(numbers, x);
     for (i = 0; i < TRF__WIDE; i++) {
-        uint32_t bits = trf__bits_of((float)numbers[i]);
+        uint32_t bits = trf__float_bits((float)numbers[i]);
         bits = (bits + 0x7FFFu + (bits >> 16 & 1u)) & 0xFFFF0000u;
         if (numbers[i] != numbers[i]) bits |= 0x7FC00000u;
         numbers[i] = (trf_real)trf__float_of(bits);
@@ -5988,7 +5988,8 @@ TRF__INLINE void trf__bf16_join(uint32_t *words, trf__v16 even, trf__v16 odd)
     trf__store(numbers[0], even);
     trf__store(numbers[1], odd);
     for (i = 0; i < TRF__WIDE; i++)
-        words[i] = trf__bits_of((float)numbers[0][i]) >> 16 | trf__bits_of((float)numbers[1][i]);
+        words[i] = trf__float_bits((float)numbers[0][i]) >> 16 |
+                   trf__float_bits((float)numbers[1][i]);
 #endif
 }
 
@@ -11481,21 +11482,27 @@ TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *er
                      (int)weights);
 }
 
+/* Sums of 8-bit products must fit into 32 bits. */
+TRF__FN trf_status trf__check_sums(const trf_config *c, trf_weights weights, trf_error *err)
+{
+    int64_t longest = trf__max64(c->d_model, c->d_ff);
+    if (weights != TRF_WEIGHTS_INT8 || longest <= TRF__INT8_DEEPEST) return TRF_OK;
+    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
+                     "TRF_WEIGHTS_INT8 has sums of up to %d products, but d_model or d_ff is %lld",
+                     (int)TRF__INT8_DEEPEST, (long long)longest);
+}
+
 /* Sets the format of packed weights, if the device has it for such a model. */
 TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weights weights,
                                     trf_error *err)
 {
-    int64_t longest = trf__max64(c->d_model, c->d_ff);
     int format = weights == TRF_WEIGHTS_INT8 ? (int)TRF__INT8 : (int)TRF__BF16;
     if (weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (TRF__REAL_BYTES == 8 || run->backend->packed_bytes(format, 16, 16) == 0)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
                          "%s computes with TRF_WEIGHTS_FULL only", TRF__REAL_BYTES == 8
                          ? "a build with TRF_DOUBLE" : run->backend->name);
-    if (format == TRF__INT8 && longest > TRF__INT8_DEEPEST)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights", "TRF_WEIGHTS_INT8 has sums of up "
-                         "to %d products, but d_model or d_ff is %lld", (int)TRF__INT8_DEEPEST,
-                         (long long)longest);
+    TRF__TRY(trf__check_sums(c, weights, err));
     run->format = format;
     return TRF_OK;
 }
@@ -20769,6 +20776,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *cons
     trf_status status;
     TRF__ZERO(scales);
     TRF__TRY(trf__name_file(trf__needs_floats(model, err), name, err));
+    TRF__TRY(trf__name_file(trf__check_sums(&model->config, weights, err), name, err));
     if (weights == TRF_WEIGHTS_INT8)
         TRF__TRY(trf__name_file(trf__row_scales_of(&scales, model, err), name, err));
     out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
@@ -24774,9 +24782,7 @@ template <class Do> TRF__DEVICE void trf__each(int64_t n, Do thing)
 /* bfloat16: the upper half of a float, rounded to nearest, ties to even. */
 typedef struct trf__bf16 { uint16_t bits; } trf__bf16;
 
-TRF__DEVICE uint32_t trf__float_bits(float x) { uint32_t u; memcpy(&u, &x, sizeof u); return u; }
 TRF__DEVICE float trf__as_float(float x) { return x; }
-TRF__DEVICE float trf__float_of(uint32_t u) { float x; memcpy(&x, &u, sizeof x); return x; }
 TRF__DEVICE float trf__as_float(trf__bf16 b) { return trf__float_of((uint32_t)b.bits << 16); }
 TRF__DEVICE void trf__put_as(float *to, float x) { *to = x; }
 TRF__DEVICE void trf__put_as(trf__bf16 *to, float x)

@@ -86,8 +86,10 @@ two names of a tied matrix are not compared @@ small @@ trf__read_matrices @@
     run->format == model->layout.format @@ 1
 a packed model is read as floats @@ pack @@ trf__pass_open @@
     if (model->packed && weights == TRF_WEIGHTS_FULL) @@ if (0)
-sums of 8 bits as long as rows @@ int8 @@ trf__run_weights @@
-    longest > TRF__INT8_DEEPEST @@ 0
+sums of 8 bits as long as rows @@ int8 @@ trf__check_sums @@
+    longest <= TRF__INT8_DEEPEST @@ 1
+a file of 8 bits that nobody can load @@ int8 @@ trf__write_model @@
+    trf__check_sums(&model->config, weights, err) @@ TRF_OK
 numbers of 16 bits are cut off @@ bf16 @@ trf__bf16_round @@
     bits += 0x7FFFu + (bits >> 16 & 1u) @@ bits += 0u
 ties of 16 bits go up @@ bf16 @@ trf__bf16_round @@

@@ -178,7 +178,7 @@ expect 1 "of two kinds" "one has --d-model [0-9]*, but wider has [0-9]*: " "$trf
     --output m
 expect 2 "of nothing" "two or more models" "$trf" average one --output m
 expect 1 "to a folder" "" "$trf" average one letters --output .
-expect 1 "over one of them" "is one of the models to average" "$trf" average one same \
+expect 1 "over one of them" "is also a model to read" "$trf" average one same \
     --output ./same
 expect 0 "of checkpoints" "" "$trf" average one.checkpoint two.checkpoint --output mean2
 check "knows nothing of their training" \

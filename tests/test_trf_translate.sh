@@ -48,7 +48,10 @@ check "the answers of its file are those of the option" same small from_file
 "$trf" translate --model good --weights bf16 --scores <test.digits >scores16
 "$trf" translate --model good16 --weights bf16 --scores <test.digits >from_file
 check "and in 16 bits" same scores16 from_file
-expect 1 "training goes no further" "8-bit weights" "$trf" average good8 --weights full --output good32
+expect 1 "8 bits go no further" "good8: its weights have 8 bits" "$trf" average good8 --weights full \
+    --output good32
+expect 1 "nor to 16" "good8: its weights have 8 bits" "$trf" translate --model good8 --weights bf16
+expect 1 "nor in training" "8-bit weights" "$trf" train $files --init-from good8 --model good32
 expect 2 "quantize what" "give one model" "$trf" quantize --weights int8 --output good32
 expect 2 "quantize how" "give --weights" "$trf" quantize good --output good32
 expect 2 "weights of files" "--weights takes full|bf16|int8, got .f16." "$trf" translate --model good --weights f16

@@ -47,6 +47,17 @@ static void say_difference(const struct settings *s, char *const *path, trf_mode
     say_error(path[err->where], err);
 }
 
+/* A model from a file of 8-bit weights has no floats. */
+static int has_floats(const trf_model *model)
+{
+    int32_t i;
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor p = trf_model_parameter(model, i);
+        if (!p.data && !p.device) return 0;
+    }
+    return 1;
+}
+
 int command_average(struct settings *s, int argc, char **argv)
 {
     trf_load_options load = load_options(s);
@@ -64,7 +75,7 @@ int command_average(struct settings *s, int argc, char **argv)
     }
     for (i = 0; i < argc; i++)
         if (same_file(s->output, argv[i])) {
-            say("--output '%s' is one of the models to average", s->output);
+            say("--output '%s' is also a model to read", s->output);
             return FAILED;
         }
     if (check_output_name(s) || check_replaceable(s->output)) return FAILED;
@@ -74,7 +85,10 @@ int command_average(struct settings *s, int argc, char **argv)
         if (trf_model_load(&models[n], argv[i], &load, &err)) {
             say_error(NULL, &err);
             status = FAILED;
-        } else n++;
+        } else if (!has_floats(models[n++])) {
+            say("%s: its weights have 8 bits: give the model that it was made from", argv[i]);
+            status = FAILED;
+        }
     for (i = 1; i < n && !status; i++) {        /* the same id must mean the same token */
         if (!same_tokens(trf_model_source_vocab(models[0]), trf_model_source_vocab(models[i])) ||
             !same_tokens(trf_model_target_vocab(models[0]), trf_model_target_vocab(models[i]))) {

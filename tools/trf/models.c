@@ -147,7 +147,11 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
     if (check_output_name(s)) return FAILED;
     for (i = 0; i < sizeof read / sizeof *read; i++) if (check_readable(read[i])) return FAILED;
     load.weights = s->search.weights;
-    if (trf_model_load(model, s->model, &load, &err)) return load_refused(s->model, &err);
+    if (trf_model_load(model, s->model, &load, &err)) {
+        if (err.status != TRF_E_STATE) return load_refused(s->model, &err);
+        say("%s: its weights have 8 bits: use --weights int8, or no --weights", s->model);
+        return FAILED;
+    }
     *source = trf_model_source_vocab(*model);
     *target = trf_model_target_vocab(*model);
     if (trf_model_config(*model)->kind == TRF_DECODER_ONLY) *source = *target;
