@@ -5918,15 +5918,15 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
 //
 //   panel    sixteen rows of w: words with two numbers of each row, the earlier one in the lower
 //            half, then the next two of each, ...; zeros up to a multiple of 32 numbers
-//   block    rows of x as a kernel reads them, sixteen or 32 numbers of each row, then the next of
-//            each; zeros behind the last
+//   block    some rows of x as a kernel reads them: sixteen (or 32) numbers of each row, then the
+//            next sixteen of each, ...; zeros fill up the last ones
 //
 // A kernel multiplies a block and some panels. The first that the processor supports is used:
 //   vdpbf16ps    adds two products to a float at once. It takes numbers below 2^-126 as 0, and
 //                rounds in its own way: results are near those of the other, not the same bits
-//   vectors      widens numbers to floats. It works everywhere, but is no faster than a product of
-//                floats in the cache. It gains where products wait for weights, which have half the
-//                bytes
+//   vectors      widens numbers to floats, and works everywhere. Large products are no faster than
+//                those of floats. Products of few rows are: they wait for weights, which have half
+//                the bytes
 
 enum {
     TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
@@ -20258,13 +20258,11 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
 
 // >>store-small    matrices that are packed while they are read
 //
-// A model whose matrices have 8 bits in the file, or shall be packed, never has their floats
-// together: a few rows are read, widened, and packed.
+// Some rows of a matrix are read, widened to floats and packed, then the next rows. So the floats of
+// a whole matrix never exist.
 
-/* At least so many numbers of a matrix are read at a time, and no smaller scale: its inverse must
-   be finite. */
-enum { TRF__ROWS_READ = 1 << 16 };
-#define TRF__INT8_LEAST 1e-33
+enum { TRF__ROWS_READ = 1 << 16 };      /* numbers of the rows that are read at a time, at least */
+#define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
 
 /* Reads `rows` rows of a matrix from row `first` on, and of one in 8 bits their scales. */
 TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, int64_t rows,
