@@ -20261,7 +20261,7 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
 // Some rows of a matrix are read, widened to floats and packed, then the next rows. So the floats of
 // a whole matrix never exist.
 
-enum { TRF__ROWS_READ = 1 << 16 };      /* numbers of the rows that are read at a time, at least */
+enum { TRF__ROWS_READ = 1 << 16 };      /* at least so many numbers are read at a time */
 #define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
 
 /* Reads `rows` rows of a matrix from row `first` on, and of one in 8 bits their scales. */
