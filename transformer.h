@@ -20258,8 +20258,8 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
 
 // >>store-small    matrices that are packed while they are read
 //
-// Some rows of a matrix are read, widened to floats and packed, then the next rows. So the floats of
-// a whole matrix never exist.
+// Some rows of a matrix are read, widened to floats and packed, then the next rows. So the floats
+// of a whole matrix never exist.
 
 enum { TRF__ROWS_READ = 1 << 16 };      /* at least so many numbers are read at a time */
 #define TRF__INT8_LEAST 1e-33           /* the smallest scale: its inverse is finite */
