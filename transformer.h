@@ -97,6 +97,8 @@
 //   TRF_NO_TRAIN          leaves out training: trainers, updaters, checkpoints, backward of the
 //                         blocks, and all of >>api-learn
 //   TRF_SCALAR            plain C without vector types; the default if the compiler has none
+//   TRF_NO_AMX            never uses the tiles of AMX. Otherwise, on Linux, small weights ask the
+//                         system for them, and alternate signal stacks then need 11 KB
 //   TRF_COLUMN name       this source file compiles to a column: only the ops (the arithmetic of
 //                         the layers), for one device or instruction set. Link it with the
 //                         implementation. name is cuda, avx2 or avx512; for the last two, the
@@ -1265,9 +1267,9 @@ typedef enum trf_weights {
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);
 /* The name of what multiplies matrices on a device with these weights:
    FULL  "built-in" or "CBLAS" (trf_products); "cuBLAS"
-   BF16  "AVX-512 BF16"; "vectors": no instructions for such numbers are used, and large products
+   BF16  "AMX" or "AVX-512 BF16"; "vectors": no instructions for such numbers are used, and large products
          are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16 computes with the same
-   INT8  "AVX-512 VNNI", "AVX2" or "C"
+   INT8  "AMX", "AVX-512 VNNI", "AVX2" or "C"
    NULL: the device or the build does not have these weights, or device is NULL or not valid. */
 TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
@@ -4248,7 +4250,7 @@ typedef struct trf__pack {
    ..._scratch  bytes of scratch of an op
    packs        how weights are kept for products: TRF__PACKS_...
    packed_bytes bytes of a packed matrix; 0: the device does not have the format
-   row_bytes    bytes of a row of k converted activations, or 0: the format converts none
+   converted    bytes of `rows` rows of k converted activations, or 0: the format converts none
    kernel       the name of what multiplies in a format, or NULL: trf_product_kernel */
 #define TRF__VERBS(X) \
     X(trf_status, probe, (const trf_device *device, trf_error *err)) \
@@ -4277,7 +4279,7 @@ typedef struct trf__pack {
     X(size_t, top_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t n)) \
     X(int, packs, (const trf_device *device, int training)) \
     X(size_t, packed_bytes, (int format, int64_t out, int64_t in)) \
-    X(size_t, row_bytes, (int format, int64_t k)) \
+    X(size_t, converted, (int format, int64_t rows, int64_t k)) \
     X(const char *, kernel, (const trf_device *device, int format))
 
 typedef struct trf__backend {
@@ -5541,6 +5543,183 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
     else trf__mm(p);
 }
 
+// >>amx            instructions of particular processors; tiles
+//
+// Only products of 8 and of 16 bits use instructions by name, because compilers do not find them.
+// Each kernel is compiled for its own instruction set, whatever the options of the rest are.
+//
+// AMX has eight tiles, which are registers of sixteen rows of 64 bytes. One instruction computes
+//
+//   C (16, 16) += A (16, 64 bytes) B (64 bytes, 16)
+//
+// where 64 bytes are 32 numbers of 16 bits or 64 of 8 bits. A panel of such numbers is a row of
+// tiles of B already, of 1 KB each. A tile of A is 64 bytes of each of sixteen rows.
+//
+// Linux must permit a process to use tiles. It is asked once, when the first such product is
+// computed. From then on the frame of a signal takes 11 KB, and the kernel refuses smaller
+// alternate stacks (sigaltstack). TRF_NO_AMX leaves all of this out.
+
+#if TRF__GNU && defined(__x86_64__) && !defined(__CUDACC__) && !defined(TRF_SCALAR)
+#define TRF__X86 1
+#include <immintrin.h>
+#else
+#define TRF__X86 0
+#endif
+
+#if TRF__X86 && defined(__linux__) && !defined(__ILP32__) && !defined(TRF_NO_AMX) && \
+    (defined(__clang__) || __GNUC__ >= 11)
+#define TRF__TILES 1
+#include <cpuid.h>
+#define TRF__AMX __attribute__((target("amx-tile,amx-int8,amx-bf16")))
+
+/* A test emulates the instructions. */
+#if !defined(TRF__TILE_LOAD)
+#define TRF__TILE_SHAPE(shape) _tile_loadconfig(shape)
+#define TRF__TILE_RELEASE() _tile_release()
+#define TRF__TILE_LOAD(tile, from, step) _tile_loadd(tile, from, step)
+#define TRF__TILE_STORE(tile, to, step) _tile_stored(tile, to, step)
+#define TRF__TILE_INT8(c, a, b) _tile_dpbusd(c, a, b)
+#define TRF__TILE_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
+#define TRF__HAS_TILES() trf__tiles_permitted()
+#endif
+
+/* Whether the processor has tiles for both formats, the system saves them (XCR0), and permits them
+   to this process (arch_prctl, number 158: ARCH_REQ_XCOMP_PERM for component 18). */
+TRF__FN int trf__ask_for_tiles(void)
+{
+    const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
+    unsigned a, b, c, d, low, high;
+    long refused;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0;           /* OSXSAVE */
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return 0;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    (void)high;
+    if ((low >> 17 & 3) != 3) return 0;
+    __asm__ volatile("syscall" : "=a"(refused) : "a"(158L), "D"(0x1023L), "S"(18L)
+                     : "rcx", "r11", "memory");
+    return refused == 0;
+}
+
+/* 0: not asked yet. Two threads that ask at the same time get the same answer. */
+TRF__FN int trf__tiles_permitted(void)
+{
+    enum { NO = 1, YES };
+    static int known;
+    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (answer == 0) {
+        answer = trf__ask_for_tiles() ? YES : NO;
+        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    }
+    return answer == YES;
+}
+
+/* Gives all eight tiles sixteen rows of 64 bytes. Tiles belong to a thread. */
+TRF__AMX static TRF__UNUSED void trf__tiles_begin(void)
+{
+    struct { uint8_t palette, start, unused[14]; uint16_t bytes[16]; uint8_t rows[16]; } shape;
+    int i;
+    memset(&shape, 0, sizeof shape);
+    shape.palette = 1;
+    for (i = 0; i < 8; i++) { shape.bytes[i] = 64; shape.rows[i] = 16; }
+    /* GCC does not know that tiles are loaded from memory: all of it must be written by now */
+    __asm__ volatile("" : : "r"(&shape) : "memory");
+    TRF__TILE_SHAPE(&shape);
+}
+
+/* Until then, every switch of threads saves 8 KB. */
+TRF__AMX static TRF__UNUSED void trf__tiles_end(void) { TRF__TILE_RELEASE(); }
+
+/* C (rows, 16 * panels) = first + A B, with sums of 32 bits. Whole tiles are read and written: a
+   multiple of sixteen rows. Steps are bytes. */
+typedef struct trf__tile_call {
+    char *c;
+    size_t c_row;                           /* panels of C are 64 bytes apart */
+    const char *first;
+    size_t first_row, first_panel;
+    const char *a;
+    size_t a_row, a_step;                   /* between rows, and between the tiles of a row */
+    const char *b;
+    size_t b_panel;
+    int64_t steps;                          /* tiles of a row of A */
+} trf__tile_call;
+
+/* For each format: 32 rows with one or two panels, sixteen rows with one or four, and all panels of
+   up to 32 rows. Four sums at a time hide how long an instruction takes. */
+#define TRF__TILE_PRODUCT(NAME, DOT) \
+TRF__AMX static TRF__UNUSED void NAME##_32(const trf__tile_call *x, int two) \
+{ \
+    const char *a = x->a, *b = x->b, *first = x->first; \
+    const size_t below = 16 * x->first_row, c_below = 16 * x->c_row; \
+    int64_t t; \
+    TRF__TILE_LOAD(0, first, x->first_row); \
+    TRF__TILE_LOAD(2, first + below, x->first_row); \
+    if (two) { \
+        TRF__TILE_LOAD(1, first + x->first_panel, x->first_row); \
+        TRF__TILE_LOAD(3, first + x->first_panel + below, x->first_row); \
+    } \
+    for (t = 0; t < x->steps; t++, a += x->a_step, b += 1024) { \
+        TRF__TILE_LOAD(4, a, x->a_row); \
+        TRF__TILE_LOAD(5, a + 16 * x->a_row, x->a_row); \
+        TRF__TILE_LOAD(6, b, 64); \
+        DOT(0, 4, 6); \
+        DOT(2, 5, 6); \
+        if (!two) continue; \
+        TRF__TILE_LOAD(7, b + x->b_panel, 64); \
+        DOT(1, 4, 7); \
+        DOT(3, 5, 7); \
+    } \
+    TRF__TILE_STORE(0, x->c, x->c_row); \
+    TRF__TILE_STORE(2, x->c + c_below, x->c_row); \
+    if (!two) return; \
+    TRF__TILE_STORE(1, x->c + 64, x->c_row); \
+    TRF__TILE_STORE(3, x->c + c_below + 64, x->c_row); \
+} \
+TRF__AMX static TRF__UNUSED void NAME##_16(const trf__tile_call *x, int four) \
+{ \
+    const char *a = x->a, *b = x->b, *first = x->first; \
+    int64_t t; \
+    TRF__TILE_LOAD(0, first, x->first_row); \
+    if (four) { \
+        TRF__TILE_LOAD(1, first + x->first_panel, x->first_row); \
+        TRF__TILE_LOAD(2, first + 2 * x->first_panel, x->first_row); \
+        TRF__TILE_LOAD(3, first + 3 * x->first_panel, x->first_row); \
+    } \
+    for (t = 0; t < x->steps; t++, a += x->a_step, b += 1024) { \
+        TRF__TILE_LOAD(4, a, x->a_row); \
+        TRF__TILE_LOAD(5, b, 64); \
+        DOT(0, 4, 5); \
+        if (!four) continue; \
+        TRF__TILE_LOAD(6, b + x->b_panel, 64); \
+        DOT(1, 4, 6); \
+        TRF__TILE_LOAD(7, b + 2 * x->b_panel, 64); \
+        DOT(2, 4, 7); \
+        TRF__TILE_LOAD(5, b + 3 * x->b_panel, 64); \
+        DOT(3, 4, 5); \
+    } \
+    TRF__TILE_STORE(0, x->c, x->c_row); \
+    if (!four) return; \
+    TRF__TILE_STORE(1, x->c + 64, x->c_row); \
+    TRF__TILE_STORE(2, x->c + 128, x->c_row); \
+    TRF__TILE_STORE(3, x->c + 192, x->c_row); \
+} \
+TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
+{ \
+    int64_t p, n, most = rows > 16 ? 2 : 4; \
+    for (p = 0; p < panels; p += n) { \
+        n = panels - p < most ? 1 : most; \
+        if (rows > 16) NAME##_32(&x, n == 2); \
+        else NAME##_16(&x, n == 4); \
+        x.c += 64 * n; \
+        x.first += (size_t)n * x.first_panel; \
+        x.b += (size_t)n * x.b_panel; \
+    } \
+}
+#else
+#define TRF__TILES 0
+TRF__FN void trf__tiles_begin(void) {}
+TRF__FN void trf__tiles_end(void) {}
+#endif
+
 // >>int8           products of eight-bit integers
 //
 //   q[j][t] = round(w[j][t] / s[j])     s[j] = max over t of |w[j][t]| / 127, for each row of w
@@ -5555,29 +5734,31 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 // with an infinity or a NaN becomes zeros with the scale NaN, so all its results are NaN.
 //
 //   panel         sixteen rows of w: four numbers of each row, then the next four of each, ...;
-//                 behind them sixteen scales, and for each row -128 times the sum of its q
+//                 zeros up to a multiple of 64 numbers, sixteen scales, and for each row -128 times
+//                 the sum of its q
 //   activations   a row: its numbers, zeros up to a multiple of 64 bytes, and its scale
 //
-// Only this part uses instructions of particular processors, because compilers do not find them.
-// Each kernel is compiled for its own instruction set, whatever the options of the rest are. The
-// first kernel that the processor supports is used.
-
-#if TRF__GNU && defined(__x86_64__) && !defined(__CUDACC__) && !defined(TRF_SCALAR)
-#define TRF__X86 1
-#include <immintrin.h>
-#else
-#define TRF__X86 0
-#endif
+// The first kernel of the table that the processor supports is used.
 
 enum {
     TRF__INT8_DEEPEST = 1 << 17,    /* numbers of the longest row: its sum fits into 32 bits */
+    TRF__INT8_DEEP = 64,            /* panels and rows of x have a multiple of so many numbers */
     TRF__INT8_ROWS = 6,             /* rows of x in one call of a kernel, */
+    TRF__INT8_TILE_ROWS = 32,       /* of one with tiles, */
     TRF__INT8_PANELS = 4,           /* and panels */
     TRF__INT8_SCALES = 128          /* bytes behind the numbers of a panel */
 };
 
+/* Where in a panel its scales, and its sums of q, begin. */
+TRF__FN size_t trf__int8_scales_at(int64_t k)
+{
+    return (size_t)trf__round_up(k, TRF__INT8_DEEP) * 16;
+}
+TRF__FN size_t trf__int8_sums_at(int64_t k) { return trf__int8_scales_at(k) + 64; }
+
 /* Sums (rows, n_panels, 16) of the products of rows of x, x_step bytes apart, and panels, w_step
-   bytes apart. k is a multiple of four. */
+   bytes apart. k is a multiple of four. A kernel with tiles reads x and writes sums in whole tiles
+   of sixteen rows. */
 typedef void trf__int8_function(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                                 const char *w, size_t w_step, int64_t n_panels, int64_t k);
 
@@ -5661,7 +5842,7 @@ void trf__int8_vnni_rows(int32_t *sums, const char *x, size_t x_step, int rows, 
     int r, p;
     TRF__UNROLL for (r = 0; r < rows; r++)
         TRF__UNROLL for (p = 0; p < panels; p++)
-            sum[r][p] = _mm512_loadu_si512(w + (size_t)p * w_step + 16 * k + 64);
+            sum[r][p] = _mm512_loadu_si512(w + (size_t)p * w_step + trf__int8_sums_at(k));
     for (t = 0; t < k; t += 4) {
         __m512i column[TRF__INT8_PANELS];
         TRF__UNROLL for (p = 0; p < panels; p++) {
@@ -5706,22 +5887,41 @@ TRF__FN int trf__has_vnni(void)
            __builtin_cpu_supports("avx512vl");
 }
 #endif
+
+#if TRF__TILES
+/* tdpbusd multiplies as vpdpbusd does. */
+TRF__TILE_PRODUCT(trf__int8_tile_product, TRF__TILE_INT8)
+TRF__FN void trf__int8_tiles(int32_t *sums, const char *x, size_t x_step, int64_t rows,
+                             const char *w, size_t w_step, int64_t n_panels, int64_t k)
+{
+    trf__tile_call call = { (char *)sums, (size_t)n_panels * 64, w + trf__int8_sums_at(k), 0,
+                            w_step, x, x_step, TRF__INT8_DEEP, w, w_step,
+                            trf__ceil_div(k, TRF__INT8_DEEP) };
+    trf__int8_tile_product(call, rows, n_panels);
+}
+TRF__FN int trf__int8_has_tiles(void) { return trf__has_vnni() && TRF__HAS_TILES(); }
+#endif
 TRF__FN int trf__has_c(void) { return 1; }
 
-/* flip: 0x80 if the kernel reads r + 128. */
+/* flip: 0x80 if the kernel reads r + 128. A product of fewer than `least` rows takes the next kernel,
+   which reads the same: it waits for weights, whatever multiplies. */
 typedef struct trf__int8_kernel {
     const char *name;
     int (*supported)(void);
-    int flip;
+    int flip, tiles;
+    int64_t rows, least;            /* rows of a call */
     trf__int8_function *function;
 } trf__int8_kernel;
 
 static const trf__int8_kernel trf__int8_kernels[] = {
-#if TRF__X86
-    { "AVX-512 VNNI", trf__has_vnni, 0x80, trf__int8_vnni },
-    { "AVX2", trf__has_avx2, 0, trf__int8_avx2 },
+#if TRF__TILES
+    { "AMX", trf__int8_has_tiles, 0x80, 1, TRF__INT8_TILE_ROWS, 4, trf__int8_tiles },
 #endif
-    { "C", trf__has_c, 0, trf__int8_plain }
+#if TRF__X86
+    { "AVX-512 VNNI", trf__has_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_vnni },
+    { "AVX2", trf__has_avx2, 0, 0, TRF__INT8_ROWS, 1, trf__int8_avx2 },
+#endif
+    { "C", trf__has_c, 0, 0, TRF__INT8_ROWS, 1, trf__int8_plain }
 };
 
 /* The number of the first kernel that may be chosen; tests define it. */
@@ -5737,10 +5937,13 @@ TRF__FN const trf__int8_kernel *trf__int8_chosen(void)
 
 // >>int8-products  rounding, packing, and the floats around the sums
 
-TRF__FN size_t trf__int8_row_bytes(int64_t k) { return (size_t)trf__round_up(k, 64) + 64; }
+TRF__FN size_t trf__int8_row_bytes(int64_t k)
+{
+    return (size_t)trf__round_up(k, TRF__INT8_DEEP) + 64;
+}
 TRF__FN size_t trf__int8_panel_bytes(int64_t k)
 {
-    return (size_t)trf__round_up(k, 4) * 16 + TRF__INT8_SCALES;
+    return trf__int8_scales_at(k) + TRF__INT8_SCALES;
 }
 
 /* The scale of n numbers, and what they are multiplied with before rounding. */
@@ -5795,7 +5998,7 @@ TRF__INLINE void trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse)
 TRF__FN void trf__int8_convert(void *row, const trf_real *x, int64_t k)
 {
     const uint64_t flip = (uint64_t)trf__int8_chosen()->flip * 0x0101010101010101u;
-    int64_t padded = trf__round_up(k, 64), c;
+    int64_t padded = trf__round_up(k, TRF__INT8_DEEP), c;
     int8_t *to = (int8_t *)row;
     trf_real inverse;
     float scale = trf__int8_scale(x, k, &inverse);
@@ -5822,23 +6025,24 @@ TRF__FN size_t trf__int8_bytes(int64_t out, int64_t in)
 TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int64_t rows,
                             int64_t in, const trf_real *scales_given)
 {
-    int64_t deep = trf__round_up(in, 4), r, c, t;
+    int64_t deep = trf__round_up(in, TRF__INT8_DEEP), r, c, t;
     for (r = 0; r < trf__round_up(rows, 16); r++) {
         char *panel = (char *)packed + (size_t)((first + r) / 16) * trf__int8_panel_bytes(in);
         char *numbers = panel + 4 * (r % 16);
         const trf_real *from = w + (first + r) * in;
-        float *scales = (float *)(void *)(panel + 16 * deep);
-        int32_t *sums = (int32_t *)(void *)(panel + 16 * deep + 64), sum = 0;
+        float *scales = (float *)(void *)(panel + trf__int8_scales_at(in));
+        int32_t *sums = (int32_t *)(void *)(panel + trf__int8_sums_at(in)), sum = 0;
         trf_real inverse = 0;
         scales[r % 16] = 0;
         if (r < rows && scales_given) {
             scales[r % 16] = (float)scales_given[first + r];
             inverse = 1 / scales_given[first + r];
         } else if (r < rows) scales[r % 16] = trf__int8_scale(from, in, &inverse);
-        for (c = 0; c < in; c += 16) {
+        for (c = 0; c < deep; c += 16) {
             int8_t sixteen[TRF__WIDE] = {0};
-            if (inverse != 0) trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse);
-            for (t = 0; t < TRF__WIDE && c + t < deep; t++) {
+            if (inverse != 0 && c < in)
+                trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse);
+            for (t = 0; t < TRF__WIDE; t++) {
                 sum += sixteen[t];
                 numbers[(c + t) / 4 * 64 + (c + t) % 4] = (char)sixteen[t];
             }
@@ -5850,7 +6054,7 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
 TRF__FN trf__v16 trf__int8_read(const void *packed, int64_t row, int64_t c, int64_t in)
 {
     const char *panel = (const char *)packed + (size_t)(row / 16) * trf__int8_panel_bytes(in);
-    const float *scales = (const float *)(const void *)(panel + 16 * trf__round_up(in, 4));
+    const float *scales = (const float *)(const void *)(panel + trf__int8_scales_at(in));
     const signed char *numbers = (const signed char *)panel + 4 * (row % 16);
     trf_real x[TRF__WIDE];
     int64_t i;
@@ -5887,13 +6091,15 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
     const size_t step = trf__int8_panel_bytes(p.k);
     const char *panels = (const char *)packed + (size_t)(row / 16) * step;
     const int64_t skip = row % 16, n_panels = trf__ceil_div(skip + p.n, 16);
-    const int64_t deep = trf__round_up(p.k, 4), scale_at = trf__round_up(p.k, 64);
-    int32_t sums[TRF__INT8_ROWS * TRF__INT8_PANELS * 16];
+    const int64_t deep = trf__round_up(p.k, 4), scale_at = trf__round_up(p.k, TRF__INT8_DEEP);
+    int32_t sums[TRF__INT8_TILE_ROWS * TRF__INT8_PANELS * 16];
     int64_t i, j, r, q;
     (void)scratch;
+    if (p.m < kernel->least) kernel++;
+    if (kernel->tiles) trf__tiles_begin();
     for (j = 0; j < n_panels; j += TRF__INT8_PANELS)
-        for (i = 0; i < p.m; i += TRF__INT8_ROWS) {
-            int64_t rows = trf__min64(TRF__INT8_ROWS, p.m - i);
+        for (i = 0; i < p.m; i += kernel->rows) {
+            int64_t rows = trf__min64(kernel->rows, p.m - i);
             int64_t n = trf__min64(TRF__INT8_PANELS, n_panels - j);
             const char *x = p.left + (size_t)i * p.left_step, *w = panels + (size_t)j * step;
             kernel->function(sums, x, p.left_step, rows, w, step, n, deep);
@@ -5903,9 +6109,10 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
                 for (q = 0; q < n; q++)
                     trf__int8_store(&p, i + r, 16 * (j + q) - skip, sums + (r * n + q) * 16, scale,
                                     (const float *)(const void *)(w + (size_t)q * step +
-                                                                  16 * deep));
+                                                                  trf__int8_scales_at(p.k)));
             }
         }
+    if (kernel->tiles) trf__tiles_end();
 }
 
 // >>bf16           products of numbers of 16 bits
@@ -5922,6 +6129,8 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
 //            next sixteen of each, ...; zeros fill up the last ones
 //
 // A kernel multiplies a block and some panels. The first that the processor supports is used:
+//   AMX          adds 32 products at once: those of even and of odd places apart, then both to the
+//                sum. Numbers below 2^-126 count as 0
 //   vdpbf16ps    adds two products to a float at once. It takes numbers below 2^-126 as 0, and
 //                rounds in its own way: results are near those of the other, not the same bits
 //   vectors      widens numbers to floats, and works everywhere. Large products are no faster than
@@ -5931,9 +6140,11 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
 enum {
     TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
     TRF__BF16_ROWS = 6,             /* rows of x in one call of a kernel, */
+    TRF__BF16_TILE_ROWS = 32,       /* of one with tiles, */
     TRF__BF16_MOST = 4,             /* and panels, */
     TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* those of vectors */
-    TRF__BF16_TALL = 96,            /* rows of a block */
+    TRF__BF16_TALL = 96,            /* rows of a block, */
+    TRF__BF16_TILES_DEEP = 2 * TRF__DEEP,               /* and numbers of a row, for tiles */
     TRF__BF16_FAR = 4096            /* numbers of a row of a block of up to six rows */
 };
 
@@ -6167,19 +6378,45 @@ TRF__FN int trf__has_dpbf16(void)
 #define TRF__BF16_PAIRS 0
 #endif
 
+#if TRF__TILES && TRF__BF16_PAIRS
+#define TRF__BF16_TILES 1
+TRF__TILE_PRODUCT(trf__bf16_tile_product, TRF__TILE_BF16)
+TRF__FN void trf__bf16_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
+{
+    const char *c = (const char *)(const void *)x->c;
+    trf__tile_call call = { (char *)(void *)x->c, (size_t)x->ldc * 4, c, (size_t)x->ldc * 4, 64,
+                            (const char *)(const void *)x->a, 64, (size_t)x->block_rows * 64,
+                            (const char *)(const void *)x->w, (size_t)x->w_step * 4,
+                            trf__ceil_div(x->k, TRF__BF16_DEEP) };
+    trf__bf16_tile_product(call, rows, panels);
+}
+TRF__FN int trf__bf16_has_tiles(void) { return TRF__HAS_TILES(); }
+#else
+#define TRF__BF16_TILES 0
+#endif
+
+/* tiles: C is written in whole tiles of sixteen rows. */
 typedef struct trf__bf16_kernel {
     const char *name;
     int (*supported)(void);
+    int tiles;
+    int64_t rows, deep;         /* of a call, and of a block of more than TRF__BF16_ROWS rows */
     int64_t panels;             /* of a call; the last ones are computed one by one */
     void (*block)(trf_real *block, trf__view a, int64_t rows, int64_t deep);
     void (*function)(const trf__bf16_call *x, int64_t rows, int64_t panels);
 } trf__bf16_kernel;
 
 static const trf__bf16_kernel trf__bf16_kernels[] = {
-#if TRF__BF16_PAIRS
-    { "AVX-512 BF16", trf__has_dpbf16, TRF__BF16_MOST, trf__bf16_pairs_block, trf__bf16_pairs },
+#if TRF__BF16_TILES
+    { "AMX", trf__bf16_has_tiles, 1, TRF__BF16_TILE_ROWS, TRF__BF16_TILES_DEEP, TRF__BF16_MOST,
+      trf__bf16_pairs_block, trf__bf16_tiles },
 #endif
-    { "vectors", trf__has_c, TRF__BF16_PANELS, trf__bf16_block, trf__bf16_vectors }
+#if TRF__BF16_PAIRS
+    { "AVX-512 BF16", trf__has_dpbf16, 0, TRF__BF16_ROWS, TRF__DEEP, TRF__BF16_MOST,
+      trf__bf16_pairs_block, trf__bf16_pairs },
+#endif
+    { "vectors", trf__has_c, 0, TRF__BF16_ROWS, TRF__DEEP, TRF__BF16_PANELS, trf__bf16_block,
+      trf__bf16_vectors }
 };
 
 /* The number of the first kernel that may be chosen; tests define it. */
@@ -6238,8 +6475,8 @@ TRF__FN void trf__bf16_tile(const trf__product *p, const trf__bf16_kernel *kerne
                             trf__bf16_call call, int64_t row, int64_t rows, int64_t column,
                             int64_t panels, int first)
 {
-    trf_real sums[TRF__BF16_ROWS * TRF__BF16_MOST * 16];
-    int whole = column >= 0 && column + 16 * panels <= p->n;
+    trf_real sums[TRF__BF16_TILE_ROWS * TRF__BF16_MOST * 16];
+    int whole = column >= 0 && column + 16 * panels <= p->n && !(kernel->tiles && rows % 16);
     int64_t r, q;
     call.ldc = whole ? p->ldc : 16 * panels;
     call.c = whole ? p->c + row * p->ldc + column : sums;
@@ -6269,8 +6506,9 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     const trf__bf16_kernel *kernel = trf__bf16_chosen();
     const int64_t words = trf__bf16_words(p.k), skip = row % 16;
     const int64_t n_panels = trf__ceil_div(skip + p.n, 16);
-    const int64_t most = p.m > TRF__BF16_ROWS ? (int64_t)TRF__DEEP : (int64_t)TRF__BF16_FAR;
+    const int64_t most = p.m > TRF__BF16_ROWS ? kernel->deep : (int64_t)TRF__BF16_FAR;
     int64_t t, i, j, r, panels;
+    if (kernel->tiles) trf__tiles_begin();
     for (t = 0; t == 0 || t < p.k; t += most)
         for (i = 0; i < p.m; i += TRF__BF16_TALL) {
             int64_t deep = trf__min64(most, p.k - t), tall = trf__min64(TRF__BF16_TALL, p.m - i);
@@ -6280,13 +6518,14 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
             for (j = 0; j < n_panels; j += panels) {
                 panels = n_panels - j < kernel->panels ? 1 : kernel->panels;
                 call.w = (const uint32_t *)packed + (row / 16 + j) * words + 8 * t;
-                for (r = 0; r < tall; r += TRF__BF16_ROWS) {
+                for (r = 0; r < tall; r += kernel->rows) {
                     call.a = scratch + 16 * r;
-                    trf__bf16_tile(&p, kernel, call, i + r, trf__min64(TRF__BF16_ROWS, tall - r),
+                    trf__bf16_tile(&p, kernel, call, i + r, trf__min64(kernel->rows, tall - r),
                                    16 * j - skip, panels, t == 0 && !p.add);
                 }
             }
         }
+    if (kernel->tiles) trf__tiles_end();
 }
 
 // >>format-table   each format, and the conversion of activations
@@ -6637,9 +6876,11 @@ TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in)
     return trf__formats[format].bytes(out, in);
 }
 
-TRF__FN size_t trf__cpu_row_bytes(int format, int64_t k)
+/* Kernels with tiles read rows by sixteen. */
+TRF__FN size_t trf__cpu_converted(int format, int64_t rows, int64_t k)
 {
-    return trf__formats[format].row_bytes ? trf__formats[format].row_bytes(k) : 0;
+    return trf__formats[format].row_bytes
+               ? trf__bytes(trf__round_up(rows, 16), trf__formats[format].row_bytes(k)) : 0;
 }
 
 TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
@@ -8320,7 +8561,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_v9_avx2. The version rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 10
+#define TRF__COLUMN_VERSION 11
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -11282,7 +11523,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
             wide = trf__max64(wide, trf__max64(is.in.in, is.out.in));
         }
     wide = trf__max64(wide, pass->config->d_model);
-    *converted = trf__bytes(rows, pass->run.backend->row_bytes(pass->run.format, wide));
+    *converted = pass->run.backend->converted(pass->run.format, rows, wide);
     return pass->training ? trf__times(deep, wide) : 0;
 }
 
@@ -18024,8 +18265,7 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
                            err));
     /* more rows than the pass has planned may be converted */
     TRF__TRY(run->backend->reserve(&pass->run, 0, 1, 0,
-                                   trf__bytes(rows, run->backend->row_bytes(run->format,
-                                                                            c->d_model)), err));
+                                   run->backend->converted(run->format, rows, c->d_model), err));
     x = (trf__act *)translator->work.memory;
     y = (trf__act *)(void *)((char *)translator->work.memory + bytes);
     run->backend->feed(run, x, states->data, rows * c->d_model);
@@ -25178,7 +25418,7 @@ TRF__FN int trf__cuda_packs(const trf_device *device, int)
 }
 
 TRF__FN size_t trf__cuda_packed_bytes(int, int64_t, int64_t) { return 0; }
-TRF__FN size_t trf__cuda_row_bytes(int, int64_t) { return 0; }
+TRF__FN size_t trf__cuda_converted(int, int64_t, int64_t) { return 0; }
 TRF__FN const char *trf__cuda_kernel(const trf_device *, int format)
 {
     return format == TRF__INT8 ? NULL : "cuBLAS";

@@ -99,8 +99,8 @@ if [ -n "$avx2" ]; then
     whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native
     [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
     whole fused "whole-O3" "$cc" -O3 -march=native
-    whole fused "whole-int8-avx2" "$cc" -march=native -DTRF__INT8_KERNEL=1       # rows of trf__int8_kernels
-    whole fused "whole-int8-c" "$cc" -march=native -DTRF__INT8_KERNEL=2
+    whole fused "whole-int8-avx2" "$cc" -march=native -DHASH_INT8_KERNEL=2        # from the end of trf__int8_kernels
+    whole fused "whole-int8-c" "$cc" -march=native -DHASH_INT8_KERNEL=1
     [ -z "$cxx" ] || whole separate "whole-baseline-$cxx" $cxx -x c++ -std=gnu++17  # SSE2 has nothing to fuse
     if command -v i686-linux-gnu-gcc >/dev/null; then
         for standard in c99 gnu17; do whole separate "i686-$standard" i686-linux-gnu-gcc -std=$standard -static -msse2 -mfpmath=sse; done

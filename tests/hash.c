@@ -9,6 +9,9 @@
 #include <fenv.h>
 /* the kernel of 16 bits that has the same bits everywhere: the last one */
 #define TRF__BF16_KERNEL (int)(sizeof trf__bf16_kernels / sizeof *trf__bf16_kernels) - 1
+#if defined(HASH_INT8_KERNEL)
+#define TRF__INT8_KERNEL (int)(sizeof trf__int8_kernels / sizeof *trf__int8_kernels) - HASH_INT8_KERNEL
+#endif
 #if !defined(TRF_COLUMN)
 #define TRF_IMPLEMENTATION
 #endif

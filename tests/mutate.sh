@@ -44,6 +44,16 @@ rows of 8 bits begin at their panel @@ int8 @@ trf__int8_product @@
     skip = row % 16 @@ skip = 0
 the last of four numbers in 8 bits is lost @@ int8 @@ trf__int8_plain @@
     for (i = 0; i < 4; i++) @@ for (i = 0; i < 3; i++)
+tiles without a shape @@ bf16 int8 @@ trf__tiles_begin @@
+    TRF__TILE_SHAPE(&shape) @@ (void)0
+the second sixteen rows of tiles as the first @@ bf16 int8 @@ TRF__TILE_PRODUCT @@
+    a + 16 * x->a_row @@ a
+the second panel of tiles as the first @@ bf16 int8 @@ TRF__TILE_PRODUCT @@
+    TRF__TILE_LOAD(7, b + x->b_panel, 64) @@ TRF__TILE_LOAD(7, b, 64)
+tiles of 8 bits begin with 0 @@ int8 @@ trf__int8_tiles @@
+    w + trf__int8_sums_at(k), 0 @@ w, 0
+rows beside whole tiles are written @@ bf16 @@ trf__bf16_tile @@
+    kernel->tiles && rows % 16 @@ 0
 panels of AVX2 one beside the other @@ int8 @@ trf__int8_avx2 @@
     (r * n_panels + p) * 16 @@ (r * n_panels + n_panels - 1 - p) * 16
 an embedding of its own is not packed @@ pack bf16 int8 @@ trf__pack_weights @@
@@ -119,9 +129,9 @@ gradients of logits in floats @@ bf16 @@ trf__cpu_cross_entropy @@
 a translator's 8 bits are counted as 32 @@ int8 @@ trf_translator_memory @@
     if (trf__run_weights(&run, config, search->weights, NULL)) return 0 @@ (void)0
 more states than planned, converted into memory of others @@ int8 @@ trf_project @@
-    run->backend->row_bytes(run->format, c->d_model) @@ 0
+    run->backend->converted(run->format, rows, c->d_model) @@ 0
 converted activations in memory of nobody @@ int8 @@ trf__pass_widest @@
-    trf__bytes(rows, pass->run.backend->row_bytes(pass->run.format, wide)) @@ 0
+    pass->run.backend->converted(pass->run.format, rows, wide) @@ 0
 bias forgotten beside CBLAS @@ ops @@ trf__multiply @@
     (p.bias) trf__add_bias @@ (0) trf__add_bias
 bias gradient forgotten @@ ops blocks model @@ trf__dw_all @@

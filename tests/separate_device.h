@@ -501,9 +501,9 @@ static size_t separate_packed_bytes(int format, int64_t out, int64_t in)
 {
     return separate.cpu->packed_bytes(format, out, in);
 }
-static size_t separate_row_bytes(int format, int64_t k)
+static size_t separate_converted(int format, int64_t rows, int64_t k)
 {
-    return separate.cpu->row_bytes(format, k);
+    return separate.cpu->converted(format, rows, k);
 }
 static const char *separate_kernel(const trf_device *device, int format)
 {

@@ -2,11 +2,11 @@
    models that translate, score and train with them. */
 #define TRF__BF16_KERNEL first_kernel
 static int first_kernel;
+#include "tiles.h"
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(TRF_SCALAR)
 /* vdpbf16ps as two multiply-adds, so that its kernel runs wherever AVX-512 is, with exact results;
    and the instruction itself where the processor has it. */
 #include <immintrin.h>
-static int instruction;
 __attribute__((target("avx512f"))) static inline __m512 two_products(__m512 sum, __m512i a, __m512i b)
 {
     const __m512i upper = _mm512_set1_epi32((int)0xFFFF0000u);
@@ -16,11 +16,9 @@ __attribute__((target("avx512f"))) static inline __m512 two_products(__m512 sum,
                            _mm512_castsi512_ps(_mm512_and_si512(b, upper)), sum);
 }
 #define TRF__DPBF16(sum, a, b) \
-    (instruction ? _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b)) : two_products(sum, a, b))
+    (real_instructions ? _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b)) : two_products(sum, a, b))
 #define TRF__HAS_DPBF16() \
-    (instruction ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512f"))
-#else
-static int instruction;
+    (real_instructions ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512f"))
 #endif
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -35,18 +33,18 @@ static int instruction;
 #include "answers.h"
 #include "products.h"
 
-enum { KERNELS = sizeof trf__bf16_kernels / sizeof *trf__bf16_kernels, WAYS = KERNELS + 1 };
+enum { KERNELS = sizeof trf__bf16_kernels / sizeof *trf__bf16_kernels, WAYS = 2 * KERNELS - 1 };
 
-/* Chooses a kernel; the last way is the first kernel with its real instruction. Returns 0 if the
-   processor does not have it. */
+/* Chooses a kernel: all of them, then those in front of the last with their real instructions.
+   Returns 0 if the processor does not have it. */
 static KIT_UNUSED int choose(int way)
 {
-    instruction = way == KERNELS;
-    first_kernel = instruction ? 0 : way;
-    return KERNELS > 1 ? trf__bf16_kernels[first_kernel].supported() : way == 0;
+    real_instructions = way >= KERNELS;
+    first_kernel = way % KERNELS;
+    return trf__bf16_kernels[first_kernel].supported();
 }
 
-static KIT_UNUSED void choose_again(void) { instruction = first_kernel = 0; }
+static KIT_UNUSED void choose_again(void) { real_instructions = first_kernel = 0; }
 
 /* The nearest number of 8 significant bits, of equally near ones the even one, by the C library. */
 static trf_real nearest(trf_real x)
@@ -101,19 +99,26 @@ static KIT_UNUSED trf_real *rounded(const trf_real *x, int64_t n)
     return y;
 }
 
-/* One result: products of two rounded numbers are exact, so a loop gives the bits. */
+/* One result: products of two rounded numbers are exact, so a loop gives the bits. Tiles add 32
+   products, those of even and of odd places apart. */
 static KIT_UNUSED trf_real chain(trf_real sum, const trf_real *a, int64_t a_step, const trf_real *b,
                       int64_t b_step, int64_t k)
 {
-    int64_t t;
-    for (t = 0; t < k; t++) sum += a[t * a_step] * b[t * b_step];
+    int tiles = trf__bf16_chosen()->tiles;
+    int64_t t, i;
+    for (t = 0; tiles && t < k; t += 32) {
+        trf_real both[2] = {0, 0};
+        for (i = t; i < t + 32 && i < k; i++) both[i % 2] += a[i * a_step] * b[i * b_step];
+        sum += both[0] + both[1];
+    }
+    for (t = 0; !tiles && t < k; t++) sum += a[t * a_step] * b[t * b_step];
     return sum;
 }
 
 static KIT_UNUSED void assert_same(trf_real got, trf_real want, const char *what, int64_t m, int64_t n,
                         int64_t k)
 {
-    double most = instruction ? 1e-4 + 1e-5 * fabs((double)want) : 0;
+    double most = real_instructions ? 1e-4 + 1e-5 * fabs((double)want) : 0;
     if (!(fabs((double)got - (double)want) <= most))
         fail_msg("%s%s (%d, %d, %d): %.9g instead of %.9g", trf__bf16_chosen()->name, what, (int)m,
                  (int)n, (int)k, (double)got, (double)want);
@@ -261,19 +266,22 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
    computes in 16 bits gives the same. */
 static void same_bits(void **state)
 {
-    int n;
+    int n, way;
     (void)state;
-    for (n = 0; n < MODELS; n++) {
-        trf_config config = nth_config(n);
+    for (n = 0; n < MODELS * KERNELS; n++) {
+        trf_config config = nth_config(n / KERNELS);
         trf_model *model = NULL;
         uint64_t wanted;
+        if (!choose(n % KERNELS)) continue;
         OK(trf_model_create(&model, &config, &err));
         wanted = answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL);
         assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
         assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 3, NULL, NULL));
-        first_kernel = KERNELS - 1;
-        assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL));
-        first_kernel = 0;
+        /* every kernel but tiles adds in the same order, if its instruction is emulated */
+        for (way = n % KERNELS; !trf__bf16_chosen()->tiles && way < KERNELS; way++) {
+            first_kernel = way;
+            assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL));
+        }
         trf_model_destroy(model);
         config.device.precision = TRF_PRECISION_BF16;
         OK(trf_model_create(&model, &config, &err));
@@ -281,6 +289,54 @@ static void same_bits(void **state)
         assert_true(wanted != answers(model, TRF_WEIGHTS_INT8, 2, NULL, NULL));
         trf_model_destroy(model);
     }
+    choose_again();
+}
+
+/* What the processor computes with tiles has the bits of the emulation. */
+#if TRF__TILES
+TRF__AMX static void tiles_by(char sums[2][1024], const char *a, const char *b, const char *c)
+{
+    trf__tiles_begin();
+    TRF__TILE_LOAD(0, c, 64);
+    TRF__TILE_LOAD(1, c, 64);
+    TRF__TILE_LOAD(2, a, 64);
+    TRF__TILE_LOAD(3, b, 64);
+    TRF__TILE_BF16(0, 2, 3);
+    TRF__TILE_INT8(1, 2, 3);
+    TRF__TILE_STORE(0, sums[0], 64);
+    TRF__TILE_STORE(1, sums[1], 64);
+    trf__tiles_end();
+}
+#endif
+
+static void tiles_are_emulated(void **state)
+{
+    (void)state;
+#if TRF__TILES
+    {
+        static char wanted[2][1024], got[2][1024];
+        uint16_t a[512], b[512];
+        float c[256], x;
+        int round, i;
+        real_instructions = 1;
+        for (round = 0; trf__tiles_permitted() && round < 1000; round++) {
+            uint32_t bits;
+            for (i = 0; i < 1024; i++) {
+                x = (float)ldexp(drawn(), round % 30);
+                memcpy(&bits, &x, sizeof bits);
+                if (i < 512) a[i] = (uint16_t)(bits >> 16);
+                else b[i - 512] = (uint16_t)(bits >> 16);
+            }
+            for (i = 0; i < 256; i++) c[i] = (float)drawn();
+            real_instructions = 0;
+            tiles_by(wanted, (char *)a, (char *)b, (char *)c);
+            real_instructions = 1;
+            tiles_by(got, (char *)a, (char *)b, (char *)c);
+            assert_memory_equal(got, wanted, sizeof got);
+        }
+        real_instructions = 0;
+    }
+#endif
 }
 
 static void near_the_floats(void **state) { (void)state; assert_near(TRF_WEIGHTS_BF16, 0.9999); }
@@ -386,7 +442,7 @@ int main(void)
 #endif
         cmocka_unit_test(same_bits),            cmocka_unit_test(near_the_floats),
         cmocka_unit_test(memory_is_as_planned), cmocka_unit_test(gradients_are_near),
-        cmocka_unit_test(kernels_have_names),
+        cmocka_unit_test(tiles_are_emulated), cmocka_unit_test(kernels_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
    cannot be rounded, and the same answers, bit for bit, with all kernels and numbers of threads. */
 #define TRF__INT8_KERNEL first_kernel
 static int first_kernel;
+#include "tiles.h"
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -17,10 +18,18 @@ static int first_kernel;
 
 enum { KERNELS = sizeof trf__int8_kernels / sizeof *trf__int8_kernels };
 
+/* Chooses a kernel, or kernel 0 with its real instructions. Returns whether the processor has it. */
+static int choose(int kernel)
+{
+    real_instructions = kernel == KERNELS;
+    first_kernel = kernel < KERNELS ? kernel : 0;
+    return trf__int8_kernels[first_kernel].supported();
+}
+
 /* Runs the block once with each kernel that the processor has. */
 #define EACH_KERNEL(k) \
-    for (k = 0; k < KERNELS; first_kernel = ++k < KERNELS ? k : 0) \
-        if (trf__int8_kernels[k].supported())
+    for (k = 0; k <= KERNELS || (choose(0), 0); k++) \
+        if (choose(k))
 
 /* Integers -127 .. 127, of which 127 occurs in each row: the scale is 1, and rounding changes
    nothing. */
@@ -34,6 +43,17 @@ static trf_real *integers(int64_t rows, int64_t k)
     return x;
 }
 
+/* One call of the chosen kernel. */
+static void run_kernel(int32_t *sums, const char *left, int64_t rows, const char *packed,
+                       int64_t n_panels, int64_t k)
+{
+    const trf__int8_kernel *kernel = trf__int8_chosen();
+    if (kernel->tiles) trf__tiles_begin();
+    kernel->function(sums, left, trf__int8_row_bytes(k), rows, packed, trf__int8_panel_bytes(k),
+                     n_panels, trf__round_up(k, 4));
+    if (kernel->tiles) trf__tiles_end();
+}
+
 static void kernels_are_exact(void **state)
 {
     static const int64_t lengths[] = {1, 2, 3, 4, 5, 8, 13, 16, 63, 64, 65, 100, 512, 2047};
@@ -44,19 +64,17 @@ static void kernels_are_exact(void **state)
         for (l = 0; l < sizeof lengths / sizeof *lengths; l++) {
             int64_t k = lengths[l], n, rows, p, i, j, t;
             for (n = 1; n <= TRF__INT8_PANELS; n++)
-                for (rows = 1; rows <= TRF__INT8_ROWS; rows++) {
+                for (rows = 1; rows <= trf__int8_chosen()->rows; rows += 1 + rows / 4) {
                     trf_real *w = integers(16 * n, k), *x = integers(rows, k);
                     size_t step = trf__int8_row_bytes(k);
                     char *packed = (char *)malloc(trf__int8_bytes(16 * n, k));
-                    char *left = (char *)malloc((size_t)rows * step);
-                    int32_t sums[TRF__INT8_ROWS * TRF__INT8_PANELS * 16];
+                    char *left = (char *)calloc(1, trf__cpu_converted(TRF__INT8, rows, k));
+                    int32_t sums[TRF__INT8_TILE_ROWS * TRF__INT8_PANELS * 16];
                     assert_true(packed && left);
                     trf__int8_pack(packed, w, 0, 16 * n, k, NULL);
                     for (i = 0; i < rows; i++)
                         trf__int8_convert(left + (size_t)i * step, x + i * k, k);
-                    trf__int8_kernels[kernel].function(sums, left, step, rows, packed,
-                                                       trf__int8_panel_bytes(k), n,
-                                                       trf__round_up(k, 4));
+                    run_kernel(sums, left, rows, packed, n, k);
                     for (i = 0; i < rows; i++)
                         for (p = 0; p < n; p++)
                             for (j = 0; j < 16; j++) {
@@ -65,7 +83,7 @@ static void kernels_are_exact(void **state)
                                     sum += (double)x[i * k + t] * (double)w[(16 * p + j) * k + t];
                                 if (sums[(i * n + p) * 16 + j] != (int32_t)sum)
                                     fail_msg("%s, k %d: %d instead of %.0f",
-                                             trf__int8_kernels[kernel].name, (int)k,
+                                             trf__int8_chosen()->name, (int)k,
                                              (int)sums[(i * n + p) * 16 + j], sum);
                             }
                     free(w); free(x); free(packed); free(left);
@@ -83,16 +101,15 @@ static void longest_sum(void **state)
         for (sign = -1; sign <= 1; sign += 2) {
             trf_real *w = numbers(16 * k), *x = numbers(k);
             char *packed = (char *)malloc(trf__int8_bytes(16, k));
-            char *left = (char *)malloc(trf__int8_row_bytes(k));
-            int32_t sums[16];
+            char *left = (char *)calloc(1, trf__cpu_converted(TRF__INT8, 1, k));
+            int32_t sums[16 * 16];
             int64_t i;
             assert_true(packed && left);
             for (i = 0; i < 16 * k; i++) w[i] = 1;
             for (i = 0; i < k; i++) x[i] = (trf_real)sign;
             trf__int8_pack(packed, w, 0, 16, k, NULL);
             trf__int8_convert(left, x, k);
-            trf__int8_kernels[kernel].function(sums, left, trf__int8_row_bytes(k), 1, packed,
-                                               trf__int8_panel_bytes(k), 1, k);
+            run_kernel(sums, left, 1, packed, 1, k);
             for (i = 0; i < 16; i++)
                 assert_true(sums[i] == (int64_t)sign * 127 * 127 * k);
             free(w); free(x); free(packed); free(left);
@@ -143,7 +160,7 @@ static KIT_UNUSED void products_by_the_formula(void **state)
             trf_real *y = numbers(rows * out + 1);
             void *packed = malloc(trf__int8_bytes(above + out, in));
             trf__run run = run_of(TRF__INT8, 1 + round % 3, 0,
-                                  trf__bytes(rows, trf__int8_row_bytes(in)));
+                                  trf__cpu_converted(TRF__INT8, rows, in));
             trf__linear j;
             trf__pack pack;
             int64_t i, c;
@@ -165,7 +182,7 @@ static KIT_UNUSED void products_by_the_formula(void **state)
                                                round % 2 ? b + c : NULL, in);
                     if (y[i * out + c] != want)
                         fail_msg("%s, (%d, %d) x (%d, %d): %.9g instead of %.9g",
-                                 trf__int8_kernels[kernel].name, (int)rows, (int)in, (int)out,
+                                 trf__int8_chosen()->name, (int)rows, (int)in, (int)out,
                                  (int)in, (double)y[i * out + c], (double)want);
                 }
             assert_true(y[rows * out] == 7);
@@ -183,7 +200,7 @@ static void rounding(void **state)
     float scale;
     trf__v16 back;
     trf_real sixteen[16];
-    char packed[16 * 12 + TRF__INT8_SCALES];
+    char packed[16 * TRF__INT8_DEEP + TRF__INT8_SCALES];
     int i, flip;
     (void)state;
     trf__int8_convert(row, halves, N);
@@ -210,7 +227,7 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
     EACH_KERNEL(kernel) {
         trf_real *x = numbers(ROWS * IN), *w = numbers(OUT * IN), *y = numbers(ROWS * OUT);
         void *packed = malloc(trf__int8_bytes(OUT, IN));
-        trf__run run = run_of(TRF__INT8, 1, 0, ROWS * trf__int8_row_bytes(IN));
+        trf__run run = run_of(TRF__INT8, 1, 0, trf__cpu_converted(TRF__INT8, ROWS, IN));
         trf__linear j;
         int i, c;
         assert_non_null(packed);
@@ -255,7 +272,7 @@ static void same_bits(void **state)
         EACH_KERNEL(kernel)
             if (answers(model, TRF_WEIGHTS_INT8, 1 + kernel, NULL, NULL) != wanted)
                 fail_msg("variant %d, d_model %d: %s gives other answers", n / 3,
-                         (int)config.d_model, trf__int8_kernels[kernel].name);
+                         (int)config.d_model, trf__int8_chosen()->name);
         trf_model_destroy(model);
     }
 }
@@ -355,9 +372,9 @@ static void converted_rows_fit(void **state)
     OK(trf_model_create(&model, &config, &err));
     OK(trf_translator_create(&t, model, &search, &err));
     assert_true(trf__cpu_of(&t->pass.run)->work_bytes >=
-                (size_t)trf__max64(t->pass.plan.limits.source_rows,
-                                   t->pass.plan.limits.target_rows) *
-                trf__int8_row_bytes(config.d_ff));
+                trf__cpu_converted(TRF__INT8, trf__max64(t->pass.plan.limits.source_rows,
+                                                         t->pass.plan.limits.target_rows),
+                                   config.d_ff));
     trf_translator_destroy(t);
     trf_model_destroy(model);
 }
