@@ -5966,15 +5966,18 @@ TRF__FN float trf__int8_scale(const trf_real *x, int64_t n, trf_real *inverse)
 }
 
 /* Rounds sixteen numbers x * inverse to integers -127 .. 127, halves to the even one: the sum with
-   1.5 * 2^23 has the integer in its lowest bits. */
-TRF__INLINE void trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse)
+   1.5 * 2^23 has the integer in its lowest bits. flip: bits that change in each. */
+TRF__INLINE void trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, int flip)
 {
     const double magic = TRF__REAL_BYTES == 8 ? 6755399441055744.0 : 12582912.0;
     trf__v16 y = trf__fma(x, trf__set(inverse), trf__set((trf_real)magic));
 #if TRF__SHUFFLES
     {
+        /* by way of 16 bits: GCC moves numbers one by one if it is to drop 24 bits at once */
+        typedef int16_t half __attribute__((vector_size(2 * TRF__VECTOR_BYTES / TRF__REAL_BYTES)));
         typedef int8_t part __attribute__((vector_size(TRF__VECTOR_BYTES / TRF__REAL_BYTES)));
-#define TRF__X(i) { part bytes = __builtin_convertvector((trf__ivec)y.part[i], part); \
+#define TRF__X(i) { half halves = __builtin_convertvector((trf__ivec)y.part[i] ^ flip, half); \
+                    part bytes = __builtin_convertvector(halves, part); \
                     memcpy(to + i * (int)sizeof bytes, &bytes, sizeof bytes); }
         TRF__EACH(TRF__X)
 #undef TRF__X
@@ -5987,7 +5990,7 @@ TRF__INLINE void trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse)
         for (i = 0; i < TRF__WIDE; i++) {
             trf__int bits;
             memcpy(&bits, &sums[i], sizeof bits);
-            to[i] = (int8_t)bits;
+            to[i] = (int8_t)(bits ^ flip);
         }
     }
 #endif
@@ -5997,21 +6000,15 @@ TRF__INLINE void trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse)
    and a NaN is no integer. */
 TRF__FN void trf__int8_convert(void *row, const trf_real *x, int64_t k)
 {
-    const uint64_t flip = (uint64_t)trf__int8_chosen()->flip * 0x0101010101010101u;
+    const int flip = trf__int8_chosen()->flip;
     int64_t padded = trf__round_up(k, TRF__INT8_DEEP), c;
     int8_t *to = (int8_t *)row;
     trf_real inverse;
     float scale = trf__int8_scale(x, k, &inverse);
-    memset(to + trf__round_up(k, 16), 0, (size_t)(padded - trf__round_up(k, 16)));
-    if (inverse == 0) memset(to, 0, (size_t)padded);
+    memset(to + trf__round_up(k, 16), flip, (size_t)(padded - trf__round_up(k, 16)));
+    if (inverse == 0) memset(to, flip, (size_t)padded);
     for (c = 0; inverse != 0 && c < k; c += 16)
-        trf__int8_round(to + c, trf__load_n(x + c, k - c), inverse);
-    for (c = 0; flip && c < padded; c += 8) {
-        uint64_t eight;
-        memcpy(&eight, to + c, sizeof eight);
-        eight ^= flip;
-        memcpy(to + c, &eight, sizeof eight);
-    }
+        trf__int8_round(to + c, trf__load_n(x + c, k - c), inverse, flip);
     memcpy(to + padded, &scale, sizeof scale);
 }
 
@@ -6041,7 +6038,7 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
         for (c = 0; c < deep; c += 16) {
             int8_t sixteen[TRF__WIDE] = {0};
             if (inverse != 0 && c < in)
-                trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse);
+                trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse, 0);
             for (t = 0; t < TRF__WIDE; t++) {
                 sum += sixteen[t];
                 numbers[(c + t) / 4 * 64 + (c + t) % 4] = (char)sixteen[t];
@@ -19805,7 +19802,7 @@ TRF__FN void trf__chunk_of_8_bits(const trf__out *out, const trf_real *from, int
         int8_t sixteen[TRF__WIDE] = {0};
         trf_real inverse = out->inverses[(at + i) / out->columns];
         some = trf__min64(trf__min64(TRF__WIDE, n - i), out->columns - (at + i) % out->columns);
-        if (inverse != 0) trf__int8_round(sixteen, trf__load_n(from + i, some), inverse);
+        if (inverse != 0) trf__int8_round(sixteen, trf__load_n(from + i, some), inverse, 0);
         memcpy(chunk + i, sixteen, (size_t)some);
     }
 }

@@ -10,7 +10,7 @@
            build/bench load FILE                                        beside reading it; FILE is made, a base model
            build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
            build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]                translating a file of numbers, one sentence a line
-           SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS auto|cblas|built-in (trf_products)
+           SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS auto|cblas|built-in (trf_products), or bf16: the precision
            WEIGHTS full|bf16|int8 (trf_weights)
            SOURCE, TARGET: text files, one sentence a line, words between blanks
            causal: a decoder-only model of the target side alone, bucketed
@@ -264,7 +264,11 @@ static trf_train_options training_options(void)
     return training;
 }
 
-static trf_config config_of(const char *size, trf_products products)
+/* bf16: with that precision, and products as the library chooses them. */
+typedef struct how { trf_products products; trf_precision precision; } how;
+static const how AUTO = {TRF_PRODUCTS_AUTO, TRF_PRECISION_FLOAT32};
+
+static trf_config config_of(const char *size, how how)
 {
     trf_config config = strcmp(size, "base") == 0 ? trf_config_base() : trf_config_tiny();
     if (strcmp(size, "small") == 0) {
@@ -273,7 +277,8 @@ static trf_config config_of(const char *size, trf_products products)
         config.d_ff = 1024;
     } else if (strcmp(size, "base") != 0 && strcmp(size, "tiny") != 0) die("SIZE is tiny, small or base");
     config.norm_place = TRF_POST_NORM;
-    config.device.products = products;
+    config.device.products = how.products;
+    config.device.precision = how.precision;
     return config;
 }
 
@@ -332,11 +337,11 @@ static void print_steps(const char *size, int threads, const char *order, int st
     print_ops(of->total, steps);
 }
 
-static void bench_training(const char *size, int threads, const char *order, int steps, trf_products products,
+static void bench_training(const char *size, int threads, const char *order, int steps, how how,
                            const char *source, const char *target)
 {
     static step_times times;
-    trf_config config = config_of(size, products);
+    trf_config config = config_of(size, how);
     trf_train_options training = training_options();
     trf_corpus_options data = trf_corpus_defaults();
     trf_model *model;
@@ -371,9 +376,9 @@ static void bench_training(const char *size, int threads, const char *order, int
 /* -----------------------------------------------------------------------------------------------
    Translating. */
 
-static void bench_translating(const char *size, int threads, int beam, int batch, trf_products products, trf_weights weights)
+static void bench_translating(const char *size, int threads, int beam, int batch, how how, trf_weights weights)
 {
-    trf_config config = config_of(size, products);
+    trf_config config = config_of(size, how);
     trf_search search = trf_search_defaults();
     trf_model *model;
     trf_translator *translator;
@@ -423,7 +428,7 @@ enum { COPY_WORDS = 500, COPY_LEAST = 5, COPY_MOST = 60, COPY_TOKENS = 2048 };
 
 static void bench_learning(const char *path, int updates, int threads)
 {
-    trf_config config = config_of("tiny", TRF_PRODUCTS_AUTO);
+    trf_config config = config_of("tiny", AUTO);
     trf_train_options training = training_options();
     trf_model *model;
     trf_trainer *trainer;
@@ -518,7 +523,7 @@ static void bench_lengths(const char *size, int threads)
     int length, i, step;
     for (i = 0; i < TOKENS; i++) ids[i] = 4 + rand() % (VOCAB - 4);
     for (length = 8; length <= TOKENS; length *= 4) {
-        trf_config config = config_of(size, TRF_PRODUCTS_AUTO);
+        trf_config config = config_of(size, AUTO);
         trf_train_options training = training_options();
         trf_model *model;
         trf_trainer *trainer;
@@ -561,7 +566,7 @@ static void bench_deep(const char *size, int layers, int recompute, int threads)
 {
     enum { TOKENS = 2048, LENGTH = 32, STEPS = 6 };
     static int32_t ids[TOKENS], lengths[TOKENS / LENGTH];
-    trf_config config = config_of(size, TRF_PRODUCTS_AUTO);
+    trf_config config = config_of(size, AUTO);
     trf_train_options training = training_options();
     trf_model *model;
     trf_trainer *trainer;
@@ -607,7 +612,7 @@ static void bench_deep(const char *size, int layers, int recompute, int threads)
 
 static void bench_loading(const char *path)
 {
-    trf_config config = config_of("base", TRF_PRODUCTS_AUTO);
+    trf_config config = config_of("base", AUTO);
     trf_search search = trf_search_defaults();
     trf_model *model;
     trf_translator *translator;
@@ -742,12 +747,14 @@ static void bench_generating(int threads, int tokens, trf_weights weights)
     trf_model_destroy(model);
 }
 
-static trf_products products_of(const char *name)
+static how products_of(const char *name)
 {
-    if (strcmp(name, "cblas") == 0) return TRF_PRODUCTS_CBLAS;
-    if (strcmp(name, "built-in") == 0) return TRF_PRODUCTS_BUILT_IN;
-    if (strcmp(name, "auto") != 0) die("PRODUCTS is auto, cblas or built-in");
-    return TRF_PRODUCTS_AUTO;
+    how how = AUTO;
+    if (strcmp(name, "cblas") == 0) how.products = TRF_PRODUCTS_CBLAS;
+    else if (strcmp(name, "built-in") == 0) how.products = TRF_PRODUCTS_BUILT_IN;
+    else if (strcmp(name, "bf16") == 0) how.precision = TRF_PRECISION_BF16;
+    else if (strcmp(name, "auto") != 0) die("PRODUCTS is auto, cblas, built-in or bf16");
+    return how;
 }
 
 static trf_weights weights_of(const char *name)
@@ -785,13 +792,13 @@ int main(int argc, char **argv)
     else if (argc >= 6 && strcmp(argv[1], "file") == 0)
         bench_file(argv[2], argv[3], number(argv[4]), number(argv[5]), weights_of(argc > 6 ? argv[6] : "full"));
     else if (argc == 1) {
-        bench_training("tiny", all, "bucketed", 20, TRF_PRODUCTS_AUTO, NULL, NULL);
-        bench_training("tiny", all, "random", 20, TRF_PRODUCTS_AUTO, NULL, NULL);
-        bench_training("small", all, "bucketed", 10, TRF_PRODUCTS_AUTO, NULL, NULL);
-        bench_training("base", all, "bucketed", 4, TRF_PRODUCTS_AUTO, NULL, NULL);
-        for (i = 0; i < 3; i++) bench_translating("tiny", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO, TRF_WEIGHTS_FULL);
+        bench_training("tiny", all, "bucketed", 20, AUTO, NULL, NULL);
+        bench_training("tiny", all, "random", 20, AUTO, NULL, NULL);
+        bench_training("small", all, "bucketed", 10, AUTO, NULL, NULL);
+        bench_training("base", all, "bucketed", 4, AUTO, NULL, NULL);
+        for (i = 0; i < 3; i++) bench_translating("tiny", 1, points[i][0], points[i][1], AUTO, TRF_WEIGHTS_FULL);
         bench_generating(1, 256, TRF_WEIGHTS_FULL);
-        for (i = 0; i < 3; i++) bench_translating("base", 1, points[i][0], points[i][1], TRF_PRODUCTS_AUTO, TRF_WEIGHTS_FULL);
+        for (i = 0; i < 3; i++) bench_translating("base", 1, points[i][0], points[i][1], AUTO, TRF_WEIGHTS_FULL);
     } else die("see the top of tools/bench/bench.c for its arguments");
     return 0;
 }

@@ -1,6 +1,7 @@
 """bench_peers.py - bench.c beside PyTorch (training) and CTranslate2 (translating), alternating, as a table of ratios.
 
 usage: bench_peers.py BENCH [ROUNDS] [SOURCE TARGET]      BENCH: build/bench   SOURCE, TARGET: parallel text, or made here
+ONLY=text in the environment: only rows whose name contains it, such as ONLY=int8
 needs: torch, ctranslate2, safetensors, numpy (measured with 2.15, 4.8.5). `make bench-peers PYTHON=python3` runs it. For AVX2 on
 a machine with more: a BENCH built with -march=haswell, and ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
 MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell in the environment.
@@ -8,7 +9,8 @@ MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell in
 Every figure is the median over ROUNDS (default 3) turns, in each of which one system runs after the other; machines drift, so only
 the ratios mean something. The same work for both: training with vocabulary 10,000, target embedding tied to the projection, label
 smoothing 0.1, clipping 1.0, dropout 0.1, Adam (0.9, 0.98, 1e-9), batches of at most 2,048 tokens a side (longest pair times pairs),
-real tokens counted; PyTorch with fused Adam, denormals flushed, batches by length, and compiled where that is faster. Translating
+real tokens counted; PyTorch with fused Adam, denormals flushed, batches by length, and compiled where that is faster; beside our
+bf16 it may also use its autocast to bf16. Translating
 random weights, 20 tokens in, exactly 20 out, vocabulary 10,000 (tiny) or 32,000 (base), float32 and 8-bit weights, the fastest of as many calls as
 fit into two seconds. The file: 1,000 sentences of 5 to 60 words, beam 4, by a model that bench.c has taught to copy; CTranslate2
 sorts them by length and cuts them into batches of 32, as its translate_file does. With two threads it is asked both ways, one batch
@@ -31,7 +33,7 @@ def made_text(folder):
     return paths
 
 
-def torch_training(size, threads, order, compiled, source, target):
+def torch_training(size, threads, order, compiled, kind, source, target):
     import torch, torch.nn as nn, torch.nn.functional as F
     torch.set_num_threads(threads); torch.manual_seed(0); random.seed(0); torch.set_flush_denormal(True)
     d, layers, ff, heads = SIZES[size]
@@ -88,7 +90,9 @@ def torch_training(size, threads, order, compiled, source, target):
         x = padded([s + [3] for s, _ in batch])
         reads, wants = padded([[2] + t for _, t in batch]), padded([t + [3] for _, t in batch])
         start = time.perf_counter()
-        loss = F.cross_entropy(model(x, reads).reshape(-1, V), wants.reshape(-1), ignore_index=0, label_smoothing=0.1)
+        with torch.autocast("cpu", torch.bfloat16, enabled=kind == "bf16"):
+            logits = model(x, reads)
+        loss = F.cross_entropy(logits.float().reshape(-1, V), wants.reshape(-1), ignore_index=0, label_smoothing=0.1)
         optimizer.zero_grad(set_to_none=True); loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0); optimizer.step()
         if i >= warm:
@@ -139,7 +143,7 @@ def fastest(run):
     return answers, min(times)
 
 
-def ct2_file(model, sentences, workers, threads, beam):
+def ct2_file(model, sentences, workers, threads, beam, kind):
     import pathlib, torch
     from safetensors.torch import load_file
     from parity import ctranslate2_of, words_of
@@ -150,7 +154,7 @@ def ct2_file(model, sentences, workers, threads, beam):
     words = words_of(V)
     sources = [[words[int(i)] for i in line.split()] + ["</s>"] for line in open(sentences)]
     with tempfile.TemporaryDirectory() as folder:
-        translator = ctranslate2_of({**load_file(model), "positions": table}, config, [words, words], pathlib.Path(folder), threads, workers)
+        translator = ctranslate2_of({**load_file(model), "positions": table}, config, [words, words], pathlib.Path(folder), threads, workers, kind)
         run = lambda: translator.translate_batch(sources, beam_size=beam, max_decoding_length=100, max_batch_size=32)
         answers, best = fastest(run)
     tokens = sum(len(a.hypotheses[0]) for a in answers)
@@ -180,7 +184,7 @@ def main():
     if sys.argv[1] == "--alone":
         kind, *rest = sys.argv[2:]
         if kind == "torch": print(torch_training(rest[0], int(rest[1]), rest[2], int(rest[3]), *rest[4:]))
-        elif kind == "file": print(*ct2_file(rest[0], rest[1], *map(int, rest[2:])))
+        elif kind == "file": print(*ct2_file(rest[0], rest[1], *map(int, rest[2:-1]), rest[-1]))
         else: print(ct2_translating(rest[0], *map(int, rest[1:-1]), rest[-1]))
         return
     bench, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3
@@ -191,19 +195,27 @@ def main():
         with open(sentences, "w") as f:
             for _ in range(1000):
                 f.write(" ".join(str(generator.randrange(4, 504)) for _ in range(generator.randint(5, 60))) + "\n")
-        subprocess.run([bench, "learn", model, "1500", "2"], check=True)
-        lines = []
+        lines, only = [], os.environ.get("ONLY", "")
         for size, order in (("tiny", "bucketed"), ("tiny", "random"), ("small", "bucketed"), ("base", "bucketed"), ("tiny", "causal"), ("small", "causal")):
-            theirs = [("torch", size, 2, order, compiled, source, target) for compiled in (0, 1)]
-            try: alone(*theirs[1])
-            except subprocess.CalledProcessError: del theirs[1]; print(f"training {size}, {order}: torch.compile fails, eager alone")
-            lines.append(("training " + size, order, 2, ("train", size, 2, order, STEPS[size], "auto", source, target), theirs))
+            for name, kinds in (("", ["float32"]), (", bf16", ["float32", "bf16"])):
+                if name and order != "bucketed" or only not in "training " + size + name: continue
+                theirs = []
+                for kind in kinds:
+                    for compiled in (0, 1):
+                        try: alone("torch", size, 2, order, compiled, kind, source, target)
+                        except subprocess.CalledProcessError: print(f"training {size}, {order}, {kind}, compiled {compiled}: fails in PyTorch")
+                        else: theirs.append(("torch", size, 2, order, compiled, kind, source, target))
+                lines.append(("training " + size + name, order, 2, ("train", size, 2, order, STEPS[size], "bf16" if name else "auto", source, target), theirs))
         ways = lambda threads: [(1, threads)] if threads == 1 else [(1, threads), (threads, 1)]         # workers, threads of each
         lines += [("translating " + size + name, f"beam {beam}, batch {batch}", threads, ("translate", size, threads, beam, batch, "auto", weights),
                    [("ct2", size, *way, beam, batch, kind) for way in ways(threads)])
                   for size in ("tiny", "base") for beam, batch, threads in ((1, 1, 1), (4, 1, 1), (4, 32, 1), (4, 32, 2))
                   for name, weights, kind in (("", "full", "float32"), (", int8", "int8", "int8"))]
-        lines += [("a file, tiny", "beam 4", threads, ("file", model, sentences, threads, 4), [("file", model, sentences, *way, 4) for way in ways(threads)]) for threads in (1, 2)]
+        lines += [("a file, tiny" + name, "beam 4", threads, ("file", model, sentences, threads, 4, weights),
+                   [("file", model, sentences, *way, 4, kind) for way in ways(threads)])
+                  for threads in (1, 2) for name, weights, kind in (("", "full", "float32"), (", int8", "int8", "int8"))]
+        lines = [line for line in lines if only in line[0]]
+        if any(line[0].startswith("a file") for line in lines): subprocess.run([bench, "learn", model, "1500", "2"], check=True)
         cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "unknown CPU")
         print(f"{cpu}; medians of {rounds} turns; tokens/s\n{'':20} {'':18} threads {'ours':>9} {'theirs':>9}  ratio (least .. most)")
         for name, how, threads, mine, theirs in lines:
@@ -211,7 +223,8 @@ def main():
             best = max(range(len(theirs)), key=lambda i: statistics.median(them[i][0] for _, them in turns))
             pairs = [(us[0], them[best][0]) for us, them in turns]
             ratios = sorted(a / b for a, b in pairs)
-            how += (", compiled" if mine[0] == "train" else ", workers") if best == 1 else ""
+            how += "".join((", compiled" if it[4] else "") + (", " + it[5] if mine[5] == "bf16" else "") if mine[0] == "train"
+                           else ", workers" if best == 1 else "" for it in [theirs[best]])
             print(f"{name:20} {how:18} {threads:7} {statistics.median(a for a, _ in pairs):9.0f} {statistics.median(b for _, b in pairs):9.0f}"
                   f"  {statistics.median(ratios):5.2f} ({ratios[0]:.2f} .. {ratios[-1]:.2f})", flush=True)
 

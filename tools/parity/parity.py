@@ -328,7 +328,7 @@ def sharpen(weight, bias):
 def words_of(size): return ["<blank>", "<s>", "</s>", "<unk>"] + [f"w{i}" for i in range(4, size)]
 
 
-def ctranslate2_of(state, c, words, folder, threads=1, workers=1):
+def ctranslate2_of(state, c, words, folder, threads=1, workers=1, kind="float32"):
     """A translator from tensors with our names, a table of positions, and the words of both sides."""
     from ctranslate2 import specs, Translator
     spec = specs.TransformerSpec.from_config(
@@ -367,7 +367,7 @@ def ctranslate2_of(state, c, words, folder, threads=1, workers=1):
     spec.optimize("float32")
     (folder / "ct2").mkdir(exist_ok=True)
     spec.save(str(folder / "ct2"))
-    return Translator(str(folder / "ct2"), compute_type="float32", inter_threads=workers, intra_threads=threads)
+    return Translator(str(folder / "ct2"), compute_type=kind, inter_threads=workers, intra_threads=threads)
 
 
 def run_ctranslate2(c, ask, pairs, state, folder):
