@@ -835,9 +835,13 @@ typedef enum trf_kind {
     TRF_KIND_COUNT
 } trf_kind;
 
-/* RELU: max(x, 0). GELU: x Phi(x), computed with erf, not with tanh. SILU: x sigmoid(x). */
+/* Hugging Face's names of the last two are gelu and gelu_new, which differ by up to 5e-4. */
 typedef enum trf_activation {
-    TRF_RELU = 0, TRF_GELU = 1, TRF_SILU = 2, TRF_ACTIVATION_COUNT
+    TRF_RELU      = 0,      /* max(x, 0): the paper */
+    TRF_GELU      = 1,      /* x Phi(x), computed with erf: BERT */
+    TRF_SILU      = 2,      /* x sigmoid(x): Marian, Llama */
+    TRF_GELU_TANH = 3,      /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2: GPT-2, T5 v1.1 */
+    TRF_ACTIVATION_COUNT
 } trf_activation;
 
 /* What is added to a token at position p (paper 3.5). The d = d_model features form N = d/2 pairs,
@@ -965,6 +969,9 @@ typedef struct trf_config {
                                    default 0, 1, 2, 3. Batches need no padding. Answers never
                                    contain pad or bos. pad may be the decoder's start */
     trf_activation activation;  /* default TRF_RELU */
+    int32_t feed_forward_gate;  /* 1: the inner layer is act(x U^T) * (x V^T). The first matrix has
+                                   the d_ff rows of U, then those of V: ReGLU, GEGLU, SwiGLU
+                                   (Shazeer 2020); default 0 */
     trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
     int32_t position_offset;    /* number of the first position; 0..2^20; default 0. fairseq has 2,
                                    CTranslate2 1 */
@@ -974,6 +981,8 @@ typedef struct trf_config {
     trf_final_norm final_norm;  /* default TRF_FINAL_NORM_BOTH */
     int32_t scale_embeddings;   /* 1: embeddings are multiplied by sqrt(d_model) (paper 3.4);
                                    default 1 */
+    int32_t embedding_norm;     /* 1: the sum of embedding and position is normalised, before its
+                                   dropout: BERT, BART; default 0 */
     trf_tying tying;            /* decoder-only: UNTIED or TIED_DECODER. encoder-only: UNTIED.
                                    (TRF_HEAD_MASKED always uses the source embedding.) default
                                    TRF_UNTIED */
@@ -984,7 +993,9 @@ typedef struct trf_config {
     int32_t feed_forward_bias;  /* 1: both matrices of feed-forward have biases; default 1 */
     trf_init init;              /* default TRF_INIT_XAVIER_PACKED */
     trf_embedding_init embedding_init;      /* default TRF_EMBEDDING_NORMAL_D */
-    int32_t source_eos;         /* 1: the library adds EOS to every source; default 1 */
+    int32_t source_bos;         /* 1: the library begins every source with BOS: [CLS] in BERT;
+                                   default 0 */
+    int32_t source_eos;         /* 1: and ends every source with EOS: [SEP] in BERT; default 1 */
     int32_t target_eos;         /* 1: and to every target, so that n ids are n + 1 rows; default 1.
                                    0: n ids are n rows; the caller adds EOS, and decoding still
                                    stops at it */
@@ -1025,7 +1036,7 @@ TRF_API trf_config trf_config_big(void);
        embedding_init    NORMAL_1           NORMAL_D
 
    Both also set: ReLU; interleaved positions from 0; post-norm; standard norm; scaled embeddings;
-   source_eos 1; decoder_start BOS. With PYTORCH, embeddings are much larger than positions
+   source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings are much larger than positions
    (trf_embedding_init): set NORMAL_D if the order of tokens matters. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
@@ -1267,8 +1278,8 @@ typedef enum trf_weights {
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);
 /* The name of what multiplies matrices on a device with these weights:
    FULL  "built-in" or "CBLAS" (trf_products); "cuBLAS"
-   BF16  "AMX" or "AVX-512 BF16"; "vectors": no instructions for such numbers are used, and large products
-         are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16 computes with the same
+   BF16  "AMX" or "AVX-512 BF16"; "vectors": no instructions for such numbers are used, and large
+         products are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16 computes with the same
    INT8  "AMX", "AVX-512 VNNI", "AVX2" or "C"
    NULL: the device or the build does not have these weights, or device is NULL or not valid. */
 TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights);
@@ -1328,8 +1339,9 @@ typedef struct trf_place {
        TOKENS          as many as the source has ids   0..n_labels - 1
        MASKED          as many as the source has ids   the id that belongs there
 
-   (1) A source may be empty only if source_eos is 1: otherwise it has no row to classify.
-   EOS has no label. The loss ignores a token or sequence with label -1. Any other label, or another
+   (1) A source may be empty only if source_bos or source_eos is 1: otherwise it has no row to
+       classify.
+   BOS and EOS have no label. The loss ignores a token or sequence with label -1. Any other label, or another
    number of labels, fails with TRF_E_INVALID_ARG. `where` is then the index of the label, or of the
    sequence with the wrong number of labels. */
 typedef struct trf_batch {
@@ -2157,8 +2169,9 @@ TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *bat
 
 /* Runs the decoder of an encoder-decoder model alone, teacher-forced. memory is what
    cross-attention reads, (sum of memory_lengths, d_model): the output of trf_encode, or rows of
-   your own. Sequence i has memory_lengths[i] of its rows, 1..max_length. out is (target rows,
-   d_model), after the final norm; trf_project turns it into logits. */
+   your own. Sequence i has memory_lengths[i] of its rows: 1..max_length, and at least 2 if both
+   source_bos and source_eos are 1. out is (target rows, d_model), after the final norm;
+   trf_project turns it into logits. */
 TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory,
                               const int32_t *memory_lengths, const trf_sequences *targets,
                               trf_tensor *out, trf_error *err);
@@ -3277,6 +3290,8 @@ TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
     static const trf_final_norm alone[2] = {TRF_FINAL_NORM_ENCODER, TRF_FINAL_NORM_DECODER};
     return c->final_norm == TRF_FINAL_NORM_BOTH || c->final_norm == alone[decoder];
 }
+/* Rows of a source that the library adds. */
+TRF__FN int trf__source_added(const trf_config *c) { return c->source_bos + c->source_eos; }
 TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF_NORM_RMS; }
 /* The number of logits of a row. */
 TRF__FN int32_t trf__n_logits(const trf_config *c)
@@ -3966,11 +3981,15 @@ typedef struct trf__linear_dw {
     int first;
 } trf__linear_dw;
 
+/* a = h, for dropout alone: beside the values of trf_activation. */
+enum { TRF__IDENTITY = TRF_ACTIVATION_COUNT };
+
+/* gate: h has 2 * width columns. a may be h, without a gate. */
 typedef struct trf__activate {
     trf__act *a;
     const trf__act *h;
     int64_t rows, width;
-    int kind;                           /* a trf_activation */
+    int kind, gate;                     /* kind: a trf_activation */
     trf__rows at;
     trf__drop drop;
 } trf__activate;
@@ -3979,7 +3998,7 @@ typedef struct trf__activate_gradient {
     trf__act *dh;
     const trf__act *da, *h;
     int64_t rows, width;
-    int kind;
+    int kind, gate;
     trf__rows at;
     trf__drop drop;
 } trf__activate_gradient;
@@ -5903,8 +5922,8 @@ TRF__FN int trf__int8_has_tiles(void) { return trf__has_vnni() && TRF__HAS_TILES
 #endif
 TRF__FN int trf__has_c(void) { return 1; }
 
-/* flip: 0x80 if the kernel reads r + 128. A product of fewer than `least` rows takes the next kernel,
-   which reads the same: it waits for weights, whatever multiplies. */
+/* flip: 0x80 if the kernel reads r + 128. A product of fewer than `least` rows takes the next
+   kernel, which reads the same: it waits for weights, whatever multiplies. */
 typedef struct trf__int8_kernel {
     const char *name;
     int (*supported)(void);
@@ -7171,12 +7190,18 @@ TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__linear_dw *produ
 
 #endif
 
-// >>activate       paper 3.3 (ReLU); Hendrycks and Gimpel 2016 (GELU, by erf); SiLU
+// >>activate       paper 3.3 (ReLU); Hendrycks and Gimpel 2016 (GELU); SiLU; gates (Shazeer 2020)
 //
-//   a = drop(act(h))      dh = act'(h) * drop(da)
+//   a = drop(act(h))          dh = act'(h) * drop(da)
+//   with a gate, h = [u v]:
+//   a = drop(act(u) * v)      du = act'(u) * v * drop(da)     dv = act(u) * drop(da)
+//
 //   relu' = [h > 0]     gelu = h P(h)     gelu' = P(h) + h p(h)
 //   P, p: the normal distribution and its density
 //   silu = h s, silu' = s (1 + h (1 - s)), s = 1 / (1 + exp(-h))
+//   gelu by tanh = h s, its slope s (1 + h (1 - s) w'), s = 1 / (1 + exp(-w)):
+//   w = c (h + b h^3), w' = c (1 + 3 b h^2), c = 2 sqrt(2 / pi), b = 0.044715, as
+//   (1 + tanh(w / 2)) / 2 = s
 
 TRF__INLINE trf__v16 trf__sigmoid(trf__v16 h)
 {
@@ -7190,24 +7215,41 @@ TRF__INLINE trf__v16 trf__normal_distribution(trf__v16 h)
                     trf__set((trf_real)0.5), trf__set((trf_real)0.5));
 }
 
+/* 1 + b h^2, with b or 3 b. */
+TRF__INLINE trf__v16 trf__gelu_tanh_part(trf__v16 h, trf_real b)
+{
+    return trf__fma(trf__mul(h, h), trf__set(b), trf__set(1));
+}
+/* s of the mark */
+TRF__INLINE trf__v16 trf__gelu_tanh_sigmoid(trf__v16 h)
+{
+    return trf__sigmoid(trf__mul(trf__mul(h, trf__set((trf_real)1.5957691216057308)),
+                                 trf__gelu_tanh_part(h, (trf_real)0.044715)));
+}
+
 TRF__INLINE trf__v16 trf__act_of(int kind, trf__v16 h)
 {
     if (kind == TRF_RELU) return trf__max(h, trf__set(0));
     if (kind == TRF_GELU) return trf__mul(h, trf__normal_distribution(h));
-    return trf__mul(h, trf__sigmoid(h));
+    if (kind == TRF__IDENTITY) return h;
+    return trf__mul(h, kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h));
 }
 
 /* act'(h). It is computed from h, which the forward pass keeps. */
 TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 {
     if (kind == TRF_RELU) return trf__if_less(trf__set(0), h, trf__set(1), trf__set(0));
+    if (kind == TRF__IDENTITY) return trf__set(1);
     if (kind == TRF_GELU) {
         trf__v16 density = trf__mul(trf__set((trf_real)0.39894228040143268),
                                     trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
         return trf__fma(h, density, trf__normal_distribution(h));
     } else {
-        trf__v16 s = trf__sigmoid(h);
-        return trf__mul(s, trf__fma(h, trf__sub(trf__set(1), s), trf__set(1)));
+        trf__v16 s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
+        trf__v16 steep = kind == TRF_SILU ? h
+            : trf__mul(trf__mul(h, trf__set((trf_real)1.5957691216057308)),
+                       trf__gelu_tanh_part(h, (trf_real)(3 * 0.044715)));
+        return trf__mul(s, trf__fma(steep, trf__sub(trf__set(1), s), trf__set(1)));
     }
 }
 
@@ -7222,10 +7264,12 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (c = 0; c < j->width; c += 16) {
-            int64_t at = row * j->width + c, n = j->width - c;
-            trf__v16 a = trf__act_of(j->kind, trf__load_n(trf__from(j->h) + at, n));
+            int64_t n = j->width - c;
+            const trf_real *h = trf__from(j->h) + (row << j->gate) * j->width + c;
+            trf__v16 a = trf__act_of(j->kind, trf__load_n(h, n));
+            if (j->gate) a = trf__mul(a, trf__load_n(h + j->width, n));
             if (dropping) a = trf__mul(a, trf__mask_chunk(&mask, c / 16));
-            trf__store_n(trf__to(j->a) + at, a, n);
+            trf__store_n(trf__to(j->a) + row * j->width + c, a, n);
         }
     }
 }
@@ -7249,11 +7293,20 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (c = 0; c < j->width; c += 16) {
-            int64_t at = row * j->width + c, n = j->width - c;
-            trf__v16 slope = trf__act_slope(j->kind, trf__load_n(trf__from(j->h) + at, n));
-            trf__v16 dh = trf__mul(trf__load_n(trf__from(j->da) + at, n), slope);
-            if (dropping) dh = trf__mul(dh, trf__mask_chunk(&mask, c / 16));
-            trf__store_n(trf__to(j->dh) + at, dh, n);
+            int64_t at = (row << j->gate) * j->width + c, n = j->width - c;
+            const trf_real *h = trf__from(j->h) + at;
+            trf_real *dh = trf__to(j->dh) + at;
+            trf__v16 u = trf__load_n(h, n);
+            trf__v16 da = trf__load_n(trf__from(j->da) + row * j->width + c, n);
+            trf__v16 du = trf__mul(da, trf__act_slope(j->kind, u));
+            trf__v16 factor = trf__set(1);
+            if (dropping) du = trf__mul(du, factor = trf__mask_chunk(&mask, c / 16));
+            if (j->gate) {
+                trf__store_n(dh + j->width, trf__mul(trf__mul(da, factor), trf__act_of(j->kind, u)),
+                             n);
+                du = trf__mul(du, trf__load_n(h + j->width, n));
+            }
+            trf__store_n(dh, du, n);
         }
     }
 }
@@ -8558,7 +8611,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_v9_avx2. The version rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 11
+#define TRF__COLUMN_VERSION 12
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -9602,6 +9655,7 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
     config->generator_bias = !paper;
     config->init = paper ? TRF_INIT_XAVIER : TRF_INIT_XAVIER_PACKED;
     config->embedding_init = paper ? TRF_EMBEDDING_NORMAL_D : TRF_EMBEDDING_NORMAL_1;
+    config->source_bos = 0;
     config->source_eos = 1;
     config->decoder_start = TRF_START_BOS;
 }
@@ -9752,6 +9806,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(int32_t,            eos,              INT32_MIN, INT32_MAX, 2) \
     X(int32_t,            unk,              INT32_MIN, INT32_MAX, 2) \
     X(trf_activation,     activation,       0, TRF_ACTIVATION_COUNT - 1, 2) \
+    X(int32_t,            feed_forward_gate, 0, 1, 5) \
     X(trf_positions,      positions,        0, TRF_POSITIONS_COUNT - 1, 2) \
     X(int32_t,            position_offset,  0, 1 << 20, 2) \
     X(trf_norm_place,     norm_place,       0, TRF_NORM_PLACE_COUNT - 1, 2) \
@@ -9759,6 +9814,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(double,             norm_epsilon,     1e-30, 1, 2) \
     X(trf_final_norm,     final_norm,       0, TRF_FINAL_NORM_COUNT - 1, 2) \
     X(int32_t,            scale_embeddings, 0, 1, 2) \
+    X(int32_t,            embedding_norm,   0, 1, 5) \
     X(trf_tying,          tying,            0, source && target ? TRF_TYING_COUNT - 1 : target, 2) \
     X(int32_t,            generator_bias,   0, 1, 2) \
     X(int32_t,            qkv_bias,         0, 1, 4) \
@@ -9766,6 +9822,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(int32_t,            feed_forward_bias, 0, 1, 4) \
     X(trf_init,           init,             0, TRF_INIT_COUNT - 1, 2) \
     X(trf_embedding_init, embedding_init,   0, TRF_EMBEDDING_INIT_COUNT - 1, 2) \
+    X(int32_t,            source_bos,       0, 1, 5) \
     X(int32_t,            source_eos,       0, 1, 2) \
     X(int32_t,            target_eos,       0, 1, 3) \
     X(trf_decoder_start,  decoder_start,    0, TRF_DECODER_START_COUNT - 1, 2) \
@@ -9834,7 +9891,7 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
    BIAS is that of a matrix with d_model columns, INNER_BIAS of one with d_ff columns, ZERO that of
    a norm. */
 enum {
-    TRF__START_MATRIX, TRF__START_QKV, TRF__START_BIAS, TRF__START_INNER_BIAS,
+    TRF__START_MATRIX, TRF__START_QKV, TRF__START_GATED, TRF__START_BIAS, TRF__START_INNER_BIAS,
     TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_POSITIONS,
     TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
 };
@@ -9879,7 +9936,7 @@ typedef struct trf__part {
     trf__affine in, out;                /* in: of attention W_q, W_k and W_v below one another */
     trf__scaling norm;                  /* in front of it (pre-norm) or behind it */
     int heads, d_head, causal;          /* of attention */
-    int activation;                     /* of feed-forward */
+    int activation, gate;               /* of feed-forward */
     int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of
                                                  a row of its memory: see >>sublayers */
 } trf__part;
@@ -9888,7 +9945,7 @@ typedef struct trf__outer {
 #define TRF__X(field, condition, name, rows, columns, start) int64_t field;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
-    trf__scaling final_norm[2];         /* of the encoder and of the decoder */
+    trf__scaling embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
     trf__affine generator;              /* of states to logits or labels; w -1: there is none */
     trf__affine embed[2];               /* the matrices of src_embed and tgt_embed */
 } trf__outer;
@@ -9921,11 +9978,16 @@ typedef struct trf__layout {
 
 enum { TRF__TILE = 16384 };
 
+/* Whether a parameter is a matrix of attention or feed-forward, or a head's. */
+TRF__FN int trf__is_product(int start)
+{
+    return start == TRF__START_MATRIX || start == TRF__START_QKV || start == TRF__START_GATED;
+}
+
 /* Whether small formats keep a parameter in few bits: all matrices but learned positions. */
 TRF__FN int trf__is_matrix(int start)
 {
-    return start == TRF__START_MATRIX || start == TRF__START_QKV || start == TRF__START_EMBEDDING ||
-           start == TRF__START_GENERATOR;
+    return trf__is_product(start) || start == TRF__START_EMBEDDING || start == TRF__START_GENERATOR;
 }
 
 /* Appends a parameter and returns where it begins in the arena. Rows are padded to sixteen, so
@@ -9934,8 +9996,7 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
                                const char *name, int64_t rows, int64_t columns, int start)
 {
     int packs = layout->format != TRF__FLOAT32 ? trf__is_matrix(start)
-        : start == TRF__START_MATRIX || start == TRF__START_QKV ||
-          layout->n_params == layout->generator;
+        : trf__is_product(start) || layout->n_params == layout->generator;
     int64_t offset = layout->packed && packs ? -1 : layout->n_weights;
     if (layout->params) {
         trf__param *p = &layout->params[layout->n_params];
@@ -9983,7 +10044,8 @@ TRF__FN trf__part trf__part_of(const trf_config *c, int decoder, int i)
     part.kind = part.number == 0 ? TRF__SELF : part.number == per - 1 ? TRF__FEED_FORWARD
         : TRF__CROSS;
     part.in.in = part.out.out = d;
-    part.in.out = part.kind == TRF__FEED_FORWARD ? c->d_ff : 3 * d;
+    part.gate = c->feed_forward_gate;
+    part.in.out = part.kind == TRF__FEED_FORWARD ? (int64_t)c->d_ff << part.gate : 3 * d;
     part.out.in = part.hidden = part.kind == TRF__FEED_FORWARD ? c->d_ff : d;
     part.in.biased = part.kind == TRF__FEED_FORWARD ? c->feed_forward_bias : c->qkv_bias;
     part.out.biased = part.kind == TRF__FEED_FORWARD ? c->feed_forward_bias : c->out_bias;
@@ -10087,7 +10149,8 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
         *part = trf__part_of(c, decoder, layer * per + i);
         forward = part->kind == TRF__FEED_FORWARD;
         trf__add_affine(layout, &part->in, stack, layer, names[part->kind][0],
-                        forward ? TRF__START_MATRIX : TRF__START_QKV, TRF__START_BIAS);
+                        !forward ? TRF__START_QKV : part->gate ? TRF__START_GATED
+                        : TRF__START_MATRIX, TRF__START_BIAS);
         trf__add_affine(layout, &part->out, stack, layer, names[part->kind][1], TRF__START_MATRIX,
                         forward ? TRF__START_INNER_BIAS : TRF__START_BIAS);
     }
@@ -10105,6 +10168,9 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     static const char *const norms[2][2] = {{"encoder.norm.weight", "encoder.norm.bias"},
                                             {"decoder.norm.weight", "decoder.norm.bias"}};
+    static const char *const embed_norms[2][2] = {
+        {"encoder.embed_norm.weight", "encoder.embed_norm.bias"},
+        {"decoder.embed_norm.weight", "decoder.embed_norm.bias"}};
     int64_t d = c->d_model;
     int source = trf__has_source(c), target = trf__has_target(c), stack, i;
     int learned = c->positions == TRF_POSITIONS_LEARNED;
@@ -10138,6 +10204,12 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     if (source) trf__add_embedding(layout, c, 0);
     if (target) trf__add_embedding(layout, c, 1);
     for (stack = 0; stack < 2; stack++) {
+        trf__scaling *norm = &layout->outer.embed_norm[stack];
+        norm->gain = norm->bias = -1;
+        if (trf__layers(c, stack) && c->embedding_norm)
+            trf__add_scaling(layout, c, norm, NULL, 0, embed_norms[stack]);
+    }
+    for (stack = 0; stack < 2; stack++) {
         trf__scaling *norm = &layout->outer.final_norm[stack];
         norm->gain = norm->bias = -1;
         if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
@@ -10165,7 +10237,8 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
     int64_t i;
     switch (p->start) {
     case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
-    case TRF__START_MATRIX: case TRF__START_QKV:
+    case TRF__START_MATRIX: case TRF__START_QKV: case TRF__START_GATED:
+        if (p->start == TRF__START_GATED) out /= 2;     /* two matrices */
         if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in);
         else if (p->start == TRF__START_QKV && c->init == TRF_INIT_XAVIER)
             bound = sqrt(6 / (in + in));
@@ -10296,6 +10369,7 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
             *to += trf__affine_size(&part.in) + trf__affine_size(&part.out);
             *norms += norm;
         }
+        if (at->embed_norm[stack].gain >= 0) *norms += norm;
         if (at->final_norm[stack].gain >= 0) *norms += norm;
     }
     vocab = trf__n_logits(c);
@@ -10880,8 +10954,9 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 //                     memory = m [W_k; W_v]^T + [b_k b_v] = [k v]
 //   feed-forward      projected = x w1^T + b1
 //                     hidden = drop(act(projected))               y = hidden w2^T + b2
+//   with a gate       projected = [u v]      hidden = drop(act(u) * v)
 //
-//   x, y: (N, d)   m: (M, d)   projected: (N, 3d), (N, d) or (N, f)   memory: (M, 2d)
+//   x, y: (N, d)   m: (M, d)   projected: (N, 3d), (N, d), (N, f) or (N, 2f)   memory: (M, 2d)
 //   hidden: (N, d) or (N, f)
 //
 // These are used by the model's passes and by the public blocks alike. What backward needs is what
@@ -10896,7 +10971,7 @@ typedef struct trf__operands {
     trf__rows at;                       /* of the N rows */
     trf__mat in_w, out_w;
     const trf_real *in_b, *out_b;
-    int activation;
+    int activation, gate;
     trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and
                                            v are */
     trf__drop drop;                     /* of the attention weights, or after the activation */
@@ -11005,9 +11080,10 @@ TRF__FN void trf__feed_forward(const trf__run *run, const trf__operands *sub, tr
 {
     trf__activate a;
     a.a = sub->hidden; a.h = sub->projected; a.rows = sub->rows; a.width = sub->f;
-    a.kind = sub->activation;
+    a.kind = sub->activation; a.gate = sub->gate;
     a.at = sub->at; a.drop = sub->drop;
-    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows, sub->f, sub->d);
+    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows, sub->f << sub->gate,
+                 sub->d);
     run->backend->activate(run, &a);
     if (y) trf__project(run, y, sub->hidden, sub->out_w, sub->out_b, sub->rows, sub->d, sub->f);
 }
@@ -11068,16 +11144,16 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands
 {
     trf__activate_gradient a;
     trf__linear_dw dw[2];
-    int64_t d = sub->d, f = sub->f, n = sub->rows;
+    int64_t d = sub->d, f = sub->f, wide = f << sub->gate, n = sub->rows;
     a.dh = sub->dprojected; a.da = sub->dhidden; a.h = sub->projected; a.rows = n; a.width = f;
-    a.kind = sub->activation;
+    a.kind = sub->activation; a.gate = sub->gate;
     a.at = sub->at; a.drop = sub->drop;
     dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->hidden, n, d, f, sub->first);
-    dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dprojected, x, n, f, d, sub->first);
+    dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dprojected, x, n, wide, d, sub->first);
     trf__project_dx(run, sub->dhidden, dy, sub->out_w, n, d, f, 0);
     run->backend->activate_gradient(run, &a);
     run->backend->linear_dw(run, dw, 2);
-    trf__project_dx(run, dx, sub->dprojected, sub->in_w, n, f, d, 0);
+    trf__project_dx(run, dx, sub->dprojected, sub->in_w, n, wide, d, 0);
 }
 
 #endif
@@ -11126,11 +11202,12 @@ typedef struct trf__stack {
     trf__sublayer *sublayers;
     const trf__part *parts;             /* their descriptions, in the layout */
     int64_t vocab;
-    int32_t ends;                       /* 1: EOS is added to a sequence */
+    int32_t begins, ends;               /* 1: BOS, EOS is added to a sequence */
     int shifts;                         /* 1: row 0 reads the start id, row k reads token k - 1 */
     trf_attention_kind self_map;        /* which maps its self-attention has */
     int64_t embed, positions;           /* where the embedding and learned positions begin, or -1 */
     int embed_shared;                   /* backward: its gradient has been set elsewhere already */
+    trf__scaling embed_norm;            /* of embeddings, or gain -1 */
     trf__scaling first_norm;            /* pre-norm: in front of the first sublayer */
     trf__scaling final_norm;            /* post-norm; with pre-norm it follows the last sublayer */
     trf__drop drop;                     /* on the embedding */
@@ -11140,8 +11217,8 @@ typedef struct trf__stack {
     int64_t max_queries, max_keys, max_memory;       /* of any span; keys, self and cross */
     trf__lists host, device;
     /* activations */
-    trf__act *embedded, *first_y, *final_y;
-    trf_real *first_stats, *final_stats;
+    trf__act *sum, *embedded, *first_y, *final_y;       /* sum: before embed_norm */
+    trf_real *embed_stats, *first_stats, *final_stats;
     trf__act *out;                      /* set by forward: the stack's result */
 } trf__stack;
 
@@ -11223,10 +11300,11 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 //
 // trf__pass_layout decides what is stored. It runs twice: with base NULL to count, then to cut.
 //
-//   per stack     embedded (rows, d); per sublayer projected, memory, hidden, stats (see
-//                 >>sublayers); s, y (rows, d); mean and factor of its norm (rows, 2); without
-//                 training one set for all, and none of the statistics; recomputing one set a layer
-//                 for all layers, and per layer the last sublayer's s and statistics
+//   per stack     embedded, and sum if that has a norm (rows, d); per sublayer projected, memory,
+//                 hidden, stats (see >>sublayers); s, y (rows, d); mean and factor of its norm
+//                 (rows, 2); without training one set for all, and none of the statistics;
+//                 recomputing one set a layer for all layers, and per layer the last sublayer's s
+//                 and statistics
 //   once          position table (longest, d), proj (rows, d), room for logits, losses (target
 //                 rows)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of projected, memory, hidden: one
@@ -11285,6 +11363,10 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
         sub->s = trf__take_acts(cursor, pass, rows, d);
         sub->norm_stats = trf__take_reals(cursor, rows, 2);
         if (i == stack->n_sublayers - 1) sub->y = trf__take_acts(cursor, pass, rows, d);
+    }
+    if (c->embedding_norm) {
+        stack->sum = trf__take_acts(cursor, pass, rows, d);
+        stack->embed_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
     }
     stack->first_y = trf__take_acts(cursor, pass, rows, d);
     stack->final_y = trf__take_acts(cursor, pass, rows, d);
@@ -11455,7 +11537,8 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     stack.per_layer = trf__per_layer(c, decoder);
     stack.n_sublayers = trf__n_sublayers(c, decoder);
     stack.first_norm.gain = stack.first_norm.bias = -1;
-        if (!layout) return stack;
+    stack.embed_norm = stack.first_norm;
+    if (!layout) return stack;
     if (decoder) {
         stack.parts = layout->parts + trf__n_sublayers(c, 0);
         stack.vocab = c->target_vocab;
@@ -11471,9 +11554,11 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
         stack.embed = layout->outer.src_embed;
         stack.positions = layout->outer.src_positions;
         stack.embed_shared = trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED;
+        stack.begins = c->source_bos;
         stack.ends = c->source_eos;
         stack.self_map = TRF_ENCODER_SELF;
     }
+    stack.embed_norm = layout->outer.embed_norm[decoder];
     stack.final_norm = layout->outer.final_norm[decoder];
     return stack;
 }
@@ -11877,7 +11962,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 // >>rows           from a batch to rows: BOS, EOS and the shift
 //
 //   batch       source  5 9 7       target  8 4
-//   source      ids     5 9 7 EOS                       (EOS if source_eos)
+//   source      ids     BOS 5 9 7 EOS                   (if source_bos, if source_eos)
 //   target      ids     BOS 8 4     targets 8 4 EOS     row t reads what comes before its target
 //                       BOS 8               8 4         (without target_eos)
 //
@@ -11894,7 +11979,7 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
     *wanted = 0;
     if (trf__pools(c)) *rows = count;
     for (i = 0; trf__pools(c) && i < count; i++)
-        if (batch->source.lengths[i] + c->source_eos == 0)
+        if (batch->source.lengths[i] + trf__source_added(c) == 0)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
                              "source sequence %d is empty: nothing to label", i);
     if (!labels) return TRF_OK;
@@ -11982,7 +12067,7 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
     stack->n_groups = stack->rows;
 }
 
-/* Writes one stack's rows. The source has the ids, then EOS if configured. The target reads the
+/* Writes one stack's rows. The source has BOS, the ids and EOS, as configured. The target reads the
    start id and then the ids; its targets are the ids and EOS, if configured. */
 TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x,
                             int64_t ordinal, int64_t longest)
@@ -11993,15 +12078,16 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     int32_t i, k;
     stack->max_keys = 0;
     for (i = 0; i < x->count; i++) {
-        int32_t n = x->lengths[i] + stack->ends;
+        int32_t n = x->lengths[i] + stack->begins + stack->ends;
         trf__span *span = &l->self[i];
         span->query = span->key = (int32_t)row;
         span->n_query = span->n_key = n;
         span->sentence = (int32_t)(ordinal + i);
         stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
         for (k = 0; k < n; k++, row++) {
-            l->ids[row] = stack->shifts ? (k == 0 ? trf__start_id(c) : x->ids[at + k - 1])
-                                         : (k < x->lengths[i] ? x->ids[at + k] : c->eos);
+            int32_t id = k - (stack->shifts ? 1 : stack->begins);
+            l->ids[row] = id < 0 ? (stack->shifts ? trf__start_id(c) : c->bos)
+                        : id < x->lengths[i] ? x->ids[at + id] : c->eos;
             l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
             l->position[row] = k;
             l->sentence[row] = span->sentence;
@@ -12013,15 +12099,18 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     trf__pad_rows(pass, stack, row, x->count, longest);
 }
 
-/* The targets of a head's rows: the labels, and -1 for EOS and padding. */
+/* The targets of a head's rows: the labels, and -1 for BOS, EOS and padding. */
 TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
 {
     const trf__lists *source = &pass->encoder.host;
+    const int pools = trf__pools(pass->config);
     int32_t *targets = pass->decoder.host.targets, i, k, n;
+    int32_t begins = pools ? 0 : pass->encoder.begins;
     int64_t row = 0, at = 0;
     for (i = 0; i < x->count; i++) {
-        n = trf__pools(pass->config) ? 1 : source->self[i].n_query;
-        for (k = 0; k < n; k++) targets[row++] = k < x->lengths[i] ? x->ids[at++] : -1;
+        n = pools ? 1 : source->self[i].n_query;
+        for (k = -begins; k < n - begins; k++)
+            targets[row++] = k >= 0 && k < x->lengths[i] ? x->ids[at++] : -1;
     }
     while (row < pass->decoder.rows) targets[row++] = -1;
 }
@@ -12090,7 +12179,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     int64_t i, wanted;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
-        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, 0, c->source_eos, "source",
+        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, 0, trf__source_added(c), "source",
                                  &need.source_rows, &need.longest, err));
     if (target)
         TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos,
@@ -12173,7 +12262,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     sub.at = trf__stack_rows(stack);
     sub.in_w = trf__weight(pass, &is->in); sub.out_w = trf__weight(pass, &is->out);
     sub.in_b = trf__plain(pass, is->in.b); sub.out_b = trf__plain(pass, is->out.b);
-    sub.activation = is->activation;
+    sub.activation = is->activation; sub.gate = is->gate;
     sub.attention.heads = is->heads;
     sub.attention.causal = is->causal;
     sub.attention.spans = cross ? stack->device.cross : stack->device.self;
@@ -12296,12 +12385,14 @@ TRF__FN trf_real trf__embedding_scale(const trf_config *c)
     return c->scale_embeddings ? (trf_real)sqrt((double)c->d_model) : 1;
 }
 
-/* Tokens and positions to the stack's first activations (paper 3.4, 3.5). */
+/* Tokens and positions to the stack's first activations (paper 3.4, 3.5), with a norm of their own
+   if the model has one: then dropout follows the norm. */
 TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
 {
+    int normalises = stack->embed_norm.gain >= 0;
     trf__embed e;
     e.d = pass->config->d_model;
-    e.y = stack->embedded;
+    e.y = normalises ? stack->sum : stack->embedded;
     e.weight = trf__weight(pass, &pass->layout->outer.embed[stack == &pass->decoder]);
     e.table = stack->positions < 0 ? pass->table
                                    : pass->weights.plain + stack->positions +
@@ -12310,8 +12401,19 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     e.at = trf__stack_rows(stack);
     e.rows = stack->rows;
     e.scale = trf__embedding_scale(pass->config);
-    e.drop = stack->drop;
+    e.drop = normalises ? trf__drop_of(0, 0) : stack->drop;
     pass->run.backend->embed(&pass->run, &e);
+    if (!normalises) return;
+    trf__norm_alone(pass, stack, stack->embedded, stack->embed_stats, stack->sum,
+                    stack->embed_norm);
+    if (pass->run.now && stack->drop.threshold) {
+        trf__activate a;
+        TRF__ZERO(a);
+        a.a = stack->embedded; a.h = stack->embedded; a.rows = stack->rows; a.width = e.d;
+        a.kind = TRF__IDENTITY;
+        a.at = e.at; a.drop = stack->drop;
+        pass->run.backend->activate(&pass->run, &a);
+    }
 }
 
 /* Embedding and sublayers of one stack: leaves stack->out. */
@@ -12478,6 +12580,23 @@ TRF__FN trf__norm_gradient trf__norm_gradient_of(const trf__pass *pass, const tr
     return n;
 }
 
+/* The backward pass of the embedding's norm and of the dropout behind it: ds becomes the gradient
+   of the sum. */
+TRF__FN void trf__embed_norm_backward(const trf__pass *pass, const trf__stack *stack)
+{
+    trf__norm_gradient n = trf__norm_gradient_of(pass, stack, stack->embed_norm, stack->sum,
+                                                 stack->embed_stats);
+    trf__activate_gradient a;
+    TRF__ZERO(a);
+    a.dh = pass->back.din; a.da = pass->back.ds; a.h = stack->embedded;
+    a.rows = stack->rows; a.width = pass->config->d_model;
+    a.kind = TRF__IDENTITY;
+    a.at = n.at; a.drop = stack->drop;
+    pass->run.backend->activate_gradient(&pass->run, &a);
+    n.dy = pass->back.din;
+    pass->run.backend->norm_gradient(&pass->run, &n);
+}
+
 /* From ds, the gradient of the embedding, to the gradients of its weights. If the matrix is tied,
    the projection or the other stack has set its gradient, and this adds to it. */
 TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *stack)
@@ -12505,7 +12624,7 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     e.at = trf__stack_rows(stack);
     e.rows = stack->rows;
     e.scale = trf__embedding_scale(c);
-    e.drop = stack->drop;
+    e.drop = stack->embed_norm.gain >= 0 ? trf__drop_of(0, 0) : stack->drop;
     e.first = pass->back.first && !stack->embed_shared;
     e.first_table = pass->back.first;
     pass->run.backend->embed_gradient(&pass->run, &e);
@@ -12560,6 +12679,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     n = trf__norm_gradient_of(pass, stack, stack->first_norm, stack->embedded, stack->first_stats);
     n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in;
     on->norm_gradient(&pass->run, &n);
+    if (stack->embed_norm.gain >= 0) trf__embed_norm_backward(pass, stack);
     trf__stack_embed_backward(pass, stack);
     return TRF_OK;
 }
@@ -12809,8 +12929,7 @@ TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
     for (i = 0; i < t->model->layout.n_params; i++) {
         const trf__param *p = &t->model->layout.params[i];
         int64_t size = trf__param_size(p);
-        tile.decay = decay_all || p->start == TRF__START_MATRIX || p->start == TRF__START_QKV ||
-            p->start == TRF__START_GENERATOR;
+        tile.decay = decay_all || trf__is_product(p->start) || p->start == TRF__START_GENERATOR;
         for (at = 0; at < size; at += TRF__TILE, n++) {
             tile.begin = p->offset + at;
             tile.n = t->frozen[i] == '1' ? 0 : trf__min64(TRF__TILE, size - at);
@@ -16477,7 +16596,7 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     trf__arrival *arrival = &h->here.arrivals[k];
     int32_t n_source = trf__length_of(round->sources, w->sentence), i;
     int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
-    int32_t rows = round->sources ? n_source + c->source_eos : 0;
+    int32_t rows = round->sources ? n_source + trf__source_added(c) : 0;
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
@@ -16496,8 +16615,8 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     if (n_prefix)
         memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix,
                (size_t)n_prefix * sizeof(int32_t));
-    /* ids have no EOS: k sources before this one have k fewer ids than rows */
-    if (n_source) memcpy(h->ids + row - k * c->source_eos, round->sources->ids + w->source,
+    /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
+    if (n_source) memcpy(h->ids + row - k * trf__source_added(c), round->sources->ids + w->source,
                          (size_t)n_source * sizeof(int32_t));
     h->lengths[k] = n_source;
     for (i = 0; i < rows; i++) h->here.slots[row + i] = (int32_t)(place * h->area + i);
@@ -16709,7 +16828,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     int64_t rows = 0, most = 0, source = 0, prefix = 0;
     int32_t n = sources ? sources->count : prefixes->count, i;
     if (sources)
-        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0, c->source_eos, "source", &rows,
+        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0, trf__source_added(c), "source", &rows,
                                  &most, err));
     if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, !c->target_eos, 1,
                                            sources ? "prefix" : "source", &rows, &most, err));
@@ -16770,7 +16889,7 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         round->n = n;
     }
     round->n = (int32_t)trf__min64(round->n, round->end - round->first);
-    round->longest_source = round->sources ? tokens + c->source_eos : 0;
+    round->longest_source = round->sources ? tokens + trf__source_added(c) : 0;
 }
 
 /* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
@@ -16852,7 +16971,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                      int32_t sentences, int32_t source_tokens)
 {
     trf_search defaults = trf_search_defaults();
-    int64_t eos, answers;
+    int64_t added, answers;
     trf_device device;
     trf__run run;
     trf__layout layout;
@@ -16862,9 +16981,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &defaults;
     if (!config || trf_config_check(config, NULL) || trf_search_check(search, NULL)) return 0;
-    eos = trf__has_source(config) ? config->source_eos : 1;
+    added = trf__has_source(config) ? trf__source_added(config) : 1;
     if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 ||
-        source_tokens + eos > config->max_length)
+        source_tokens + added > config->max_length)
         return 0;
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
@@ -16873,7 +16992,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
                                                     trf__has_source(config) ? 0 : source_tokens));
     round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
-    round.longest_source = trf__has_source(config) ? source_tokens + eos : 0;
+    round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
     have = trf__translator_limits(config, search);
@@ -17592,7 +17711,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     trf__limits need;
     TRF__ZERO(need);
     if (source)
-        TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, c->source_eos, "source",
+        TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, trf__source_added(c), "source",
                                  &need.source_rows, &need.longest, err));
     g->cache.area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
@@ -17606,7 +17725,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     need.sentences = n;
     TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
-    g->n_source = need.source_rows - (int64_t)n * (source ? c->source_eos : 0);
+    g->n_source = need.source_rows - (int64_t)n * (source ? trf__source_added(c) : 0);
     g->count = n;
     trf__sampler_layout(g);
     g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
@@ -17644,7 +17763,7 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;
         s->emitted = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
         g->source_lengths[i] = trf__length_of(source, i);
-        s->n_source = source ? source->lengths[i] + c->source_eos : 0;
+        s->n_source = source ? source->lengths[i] + trf__source_added(c) : 0;
         for (k = 0; k < s->n_source; k++) g->here.slots[row++] = (int32_t)(i * g->cache.area + k);
     }
     if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
@@ -17737,7 +17856,7 @@ TRF__FN int64_t trf__rows_of(const trf_sequences *x, int extra)
 
 TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources)
 {
-    return model ? trf__rows_of(sources, model->config.source_eos) : 0;
+    return model ? trf__rows_of(sources, trf__source_added(&model->config)) : 0;
 }
 
 TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets)
@@ -17816,7 +17935,7 @@ TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf_error *er
 }
 
 /* Computes the logits of a batch in the translator's scratch memory. `out` is the caller's tensor
-   for them. With `ids` it has no rows for EOS. */
+   for them. With `ids` it has no rows for BOS and EOS. */
 TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batch,
                                const trf_tensor *out, const char *name, int ids, trf_error *err)
 {
@@ -17826,7 +17945,7 @@ TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batc
     trf__forget_answers(translator);
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     rows = pass->decoder.rows;
-    TRF__TRY(trf__shape_check(out, name, rows - (ids ? c->source_eos * pass->n_sentences : 0),
+    TRF__TRY(trf__shape_check(out, name, rows - (ids ? trf__source_added(c) * pass->n_sentences : 0),
                               vocab, err));
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
     return trf__logits_in_work(translator, err);
@@ -17866,6 +17985,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     trf__act *z;
     trf_batch batch;
     int64_t i, n, at = 0, row = 0;      /* rows in the caller's tensor and in the logits */
+    int apart;
     TRF__TRY(trf__begin(t, "translator", err));
     pass = &t->pass;
     c = pass->config;
@@ -17878,15 +17998,17 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     batch.source = *sources;
     TRF__TRY(trf__logits(t, &batch, out, "probabilities", ids, err));
     z = (trf__act *)t->work.memory;
-    /* rows of EOS lie between those of ids, so each sequence is copied by itself */
-    for (i = 0; i < (ids && c->source_eos ? pass->n_sentences : 1); i++) {
-        n = ids && c->source_eos ? sources->lengths[i] : out->shape[0];
+    /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
+    apart = ids && trf__source_added(c);
+    for (i = 0; i < (apart ? pass->n_sentences : 1); i++) {
+        n = apart ? sources->lengths[i] : out->shape[0];
+        row += apart ? c->source_bos : 0;
         if (n > 0)
             pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
                                      trf__act_at(&pass->run, z, row * c->n_labels),
                                      n * c->n_labels);
         at += n;
-        row += n + 1;
+        row += n + c->source_eos;
     }
     TRF__TRY(t->pass.run.backend->sync(&t->pass.run, err));
     for (i = 0; i < out->shape[0]; i++) trf__softmax(out->data + i * c->n_labels, c->n_labels);
@@ -17923,7 +18045,7 @@ TRF__FN void trf__attention_extent(const trf_config *c, const trf_batch *batch,
                                    trf_attention_kind kind, int32_t i,
                                    int64_t *queries, int64_t *keys)
 {
-    int64_t source = trf__has_source(c) ? (int64_t)batch->source.lengths[i] + c->source_eos : 0;
+    int64_t source = trf__has_source(c) ? (int64_t)batch->source.lengths[i] + trf__source_added(c) : 0;
     int64_t target = kind != TRF_ENCODER_SELF ? (int64_t)batch->target.lengths[i] + c->target_eos
         : 0;
     *queries = kind == TRF_ENCODER_SELF ? source : target;
@@ -18183,7 +18305,7 @@ TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t
     sources->lengths = translator->text.ids;
     sources->ids = translator->text.ids + count;
     sources->count = count;
-    for (i = 0; i < count; i++) translator->text.ids[i] = rows[i] - c->source_eos;
+    for (i = 0; i < count; i++) translator->text.ids[i] = rows[i] - trf__source_added(c);
     for (i = 0; i < total; i++) translator->text.ids[count + i] = c->unk;
     return TRF_OK;
 }
@@ -18196,7 +18318,7 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     trf__pass *pass;
     const trf_config *c;
     trf_batch batch;
-    int32_t i;
+    int32_t i, least;
     int64_t rows = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
@@ -18208,12 +18330,13 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     if (!targets) return trf__fail_null(err, "targets");
     if (targets->count < 0) return trf__fail_below(err, "targets", 0, targets->count);
     if (targets->count > 0 && !memory_lengths) return trf__fail_null(err, "memory_lengths");
+    /* an empty memory would leave cross-attention without keys; a source has BOS and EOS at least */
+    least = trf__source_added(c) > 1 ? 2 : 1;
     for (i = 0; i < targets->count; rows += memory_lengths[i++])
-        if (memory_lengths[i] < 1 || memory_lengths[i] > c->max_length)
+        if (memory_lengths[i] < least || memory_lengths[i] > c->max_length)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "memory_lengths",
-                             "the memory of sequence %d must have 1 to %d rows, got %d", i,
+                             "the memory of sequence %d must have %d to %d rows, got %d", i, least,
                              c->max_length, memory_lengths[i]);
-    /* an empty memory would leave cross-attention without keys */
     TRF__TRY(trf__shape_check(memory, "memory", rows, c->d_model, err));
     TRF__TRY(trf__memory_sources(translator, memory_lengths, targets->count, rows, &batch.source,
                                  err));
@@ -20185,7 +20308,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      NAME_scale of type F32. The last, of type U8, are trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
 //                      SentencePiece model.
-//   __metadata__       trf.format = 4; trf.version, that of the library that wrote the file;
+//   __metadata__       trf.format = 5; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
 //                      trf.target_vocab = words | characters | sentencepiece; trf.crc32 of the
@@ -20209,9 +20332,9 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 // configuration.
 // -----------------------------------------------------------------------------------------------
 
-/* The format number rises with every change that an older reader would misunderstand. Fields that
-   format 2 lacks (3 in the last column of the tables) get their defaults. */
-enum { TRF__FORMAT = 4, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+/* The format number rises with every change that an older reader would misunderstand. The last
+   column of the tables is the first format that has a field; in older files it gets its default. */
+enum { TRF__FORMAT = 5, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 static const char *const trf__kind_names[3] = {"words", "characters", "sentencepiece"};
 
@@ -25741,29 +25864,43 @@ TRF__DEVICE float trf__gpu_normal(float h)
     return fmaf(erff(h * 0.70710678118654752f), 0.5f, 0.5f);
 }
 
+TRF__DEVICE float trf__gpu_gelu_tanh_sigmoid(float h)
+{
+    return trf__gpu_sigmoid(1.5957691216057308f * h * fmaf(h * h, 0.044715f, 1.0f));
+}
+
 TRF__DEVICE float trf__gpu_act(int kind, float h)
 {
     if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0, so that NaN stays
                                                            NaN */
-    return h * (kind == TRF_GELU ? trf__gpu_normal(h) : trf__gpu_sigmoid(h));
+    if (kind == TRF__IDENTITY) return h;
+    return h * (kind == TRF_GELU ? trf__gpu_normal(h)
+                : kind == TRF_SILU ? trf__gpu_sigmoid(h) : trf__gpu_gelu_tanh_sigmoid(h));
 }
 
 TRF__DEVICE float trf__gpu_slope(int kind, float h)
 {
     float s;
     if (kind == TRF_RELU) return h > 0 ? 1.0f : 0.0f;
+    if (kind == TRF__IDENTITY) return 1;
     if (kind == TRF_GELU)
         return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f), trf__gpu_normal(h));
-    s = trf__gpu_sigmoid(h);
-    return s * fmaf(h, 1 - s, 1.0f);
+    if (kind == TRF_SILU) {
+        s = trf__gpu_sigmoid(h);
+        return s * fmaf(h, 1 - s, 1.0f);
+    }
+    s = trf__gpu_gelu_tanh_sigmoid(h);
+    return s * fmaf(1.5957691216057308f * h * fmaf(h * h, 3 * 0.044715f, 1.0f), 1 - s, 1.0f);
 }
 
 template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf__now *now)
 {
     trf__each_feature(now, &j.drop, &j.at, j.rows, j.width,
                       [&](int64_t row, int64_t c, float factor) {
-        int64_t at = row * j.width + c;
-        trf__put<A>(j.a, at, trf__gpu_act(j.kind, trf__get<A>(j.h, at)) * factor);
+        int64_t at = (row << j.gate) * j.width + c;
+        float a = trf__gpu_act(j.kind, trf__get<A>(j.h, at));
+        if (j.gate) a *= trf__get<A>(j.h, at + j.width);
+        trf__put<A>(j.a, row * j.width + c, a * factor);
     });
 }
 
@@ -25780,9 +25917,14 @@ template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gra
 {
     trf__each_feature(now, &j.drop, &j.at, j.rows, j.width,
                       [&](int64_t row, int64_t c, float factor) {
-        int64_t at = row * j.width + c;
-        trf__put<A>(j.dh, at, trf__get<A>(j.da, at) * trf__gpu_slope(j.kind, trf__get<A>(j.h, at)) *
-                    factor);
+        int64_t at = (row << j.gate) * j.width + c;
+        float u = trf__get<A>(j.h, at), da = trf__get<A>(j.da, row * j.width + c);
+        float du = da * trf__gpu_slope(j.kind, u) * factor;
+        if (j.gate) {
+            du *= trf__get<A>(j.h, at + j.width);
+            trf__put<A>(j.dh, at + j.width, da * factor * trf__gpu_act(j.kind, u));
+        }
+        trf__put<A>(j.dh, at, du);
     });
 }
 

@@ -43,6 +43,8 @@ static const kind kinds[] = {
     { "pre, silu, annotated, tied", 0, 48, 3, 80, 70, 1, 1, TRF_SILU, 2, 1, 1, 2, 2, 0, 0.1 },
     { "decoder only, gelu, pre", 2, 36, 2, 50, 530, 1, 0, TRF_GELU, 1, 2, 0, 3, 0, 1, 0.1 },
     { "pre, relu, no dropout", 0, 64, 1, 128, 33, 1, 0, TRF_RELU, 1, 4, 3, 0, 1, 1, 0 },
+    { "post, gated, norm on embeddings", 0, 36, 2, 50, 41, 0, 0, TRF_GELU_TANH, 2, 3, 0, 0, 0, 0, 0.1 },
+    { "decoder only, gated, RMS norm", 2, 32, 2, 80, 50, 1, 2, TRF_SILU, 0, 0, 0, 0, 0, 0, 0.1 },
 };
 
 #define MUST(call) \
@@ -93,6 +95,8 @@ static uint64_t hash_of(const kind *k, uint64_t hash, uint64_t *small)
     c.max_length = 64;
     c.norm_place = (trf_norm_place)k->place; c.norm_rule = (trf_norm_rule)k->rule;
     c.activation = (trf_activation)k->activation; c.tying = (trf_tying)k->tying;
+    c.embedding_norm = c.activation == TRF_GELU_TANH;
+    c.feed_forward_gate = c.embedding_norm || c.norm_rule == TRF_NORM_RMS;
     c.positions = (trf_positions)k->positions; c.decoder_start = (trf_decoder_start)k->start;
     c.device.threads = o.threads = 1;
     o.smoothing_rule = (trf_smoothing)k->smoothing; o.epsilon_rule = (trf_adam_epsilon)k->epsilon;

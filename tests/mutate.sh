@@ -189,6 +189,32 @@ product loses its last column @@ ops blocks model @@ trf__pack_panel @@
     j < columns ? from @@ j < columns - 1 ? from
 gelu's slope without its density @@ ops blocks model @@ trf__act_slope @@
     trf__fma(h, density, trf__normal_distribution(h)) @@ trf__normal_distribution(h)
+gelu by tanh, the slope of its cube once @@ ops blocks model @@ trf__act_slope @@
+    3 * 0.044715 @@ 0.044715
+a gate without its other half @@ ops golden model @@ trf__activate_tile @@
+    if (j->gate) a = @@ if (0) a =
+a gate's other half without dropout @@ ops model @@ trf__activate_gradient_tile @@
+    trf__mul(trf__mul(da, factor) @@ trf__mul(trf__mul(da, trf__set(1))
+a gate is one matrix to first values @@ model golden definitions @@ trf__initialise @@
+    out /= 2 @@ out /= 1
+dropout behind the norm of embeddings without its backward @@ model @@ trf__embed_norm_backward @@
+    a.drop = stack->drop @@ a.drop = trf__drop_of(0, 0)
+no dropout behind the norm of embeddings @@ model separate_device cuda @@ trf__stack_embed @@
+    if (pass->run.now && stack->drop.threshold) @@ if (0)
+dropout in front of the norm of embeddings too @@ model @@ trf__stack_embed @@
+    normalises ? trf__drop_of(0, 0) : stack->drop @@ stack->drop
+weights of the norm of embeddings are not counted @@ look @@ trf_count_weights @@
+    if (at->embed_norm[stack].gain >= 0) *norms += norm @@ (void)0
+a source reads BOS in place of its first id @@ golden targets @@ trf__fill_rows @@
+    stack->shifts ? 1 : stack->begins) @@ stack->shifts ? 1 : 0)
+labels begin at BOS @@ golden heads targets @@ trf__fill_labels @@
+    pools ? 0 : pass->encoder.begins @@ 0
+sources of a search without their BOS @@ targets @@ trf__round_arrival @@
+    row - k * trf__source_added(c) @@ row - k * c->source_eos
+a sampler's sources without their BOS @@ targets @@ trf__sampled_reserve @@
+    (int64_t)n * (source ? trf__source_added(c) : 0) @@ (int64_t)n * (source ? c->source_eos : 0)
+probabilities of BOS for those of the first id @@ targets @@ trf__probabilities @@
+    row += apart ? c->source_bos : 0 @@ (void)0
 silu's slope with the wrong sign @@ ops blocks model @@ trf__act_slope @@
     trf__sub(trf__set(1), s) @@ trf__add(trf__set(1), s)
 attention scale @@ ops blocks golden @@ trf__head_of @@

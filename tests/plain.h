@@ -139,7 +139,9 @@ static KIT_UNUSED double plain_activation(int kind, double h)
 {
     if (kind == TRF_RELU) return h > 0 ? h : 0;
     if (kind == TRF_GELU) return h * 0.5 * (1 + erf(h / sqrt(2.0)));
-    return h / (1 + exp(-h));
+    if (kind == TRF_GELU_TANH)
+        return h * 0.5 * (1 + tanh(sqrt(2 / acos(-1.0)) * (h + 0.044715 * h * h * h)));
+    return kind == TRF_SILU ? h / (1 + exp(-h)) : h;
 }
 
 static KIT_UNUSED double plain_slope(int kind, double h)
@@ -148,7 +150,12 @@ static KIT_UNUSED double plain_slope(int kind, double h)
     if (kind == TRF_RELU) return h > 0;
     if (kind == TRF_GELU)
         return 0.5 * (1 + erf(h / sqrt(2.0))) + h * exp(-h * h / 2) / sqrt(2 * acos(-1.0));
-    return s + h * s * (1 - s);
+    if (kind == TRF_GELU_TANH) {
+        double t = tanh(sqrt(2 / acos(-1.0)) * (h + 0.044715 * h * h * h));
+        return 0.5 * (1 + t) +
+               0.5 * h * (1 - t * t) * sqrt(2 / acos(-1.0)) * (1 + 3 * 0.044715 * h * h);
+    }
+    return kind == TRF_SILU ? s + h * s * (1 - s) : 1;
 }
 
 /* One row: y = gain * n + bias, n = (s - mean) r. Returns r. */

@@ -1247,7 +1247,7 @@ static void test_feed_forward(void **state)
     enum { ROWS = 4, D = 5, F = 7 };
     int kind, i;
     (void)state;
-    for (kind = TRF_RELU; kind <= TRF_SILU; kind++) {
+    for (kind = TRF_RELU; kind < TRF_ACTIVATION_COUNT; kind++) {
         job j = feed_forward_job(ROWS, D, F, (trf_activation)kind), back;
         double inner[ROWS * F], want[ROWS * D];
         trf_real *before[4];
@@ -1285,7 +1285,7 @@ static void test_feed_forward_errors(void **state)
     refuses_bent_tensors(&j, "feed-forward");
     back = feed_forward_backward_job(&j, NULL, NULL);
     refuses_bent_tensors(&back, "feed-forward backward");
-    bad = j; bad.activation = (trf_activation)3;
+    bad = j; bad.activation = TRF_ACTIVATION_COUNT;
     refused(&bad, TRF_E_INVALID_ARG, "activation", -1, "no such activation");
     bad = back; bad.activation = (trf_activation)77;
     refused(&bad, TRF_E_INVALID_ARG, "activation", -1, "no such activation, backward");

@@ -58,6 +58,9 @@ static const kind kinds[] = {
      TRF_ADAM, 0},
     {"RMS norm, no biases", TRF_ENCODER_DECODER, 32, 2, 64, 70, TRF_PRE_NORM, TRF_NORM_RMS,
      TRF_SILU, TRF_TIED_EMBEDDINGS, TRF_POSITIONS_HALVES, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1},
+    {"gate, norm on embeddings", TRF_ENCODER_DECODER, 36, 2, 50, 70, TRF_POST_NORM,
+     TRF_NORM_STANDARD, TRF_GELU_TANH, TRF_TIED_ALL, TRF_POSITIONS_LEARNED, TRF_SMOOTH_UNIFORM,
+     TRF_ADAM, 0.1},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -90,6 +93,7 @@ static trf_config config_of(const kind *k, trf_device_kind device)
     c.norm_place = k->place; c.norm_rule = k->rule;
     c.qkv_bias = c.out_bias = c.feed_forward_bias = k->rule != TRF_NORM_RMS;
     c.activation = k->activation;
+    c.feed_forward_gate = c.embedding_norm = k->activation == TRF_GELU_TANH;
     c.tying = k->tying; c.positions = k->positions;
     c.device.kind = device;
     return c;

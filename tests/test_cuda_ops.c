@@ -302,12 +302,13 @@ static void test_activate(void **state)
     size_t w;
     int kind, r;
     (void)state;
-    for (kind = TRF_RELU; kind <= TRF_SILU; kind++)
+    for (kind = TRF_RELU; kind <= 2 * TRF__IDENTITY + 1; kind++)        /* with and without a gate */
         for (w = 0; w < sizeof widths / sizeof *widths; w++) {
-            int64_t n = ROWS * widths[w];
+            int gate = kind > TRF__IDENTITY;
+            int64_t n = ROWS * widths[w], m = n << gate;
             struct thing *a, *h, *da, *dh;
             make_rows();
-            a = acts(n, 1); h = acts(n, 4); da = acts(n, 1); dh = acts(n, 1);
+            a = acts(n, 1); h = acts(m, 4); da = acts(n, 1); dh = acts(m, 1);
             EVERYWHERE {
                 trf__activate f;
                 trf__activate_gradient g;
@@ -315,7 +316,8 @@ static void test_activate(void **state)
                 f.h = ACT(h);
                 f.rows = ROWS;
                 f.width = widths[w];
-                f.kind = kind;
+                f.kind = kind % (TRF__IDENTITY + 1);
+                f.gate = gate;
                 f.at = rows_on(r);
                 f.drop = drop_of(w == 1 ? 0 : 0.1);
                 ON->activate(&runs[r], &f);
@@ -324,12 +326,12 @@ static void test_activate(void **state)
                 g.h = ACT(h);
                 g.rows = ROWS;
                 g.width = widths[w];
-                g.kind = kind;
+                g.kind = f.kind; g.gate = gate;
                 g.at = rows_on(r); g.drop = f.drop;
                 ON->activate_gradient(&runs[r], &g);
             }
             same("activate", kind, widths[w], a, n, 1);
-            same("activate_gradient", kind, widths[w], dh, n, 1);
+            same("activate_gradient", kind, widths[w], dh, m, 1);
             forget();
         }
 }
@@ -343,7 +345,7 @@ static void test_nan(void **state)
     struct thing *q, *kv, *out, *a, *h, *t_span;
     int kind, i, r;
     (void)state;
-    for (kind = TRF_RELU; kind <= TRF_SILU; kind++) {
+    for (kind = TRF_RELU; kind <= TRF__IDENTITY; kind++) {
         for (i = 0; i < 8; i++) numbers[i] = i == 3 ? (trf_real)NAN : (trf_real)(i - 4);
         make_rows();
         h = acts_of(numbers, 8); a = acts(8, 1);
@@ -355,6 +357,7 @@ static void test_nan(void **state)
             f.rows = 1;
             f.width = 8;
             f.kind = kind;
+            f.gate = 0;
             f.at = rows_on(r);
             f.drop = drop_of(0);
             ON->activate(&runs[r], &f);

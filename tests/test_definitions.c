@@ -755,7 +755,7 @@ static void test_numbers(void **state)
         assert_string_equal(trf_status_name((trf_status)-i), statuses[i].name);
     }
     assert_true(TRF_ENCODER_DECODER == 0 && TRF_ENCODER_ONLY == 1 && TRF_DECODER_ONLY == 2);
-    assert_true(TRF_RELU == 0 && TRF_GELU == 1 && TRF_SILU == 2);
+    assert_true(TRF_RELU == 0 && TRF_GELU == 1 && TRF_SILU == 2 && TRF_GELU_TANH == 3);
     assert_true(TRF_POSITIONS_INTERLEAVED == 0 && TRF_POSITIONS_HALVES_N1 == 1 &&
                 TRF_POSITIONS_HALVES == 2);
     assert_true(TRF_POSITIONS_LEARNED == 3 && TRF_POSITIONS_NONE == 4);

@@ -151,7 +151,9 @@ static void assert_same_gradients(const lab *l, const trf_real *want)
 enum {
     NO_QKV = 2,
     NO_OUT = 4,
-    NO_FORWARD = 8
+    NO_FORWARD = 8,
+    GATE = 16,
+    EMBED_NORM = 32
 }; /* beside the generator's bias, 1, in variant.bias */
 typedef struct variant {
     const char *name;
@@ -239,6 +241,16 @@ static const variant variants[] = {
      0,
      0,
      {0, 0, 0, 0.1}},
+    {"gate, gelu by tanh, RMS norm", 0, 1, 2, 3, 3, 0, 1, GATE | NO_FORWARD, 0, 1, 0, 0, 0,
+     {0, 0, 0, 0}},
+    {"gate, dropout on activations", 0, 0, 0, 2, 0, 0, 1, 1 | GATE, 1, 1, 0, 0, 0, {0, 0, 0.3, 0}},
+    {"decoder only, gelu by tanh", 2, 1, 0, 3, 1, 3, 1, 0, 0, 0, 0, 0, 0, {0, 0, 0, 0}},
+    {"norm on embeddings, post, tied all", 0, 0, 0, 1, 2, 3, 0, EMBED_NORM, 0, 0, 1, 0, 2,
+     {0, 0, 0, 0}},
+    {"norm on embeddings, pre, dropout", 0, 1, 0, 1, 0, 0, 1, 1 | EMBED_NORM, 1, 1, 3, 0, 0,
+     {0.3, 0.1, 0, 0.1}},
+    {"RMS norm on embeddings, decoder only, dropout", 2, 0, 2, 2, 0, 3, 1, EMBED_NORM, 0, 0, 0, 0, 0,
+     {0.3, 0, 0, 0}},
     {"no biases of q, k and v", 0, 0, 0, 1, 0, 0, 1, 1 | NO_QKV, 1, 1, 0, 0, 0, {0, 0, 0, 0}},
 };
 
@@ -261,6 +273,7 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
     c.generator_bias = v->bias & 1;
     c.qkv_bias = !(v->bias & NO_QKV); c.out_bias = !(v->bias & NO_OUT);
     c.feed_forward_bias = !(v->bias & NO_FORWARD);
+    c.feed_forward_gate = (v->bias & GATE) != 0; c.embedding_norm = (v->bias & EMBED_NORM) != 0;
     c.scale_embeddings = v->scale; c.source_eos = v->source_eos;
     c.decoder_start = (trf_decoder_start)v->start; c.position_offset = v->offset;
     o.smoothing_rule = (trf_smoothing)v->smoothing;
@@ -1764,7 +1777,9 @@ static void test_bad_config(void **state)
     BAD_CONFIG(bos, 0);         /* as pad */
     BAD_CONFIG(eos, 1);         /* as bos */
     BAD_CONFIG(unk, 2);         /* as eos */
-    BAD_CHOICE(trf_activation, activation, 3);
+    BAD_CHOICE(trf_activation, activation, 4);
+    BAD_INT(feed_forward_gate, 2);
+    BAD_INT(embedding_norm, -1);
     BAD_CHOICE(trf_positions, positions, 5);
     BAD_INT(position_offset, INT32_MAX - 1);
     BAD_CHOICE(trf_norm_place, norm_place, 2);

@@ -1416,15 +1416,16 @@ static void test_pool(void **state)
 /* -----------------------------------------------------------------------------------------------
    >>activate */
 
-static uint64_t check_activate(const trf__run *run, int64_t rows, int64_t width, int kind, double p)
+static uint64_t check_activate(const trf__run *run, int64_t rows, int64_t width, int kind, int gate,
+                               double p)
 {
     int mark = plain_used;
-    int64_t n = rows * width, i;
+    int64_t n = rows * width, m = n << gate, i;
     trf__drop drop = trf__drop_of(p, 5);
     trf__rows at = rows_of(rows);
-    trf_real *h = plain_random(n, 6), *da = plain_random(n, 1), *a = plain_empty(n),
-             *dh = plain_empty(n);
-    double *want = plain_zeros(n), *want_dh = plain_zeros(n);
+    trf_real *h = plain_random(m, 6), *da = plain_random(n, 1), *a = plain_empty(n),
+             *dh = plain_empty(m);
+    double *want = plain_zeros(n), *want_dh = plain_zeros(m);
     trf__activate j;
     trf__activate_gradient g;
     uint64_t hash;
@@ -1432,14 +1433,18 @@ static uint64_t check_activate(const trf__run *run, int64_t rows, int64_t width,
     if (n > 4) { h[1] = -100; h[2] = 100; h[3] = (trf_real)-1e-20; h[4] = (trf_real)1e-20; }
     for (i = 0; i < n; i++) {
         double factor = kept_in(&drop, &at, i / width, i % width);
-        want[i] = factor * plain_activation(kind, (double)h[i]);
-        want_dh[i] = factor * plain_slope(kind, (double)h[i]) * (double)da[i];
+        int64_t u = gate ? i / width * 2 * width + i % width : i;
+        double v = gate ? (double)h[u + width] : 1;
+        want[i] = factor * plain_activation(kind, (double)h[u]) * v;
+        want_dh[u] = factor * plain_slope(kind, (double)h[u]) * v * (double)da[i];
+        if (gate) want_dh[u + width] = factor * plain_activation(kind, (double)h[u]) * (double)da[i];
     }
     j.a = act(a);
     j.h = act(h);
     j.rows = rows;
     j.width = width;
     j.kind = kind;
+    j.gate = gate;
     j.at = at;
     j.drop = drop;
     OP(run, activate, &j);
@@ -1449,16 +1454,23 @@ static uint64_t check_activate(const trf__run *run, int64_t rows, int64_t width,
     g.rows = rows;
     g.width = width;
     g.kind = kind;
+    g.gate = gate;
     g.at = at;
     g.drop = drop;
     OP(run, activate_gradient, &g);
-    for (i = 0; i < n; i++) {
-        if (!(fabs((double)a[i] - want[i]) <= 20 * EPSILON * (1 + fabs(want[i]))) ||
-            !(fabs((double)dh[i] - want_dh[i]) <= 20 * EPSILON * (1 + fabs((double)da[i]))))
-            fail_msg("activation %d of %.9g: %.9g, expected %.9g; backward %.9g, expected %.9g",
-                     kind, (double)h[i], (double)a[i], want[i], (double)dh[i], want_dh[i]);
+    /* the second half of h is at most 6, and multiplies errors of the first */
+    for (i = 0; i < n; i++)
+        if (!(fabs((double)a[i] - want[i]) <= 20 * EPSILON * (1 + 6 * gate) * (1 + fabs(want[i]))))
+            fail_msg("activation %d, gate %d, element %d: %.9g, expected %.9g", kind, gate, (int)i,
+                     (double)a[i], want[i]);
+    for (i = 0; i < m; i++) {
+        double size = 1 + fabs((double)da[gate ? i / (2 * width) * width + i % width : i]);
+        if (!(fabs((double)dh[i] - want_dh[i]) <=
+              20 * EPSILON * (1 + 6 * gate) * (size + fabs(want_dh[i]))))
+            fail_msg("activation %d, gate %d, backward of %.9g: %.9g, expected %.9g", kind, gate,
+                     (double)h[i], (double)dh[i], want_dh[i]);
     }
-    hash = hash_of(hash_of(HASH_START, a, n), dh, n);
+    hash = hash_of(hash_of(HASH_START, a, n), dh, m);
     plain_release(mark);
     return hash;
 }
@@ -1468,10 +1480,13 @@ static void test_activate(void **state)
     trf__run run = run_of(1, 1);
     int kind;
     (void)state;
-    for (kind = TRF_RELU; kind <= TRF_SILU; kind++) {
-        check_activate(&run, 40, 33, kind, 0);
-        check_activate(&run, 5, 300, kind, 0.3);
-        check_activate(&run, 3, 1, kind, 0.5);
+    for (kind = TRF_RELU; kind <= TRF__IDENTITY; kind++) {
+        check_activate(&run, 40, 33, kind, 0, 0);
+        check_activate(&run, 5, 300, kind, 0, 0.3);
+        check_activate(&run, 3, 1, kind, 0, 0.5);
+        check_activate(&run, 40, 33, kind, 1, 0);
+        check_activate(&run, 5, 150, kind, 1, 0.3);
+        check_activate(&run, 3, 1, kind, 1, 0.5);
     }
     end_run(&run);
 }
@@ -2970,11 +2985,11 @@ static uint64_t sample_linear_dx(const trf__run *run)
 static uint64_t sample_linear_dw(const trf__run *run) { return check_linear_dw(run, shared_dw, 3); }
 static uint64_t sample_activate(const trf__run *run)
 {
-    return check_activate(run, 200, 40, TRF_GELU, 0.1);
+    return check_activate(run, 200, 40, TRF_GELU, 0, 0.1) ^ check_activate(run, 90, 40, TRF_SILU, 1, 0.1);
 }
 static uint64_t sample_activate_gradient(const trf__run *run)
 {
-    return check_activate(run, 100, 140, TRF_SILU, 0.2);
+    return check_activate(run, 100, 140, TRF_GELU_TANH, 1, 0.2);
 }
 static uint64_t sample_attention(const trf__run *run)
 {

@@ -51,7 +51,12 @@ static trf_config config_of(int variant)
     if (variant == DECODER_ONLY) {
         c = kit_of_kind(c, TRF_DECODER_ONLY); c.tying = TRF_TIED_DECODER;
     }
-    if (variant == UNTIED_GELU) { c.activation = TRF_GELU; c.source_eos = 1; c.generator_bias = 0; }
+    if (variant == UNTIED_GELU) {
+        c.activation = TRF_GELU;
+        c.source_eos = 1;
+        c.generator_bias = 0;
+        c.embedding_norm = c.feed_forward_gate = 1;
+    }
     return c;
 }
 

@@ -1,6 +1,6 @@
 /* target_eos: without it n ids are n rows. Targets whose end the caller writes give the same bits
    as those that the library ends; rows, scores and logits of targets without an end; EOS inside;
-   empty targets; searches that go on behind an EOS; chunks of a text. */
+   empty targets; searches that go on behind an EOS; chunks of a text. And BOS and EOS of sources. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -453,13 +453,128 @@ static void chunks_are_learned(void **state)
     close_lab(&l);
 }
 
+static void states_of(const trf_config *c, const trf_sequences *sources, trf_real *numbers)
+{
+    trf_search search = trf_search_defaults();
+    trf_model *model = NULL;
+    trf_translator *translator = NULL;
+    trf_tensor out;
+    OK(trf_model_create(&model, c, &err));
+    OK(trf_translator_create(&translator, model, &search, &err));
+    out = trf_tensor_of(numbers, 2, trf_source_rows(model, sources), c->d_model, 1);
+    OK(trf_encode(translator, sources, &out, &err));
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+}
+
+/* Sources with and without BOS and EOS, an empty one among them: answers have the scores of their
+   pairs, and drawn ones the probabilities; a source that contains BOS as an ordinary word has the
+   states of one that the library begins; labels belong to ids. */
+static void sources_begin_and_end(void **state)
+{
+    static kit_pairs p;
+    int ways, compared[2] = {0, 0};
+    (void)state;
+    for (ways = 0; ways < 4; ways++) {
+        trf_config c = config_of(TRF_ENCODER_DECODER, 1), tagger;
+        trf_train_options o = training_of(0);
+        trf_search search = trf_search_defaults();
+        trf_batch batch = kit_fill(&p, PAIRS, 1, LONGEST - 3, VOCAB - 2, 3), one;
+        int32_t ids[PAIRS * LONGEST], lengths[PAIRS], i, k, n, zero = 0, begins, ends;
+        const int32_t *from = batch.source.ids;
+        trf_sequences none = batch.source, written = {ids, lengths, PAIRS};
+        trf_sampling sampling = trf_sampling_defaults();
+        trf_sampler *sampler = NULL;
+        trf_model *model = NULL;
+        trf_translator *asked = NULL;
+        trf_real all[PAIRS * LONGEST * VOCAB], some[PAIRS * LONGEST * VOCAB];
+        trf_tensor out;
+        double score;
+        int64_t row, at;
+        lab l;
+        c.source_bos = begins = ways & 1;
+        c.source_eos = ends = ways >> 1;
+        search.max_length_a = 0; search.max_length_b = 6;
+        l = open_lab(&c, &o, &search);
+        OK(trf_translate_batch(l.translator, &batch.source, &err));
+        for (i = 0; i < PAIRS; i++) {
+            const trf_hypothesis *h = trf_hypothesis_at(l.translator, i, 0);
+            double wanted = h->log_probability;
+            n = h->n;
+            memcpy(ids, h->ids, (size_t)n * sizeof *ids);
+            if (h->ended != TRF_ENDED_EOS) continue;
+            one = kit_slice(&batch, i, 1);
+            one.target.ids = ids;
+            one.target.lengths = &n;
+            OK(trf_score(l.translator, &one, &score, &err));
+            assert_true(fabs(score - wanted) < 1e-4);
+            compared[0]++;
+            OK(trf_translate_batch(l.translator, &batch.source, &err));
+        }
+        sampling.temperature = 1; sampling.max_tokens = 4;
+        OK(trf_sampler_create(&sampler, l.model, &sampling, &err));
+        one = batch;
+        one.target.count = 0;
+        OK(trf_sampler_begin(sampler, &one, &err));
+        OK(trf_sampler_step(sampler, 100, NULL, &err));
+        for (i = 0; i < PAIRS; i++) {
+            const trf_hypothesis *h = trf_sampler_at(sampler, i);
+            n = h->n;
+            if (h->ended != TRF_ENDED_EOS) continue;
+            one = kit_slice(&batch, i, 1);
+            one.target.ids = h->ids;
+            one.target.lengths = &n;
+            OK(trf_score(l.translator, &one, &score, &err));
+            assert_true(fabs(score - h->log_probability) < 1e-4);
+            compared[1]++;
+        }
+        trf_sampler_destroy(sampler);
+        none.count = 1; none.lengths = &zero;
+        if (begins + ends) OK(trf_translate_batch(l.translator, &none, &err));
+        close_lab(&l);
+
+        /* the same ids, written by the caller, to whom BOS and EOS are ordinary words */
+        tagger = c = kit_of_kind(c, TRF_ENCODER_ONLY);
+        c.source_bos = c.source_eos = 0;
+        c.bos = VOCAB - 2; c.eos = VOCAB - 1;
+        for (i = 0, n = 0; i < PAIRS; i++) {
+            lengths[i] = batch.source.lengths[i] + begins + ends;
+            if (begins) ids[n++] = tagger.bos;
+            for (k = 0; k < batch.source.lengths[i]; k++) ids[n++] = *from++;
+            if (ends) ids[n++] = tagger.eos;
+        }
+        states_of(&tagger, &batch.source, all);
+        states_of(&c, &written, some);
+        assert_memory_equal(some, all, (size_t)n * 16 * sizeof *all);
+        at = n;
+
+        tagger.head = TRF_HEAD_TOKENS;
+        tagger.n_labels = 4;
+        OK(trf_model_create(&model, &tagger, &err));
+        OK(trf_translator_create(&asked, model, &search, &err));
+        one = batch;
+        out = trf_tensor_of(all, 2, at, 4, 1);
+        OK(trf_logits(asked, &one, &out, &err));
+        out = trf_tensor_of(some, 2, at - PAIRS * (begins + ends), 4, 1);
+        OK(trf_tag(asked, &batch.source, &out, &err));
+        for (i = 0, row = 0, at = 0; i < PAIRS; i++, row += ends)
+            for (k = 0, row += begins; k < batch.source.lengths[i]; k++, row++, at++) {
+                trf__softmax(all + row * 4, 4);
+                assert_memory_equal(some + at * 4, all + row * 4, 4 * sizeof *all);
+            }
+        trf_translator_destroy(asked);
+        trf_model_destroy(model);
+    }
+    assert_true(compared[0] > 0 && compared[1] > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_bits),      cmocka_unit_test(rows_without_an_end),
         cmocka_unit_test(special_ids),        cmocka_unit_test(empty_targets),
         cmocka_unit_test(searches),           cmocka_unit_test(long_beginnings),
-        cmocka_unit_test(chunks_are_learned),
+        cmocka_unit_test(chunks_are_learned), cmocka_unit_test(sources_begin_and_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 #ifndef GOLDEN_CONFIGS_H
 #define GOLDEN_CONFIGS_H
 
-enum { GOLDEN_COUNT = 24, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
+enum { GOLDEN_COUNT = 31, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
 
 static const char *const golden_names[GOLDEN_COUNT] = {
     "pytorch",
@@ -29,6 +29,13 @@ static const char *const golden_names[GOLDEN_COUNT] = {
     "rms_post",
     "qwen",
     "no_qkv_bias",
+    "geglu",
+    "swiglu",
+    "reglu",
+    "gpt2",
+    "bert",
+    "bart",
+    "mbart",
 };
 
 static const int32_t golden_source_0[] = { 5, 9, 7, 4, 10, 8, 9, 4 };
@@ -82,8 +89,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -97,8 +105,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_HALVES_N1;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -112,8 +121,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_HALVES_N1;
         c->position_offset = 2; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_EOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.003;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.004; t->initial_rate = 0.0001; t->final_rate = 0.0;
@@ -128,8 +138,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 11; c->eos = 0; c->unk = 1; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_HALVES;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_CONSTANT;
         t->learning_rate = 0.003; t->initial_rate = 0.0005; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -143,8 +154,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_HALVES_N1;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
-        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_ZERO; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_ZERO;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.003; t->initial_rate = 0.0; t->final_rate = 0.0;
@@ -159,8 +171,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_NONE;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_ANNOTATED;
         c->norm_epsilon = 0.001; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 0;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -174,8 +187,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_NONE;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.02; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -189,8 +203,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 0;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 0; t->schedule = TRF_COSINE;
         t->learning_rate = 0.004; t->initial_rate = 0.0; t->final_rate = 0.0005; t->warmup = 4; t->total_steps = 9;
@@ -204,8 +219,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -219,8 +235,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
-        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -234,8 +251,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -248,8 +266,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 2; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 0;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -262,8 +281,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -276,8 +296,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_EOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -290,8 +311,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MEAN; c->n_labels = 3;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_MEAN; c->n_labels = 3;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -305,8 +327,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 0;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_FIRST; c->n_labels = 4;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_FIRST; c->n_labels = 4;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -320,8 +343,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_TOKENS; c->n_labels = 3;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_TOKENS; c->n_labels = 3;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -335,8 +359,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MASKED; c->n_labels = 0;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_MASKED; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -350,8 +375,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_NONE;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 3; c->scale_embeddings = 0; c->tying = TRF_TIED_EMBEDDINGS;
-        c->generator_bias = 0; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -365,8 +391,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_LEARNED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 2; c->scale_embeddings = 1; c->tying = TRF_TIED_EMBEDDINGS;
-        c->generator_bias = 1; c->qkv_bias = 1; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -380,8 +407,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-06;
         c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_TIED_EMBEDDINGS; c->generator_bias = 0;
-        c->qkv_bias = 0; c->out_bias = 0; c->feed_forward_bias = 0; c->source_eos = 1;
-        c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 0; c->feed_forward_bias = 0;
+        c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -394,9 +422,10 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-05;
-        c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED; c->generator_bias = 1; c->qkv_bias = 1;
-        c->out_bias = 0; c->feed_forward_bias = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED; c->generator_bias = 1;
+        c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 0; c->feed_forward_bias = 1;
+        c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -409,9 +438,10 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->decoder_layers = 2; c->source_vocab = 0; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-05;
-        c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED; c->generator_bias = 0; c->qkv_bias = 1;
-        c->out_bias = 0; c->feed_forward_bias = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED; c->generator_bias = 0;
+        c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 0; c->feed_forward_bias = 0;
+        c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -424,14 +454,125 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
         c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
-        c->generator_bias = 1; c->qkv_bias = 0; c->out_bias = 1; c->feed_forward_bias = 1; c->source_eos = 1;
-        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
         t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
         b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
         b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 24: /* geglu */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 20; c->n_heads = 2; c->d_ff = 27; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU_TANH; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-06;
+        c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_TIED_EMBEDDINGS; c->generator_bias = 0;
+        c->feed_forward_gate = 1; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 0; c->feed_forward_bias = 0;
+        c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 25: /* swiglu */
+        c->kind = TRF_DECODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 0;
+        c->decoder_layers = 2; c->source_vocab = 0; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-05;
+        c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED; c->generator_bias = 0;
+        c->feed_forward_gate = 1; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 0; c->feed_forward_bias = 0;
+        c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 26: /* reglu */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 33; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 13; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 1; c->feed_forward_gate = 1; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 27: /* gpt2 */
+        c->kind = TRF_DECODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 0;
+        c->decoder_layers = 2; c->source_vocab = 0; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU_TANH; c->positions = TRF_POSITIONS_LEARNED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_TIED_DECODER;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 28: /* bert */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 2;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-12; c->final_norm = 0; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 1; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_MASKED; c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_7; b->source.lengths = golden_source_lengths_7; b->source.count = 4;
+        b->target.ids = golden_target_7; b->target.lengths = golden_target_lengths_7; b->target.count = 4;
+        break;
+    case 29: /* bart */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 20; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
+        c->position_offset = 2; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 0; c->tying = TRF_TIED_ALL;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 1; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 1; c->source_eos = 1; c->decoder_start = TRF_START_EOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 30: /* mbart */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 13; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 1; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_ZERO;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
         break;
     }
 }

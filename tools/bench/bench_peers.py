@@ -170,7 +170,7 @@ def alone(*arguments):
 def ours(bench, *arguments):
     out = subprocess.run([bench, *map(str, arguments)], capture_output=True, text=True, check=True).stdout
     speed, tokens = re.search(r": ([0-9.]+) (?:real|target) tokens/s(?:, ([0-9]+) tokens)?", out).groups()
-    return [float(speed)] + [float(tokens)] * (tokens is not None and arguments[0] == "file")
+    return [float(speed)] + ([float(tokens)] if tokens and arguments[0] == "file" else [])
 
 
 def same_answers(turn):

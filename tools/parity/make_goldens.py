@@ -41,7 +41,8 @@ CONFIG = dict(kind="ENCODER_DECODER", d_model=16, n_heads=2, d_ff=24, encoder_la
               source_vocab=13, target_vocab=11, max_length=16, pad=0, bos=1, eos=2, unk=3, activation="RELU",
               positions="POSITIONS_INTERLEAVED", position_offset=0, norm_place="POST_NORM", norm_rule="NORM_STANDARD",
               norm_epsilon=1e-5, final_norm=1, scale_embeddings=1, tying="UNTIED", generator_bias=1,
-              qkv_bias=1, out_bias=1, feed_forward_bias=1, source_eos=1,
+              feed_forward_gate=0, embedding_norm=0, qkv_bias=1, out_bias=1, feed_forward_bias=1, source_bos=0,
+              source_eos=1,
               decoder_start="START_BOS", head="HEAD_NONE", n_labels=0)
 TRAINING = dict(optimizer="ADAM", beta1=0.9, beta2=0.98, epsilon=1e-3, epsilon_rule="EPSILON_OUTSIDE",
                 weight_decay=0.0,
@@ -111,6 +112,26 @@ CASES = [
     dict(name="qwen", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, norm_rule="NORM_RMS", activation="SILU",
          norm_place="PRE_NORM", out_bias=0, feed_forward_bias=0, generator_bias=0, decoder_layers=2),
     dict(name="no_qkv_bias", qkv_bias=0, activation="GELU", n_heads=4),
+    # T5 1.1 without its relative positions: GEGLU by tanh
+    dict(name="geglu", norm_rule="NORM_RMS", norm_place="PRE_NORM", norm_epsilon=1e-6, qkv_bias=0, out_bias=0,
+         feed_forward_bias=0, generator_bias=0, tying="TIED_EMBEDDINGS", source_vocab=11, scale_embeddings=0,
+         activation="GELU_TANH", feed_forward_gate=1, decoder_start="START_PAD", d_model=20, d_ff=27),
+    # Llama without its rotary positions: SwiGLU
+    dict(name="swiglu", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, norm_rule="NORM_RMS", activation="SILU",
+         norm_place="PRE_NORM", qkv_bias=0, out_bias=0, feed_forward_bias=0, generator_bias=0, decoder_layers=2,
+         scale_embeddings=0, feed_forward_gate=1),
+    dict(name="reglu", feed_forward_gate=1, d_ff=33, weight_decay=0.05),
+    # GPT-2's activation
+    dict(name="gpt2", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, tying="TIED_DECODER", activation="GELU_TANH",
+         generator_bias=0, norm_place="PRE_NORM", positions="POSITIONS_LEARNED", scale_embeddings=0, decoder_layers=2),
+    # a norm on embeddings: BERT, BART, mBART
+    dict(name="bert", kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0, generator_bias=0, activation="GELU",
+         head="HEAD_MASKED", n_labels=0, source_bos=1, embedding_norm=1, final_norm=0, norm_epsilon=1e-12,
+         positions="POSITIONS_LEARNED", scale_embeddings=0, encoder_layers=2),
+    dict(name="bart", source_bos=1, embedding_norm=1, final_norm=0, activation="GELU", tying="TIED_ALL", source_vocab=11,
+         positions="POSITIONS_LEARNED", position_offset=2, decoder_start="START_EOS", scale_embeddings=0, d_model=20),
+    dict(name="mbart", embedding_norm=1, norm_place="PRE_NORM", activation="GELU", weight_decay=0.05,
+         decoder_start="START_ZERO"),
 ]
 
 
@@ -136,7 +157,11 @@ class Model(nn.Module):
     def __init__(self, c):
         super().__init__()
         self.c, d = c, c["d_model"]
-        act = {"RELU": "relu", "GELU": "gelu", "SILU": F.silu}[c["activation"]]
+        act = {"RELU": F.relu, "GELU": F.gelu, "SILU": F.silu,
+               "GELU_TANH": lambda h: F.gelu(h, approximate="tanh")}[c["activation"]]
+        if c["feed_forward_gate"]:
+            plain, f = act, c["d_ff"]
+            act = lambda h: plain(h[..., :f]) * h[..., f:]
         norm = {"NORM_ANNOTATED": AnnotatedNorm, "NORM_RMS": nn.RMSNorm}.get(c["norm_rule"], nn.LayerNorm)
         opts = dict(d_model=d, nhead=c["n_heads"], dim_feedforward=c["d_ff"], dropout=0.0, activation=act,
                     layer_norm_eps=c["norm_epsilon"], batch_first=True, norm_first=c["norm_place"] == "PRE_NORM")
@@ -149,9 +174,12 @@ class Model(nn.Module):
                 if name.endswith("attn") and not c["qkv_bias"]: module.in_proj_bias = None
                 if name.endswith("out_proj") and not c["out_bias"]: module.bias = None
                 if name.startswith("linear") and not c["feed_forward_bias"]: module.bias = None
+            if c["feed_forward_gate"]: layer.linear1 = nn.Linear(d, 2 * c["d_ff"], bias=bool(c["feed_forward_bias"]))
             final = norm(d, c["norm_epsilon"]) if c["final_norm"] in (1, side) else None
-            if kind == "cross": return nn.TransformerDecoder(layer, layers, norm=final)
-            return nn.TransformerEncoder(layer, layers, norm=final, enable_nested_tensor=False)
+            layers = (nn.TransformerDecoder(layer, layers, norm=final) if kind == "cross" else
+                      nn.TransformerEncoder(layer, layers, norm=final, enable_nested_tensor=False))
+            if c["embedding_norm"]: layers.embed_norm = norm(d, c["norm_epsilon"])
+            return layers
         learned = c["positions"] == "POSITIONS_LEARNED"
         if c["kind"] != "DECODER_ONLY":
             self.src_embed = nn.Embedding(c["source_vocab"], d)
@@ -169,7 +197,11 @@ class Model(nn.Module):
             if shared: self.tgt_embed = self.src_embed
             if c["tying"] in ("TIED_ALL", "TIED_DECODER"): self.generator.weight = self.tgt_embed.weight
 
-    def embed(self, table, positions, ids, zero_first=False):
+    def embed(self, stack, table, positions, ids, zero_first=False):
+        x = self.sum(table, positions, ids, zero_first)
+        return stack.embed_norm(x) if self.c["embedding_norm"] else x
+
+    def sum(self, table, positions, ids, zero_first):
         c = self.c
         x = table(ids) * (math.sqrt(c["d_model"]) if c["scale_embeddings"] else 1.0)
         if zero_first: x = torch.cat([torch.zeros_like(x[:, :1]), x[:, 1:]], 1)
@@ -178,7 +210,7 @@ class Model(nn.Module):
         return x + position_table(c["positions"], ids.shape[1], c["d_model"], c["position_offset"]).to(x.dtype)
 
     def encode(self, b):
-        x = self.embed(self.src_embed, getattr(self, "src_positions", None), b["src"])
+        x = self.embed(self.encoder, self.src_embed, getattr(self, "src_positions", None), b["src"])
         return self.encoder(x, src_key_padding_mask=b["src_pad"])
 
     def head_logits(self, b):
@@ -192,7 +224,7 @@ class Model(nn.Module):
         if self.c["head"] != "HEAD_NONE": return self.head_logits(b)
         n = b["tgt_in"].shape[1]
         causal = torch.triu(torch.ones(n, n, dtype=torch.bool), 1)
-        y = self.embed(self.tgt_embed, getattr(self, "tgt_positions", None), b["tgt_in"],
+        y = self.embed(self.decoder, self.tgt_embed, getattr(self, "tgt_positions", None), b["tgt_in"],
                        self.c["decoder_start"] == "START_ZERO")
         if self.c["kind"] == "DECODER_ONLY":
             h = self.decoder(y, mask=causal, src_key_padding_mask=b["tgt_pad"])
@@ -216,10 +248,11 @@ def make_batch(c, pairs):
     start = {"START_BOS": c["bos"], "START_EOS": c["eos"], "START_PAD": c["pad"],
               "START_ZERO": c["bos"]}[c["decoder_start"]]
     b = {}
-    b["src"], b["src_pad"] = padded([s + [c["eos"]] * c["source_eos"] for s, _ in pairs])
+    b["src"], b["src_pad"] = padded([[c["bos"]] * c["source_bos"] + s + [c["eos"]] * c["source_eos"] for s, _ in pairs])
     if c["head"] != "HEAD_NONE":
-        ends = [-1] * (c["source_eos"] and c["head"] in ("HEAD_TOKENS", "HEAD_MASKED"))
-        b["out"] = torch.tensor([i for _, labels in pairs for i in labels + ends])
+        each = c["head"] in ("HEAD_TOKENS", "HEAD_MASKED")
+        begins, ends = [-1] * (c["source_bos"] and each), [-1] * (c["source_eos"] and each)
+        b["out"] = torch.tensor([i for _, labels in pairs for i in begins + labels + ends])
         return b
     b["tgt_in"], b["tgt_pad"] = padded([[start] + t for _, t in pairs])
     b["out"] = padded([t + [c["eos"]] for _, t in pairs])[0][~b["tgt_pad"]]
