@@ -370,7 +370,7 @@ a floor too high @@ ops search @@ trf__top_slice @@
 targets do not end with EOS @@ definitions model @@ trf__fill_rows @@
     ids[at + k] : c->eos; @@ ids[at + k] : c->pad;
 the decoder reads what it should say @@ definitions golden @@ trf__fill_rows @@
-    x->ids[at + k - 1] @@ x->ids[at + k - (k < x->lengths[i])]
+    x->ids[at + id] @@ x->ids[at + id + (stack->shifts && k < x->lengths[i])]
 sources without EOS @@ definitions golden @@ trf__stack_new @@
     stack.ends = c->source_eos @@ stack.ends = 0
 targets end with EOS in any case @@ targets @@ trf__stack_new @@
@@ -574,7 +574,7 @@ a mask in every model @@ heads @@ trf__check_side @@
 labels that nobody asks for count @@ heads @@ trf__check_head @@
     x->ids[at] >= 0; @@ 1;
 tags of EOS @@ heads @@ trf__probabilities @@
-    row += n + 1; @@ row += n;
+    row += n + c->source_eos; @@ row += n;
 files of format 2 are not read @@ store @@ TRF__FORMAT @@
     TRF__FORMAT_READ = 2 @@ TRF__FORMAT_READ = 3
 files of another format are read @@ store @@ trf__read_config @@
@@ -990,9 +990,9 @@ views beyond their tensors @@ look @@ trf__view_states_check @@
 maps turned round @@ look @@ trf__view_attention_check @@
     memcmp(view->shape, one.shape, sizeof one.shape) == 0 @@ 1
 a memory without its end mark @@ look @@ trf__memory_sources @@
-    rows[i] - c->source_eos @@ rows[i]
+    rows[i] - trf__source_added(c) @@ rows[i]
 a memory without rows @@ look @@ trf_decode @@
-    memory_lengths[i] < 1 @@ memory_lengths[i] < 0
+    memory_lengths[i] < least @@ memory_lengths[i] < least - 1
 what nobody saves is saved over weights @@ blocks @@ trf__saved_staged @@
     saved ? trf__stage(context, saved, use) : (trf_real *)context->work.memory @@
         trf__stage(context, saved, use)

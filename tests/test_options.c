@@ -61,7 +61,7 @@ void log_warning(void *user, int level, const char *message)
 enum {
     MOST_CHOICES = 16,
     FIRST_COMMAND = TRAIN,
-    LAST_COMMAND = QUANTIZE,
+    LAST_COMMAND = EMBED,
     COMMANDS = 2 * LAST_COMMAND - 1,
     PATTERN = 0xA5
 };
@@ -176,7 +176,8 @@ static const struct tested table[] = {
     OPTION(TRAIN, NUMBER, "decoder-layers", config.decoder_layers),
     OPTION(TRAIN, COUNT, "max-length", config.max_length),
     OF(TRAIN, "activation", config.activation, trf_activation, {"relu", TRF_RELU},
-       {"gelu", TRF_GELU}, {"silu", TRF_SILU}),
+       {"gelu", TRF_GELU}, {"silu", TRF_SILU}, {"gelu-tanh", TRF_GELU_TANH}),
+    OPTION(TRAIN, SWITCH, "feed-forward-gate", config.feed_forward_gate),
     OF(TRAIN, "positions", config.positions, trf_positions,
        {"interleaved", TRF_POSITIONS_INTERLEAVED}, {"halves-n1", TRF_POSITIONS_HALVES_N1},
        {"halves", TRF_POSITIONS_HALVES}, {"learned", TRF_POSITIONS_LEARNED},
@@ -191,6 +192,7 @@ static const struct tested table[] = {
        {"yes", TRF_FINAL_NORM_BOTH}, {"encoder", TRF_FINAL_NORM_ENCODER},
        {"decoder", TRF_FINAL_NORM_DECODER}),
     OPTION(TRAIN, SWITCH, "scale-embeddings", config.scale_embeddings),
+    OPTION(TRAIN, SWITCH, "embedding-norm", config.embedding_norm),
     OF(TRAIN, "tying", config.tying, trf_tying, {"untied", TRF_UNTIED},
        {"decoder", TRF_TIED_DECODER}, {"all", TRF_TIED_ALL}, {"embeddings", TRF_TIED_EMBEDDINGS}),
     OPTION(TRAIN, SWITCH, "generator-bias", config.generator_bias),
@@ -202,6 +204,7 @@ static const struct tested table[] = {
     OF(TRAIN, "embedding-init", config.embedding_init, trf_embedding_init,
        {"normal-d", TRF_EMBEDDING_NORMAL_D}, {"normal-1", TRF_EMBEDDING_NORMAL_1},
        {"xavier", TRF_EMBEDDING_XAVIER}, {"fan-out", TRF_EMBEDDING_FAN_OUT}),
+    OPTION(TRAIN, SWITCH, "source-bos", config.source_bos),
     OPTION(TRAIN, SWITCH, "source-eos", config.source_eos),
     OPTION(TRAIN, SWITCH, "target-eos", config.target_eos),
     OF(TRAIN, "decoder-start", config.decoder_start, trf_decoder_start, {"bos", TRF_START_BOS},
@@ -311,6 +314,11 @@ static const struct tested table[] = {
     OPTION(CLASSIFY, FLAG, "json", json),
     OPTION(TAG, FLAG, "json", json),
     OPTION(CLASSIFY, LONG_COUNT, "n-best", labels_shown),
+    OF(EMBED, "pooling", pooling, int32_t, {"mean", 0}, {"first", 1}, {"max", 2}), /* embed.c */
+    OPTION(EMBED, SWITCH, "normalize", unit_vectors),
+    OPTION(EMBED, TEXT, "query", query),
+    OPTION(EMBED, COUNT, "top", top),
+    OPTION(EMBED, FLAG, "json", json),
 
     OF(TRANSLATE, "search-rule", search_rule, int32_t, {"paper", TRF_SEARCH_PAPER},
        {"fairseq", TRF_SEARCH_FAIRSEQ}, {"ctranslate2", TRF_SEARCH_CTRANSLATE2},

@@ -121,17 +121,21 @@ static const char *name_of_token(const trf_vocab *vocab, int32_t id)
     return *token ? token : "\xE2\x90\x80"; /* U+2400, the picture of a NUL */
 }
 
-/* Names of n tokens of a side. start 1: the names of the decoder's input, where the start token is
-   the first. start 0: the name of EOS is the last if n is larger than the number of tokens. */
+/* What is in front of the tokens of a side: nothing, the decoder's start token, or BOS. */
+enum { NOTHING, START, BOS_OF_SOURCE };
+
+/* Names of n tokens of a side, with what is in front of them; the name of EOS is the last if n is
+   larger. */
 static const char **names_of(const struct side *side, const trf_vocab *vocab, const trf_config *c,
-                             int64_t n, int start)
+                             int64_t n, int front)
 {
     const int32_t first[] = {c->bos, c->eos, c->pad, c->pad};
     const char **names = zeroed((size_t)n + 1, sizeof *names);
     int64_t i, at;
     for (i = 0; i < n; i++) {
-        at = i - start;
-        if (at < 0)
+        at = i - (front != NOTHING);
+        if (at < 0 && front == BOS_OF_SOURCE) names[i] = name_of_token(vocab, c->bos);
+        else if (at < 0)
             names[i] = c->decoder_start == TRF_START_ZERO
                            ? "<zero>"
                            : name_of_token(vocab, first[c->decoder_start]);
@@ -146,7 +150,7 @@ static int make_maps(struct attention_view *l)
 {
     const trf_config *c = trf_model_config(l->model);
     trf_sequences source, target;
-    int decoder = l->kind == TRF_DECODER_SELF;
+    int decoder = l->kind == TRF_DECODER_SELF, front = c->source_bos ? BOS_OF_SOURCE : NOTHING;
     if (l->kind != TRF_ENCODER_SELF && !c->target_eos) append_id(&l->target, c->eos);
     source = sequences_of(&l->source);
     target = sequences_of(&l->target);
@@ -155,10 +159,10 @@ static int make_maps(struct attention_view *l)
     l->rows = l->attention.extent[2];
     l->columns = l->attention.extent[3];
     if (l->kind == TRF_ENCODER_SELF)
-        l->row_names = names_of(&l->source, l->source_vocab, c, l->rows, 0);
-    else l->row_names = names_of(&l->target, l->target_vocab, c, l->rows, decoder);
-    if (decoder) l->column_names = names_of(&l->target, l->target_vocab, c, l->columns, 1);
-    else l->column_names = names_of(&l->source, l->source_vocab, c, l->columns, 0);
+        l->row_names = names_of(&l->source, l->source_vocab, c, l->rows, front);
+    else l->row_names = names_of(&l->target, l->target_vocab, c, l->rows, decoder ? START : NOTHING);
+    if (decoder) l->column_names = names_of(&l->target, l->target_vocab, c, l->columns, START);
+    else l->column_names = names_of(&l->source, l->source_vocab, c, l->columns, front);
     add_maps(l);
     return DONE;
 }

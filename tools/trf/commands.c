@@ -70,6 +70,22 @@ const struct command commands[] = {
      "\n"
      "    trf tag --model parts-of-speech.safetensors lines > labels",
      EXIT_TEXT},
+    {EMBED, "embed", "a vector for each line, or the lines nearest to a text",
+     "trf embed --model FILE [--query TEXT] [FILE...] [options]",
+     "Writes a vector of d-model numbers for each line, with spaces between them: the rows of the\n"
+     "encoder's output, pooled. Any model with an encoder will do. A vector does not depend on the\n"
+     "other lines; with --products cblas, its last digits may. If the name of --output ends in\n"
+     ".npy, the file is an array of NumPy: floats of 32 bits, a row for each line.\n"
+     "A line without tokens gives an empty line; in an .npy, a row of zeros; with --json, an empty\n"
+     "embedding. A line that is too long for the model or not UTF-8 gives the same, a message, and\n"
+     "exit status 1 at the end.\n"
+     "--query writes the nearest lines of one or more files instead of vectors. It leaves out lines\n"
+     "that have no vector.\n"
+     "\n"
+     "    trf embed --model de-en.safetensors lines > vectors\n"
+     "    trf embed --model de-en.safetensors lines --output vectors.npy\n"
+     "    trf embed --model de-en.safetensors lines --query 'ein Hund bellt' --top 3",
+     EXIT_TEXT},
     {SCORE, "score", "log-probability of given translations",
      "trf score --model FILE (SOURCE-FILE TARGET-FILE | PAIRS-FILE | TEXT-FILE) [options]",
      "Writes a line for each pair: the natural log-probability of the target given the source; a\n"

@@ -1,4 +1,5 @@
-// trf: the command line of transformer.h: trains, translates, generates, labels, scores, inspects.
+// trf: the command line of transformer.h: trains, translates, generates, labels, embeds, scores,
+// inspects.
 // SPDX-License-Identifier: MIT
 //
 // Build, in the root of the repository: first without, then with learning of subwords, which needs
@@ -24,8 +25,8 @@
 /* The functions of the commands, in the order of the table. */
 static int (*const runs[])(struct settings *s, int argc, char **argv) = {
     command_train, command_translate, command_generate, command_classify, command_classify,
-    command_score, command_eval, command_inspect, command_attention, command_average,
-    command_quantize, command_plot, command_report
+    command_embed, command_score, command_eval, command_inspect, command_attention,
+    command_average, command_quantize, command_plot, command_report
 };
 
 static void print_overview(FILE *file)

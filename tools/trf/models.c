@@ -186,7 +186,8 @@ int check_decoder(const struct settings *s, const trf_model *model)
 
 int32_t source_limit(const trf_config *config)
 {
-    return config->max_length - (config->source_eos || config->kind == TRF_DECODER_ONLY ? 1 : 0);
+    int added = config->source_bos + config->source_eos;
+    return config->max_length - (config->kind == TRF_DECODER_ONLY ? 1 : added);
 }
 
 /* Saves the model under another name. */

@@ -154,6 +154,7 @@ int check_effects(const struct settings *s)
               {AT(subword_alpha), TRANSLATES},
               {AT(valid_beam), TRANSLATES},
               {AT(config.tying), DECODES},
+              {AT(config.source_bos), ENCODES},
               {AT(config.source_eos), ENCODES},
               {AT(config.target_eos), TRANSLATES | SPANS},
               {AT(pooling), CLASSIFIES},

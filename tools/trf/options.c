@@ -6,22 +6,8 @@
 
 #include "options.h"
 
-#define NO_YES "no|yes"
-#define POSITIONS "interleaved|halves-n1|halves|learned|none"
-#define EMBEDDING_INITS "normal-d|normal-1|xavier|fan-out"
-#define SMOOTHINGS "uniform|others|others-kl|no-pad-kl"
-#define TOKENS "auto|words|characters|sentencepiece:unigram|sentencepiece:bpe|sentencepiece"
-#define METRICS "auto|loss|bleu|chrf|exact|wer|cer|accuracy|f1"
-#define OBJECTIVES "translate|causal|classify|tag|mask|span"
-#define RULES "paper|fairseq|ctranslate2|marian|raw|hugging-face"
-
-#define SHAPES \
-    "none|paper-base|paper-big|gpt2|gpt2-medium|gpt2-large|gpt2-xl|bert-base|bert-large|" \
-    "t5-small|t5-base|t5-large|opus-mt"
-
 const struct row rows[] = {
-    {INSPECT, HEADING, "A model without a file (with the model options of trf train)", 0, NULL,
-     NULL, NULL},
+    {INSPECT, HEADING, "A model without a file (with trf train's model options)", 0, NULL, NULL, NULL},
     {INSPECT, CHOICE, "shape", AT(shape), SHAPES,
      "start from the sizes of a published model; other options change them. Also shows its "
      "published number of weights and the parts that trf cannot build", NULL},
@@ -29,11 +15,9 @@ const struct row rows[] = {
      "number of labels, with --objective classify or tag", NULL},
     {INSPECT, COUNT, "source-length", AT(source_length), "N",
      "source tokens of the pass that is counted and traced; fewer if the model takes fewer", NULL},
-    {INSPECT, COUNT, "target-length", AT(target_length), "N",
-     "target tokens of that pass", NULL},
+    {INSPECT, COUNT, "target-length", AT(target_length), "N", "target tokens of that pass", NULL},
     {INSPECT, FLAG, "trace", AT(trace), NULL,
-     "also show the shape that each step of a forward pass produces; works with a model file too",
-     NULL},
+     "also show the shape after each step of a forward pass; works with a model file too", NULL},
     {RUN | ATTENTION, HEADING, "Data", 0, NULL, NULL, NULL},
     {TRAIN | INSPECT, CHOICE, "objective", AT(objective), OBJECTIVES,
      "what the model learns. translate: the target line of each pair; causal: the next token of a "
@@ -76,21 +60,21 @@ const struct row rows[] = {
      "reported", NULL},
     {TRAIN, FLAG, "keep-empty", AT(keep_empty), NULL,
      "train on pairs with one empty side; without it, they are left out and reported", NULL},
-    {TRANSLATE | CLASSIFY | TAG, TEXT, "input", AT(input), "FILE",
+    {TRANSLATE | CLASSIFY | TAG | EMBED, TEXT, "input", AT(input), "FILE",
      "input sentences, one per line; --input may be omitted before the file name. Without a file, "
      "or with '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
      "line n is the beginning of the translation of line n (forced decoding). Words that the "
      "model does not know become its unknown token. An empty or missing line sets no beginning",
      NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "output", AT(output), "FILE",
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED, TEXT, "output", AT(output), "FILE",
      "file for the results; without it, or with '-': standard output", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, FLAG, "overwrite", AT(overwrite), NULL,
-     "let --output replace an existing file", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, FLAG, "overwrite",
+     AT(overwrite), NULL, "let --output replace an existing file", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file to write (safetensors). From the first validation on, it holds the best "
      "model so far", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "model", AT(model), "FILE",
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED, TEXT, "model", AT(model), "FILE",
      "the model file, written by trf train. A checkpoint works too: it has the weights of the "
      "last update, without the average of --ema", NULL},
     {REPORT, TEXT, "model", AT(model), "FILE",
@@ -177,14 +161,15 @@ const struct row rows[] = {
     {TRAIN | INSPECT, COUNT, "max-length", AT(config.max_length), "N",
      "longest sequence in tokens, BOS or EOS included, 2 to 1048576. Longer pairs are left out "
      "and reported", NULL},
-    {TRAIN | INSPECT, CHOICE, "activation", AT(config.activation), "relu|gelu|silu",
-     "activation of the feed-forward block", NULL},
+    {TRAIN | INSPECT, CHOICE, "activation", AT(config.activation), "relu|gelu|silu|gelu-tanh",
+     "activation of the feed-forward block. gelu: by erf (BERT); gelu-tanh: by tanh (GPT-2)", NULL},
+    {TRAIN | INSPECT, SWITCH, "feed-forward-gate", AT(config.feed_forward_gate), NO_YES,
+     "multiply the activation by a second projection: ReGLU, GEGLU, SwiGLU (T5 v1.1, Llama)", NULL},
     {TRAIN | INSPECT, CHOICE, "positions", AT(config.positions), POSITIONS,
      "position encodings. interleaved: sines and cosines in turn, angle p / 10000^(2i/d) (the "
      "paper, PyTorch tutorials); halves-n1: all sines, then all cosines, angle p / "
      "10000^(i/(d/2-1)) (tensor2tensor, fairseq, Marian); halves: the same with the paper's angle "
-     "(Hugging Face Marian); learned: a learned vector for each position; none: no positions",
-     NULL},
+     "(Hugging Face Marian); learned: a vector for each position; none: no positions", NULL},
     {TRAIN | INSPECT, NUMBER, "position-offset", AT(config.position_offset), "N",
      "number of the first position", NULL},
     {TRAIN | INSPECT | FROM_DATA, CHOICE, "norm-place", AT(config.norm_place), "post-norm|pre-norm",
@@ -201,6 +186,8 @@ const struct row rows[] = {
      "decoder: of one of them", NULL},
     {TRAIN | INSPECT, SWITCH, "scale-embeddings", AT(config.scale_embeddings), NO_YES,
      "multiply embeddings by sqrt(d-model)", NULL},
+    {TRAIN | INSPECT, SWITCH, "embedding-norm", AT(config.embedding_norm), NO_YES,
+     "normalise the sum of embedding and position (BERT, BART)", NULL},
     {TRAIN | INSPECT | FROM_DATA, CHOICE, "tying", AT(config.tying),
      "untied|decoder|all|embeddings",
      "which matrices are shared. decoder: target embedding and output projection; all: these and "
@@ -222,6 +209,8 @@ const struct row rows[] = {
      "initial embeddings. normal-d: normal with deviation 1 / sqrt(d-model); normal-1: normal "
      "with deviation 1; xavier: uniform +-sqrt(6 / (vocabulary + d-model)); fan-out: uniform "
      "+-sqrt(3 / d-model)", NULL},
+    {TRAIN | INSPECT, SWITCH, "source-bos", AT(config.source_bos), NO_YES,
+     "begin every source with BOS ([CLS] in BERT)", NULL},
     {TRAIN | INSPECT, SWITCH, "source-eos", AT(config.source_eos), NO_YES,
      "end every source with EOS", NULL},
     {TRAIN | INSPECT, SWITCH, "target-eos", AT(config.target_eos), NO_YES,
@@ -230,8 +219,7 @@ const struct row rows[] = {
      "what the decoder reads before its first token; zero: a vector of zeros", NULL},
 
     {TRAIN | INSPECT, CHOICE, "pooling", AT(pooling), "mean|first",
-     "for classify: predict from the mean of the encoder's output rows, or from the first row",
-     NULL},
+     "for classify: predict from the mean of the encoder's output rows, or from the first", NULL},
 
     {TRAIN, HEADING, "Hidden tokens (mask, span)", 0, NULL, NULL, NULL},
     {TRAIN, REAL, "noise-density", AT(noise.density), "X",
@@ -370,8 +358,7 @@ const struct row rows[] = {
      "otherwise words are counted as in trf eval. auto: accuracy for labels; loss for text alone. "
      "For translations auto is cer if tokens are characters; else bleu if the target vocabulary "
      "has more than 500 entries, at least 90 % of the references have four words or more, and "
-     "their mean length is at least six words; else wer for words and chrf for subwords",
-     NULL},
+     "their mean length is at least six words; else wer for words and chrf for subwords", NULL},
     {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N",
      "beam size of the translations for --metric, 1 to 1024; 1: greedy", NULL},
     {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
@@ -445,10 +432,23 @@ const struct row rows[] = {
      "largest number of tokens to draw for a text; for an encoder-decoder model at most max-length "
      "- 1", NULL},
     {GENERATE, COUNT, "batch", AT(batch), "N", "draw N texts at a time", NULL},
+    {EMBED, HEADING, "Vectors", 0, NULL, NULL, NULL},
+    {EMBED, CHOICE, "pooling", AT(pooling), "mean|first|max",
+     "what becomes the vector of a line: the mean of the encoder's output rows, the first row, or "
+     "the largest number of each column. The row of EOS counts if the model adds EOS", NULL},
+    {EMBED, SWITCH, "normalize", AT(unit_vectors), NO_YES,
+     "divide each vector by its length; a vector of zeros stays", NULL},
+    {EMBED, TEXT, "query", AT(query), "TEXT",
+     "write the lines that are nearest to this text by cosine instead of vectors: SCORE tab LINE, "
+     "the best first; lines with equal scores keep their order", NULL},
+    {EMBED, COUNT, "top", AT(top), "N", "with --query: write the N nearest lines", NULL},
+    {EMBED, FLAG, "json", AT(json), NULL,
+     "write one JSON object per line: line, text and embedding; with --query: line, score, file "
+     "and text", NULL},
     {CLASSIFY | TAG, HEADING, "Labels", 0, NULL, NULL, NULL},
-    {CLASSIFY, FLAG, "truncate", AT(truncate), NULL,
-     "label a line that is too long by its first tokens, as many as the model takes; without it, "
-     "the answer is an empty line", NULL},
+    {CLASSIFY | EMBED, FLAG, "truncate", AT(truncate), NULL,
+     "read the first tokens of a line that is too long, as many as the model takes; without it, "
+     "the line is reported and has no answer", NULL},
     {TAG, FLAG, "split", AT(split), NULL,
      "cut a line that is too long between words, and label each part as if it were a line; "
      "without it, the answer is an empty line", NULL},
@@ -544,14 +544,14 @@ const struct row rows[] = {
      "write one JSON object to standard output: tokens, and for each head its entropy, its "
      "strongest link and its matrix", NULL},
     {RUN | INSPECT | ATTENTION, HEADING, "Running", 0, NULL, NULL, NULL},
-    {TRANSLATE | SCORE | CLASSIFY | TAG, COUNT, "batch", AT(batch), "N",
+    {TRANSLATE | SCORE | CLASSIFY | TAG | EMBED, COUNT, "batch", AT(batch), "N",
      "read N lines, then write their results", NULL},
     {INSPECT, COUNT, "batch", AT(batch), "N", "sentences translated at a time", NULL},
     {TRANSLATE, COUNT, "max-sentences", AT(search.max_sentences), "N",
      "largest number of sentences searched at a time", NULL},
     {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N",
      "largest number of source tokens searched at a time", NULL},
-    {TRANSLATE | SCORE | CLASSIFY | TAG, FLAG, "interactive", AT(interactive), NULL,
+    {TRANSLATE | SCORE | CLASSIFY | TAG | EMBED, FLAG, "interactive", AT(interactive), NULL,
      "answer each line at once; this is the default if the input is a terminal", NULL},
     {RUN | ATTENTION, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
@@ -562,7 +562,7 @@ const struct row rows[] = {
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
      "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "
      "OpenBLAS is installed", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, CHOICE, "weights", AT(kept),
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, CHOICE, "weights", AT(kept),
      "full|bf16|int8",
      "how weights are kept for matrix products, on the CPU alone. bf16: 16 bits, half the memory; "
      "int8: 8 bits, a quarter of the memory, and faster. Answers differ a little", then_weights},

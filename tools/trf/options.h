@@ -11,6 +11,20 @@
 
 #include "trf.h"
 
+/* Values of options that are choices (options.c). */
+#define NO_YES "no|yes"
+#define POSITIONS "interleaved|halves-n1|halves|learned|none"
+#define EMBEDDING_INITS "normal-d|normal-1|xavier|fan-out"
+#define SMOOTHINGS "uniform|others|others-kl|no-pad-kl"
+#define TOKENS "auto|words|characters|sentencepiece:unigram|sentencepiece:bpe|sentencepiece"
+#define METRICS "auto|loss|bleu|chrf|exact|wer|cer|accuracy|f1"
+#define OBJECTIVES "translate|causal|classify|tag|mask|span"
+#define RULES "paper|fairseq|ctranslate2|marian|raw|hugging-face"
+
+#define SHAPES \
+    "none|paper-base|paper-big|gpt2|gpt2-medium|gpt2-large|gpt2-xl|bert-base|bert-large|" \
+    "t5-small|t5-base|t5-large|opus-mt"
+
 /* settings.c */
 void then_seed(struct settings *s);
 void then_weights(struct settings *s);

@@ -46,7 +46,11 @@ static void set_family(struct settings *s, int family)
     if (family == 0 || family == MARIAN) s->objective = OBJECTIVE_TRANSLATE;
     if (family == 0) return;
     c->scale_embeddings = family == MARIAN;
-    c->activation = family == T5 ? TRF_RELU : family == MARIAN ? TRF_SILU : TRF_GELU;
+    c->activation = family == T5       ? TRF_RELU
+                    : family == MARIAN ? TRF_SILU
+                    : family == GPT2   ? TRF_GELU_TANH
+                                       : TRF_GELU;
+    c->embedding_norm = family == BERT;
     c->positions = family == T5       ? TRF_POSITIONS_NONE
                    : family == MARIAN ? TRF_POSITIONS_HALVES
                                       : TRF_POSITIONS_LEARNED;
@@ -98,7 +102,6 @@ static int differences_of(const struct shape *shape, struct difference *to)
     case BERT:
         DIFFER(2 * d,
                "segments: BERT adds one of two embeddings to each token; there are none here");
-        DIFFER(2 * d, "BERT has a layer norm over the sum of its embeddings; there is none here");
         DIFFER(d * d + d,
                "pooler: BERT has a layer with tanh over its first row; there is none here");
         DIFFER(-(int64_t)shape->vocab,
@@ -107,7 +110,6 @@ static int differences_of(const struct shape *shape, struct difference *to)
                   "here is only the projection");
         break;
     case GPT2:
-        DIFFER(0, "GPT-2's GELU is the approximation by tanh; the one here is exact");
         DIFFER(0, "GPT-2's tokens are a BPE of bytes; tokens here are words, characters or "
                   "SentencePiece's subwords");
         DIFFER(0, "GPT-2 starts with weights of deviation 0.02; the rules of --init and "

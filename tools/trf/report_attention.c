@@ -104,9 +104,10 @@ static int put_token_at(FILE *to, const struct data *d, const struct looked *l, 
     int32_t id = config->eos;
     size_t bytes;
     const char *token;
-    if (target && !written) i--;
-    if (i < 0 && config->decoder_start == TRF_START_ZERO) return put_token(to, "zeros", 5);
-    if (i < 0)
+    if (target ? !written : config->source_bos) i--;
+    if (i < 0 && !target) id = config->bos;
+    else if (i < 0 && config->decoder_start == TRF_START_ZERO) return put_token(to, "zeros", 5);
+    else if (i < 0)
         id = config->decoder_start == TRF_START_EOS ? config->eos
            : config->decoder_start == TRF_START_PAD ? config->pad
                                                     : config->bos;

@@ -44,6 +44,8 @@ void set_defaults(struct settings *s)
     s->count = 1;
     s->labels_shown = INT64_MAX;
     s->batch = 32;
+    s->unit_vectors = 1;
+    s->top = 5;
     s->lines = 200;
     s->labels = 2;
     s->source_length = s->target_length = 32;

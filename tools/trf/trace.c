@@ -36,6 +36,8 @@ static void step(struct trace *t, const char *what, int64_t a, int64_t b, int64_
     t->first = 0;
 }
 
+static const char *and_bias(int has_one) { return has_one ? " and bias" : ""; }
+
 /* Attention of n queries to m keys. cross: the keys come from the encoder. */
 static void trace_attention(struct trace *t, int64_t n, int64_t m, int cross)
 {
@@ -43,7 +45,8 @@ static void trace_attention(struct trace *t, int64_t n, int64_t m, int cross)
     const char *name = cross ? "multihead_attn" : "self_attn";
     long long d = c->d_model, heads = c->n_heads, each = d / heads;
     char weights[160], scores[64];
-    snprintf(weights, sizeof weights, "%s.in_proj_weight (%lld, %lld) and bias", name, 3 * d, d);
+    snprintf(weights, sizeof weights, "%s.in_proj_weight (%lld, %lld)%s", name, 3 * d, d,
+             and_bias(c->qkv_bias));
     if (cross) {
         step(t, "cross-attention: queries", n, d, 0, weights);
         step(t, "keys and values of the encoder", 2, m, d, "the same matrix");
@@ -53,7 +56,8 @@ static void trace_attention(struct trace *t, int64_t n, int64_t m, int cross)
              t->decoder && !cross ? ", causal" : "");
     step(t, scores, heads, n, m, "");
     step(t, "times values", heads, n, each, "");
-    snprintf(weights, sizeof weights, "%s.out_proj.weight (%lld, %lld) and bias", name, d, d);
+    snprintf(weights, sizeof weights, "%s.out_proj.weight (%lld, %lld)%s", name, d, d,
+             and_bias(c->out_bias));
     step(t, "heads concatenated and projected", n, d, 0, weights);
 }
 
@@ -62,7 +66,8 @@ static void trace_norm(struct trace *t, int64_t n, int number, int before)
 {
     const trf_config *c = t->config;
     char weights[64];
-    snprintf(weights, sizeof weights, "norm%d.weight (%d) and bias", number, (int)c->d_model);
+    snprintf(weights, sizeof weights, "norm%d.weight (%d)%s", number, (int)c->d_model,
+             and_bias(c->norm_rule != TRF_NORM_RMS));
     if (before) {
         if (c->norm_place == TRF_PRE_NORM) step(t, "norm", n, c->d_model, 0, weights);
     } else if (c->norm_place == TRF_PRE_NORM) step(t, "plus the residual", n, c->d_model, 0, "");
@@ -71,7 +76,7 @@ static void trace_norm(struct trace *t, int64_t n, int number, int before)
 
 static void trace_layer(struct trace *t, int64_t n, int64_t memory)
 {
-    static const char *const activations[] = {"ReLU", "GELU", "SiLU"};
+    static const char *const activations[] = {"ReLU", "GELU", "SiLU", "GELU by tanh"};
     const trf_config *c = t->config;
     int number = 1;
     char weights[96], inner[64];
@@ -84,12 +89,13 @@ static void trace_layer(struct trace *t, int64_t n, int64_t memory)
         trace_norm(t, n, number++, 0);
     }
     trace_norm(t, n, number, 1);
-    snprintf(weights, sizeof weights, "linear1.weight (%d, %d) and bias", (int)c->d_ff,
-             (int)c->d_model);
-    snprintf(inner, sizeof inner, "feed-forward, inner layer, %s", activations[c->activation]);
+    snprintf(weights, sizeof weights, "linear1.weight (%d, %d)%s",
+             (int)c->d_ff << c->feed_forward_gate, (int)c->d_model, and_bias(c->feed_forward_bias));
+    snprintf(inner, sizeof inner, "feed-forward, inner layer, %s%s", activations[c->activation],
+             c->feed_forward_gate ? " and gate" : "");
     step(t, inner, n, c->d_ff, 0, weights);
-    snprintf(weights, sizeof weights, "linear2.weight (%d, %d) and bias", (int)c->d_model,
-             (int)c->d_ff);
+    snprintf(weights, sizeof weights, "linear2.weight (%d, %d)%s", (int)c->d_model, (int)c->d_ff,
+             and_bias(c->feed_forward_bias));
     step(t, "feed-forward, output", n, c->d_model, 0, weights);
     trace_norm(t, n, number, 0);
 }
@@ -108,13 +114,17 @@ static void trace_embedding(struct trace *t, int64_t n)
              (int)c->d_model, scaled);
     step(t, "ids", n, 0, 0, "");
     step(t, "embedding", n, c->d_model, 0, weights);
-    if (c->positions == TRF_POSITIONS_NONE) return;
     if (c->positions == TRF_POSITIONS_LEARNED)
         snprintf(weights, sizeof weights, "%s_positions.weight (%d, %d)",
                  t->decoder ? "tgt" : "src", (int)(c->max_length + c->position_offset),
                  (int)c->d_model);
     else snprintf(weights, sizeof weights, "%s, computed", positions[c->positions]);
-    step(t, "plus positions", n, c->d_model, 0, weights);
+    if (c->positions != TRF_POSITIONS_NONE) step(t, "plus positions", n, c->d_model, 0, weights);
+    if (!c->embedding_norm) return;
+    snprintf(weights, sizeof weights, "%s.embed_norm.weight (%d)%s",
+             t->decoder ? "decoder" : "encoder", (int)c->d_model,
+             and_bias(c->norm_rule != TRF_NORM_RMS));
+    step(t, "norm of the embedding", n, c->d_model, 0, weights);
 }
 
 static void trace_stack(struct trace *t, int decoder, int64_t n, int64_t memory)
@@ -139,7 +149,8 @@ static void trace_stack(struct trace *t, int decoder, int64_t n, int64_t memory)
     if (c->final_norm != TRF_FINAL_NORM_BOTH &&
         c->final_norm != (decoder ? TRF_FINAL_NORM_DECODER : TRF_FINAL_NORM_ENCODER))
         return;
-    snprintf(weights, sizeof weights, "%s.norm.weight (%d) and bias", name, (int)c->d_model);
+    snprintf(weights, sizeof weights, "%s.norm.weight (%d)%s", name, (int)c->d_model,
+             and_bias(c->norm_rule != TRF_NORM_RMS));
     step(t, "final norm", n, c->d_model, 0, weights);
 }
 
@@ -170,7 +181,8 @@ static void trace_end(struct trace *t, int64_t n)
 
 int64_t source_rows(const struct settings *s)
 {
-    return s->config.kind == TRF_DECODER_ONLY ? 0 : s->source_length + s->config.source_eos;
+    return s->config.kind == TRF_DECODER_ONLY ? 0 : s->source_length + s->config.source_bos +
+                                                         s->config.source_eos;
 }
 
 int64_t target_rows(const struct settings *s)

@@ -174,7 +174,7 @@ static int read_answer_attention(struct translating *t, const int32_t *source, i
 static int choose_copies(struct translating *t, const int32_t *source, int32_t n_source,
                          const struct answer *a, const struct span **copies)
 {
-    int32_t i, j;
+    int32_t i, j, begins = trf_model_config(t->model)->source_bos;
     size_t k;
     for (i = 0; i < a->n && a->ids[i] != UNK; i++) { }
     memset(copies, 0, (size_t)a->n * sizeof *copies);
@@ -186,7 +186,7 @@ static int choose_copies(struct translating *t, const int32_t *source, int32_t n
             const struct span *span = &t->spans.item[k];
             double sum = 0;
             for (j = span->from; t->spans.n > 1 && j < span->end; j++)
-                sum += (double)t->mean[i * t->attention.extent[3] + j];
+                sum += (double)t->mean[i * t->attention.extent[3] + begins + j];
             if (sum > largest) { largest = sum; copies[i] = span; }
         }
     }
@@ -242,7 +242,7 @@ static int write_lines(struct translating *t, int64_t number, int32_t sentence,
 // -----------------------------------------------------------------------------------------------
 
 /* "alignment": for each target token the number of a source token, from 0. "attention": the rows;
-   the row of EOS is the last. */
+   the row of BOS is the first, that of EOS the last. */
 static int write_attention(struct translating *t, const int32_t *source, int32_t n_source,
                            const struct answer *a)
 {
@@ -252,7 +252,8 @@ static int write_attention(struct translating *t, const int32_t *source, int32_t
     if (t->s->alignments) {
         fputs(",\"alignment\":[", t->out);
         for (i = 0; i < a->n; i++) {
-            const trf_real *row = t->mean + i * t->attention.extent[3];
+            const trf_real *row = t->mean + i * t->attention.extent[3] +
+                                  trf_model_config(t->model)->source_bos;
             int64_t best = 0;
             for (j = 1; j < n_source; j++) if (row[j] > row[best]) best = j;
             fprintf(t->out, "%s%lld", i ? "," : "", (long long)best);

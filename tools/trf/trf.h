@@ -24,7 +24,7 @@
 //   data.c            reads the data, holds out a part of them
 //   labelled.c        the labels of the data
 //   measure.c         the metrics of a validation
-//   translate.c, generate.c, classify.c, score.c, eval.c, average.c     other commands
+//   translate.c, generate.c, classify.c, embed.c, score.c, eval.c, average.c     other commands
 //   report.c        trf report; see report.h
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
 //   report_text.c
@@ -210,6 +210,8 @@ struct settings {
     int32_t weights;                                            /* averaging: a trf_weights */
     int64_t labels_shown;                                        /* classifying */
     int32_t truncate, split;
+    int32_t unit_vectors, top;                                  /* embedding */
+    const char *query;
     int32_t shape, source_length, target_length, labels, trace; /* inspecting options */
     const char *source_text, *target_text, *layer, *head;       /* attention */
     int32_t map_kind;                                           /* enum map_kind */
@@ -232,8 +234,8 @@ struct settings {
 enum {
     TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64,
     GENERATE = 128, CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
-    QUANTIZE = 4096,
-    RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT,
+    QUANTIZE = 4096, EMBED = 8192,
+    RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT | EMBED,
     FROM_DATA = 1 << 16         /* without the option the value follows from the data */
 };
 
@@ -563,6 +565,7 @@ int command_train(struct settings *s, int argc, char **argv);
 int command_translate(struct settings *s, int argc, char **argv);
 int command_generate(struct settings *s, int argc, char **argv);
 int command_classify(struct settings *s, int argc, char **argv);      /* trf tag too */
+int command_embed(struct settings *s, int argc, char **argv);
 int command_score(struct settings *s, int argc, char **argv);
 int command_eval(struct settings *s, int argc, char **argv);
 int command_inspect(struct settings *s, int argc, char **argv);
