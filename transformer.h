@@ -1035,9 +1035,10 @@ TRF_API trf_config trf_config_big(void);
        init              XAVIER_PACKED      XAVIER
        embedding_init    NORMAL_1           NORMAL_D
 
-   Both also set: ReLU; interleaved positions from 0; post-norm; standard norm; scaled embeddings;
-   source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings are much larger than positions
-   (trf_embedding_init): set NORMAL_D if the order of tokens matters. */
+   Both also set: ReLU without a gate; interleaved positions from 0; post-norm; standard norm;
+   scaled embeddings without a norm; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH,
+   embeddings are much larger than positions (trf_embedding_init): set NORMAL_D if the order of
+   tokens matters. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */
@@ -1056,13 +1057,16 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 
 /* Words are separated by whitespace: space, tab, CR or LF. Characters are UTF-8 code points. */
 typedef enum trf_token_kind {
-    TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2, TRF_TOKEN_KIND_COUNT
+    TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2,
+    TRF_WORDPIECE = 3,          /* BERT's subwords */
+    TRF_TOKEN_KIND_COUNT
 } trf_token_kind;
 
 /* Ids 0 to 3 are pad, bos, eos and unk, spelled "<pad>", "<s>", "</s>" and "<unk>". No text
    can produce pad, bos or eos: learning skips these spellings, encoding turns them into unk.
    Learned tokens follow, the most frequent first, equal counts in byte order. [CLS] and [SEP] are
-   not special ids; your texts contain them as words (examples/studies/next_sentence.c).
+   not special ids; your texts contain them as words (examples/studies/next_sentence.c). A
+   vocabulary of WordPiece has special ids of its own instead (trf_vocab_special).
    One thread at a time may use a vocabulary that learns, any number a finished one. TRF_E_STATE: a
    vocabulary is used before trf_vocab_finish, or learns after that call. */
 typedef struct trf_vocab trf_vocab;
@@ -1091,6 +1095,14 @@ TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *m
 /* The same from a file. */
 TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
                                                 const trf_hooks *hooks, trf_error *err);
+/* Makes a finished vocabulary of BERT's subwords from the bytes of a WordPiece file, which are
+   copied: fewer than 2 GiB. `trf import` makes such files; >>wordpiece has their format.
+     - Encoding equals the tokenizer of BERT, without [CLS] and [SEP] around a text, which
+       source_bos and source_eos add. A special token in a text is ordinary text.
+     - Ids are those of the file.
+   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. */
+TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
+                                            const trf_hooks *hooks, trf_error *err);
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. Models have copies, which do not
@@ -1100,6 +1112,13 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
 /* Copies a finished vocabulary, for example a model's. */
 TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks,
                                   trf_error *err);
+/* The id of a special token, or -1: the vocabulary has none. pad, bos, eos and unk are 0 to 3, but
+   with WordPiece any ids. */
+typedef enum trf_special {
+    TRF_SPECIAL_PAD = 0, TRF_SPECIAL_BOS = 1, TRF_SPECIAL_EOS = 2, TRF_SPECIAL_UNK = 3,
+    TRF_SPECIAL_MASK = 4, TRF_SPECIAL_CLS = 5, TRF_SPECIAL_SEP = 6, TRF_SPECIAL_COUNT
+} trf_special;
+TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which);
 /* Number of ids, the special ones included; 4 until it is finished. */
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
@@ -1341,9 +1360,9 @@ typedef struct trf_place {
 
    (1) A source may be empty only if source_bos or source_eos is 1: otherwise it has no row to
        classify.
-   BOS and EOS have no label. The loss ignores a token or sequence with label -1. Any other label, or another
-   number of labels, fails with TRF_E_INVALID_ARG. `where` is then the index of the label, or of the
-   sequence with the wrong number of labels. */
+   BOS and EOS have no label. The loss ignores a token or sequence with label -1. Any other label,
+   or another number of labels, fails with TRF_E_INVALID_ARG. `where` is then the index of the
+   label, or of the sequence with the wrong number of labels. */
 typedef struct trf_batch {
     trf_sequences source, target;
     int64_t ordinal;            /* how many pairs of this update come before this batch on other
@@ -9644,6 +9663,7 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
     config->activation = TRF_RELU;
+    config->feed_forward_gate = config->embedding_norm = 0;
     config->positions = TRF_POSITIONS_INTERLEAVED;
     config->position_offset = 0;
     config->norm_place = TRF_POST_NORM;
@@ -10628,14 +10648,26 @@ TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const c
                      field, size, trf_vocab_size(vocab));
 }
 
-/* A model with vocabularies has their special ids. */
-TRF__FN trf_status trf__vocab_ids(const trf_config *c, trf_error *err)
+/* A model with a vocabulary has its special ids. cls may be bos, and sep may be eos. */
+TRF__FN trf_status trf__vocab_ids(const trf_config *c, const trf_vocab *v, trf_error *err)
 {
-    if (c->pad == 0 && c->bos == 1 && c->eos == 2 && c->unk == 3) return TRF_OK;
-    return trf__fail(err, TRF_E_SHAPE, -1, c->pad != 0 ? "pad" : c->bos != 1 ? "bos" : c->eos != 2
-                     ? "eos" : "unk",
-                     "a vocabulary has pad, bos, eos, unk at 0, 1, 2, 3; the configuration has "
-                     "%d, %d, %d, %d", c->pad, c->bos, c->eos, c->unk);
+    static const char *const names[4] = {"pad", "bos", "eos", "unk"};
+    static const trf_special others[4] = {TRF_SPECIAL_PAD, TRF_SPECIAL_CLS, TRF_SPECIAL_SEP,
+                                          TRF_SPECIAL_UNK};
+    const int32_t ids[4] = {c->pad, c->bos, c->eos, c->unk};
+    int32_t has[4];
+    int i;
+    for (i = 0; v && i < 4; i++) {
+        has[i] = trf_vocab_special(v, (trf_special)i);
+        if (has[i] < 0) has[i] = trf_vocab_special(v, others[i]);
+    }
+    for (i = 0; v && i < 4; i++)
+        if (has[i] != ids[i])
+            return trf__fail(err, TRF_E_SHAPE, -1, names[i],
+                             "the vocabulary has pad, bos, eos, unk at %d, %d, %d, %d; the "
+                             "configuration has %d, %d, %d, %d", has[0], has[1], has[2], has[3],
+                             ids[0], ids[1], ids[2], ids[3]);
+    return TRF_OK;
 }
 
 /* Makes the new copies before it frees the old ones, so a failure changes nothing. */
@@ -10651,7 +10683,8 @@ TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *sourc
         TRF__TRY(trf__vocab_fits(source, c->source_vocab, "source_vocab", err));
     if (target && trf__has_target(c))
         TRF__TRY(trf__vocab_fits(target, c->target_vocab, "target_vocab", err));
-    if (source || target) TRF__TRY(trf__vocab_ids(c, err));
+    TRF__TRY(trf__vocab_ids(c, source, err));
+    TRF__TRY(trf__vocab_ids(c, target, err));
     if (source && (status = trf_vocab_copy(&new_source, source, &c->hooks, err)) != TRF_OK)
         return status;
     if (target && (status = trf_vocab_copy(&new_target, target, &c->hooks, err)) != TRF_OK) {
@@ -12179,8 +12212,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     int64_t i, wanted;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
-        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, 0, trf__source_added(c), "source",
-                                 &need.source_rows, &need.longest, err));
+        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, 0, trf__source_added(c),
+                                 "source", &need.source_rows, &need.longest, err));
     if (target)
         TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos,
                                  "target", &need.target_rows, &need.longest, err));
@@ -13895,6 +13928,7 @@ typedef struct trf__token {
 } trf__token;
 
 typedef struct trf__pieces trf__pieces;         /* >>pieces */
+typedef struct trf__wordpiece trf__wordpiece;   /* >>wordpiece */
 
 struct trf_vocab {
     trf_hooks hooks;
@@ -13907,6 +13941,7 @@ struct trf_vocab {
     int32_t *slots;         /* number of a token plus 1, or 0 for an empty slot */
     int64_t n_slots;        /* 0 or a power of two */
     trf__pieces *pieces;    /* of a SentencePiece model, or NULL */
+    trf__wordpiece *wordpiece;      /* of WordPiece, or NULL */
 };
 
 TRF__FN trf_status trf__fail_learning(trf_error *err)
@@ -13957,14 +13992,25 @@ TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char 
     return (size_t)(end - *token);
 }
 
-/* FNV-1a, then a final mix so that the low bits, which choose the slot, depend on all others. */
-TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
+/* FNV-1a, which may go on with more bytes. */
+#define TRF__HASH_START 0xCBF29CE484222325u
+TRF__FN uint64_t trf__hash_more(uint64_t h, const char *bytes, size_t length)
 {
-    uint64_t h = 0xCBF29CE484222325u;
     size_t i;
     for (i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001B3u;
+    return h;
+}
+
+/* A final mix, so that the low bits, which choose the slot, depend on all others. */
+TRF__FN uint64_t trf__hash_end(uint64_t h)
+{
     h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
     return h ^ h >> 29;
+}
+
+TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
+{
+    return trf__hash_end(trf__hash_more(TRF__HASH_START, bytes, length));
 }
 
 /* The distance from a taken slot to the next one to try. It depends on the hash, so that tokens
@@ -14054,6 +14100,7 @@ TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks 
 }
 
 TRF__FN void trf__pieces_release(trf_vocab *v);
+TRF__FN void trf__wordpiece_release(trf_vocab *v);
 
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
@@ -14061,6 +14108,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
     trf__pieces_release(v);
+    trf__wordpiece_release(v);
 }
 
 TRF_API void trf_vocab_destroy(trf_vocab *vocab)
@@ -15015,14 +15063,507 @@ TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *m
     return TRF_OK;
 }
 
+// -----------------------------------------------------------------------------------------------
+// >>wordpiece      BERT's subwords: raw text to WordPiece tokens and back
+//
+// The ids are those of Hugging Face's tokenizers 0.23.3 (BertNormalizer, BertPreTokenizer,
+// WordPiece) without [CLS] and [SEP] around them. There are three steps (Wu et al. 2016; Devlin et
+// al. 2019):
+//
+//   text -> characters     a rule may drop a code point, replace it, or make it a space
+//        -> words          spaces end words; punctuation and CJK characters are words of their own
+//        -> ids            the longest token that begins the word, then the longest "##..." that
+//                          goes on, and so forth; a word that cannot be cut is one unk
+//
+// A text cannot contain a special token: "[CLS]" in a text is three ordinary words, as it is in
+// tokenizers with encode_special_tokens. A special token without punctuation, such as "pad", is not
+// found in a text either; there tokenizers would find it.
+//
+// The library has no tables of Unicode. The rules lie in the stored bytes, which a tool writes when
+// it imports a vocabulary (tools/trf). A rule sees one code point, never its neighbours. Stripping
+// accents leaves some marks, such as Balinese and musical ones. tokenizers puts several of them
+// after each other in canonical order; here they keep the order of the text.
+//
+// The stored bytes; all numbers are little-endian and have 32 bits:
+//
+//   "TRFWP" 0 0 1                      8 bytes
+//   flags                              bit 0: decoding omits blanks before punctuation
+//   longest word                       in characters after their replacement; longer words are unk
+//   pad bos eos unk mask cls sep       ids, -1 for none; unk must exist
+//   number of tokens, number of rules
+//   rules                              first, last, kind, argument; ascending, without overlap
+//   size of the replacements           in bytes
+//   replacements                       UTF-8, each followed by a NUL
+//   tokens                             UTF-8, each followed by a NUL; the first one's id is 0
+//
+// A code point without a rule stays as it is. The kinds:
+//
+//   0  drop                            argument 0
+//   1  space                           argument 0
+//   2  shift                           argument is added to the code point
+//   3  text                            argument is the offset of a replacement
+//   4  Hangul                          a syllable becomes its letters; argument 0
+//   10, 11                             as 2 and 3, and the result is a word of its own
+//
+// Ids are those of the file, special tokens included: token i has the id i.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__WORD_DROP, TRF__WORD_SPACE, TRF__WORD_SHIFT, TRF__WORD_TEXT, TRF__WORD_HANGUL,
+       TRF__WORD_ALONE = 8 };           /* is added to a kind */
+enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_SPECIALS = 7, TRF__WORD_UNK = 3,
+       TRF__WORD_CHARS = 1000 };        /* no file may allow longer words */
+
+typedef struct trf__word_rule { uint32_t first, last; int32_t kind, argument; } trf__word_rule;
+
+struct trf__wordpiece {
+    char *stored;                       /* replaced points into it */
+    int64_t n_stored;
+    trf__word_rule *rules;
+    const char *replaced;
+    int32_t n_rules;
+    int32_t ascii[128];                 /* rule of each code point below 128, or -1 */
+    int32_t special[TRF__WORD_SPECIALS];        /* pad bos eos unk mask cls sep, or -1 */
+    int32_t cleanup;                    /* bit 0 of flags */
+    int32_t longest_word;               /* in characters */
+    size_t longest_token;               /* in bytes */
+};
+
+/* Whether an id is one of the special ones. */
+TRF__FN int trf__wordpiece_special(const trf__wordpiece *w, int32_t id)
+{
+    int i;
+    for (i = 0; i < TRF__WORD_SPECIALS; i++) if (w->special[i] == id) return 1;
+    return 0;
+}
+
+/* The rule of a code point, or NULL. */
+TRF__FN const trf__word_rule *trf__word_rule_of(const trf__wordpiece *w, uint32_t c)
+{
+    int32_t low = 0, high = w->n_rules;
+    if (c < 128) return w->ascii[c] < 0 ? NULL : w->rules + w->ascii[c];
+    /* rules before `low` end below c, rules from `high` on begin above c */
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (w->rules[middle].last < c) low = middle + 1;
+        else if (w->rules[middle].first > c) high = middle;
+        else return w->rules + middle;
+    }
+    return NULL;
+}
+
+// >>wordpiece-file  reading the stored bytes
+//
+// They may be hostile. Every error gives the offset of the fault.
+
+TRF__FN trf_status trf__wordpiece_fail(int64_t at, const char *fault, trf_error *err)
+{
+    return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "byte %lld: %s", (long long)at, fault);
+}
+
+/* The number at an offset of the stored bytes. */
+TRF__FN uint32_t trf__wordpiece_number(const trf__wordpiece *w, int64_t at)
+{
+    return (uint32_t)trf__from_little((const unsigned char *)w->stored + at, 4);
+}
+
+/* A signed number: two's complement. */
+TRF__FN int32_t trf__wordpiece_signed(const trf__wordpiece *w, int64_t at)
+{
+    uint32_t u = trf__wordpiece_number(w, at);
+    return u <= INT32_MAX ? (int32_t)u : -(int32_t)(UINT32_MAX - u) - 1;
+}
+
+/* Reads everything before the rules. */
+TRF__FN trf_status trf__read_word_header(trf__wordpiece *w, int64_t *n_tokens, trf_error *err)
+{
+    uint32_t flags, longest;
+    int i;
+    if (w->n_stored < 8 || memcmp(w->stored, "TRFWP\0\0\1", 8))
+        return trf__wordpiece_fail(0, "expected a WordPiece file, got something else", err);
+    if (w->n_stored < TRF__WORD_HEADER + 4)
+        return trf__wordpiece_fail(w->n_stored, "expected a header of 56 bytes, got the end", err);
+    flags = trf__wordpiece_number(w, 8);
+    if (flags > 1)
+        return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
+                         "byte 8: expected flags 0 or 1, got %lu", (unsigned long)flags);
+    longest = trf__wordpiece_number(w, 12);
+    if (longest < 1 || longest > TRF__WORD_CHARS)
+        return trf__fail(err, TRF_E_FORMAT, 12, "wordpiece",
+                         "byte 12: expected a longest word of 1 to %d characters, got %lu",
+                         (int)TRF__WORD_CHARS, (unsigned long)longest);
+    w->cleanup = (int32_t)flags;
+    w->longest_word = (int32_t)longest;
+    *n_tokens = trf__wordpiece_number(w, 44);
+    if (*n_tokens < 1 || *n_tokens > TRF__MAX_TOKENS)
+        return trf__fail(err, TRF_E_FORMAT, 44, "wordpiece",
+                         "byte 44: expected 1 to %lld tokens, got %lld",
+                         (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
+    for (i = 0; i < TRF__WORD_SPECIALS; i++) {
+        int32_t id = trf__wordpiece_signed(w, 16 + 4 * i), least = i == TRF__WORD_UNK ? 0 : -1;
+        if (id < least || id >= *n_tokens)
+            return trf__fail(err, TRF_E_FORMAT, 16 + 4 * i, "wordpiece",
+                             "byte %d: expected an id from %d to %lld, got %d", 16 + 4 * i,
+                             (int)least, (long long)*n_tokens - 1, (int)id);
+        w->special[i] = id;
+    }
+    return TRF_OK;
+}
+
+/* The reason why a rule cannot be used, or NULL. n_replaced: bytes of the replacements. */
+TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__word_rule *r,
+                                         int64_t n_replaced)
+{
+    int64_t first = (int64_t)r->first + r->argument, last = (int64_t)r->last + r->argument;
+    if (r->first > r->last) return "expected first <= last, got a rule of no code point";
+    if (r->last > 0x10FFFF) return "expected code points up to U+10FFFF, got a larger one";
+    switch (r->kind) {
+    case TRF__WORD_DROP: case TRF__WORD_SPACE: case TRF__WORD_HANGUL:
+        if (r->kind == TRF__WORD_HANGUL && (r->first < 0xAC00 || r->last > 0xD7A3))
+            return "expected Hangul syllables, got other code points";
+        return r->argument ? "expected the argument 0, got another one" : NULL;
+    case TRF__WORD_SHIFT: case TRF__WORD_SHIFT + TRF__WORD_ALONE:
+        if (first < 1 || last > 0x10FFFF || (first < 0xE000 && last >= 0xD800))
+            return "expected a shift to code points, got one to something else";
+        return NULL;
+    case TRF__WORD_TEXT: case TRF__WORD_TEXT + TRF__WORD_ALONE:
+        if (r->argument < 0 || r->argument >= n_replaced || !w->replaced[r->argument]
+            || (r->argument && w->replaced[r->argument - 1]))
+            return "expected the offset of a replacement, got another one";
+        return NULL;
+    default: return "expected a kind of rule, got an unknown one";
+    }
+}
+
+/* Reads the rules and the replacements behind them. *at becomes the offset of the tokens. */
+TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *err)
+{
+    trf__wordpiece *w = v->wordpiece;
+    int64_t n = trf__wordpiece_number(w, 48), rest = w->n_stored - TRF__WORD_HEADER - 4, size, bad;
+    uint32_t c;
+    int32_t i;
+    for (i = 0; i < 128; i++) w->ascii[i] = -1;
+    if (n > rest / TRF__WORD_RULE)
+        return trf__fail(err, TRF_E_FORMAT, 48, "wordpiece",
+                         "byte 48: expected at most %lld rules in the bytes that follow, got %lld",
+                         (long long)rest / TRF__WORD_RULE, (long long)n);
+    rest -= TRF__WORD_RULE * n;
+    *at = w->n_stored - rest;
+    size = trf__wordpiece_number(w, *at - 4);
+    w->replaced = w->stored + *at;
+    if (size > rest || (size > 0 && w->replaced[size - 1]))
+        return trf__wordpiece_fail(*at - 4, "expected the size of the replacements, which end with "
+                                   "a NUL; got another number", err);
+    bad = trf_find_invalid_utf8(w->replaced, (size_t)size);
+    if (bad >= 0) return trf__wordpiece_fail(*at + bad, "expected UTF-8, got something else", err);
+    *at += size;
+    w->rules = (trf__word_rule *)trf__alloc(&v->hooks, trf__bytes(n, sizeof *w->rules));
+    if (!w->rules)
+        return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for %lld rules",
+                         (long long)n);
+    w->n_rules = (int32_t)n;            /* below 2^27: each has 16 bytes of less than 2 GiB */
+    for (i = 0; i < n; i++) {
+        trf__word_rule *r = w->rules + i;
+        int64_t here = TRF__WORD_HEADER + TRF__WORD_RULE * (int64_t)i;
+        const char *fault;
+        r->first = trf__wordpiece_number(w, here);
+        r->last = trf__wordpiece_number(w, here + 4);
+        r->kind = trf__wordpiece_signed(w, here + 8);
+        r->argument = trf__wordpiece_signed(w, here + 12);
+        fault = trf__word_rule_fault(w, r, size);
+        if (!fault && i > 0 && r->first <= r[-1].last)
+            fault = "expected rules in ascending order, got code points of earlier ones";
+        if (fault) return trf__wordpiece_fail(here, fault, err);
+        for (c = r->first; c < 128 && c <= r->last; c++) w->ascii[c] = i;
+    }
+    return TRF_OK;
+}
+
+/* The reason why a token of the file cannot be added, or NULL. */
+TRF__FN const char *trf__word_token_fault(const trf_vocab *v, const char *token, size_t length)
+{
+    size_t i;
+    if (!length) return "expected a token, got an empty one";
+    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
+    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
+    /* words never contain blanks, and decoding relies on that */
+    for (i = 0; i < length; i++)
+        if (trf__is_blank(token[i])) return "expected a token, got one with a blank";
+    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
+        return "expected every token once, got one twice";
+    return NULL;
+}
+
+/* Inserts the tokens, which begin at an offset of the stored bytes and end with them. */
+TRF__FN trf_status trf__read_word_tokens(trf_vocab *v, int64_t at, int64_t n_tokens, trf_error *err)
+{
+    trf__wordpiece *w = v->wordpiece;
+    while (v->n_tokens < n_tokens) {
+        const char *token = w->stored + at, *fault = "expected a NUL after the token, got the end";
+        const char *end = (const char *)memchr(token, 0, (size_t)(w->n_stored - at));
+        size_t length = end ? (size_t)(end - token) : 0;
+        if (end) fault = trf__word_token_fault(v, token, length);
+        if (fault)
+            return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "id %lld, byte %lld: %s",
+                             (long long)v->n_tokens, (long long)at, fault);
+        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
+        if (length > w->longest_token) w->longest_token = length;
+        at += (int64_t)length + 1;
+    }
+    if (at == w->n_stored) return TRF_OK;
+    return trf__wordpiece_fail(at, "expected the end after the last token, got more bytes", err);
+}
+
+TRF__FN void trf__wordpiece_release(trf_vocab *v)
+{
+    trf__wordpiece *w = v->wordpiece;
+    if (!w) return;
+    trf__free(&v->hooks, w->stored, (size_t)w->n_stored);
+    trf__free(&v->hooks, w->rules, trf__bytes(w->n_rules, sizeof *w->rules));
+    trf__free(&v->hooks, w, sizeof *w);
+    v->wordpiece = NULL;
+}
+
+/* Fills a new vocabulary from n stored bytes, which are copied. After an error it is only good for
+   trf_vocab_destroy. */
+TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, const char *bytes, int64_t n, trf_error *err)
+{
+    trf__wordpiece *w;
+    int64_t n_tokens = 0, at = 0;
+    if (n > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "wordpiece",
+                         "expected a file of less than 2 GiB, got a larger one");
+    v->wordpiece = w = (trf__wordpiece *)trf__alloc_zeroed(&v->hooks, sizeof *w);
+    if (w) w->stored = (char *)trf__alloc(&v->hooks, (size_t)n);
+    if (!w || !w->stored)
+        return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
+    memcpy(w->stored, bytes, (size_t)n);
+    w->n_stored = n;
+    TRF__TRY(trf__read_word_header(w, &n_tokens, err));
+    TRF__TRY(trf__read_word_rules(v, &at, err));
+    return trf__read_word_tokens(v, at, n_tokens, err);
+}
+
+// >>wordpiece-cut  from text to ids
+//
+// A word is collected character by character. What ends it also cuts it into tokens.
+
+/* The word begins at text + 2: in front of it is room for "##". n is the offset of its end. `chars`
+   counts all characters, also those beyond the longest word, which are not stored. */
+typedef struct trf__word { char text[2 + 4 * TRF__WORD_CHARS]; size_t n; int64_t chars; } trf__word;
+
+TRF__FN void trf__word_clear(trf__word *word) { word->n = 2; word->chars = 0; }
+
+/* The code point at p, which is valid UTF-8. *bytes is its length. */
+TRF__FN uint32_t trf__code_point(const char *p, int *bytes)
+{
+    static const unsigned char first[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t c = (unsigned char)p[0];
+    int i;
+    *bytes = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    c &= first[*bytes];
+    for (i = 1; i < *bytes; i++) c = c << 6 | ((unsigned char)p[i] & 63u);
+    return c;
+}
+
+/* Writes a code point as UTF-8. Returns the number of bytes. */
+TRF__FN int trf__put_code_point(char to[4], uint32_t c)
+{
+    static const unsigned char first[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    int bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
+    for (i = bytes - 1; i > 0; i--, c >>= 6) to[i] = (char)(unsigned char)(0x80 | (c & 63));
+    to[0] = (char)(unsigned char)(first[bytes] | c);
+    return bytes;
+}
+
+/* Appends one character. */
+TRF__FN void trf__word_add(const trf__wordpiece *w, trf__word *word, const char *text, int bytes)
+{
+    if (word->chars++ >= w->longest_word) return;
+    memcpy(word->text + word->n, text, (size_t)bytes);
+    word->n += (size_t)bytes;
+}
+
+TRF__FN void trf__word_add_code_point(const trf__wordpiece *w, trf__word *word, uint32_t c)
+{
+    char text[4];
+    trf__word_add(w, word, text, trf__put_code_point(text, c));
+}
+
+/* The id of the longest token that begins with the `from` bytes at text and at least one character
+   more, or -1. *length is the token's, or 0. Special tokens are not found. */
+TRF__FN int32_t trf__longest_token(const trf_vocab *v, const char *text, size_t from, size_t n,
+                                   size_t *length)
+{
+    uint64_t hash = trf__hash_more(TRF__HASH_START, text, from);
+    int32_t id, longest = -1;
+    if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
+    *length = 0;
+    while (from < n) {
+        int bytes = (int)trf__char_bytes(text + from, 4);
+        hash = trf__hash_more(hash, text + from, (size_t)bytes);
+        from += (size_t)bytes;
+        id = trf__vocab_find(v, text, from, trf__hash_end(hash));
+        if (id < 0 || trf__wordpiece_special(v->wordpiece, id)) continue;
+        longest = id;
+        *length = from;
+    }
+    return longest;
+}
+
+/* Gives an id. */
+TRF__FN void trf__give_wordpiece(trf__ids *to, int32_t id, int unknown)
+{
+    if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
+    to->n_unknown += unknown;
+}
+
+/* Gives the ids of a word and empties it. */
+TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
+{
+    int64_t before = to->n;
+    int good = word->chars <= v->wordpiece->longest_word;
+    size_t at = 2, length;
+    while (good && at < word->n) {
+        size_t prefix = at > 2 ? 2 : 0;
+        char *text = word->text + at - prefix;
+        int32_t id;
+        if (prefix) text[0] = text[1] = '#';            /* over bytes that are done */
+        id = trf__longest_token(v, text, prefix, word->n - at + prefix, &length);
+        good = id >= 0;
+        if (good) { trf__give_wordpiece(to, id, 0); at += length - prefix; }
+    }
+    if (!good) {
+        to->n = before;
+        trf__give_wordpiece(to, v->wordpiece->special[TRF__WORD_UNK], 1);
+    }
+    trf__word_clear(word);
+}
+
+/* Appends the letters of a Hangul syllable (Unicode, 3.12). */
+TRF__FN void trf__word_add_hangul(const trf__wordpiece *w, trf__word *word, uint32_t c)
+{
+    c -= 0xAC00;
+    trf__word_add_code_point(w, word, 0x1100 + c / 588);
+    trf__word_add_code_point(w, word, 0x1161 + c % 588 / 28);
+    if (c % 28) trf__word_add_code_point(w, word, 0x11A7 + c % 28);
+}
+
+/* Appends what a rule makes of the code point c, or ends words. */
+TRF__FN void trf__word_apply(const trf_vocab *v, const trf__word_rule *r, uint32_t c,
+                             trf__word *word, trf__ids *to)
+{
+    const trf__wordpiece *w = v->wordpiece;
+    int alone = r->kind & TRF__WORD_ALONE;
+    const char *text;
+    int bytes;
+    if (word->chars && (alone || r->kind == TRF__WORD_SPACE)) trf__word_end(v, word, to);
+    switch (r->kind & ~TRF__WORD_ALONE) {
+    case TRF__WORD_SHIFT:
+        trf__word_add_code_point(w, word, (uint32_t)((int32_t)c + r->argument));
+        break;
+    case TRF__WORD_HANGUL: trf__word_add_hangul(w, word, c); break;
+    case TRF__WORD_TEXT:
+        for (text = w->replaced + r->argument; *text; text += bytes) {
+            bytes = (int)trf__char_bytes(text, 4);
+            trf__word_add(w, word, text, bytes);
+        }
+        break;
+    default: break;                     /* dropped characters and spaces add nothing */
+    }
+    if (alone) trf__word_end(v, word, to);
+}
+
+/* Gives the ids of a text, as trf__encode_text does. */
+TRF__FN trf_status trf__wordpiece_encode(const trf_vocab *v, const char *text, trf__ids *to,
+                                         trf_error *err)
+{
+    trf__word word;
+    int bytes;
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    trf__word_clear(&word);
+    for (; *text; text += bytes) {
+        uint32_t c = trf__code_point(text, &bytes);
+        const trf__word_rule *r = trf__word_rule_of(v->wordpiece, c);
+        if (r) trf__word_apply(v, r, c, &word, to);
+        else trf__word_add(v->wordpiece, &word, text, bytes);
+    }
+    if (word.chars) trf__word_end(v, &word, to);
+    return TRF_OK;
+}
+
+// >>wordpiece-text  from ids to text
+
+/* Whether tokenizers' clean-up removes the blank before a token. */
+TRF__FN int trf__word_joins(const char *token)
+{
+    static const char *const beginnings[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
+    size_t i;
+    for (i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (!strncmp(token, beginnings[i], strlen(beginnings[i]))) return 1;
+    return 0;
+}
+
+/* Ids to text: one blank between words, none before "##...", which loses its "##". The first token
+   stays as it is. Special tokens are skipped, except unk. */
+TRF__FN void trf__wordpiece_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
+                                   trf__answer *to)
+{
+    const trf__wordpiece *w = v->wordpiece;
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const trf__token *t = v->tokens + ids[i];
+        const char *token = v->bytes + t->begin;
+        int first = to->whole == 0, goes_on = !first && !strncmp(token, "##", 2);
+        int blank = !first && !goes_on && !(w->cleanup && trf__word_joins(token));
+        if (ids[i] != w->special[TRF__WORD_UNK] && trf__wordpiece_special(w, ids[i])) continue;
+        trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on,
+                        0);
+    }
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
+                                            const trf_hooks *hooks, trf_error *err)
+{
+    trf_vocab *v;
+    trf_status status;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!file) return trf__fail_null(err, "file");
+    if (bytes > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
+                         "expected a WordPiece file of less than 2 GiB, got a larger one");
+    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
+    v->kind = TRF_WORDPIECE;
+    v->finished = 1;
+    status = trf__read_wordpiece(v, (const char *)file, (int64_t)bytes, err);
+    if (status) { trf_vocab_destroy(v); return status; }
+    *vocab = v;
+    return TRF_OK;
+}
+
 // >>vocab-use      tokens, ids, texts
 //
-// The public functions. trf__encode_text and trf_vocab_decode serve tokens and pieces alike.
+// The public functions. trf__encode_text and trf_vocab_decode serve tokens and pieces alike. Token
+// i of the array has the id i + trf__first_id.
+
+TRF__FN int32_t trf__first_id(const trf_vocab *v)
+{
+    return v->kind == TRF_WORDPIECE ? 0 : (int32_t)TRF__SPECIALS;
+}
+
+TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which)
+{
+    if (!vocab || (int)which < 0 || which >= TRF_SPECIAL_COUNT) return -1;
+    if (vocab->wordpiece) return vocab->wordpiece->special[which];
+    return (int)which < TRF__SPECIALS ? (int32_t)which : -1;
+}
 
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
 {
     if (!vocab) return 0;
-    return vocab->finished ? (int32_t)vocab->n_tokens + TRF__SPECIALS : (int32_t)TRF__SPECIALS;
+    return vocab->finished ? (int32_t)vocab->n_tokens + trf__first_id(vocab)
+                           : (int32_t)TRF__SPECIALS;
 }
 
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab)
@@ -15033,8 +15574,8 @@ TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab)
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
 {
     if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
-    return id < TRF__SPECIALS ? trf__special_text(id) : vocab->bytes +
-        vocab->tokens[id - TRF__SPECIALS].begin;
+    return id < trf__first_id(vocab) ? trf__special_text(id) : vocab->bytes +
+        vocab->tokens[id - trf__first_id(vocab)].begin;
 }
 
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
@@ -15043,7 +15584,9 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     size_t length = token ? strlen(token) : 0;
     if (vocab && vocab->finished)
         number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-    return number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS;
+    if (number < 0 || (vocab->wordpiece && trf__wordpiece_special(vocab->wordpiece, number)))
+        return vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : (int32_t)TRF__UNK;
+    return number + trf__first_id(vocab);
 }
 
 /* Gives the ids of a text: all are counted, as many as fit are stored. */
@@ -15055,6 +15598,7 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
     if (!text) return trf__fail_null(err, "text");
     if (!vocab->finished) return trf__fail_learning(err);
     if (vocab->pieces) return trf__pieces_encode(vocab, text, to, err);
+    if (vocab->wordpiece) return trf__wordpiece_encode(vocab, text, to, err);
     TRF__TRY(trf__check_utf8(text, "text", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
         int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
@@ -15140,7 +15684,8 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     to.size = size;
     to.cut = -1;
     if (vocab->pieces) trf__pieces_decode(vocab, ids, n, &to);
-    for (i = 0; !vocab->pieces && i < n; i++) {
+    if (vocab->wordpiece) trf__wordpiece_decode(vocab, ids, n, &to);
+    for (i = 0; !vocab->pieces && !vocab->wordpiece && i < n; i++) {
         const char *token = trf_vocab_token(vocab, ids[i]);
         if (ids[i] < TRF__UNK) continue;
         trf__answer_add(&to, i, vocab->kind == TRF_WORDS && to.whole > 0, token, strlen(token), 0);
@@ -15181,9 +15726,9 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!token) return trf__fail_null(err, "token");
     if (!vocab->finished) return trf__fail_learning(err);
-    if (vocab->pieces)
+    if (vocab->pieces || vocab->wordpiece)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
-                         "tokens cannot be added to a SentencePiece vocabulary");
+                         "tokens cannot be added to a vocabulary of subwords");
     fault = trf__token_fault(vocab, token, strlen(token));
     if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
     return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0,
@@ -15193,11 +15738,11 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
 /* The bytes that files store of a finished vocabulary. */
 TRF__FN const char *trf__vocab_bytes(const trf_vocab *v)
 {
-    return v->pieces ? v->pieces->model : v->bytes;
+    return v->pieces ? v->pieces->model : v->wordpiece ? v->wordpiece->stored : v->bytes;
 }
 TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
 {
-    return v->pieces ? v->pieces->model_bytes : v->n_bytes;
+    return v->pieces ? v->pieces->model_bytes : v->wordpiece ? v->wordpiece->n_stored : v->n_bytes;
 }
 
 /* Inserts the tokens that end within n bytes, which begin at offset `at` of the stored bytes. *used
@@ -15242,6 +15787,7 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     *v = NULL;
     if (kind == TRF_SENTENCEPIECE)
         return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
+    if (kind == TRF_WORDPIECE) return trf_vocab_from_wordpiece(v, bytes, (size_t)n, hooks, err);
     status = trf_vocab_create(&made, kind, hooks, err);
     for (at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
@@ -16828,8 +17374,8 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     int64_t rows = 0, most = 0, source = 0, prefix = 0;
     int32_t n = sources ? sources->count : prefixes->count, i;
     if (sources)
-        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0, trf__source_added(c), "source", &rows,
-                                 &most, err));
+        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0, trf__source_added(c), "source",
+                                 &rows, &most, err));
     if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, !c->target_eos, 1,
                                            sources ? "prefix" : "source", &rows, &most, err));
     if (prefixes && prefixes->count != n)
@@ -17945,8 +18491,8 @@ TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batc
     trf__forget_answers(translator);
     TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
     rows = pass->decoder.rows;
-    TRF__TRY(trf__shape_check(out, name, rows - (ids ? trf__source_added(c) * pass->n_sentences : 0),
-                              vocab, err));
+    if (ids) rows -= trf__source_added(c) * pass->n_sentences;
+    TRF__TRY(trf__shape_check(out, name, rows, vocab, err));
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
     return trf__logits_in_work(translator, err);
 }
@@ -18045,7 +18591,8 @@ TRF__FN void trf__attention_extent(const trf_config *c, const trf_batch *batch,
                                    trf_attention_kind kind, int32_t i,
                                    int64_t *queries, int64_t *keys)
 {
-    int64_t source = trf__has_source(c) ? (int64_t)batch->source.lengths[i] + trf__source_added(c) : 0;
+    int64_t source = trf__has_source(c)
+        ? (int64_t)batch->source.lengths[i] + trf__source_added(c) : 0;
     int64_t target = kind != TRF_ENCODER_SELF ? (int64_t)batch->target.lengths[i] + c->target_eos
         : 0;
     *queries = kind == TRF_ENCODER_SELF ? source : target;
@@ -18330,7 +18877,7 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     if (!targets) return trf__fail_null(err, "targets");
     if (targets->count < 0) return trf__fail_below(err, "targets", 0, targets->count);
     if (targets->count > 0 && !memory_lengths) return trf__fail_null(err, "memory_lengths");
-    /* an empty memory would leave cross-attention without keys; a source has BOS and EOS at least */
+    /* an empty memory would leave cross-attention without keys; a source may have BOS and EOS */
     least = trf__source_added(c) > 1 ? 2 : 1;
     for (i = 0; i < targets->count; rows += memory_lengths[i++])
         if (memory_lengths[i] < least || memory_lengths[i] > c->max_length)
@@ -20307,19 +20854,19 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      optimizer.v.NAME. A matrix of type I8 has the scales of its rows beside it,
 //                      NAME_scale of type F32. The last, of type U8, are trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
-//                      SentencePiece model.
+//                      SentencePiece model, or a WordPiece file (>>wordpiece).
 //   __metadata__       trf.format = 5; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
-//                      trf.target_vocab = words | characters | sentencepiece; trf.crc32 of the
-//                      data. A checkpoint adds trf.train.FIELD, trf.step and trf.updates; with a
-//                      corpus, trf.corpus.epoch, .batch and .fingerprint; with frozen parameters,
-//                      trf.frozen: 1 or 0 for each, in the order of trf_model_parameter. For a
-//                      parameter that is frozen or was, trf.missed.NAME: the number of updates that
-//                      it missed; if it is frozen now, less the number of all updates when it
-//                      froze. "format": "pt" is for users of PyTorch. All other keys belong to the
-//                      program (trf_model_set_metadata), or come from the file that the model was
-//                      loaded from.
+//                      trf.target_vocab = words | characters | sentencepiece | wordpiece;
+//                      trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step and
+//                      trf.updates; with a corpus, trf.corpus.epoch, .batch and .fingerprint; with
+//                      frozen parameters, trf.frozen: 1 or 0 for each, in the order of
+//                      trf_model_parameter. For a parameter that is frozen or was,
+//                      trf.missed.NAME: the number of updates that it missed; if it is frozen now,
+//                      less the number of all updates when it froze. "format": "pt" is for users of
+//                      PyTorch. All other keys belong to the program (trf_model_set_metadata), or
+//                      come from the file that the model was loaded from.
 //
 // Vocabularies are tensors, not texts of the header. As tensors they need no escapes and may
 // contain any bytes, a header's limit of 16 MiB does not apply, and the checksum covers them.
@@ -20336,7 +20883,8 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
    column of the tables is the first format that has a field; in older files it gets its default. */
 enum { TRF__FORMAT = 5, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
-static const char *const trf__kind_names[3] = {"words", "characters", "sentencepiece"};
+static const char *const trf__kind_names[TRF_TOKEN_KIND_COUNT] = {"words", "characters",
+                                                                  "sentencepiece", "wordpiece"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
 {
@@ -20857,8 +21405,8 @@ TRF__FN trf_status trf__read_weights(trf_file *file, trf_model *model, trf_error
     return checked;
 }
 
-/* Reads a vocabulary: a SentencePiece model at once, tokens in pieces that can hold the longest
-   token and its NUL. Memory for tokens thus grows with the tokens found, whatever size the file
+/* Reads a vocabulary: files of subwords at once, tokens in pieces that can hold the longest token
+   and its NUL. Memory for tokens thus grows with the tokens found, whatever size the file
    claims. */
 TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf_token_kind kind,
                                     trf_vocab **vocab, const trf_hooks *hooks, trf_error *err)
@@ -20866,13 +21414,14 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
     int64_t n = (int64_t)e->bytes, most = n, at, used;
     trf_vocab *made = NULL;
     trf_status status = TRF_OK;
+    int whole = kind == TRF_SENTENCEPIECE || kind == TRF_WORDPIECE;
     size_t work;
     char *bytes;
-    if (kind != TRF_SENTENCEPIECE) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1);
+    if (!whole) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1);
     work = trf__bytes(most, 1);
     bytes = (char *)trf__alloc(hooks, work);
     if (!bytes) return trf__fail(err, TRF_E_NOMEM, -1, e->name, "no memory to read a vocabulary");
-    if (kind == TRF_SENTENCEPIECE) {
+    if (whole) {
         status = trf__file_fetch(&file->from, e->begin, bytes, (size_t)n, err);
         if (!status) status = trf__vocab_from_bytes(vocab, kind, bytes, n, hooks, err);
         trf__free(hooks, bytes, work);
@@ -20902,11 +21451,12 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
         return trf__fail(err, TRF_E_FORMAT, -1, name,
                          "a vocabulary needs a metadata entry and a tensor of type U8, both called "
                          "%s", name);
-    for (number = 0; number < 3 && strcmp(kind, trf__kind_names[number]); number++) { }
-    if (number == 3)
+    for (number = 0; number < TRF_TOKEN_KIND_COUNT && strcmp(kind, trf__kind_names[number]);
+         number++) { }
+    if (number == TRF_TOKEN_KIND_COUNT)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, name,
-                         "this version knows words, characters and sentencepiece, got \"%.40s\"",
-                         kind);
+                         "this version knows words, characters, sentencepiece and wordpiece, got "
+                         "\"%.40s\"", kind);
     return trf__read_tokens(file, &e, (trf_token_kind)number, vocab, hooks, err);
 }
 
@@ -20916,7 +21466,8 @@ TRF__FN trf_status trf__read_vocabs(trf_file *file, trf_model *model, trf_error 
     const trf_config *c = &model->config;
     TRF__TRY(trf__read_vocab(file, trf__vocab_names[0], &model->source, &c->hooks, err));
     TRF__TRY(trf__read_vocab(file, trf__vocab_names[1], &model->target, &c->hooks, err));
-    if (model->source || model->target) TRF__TRY(trf__vocab_ids(c, err));
+    TRF__TRY(trf__vocab_ids(c, model->source, err));
+    TRF__TRY(trf__vocab_ids(c, model->target, err));
     if (trf__has_source(c))
         TRF__TRY(trf__vocab_fits(model->source, c->source_vocab, "source_vocab", err));
     return trf__has_target(c) ? trf__vocab_fits(model->target, c->target_vocab, "target_vocab", err)
@@ -23593,7 +24144,8 @@ TRF__FN trf_status trf__encode_tagged(const trf_dataset *d, const trf__split *s,
         status = trf__texts_add(&word, x.text - blank, x.n + (size_t)blank, hooks, err);
         if (status == TRF_OK && blank) *word.bytes = ' ';
         if (status == TRF_OK) status = trf__encode_all(d->vocab[0], word.bytes, &piece, hooks, err);
-        if (status == TRF_OK && piece.n == 0) piece.ids[piece.n++] = TRF__UNK;
+        if (status == TRF_OK && piece.n == 0)
+            piece.ids[piece.n++] = trf_vocab_special(d->vocab[0], TRF_SPECIAL_UNK);
         if (status == TRF_OK) status = trf__ids_add(&ids[0], piece.ids, piece.n, hooks, err);
         for (k = 0; k < piece.n; k++) piece.ids[k] = k == blank ? number : -1;
         if (status == TRF_OK) status = trf__ids_add(&ids[1], piece.ids, piece.n, hooks, err);
@@ -23697,7 +24249,8 @@ TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s, const trf__
     for (side = 0; side < 2; side++)
         for (i = 0; i < learn[side].count; i++)
             if (learn[side].lengths[i] > a->longest) a->longest = learn[side].lengths[i];
-    for (i = 0; i < learn[1].used; i++) d->unknown += learn[1].ids[i] == TRF__UNK;
+    for (i = 0; d->vocab[1] && i < learn[1].used; i++)
+        d->unknown += learn[1].ids[i] == trf_vocab_special(d->vocab[1], TRF_SPECIAL_UNK);
     a->source_vocab = d->vocab[0] ? trf_vocab_size(d->vocab[0]) : 0;
     a->target_vocab = d->vocab[1] ? trf_vocab_size(d->vocab[1]) : 0;
     a->one_vocabulary = d->vocab[0] == d->vocab[1];

@@ -625,6 +625,7 @@ static void test_presets(void **state)
         others = o;
         trf_config_set_conventions(&c, whose);
         assert_int_equal(c.activation, TRF_RELU);
+        assert_true(!c.feed_forward_gate && !c.embedding_norm && !c.source_bos);
         assert_int_equal(c.positions, TRF_POSITIONS_INTERLEAVED);
         assert_int_equal(c.position_offset, 0);
         assert_int_equal(c.norm_place, TRF_POST_NORM);
@@ -639,6 +640,7 @@ static void test_presets(void **state)
         assert_int_equal(c.source_eos, 1);
         assert_int_equal(c.decoder_start, TRF_START_BOS);
         rest.activation = c.activation;
+        rest.feed_forward_gate = rest.embedding_norm = rest.source_bos = 0;
         rest.positions = c.positions;
         rest.position_offset = c.position_offset;
         rest.norm_place = c.norm_place;

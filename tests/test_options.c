@@ -61,7 +61,7 @@ void log_warning(void *user, int level, const char *message)
 enum {
     MOST_CHOICES = 16,
     FIRST_COMMAND = TRAIN,
-    LAST_COMMAND = EMBED,
+    LAST_COMMAND = IMPORT,
     COMMANDS = 2 * LAST_COMMAND - 1,
     PATTERN = 0xA5
 };
@@ -315,6 +315,7 @@ static const struct tested table[] = {
     OPTION(TAG, FLAG, "json", json),
     OPTION(CLASSIFY, LONG_COUNT, "n-best", labels_shown),
     OF(EMBED, "pooling", pooling, int32_t, {"mean", 0}, {"first", 1}, {"max", 2}), /* embed.c */
+    OPTION(IMPORT, TEXT, "as", as),
     OPTION(EMBED, SWITCH, "normalize", unit_vectors),
     OPTION(EMBED, TEXT, "query", query),
     OPTION(EMBED, COUNT, "top", top),
@@ -1016,6 +1017,7 @@ static void want_conventions(int paper)
 {
     wanted.conventions = paper ? TRF_CONVENTIONS_PAPER : TRF_CONVENTIONS_PYTORCH;
     wanted.config.activation = TRF_RELU;
+    wanted.config.feed_forward_gate = wanted.config.embedding_norm = wanted.config.source_bos = 0;
     wanted.config.positions = TRF_POSITIONS_INTERLEAVED;
     wanted.config.position_offset = 0;
     wanted.config.norm_place = TRF_POST_NORM;

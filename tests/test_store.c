@@ -417,12 +417,15 @@ static void every_configuration(void **state)
         if (config.kind == TRF_ENCODER_ONLY) config.decoder_layers = 0;
         if (config.kind == TRF_DECODER_ONLY) config.encoder_layers = 0;
         /* and all other fields, each with two values at least */
-        config.activation = (trf_activation)(number % 3);
+        config.activation = (trf_activation)(number % 4);
         config.norm_place = (trf_norm_place)(number / 2 % 2);
         config.norm_rule = (trf_norm_rule)(number / 3 % 3);
         config.qkv_bias = number / 17 % 2;
         config.out_bias = number / 19 % 2;
         config.feed_forward_bias = number / 23 % 2;
+        config.feed_forward_gate = number / 29 % 2;
+        config.embedding_norm = number / 31 % 2;
+        config.source_bos = number / 37 % 2;
         config.scale_embeddings = number / 5 % 2;
         config.init = (trf_init)(number / 7 % 3);
         config.embedding_init = (trf_embedding_init)(number % 4);
@@ -449,7 +452,7 @@ static void every_configuration(void **state)
         OK(trf_file_open(&file, in_folder("one"), NULL,
                          &err)); /* a tied matrix stands there once */
         assert_int_equal(trf_file_count(file), trf_model_parameter_count(model));
-        assert_string_equal(trf_file_metadata(file, "trf.format"), "4");
+        assert_string_equal(trf_file_metadata(file, "trf.format"), "5");
         assert_string_equal(trf_file_metadata(file, "trf.version"), TRF_VERSION);
         assert_string_equal(trf_file_metadata(file, "trf.content"), "model");
         snprintf(text, sizeof text, "%d", (int)config.positions);
@@ -889,7 +892,7 @@ static void config_fields(void **state)
                    {"target_vocab", "16777217"},
                    {"max_length", "1"},
                    {"max_length", "1048577"},
-                   {"activation", "3"},
+                   {"activation", "4"},
                    {"positions", "5"},
                    {"positions", "-1"},
                    {"position_offset", "-1"},
@@ -898,6 +901,9 @@ static void config_fields(void **state)
                    {"qkv_bias", "2"},
                    {"out_bias", "2"},
                    {"feed_forward_bias", "2"},
+                   {"feed_forward_gate", "2"},
+                   {"embedding_norm", "2"},
+                   {"source_bos", "2"},
                    {"final_norm", "4"},
                    {"scale_embeddings", "2"},
                    {"scale_embeddings", "-1"},
@@ -1073,7 +1079,7 @@ static void tied_matrices(void **state)
 
 static void formats(void **state)
 {
-    static const char *const newer[] = {"1", "5", "0", "-1", "17", "9223372036854775807"};
+    static const char *const newer[] = {"1", "6", "0", "-1", "17", "9223372036854775807"};
     draft d;
     char *old;
     size_t i;
@@ -2315,7 +2321,7 @@ static void skipped_steps_come_back(void **state)
     end_run(&r);
 }
 
-/* Files of formats 2 and 3 lack the fields that have come since: these have their defaults, the
+/* Files of formats 2 to 4 lack the fields that have come since: these have their defaults, the
    rest is the same. */
 static void old_formats(void **state)
 {
@@ -2331,7 +2337,7 @@ static void old_formats(void **state)
     trf_load_options options = watched();
     int number;
     (void)state;
-    for (number = 0; number < 4; number++) {
+    for (number = 0; number < 6; number++) {
         int checkpoint = number % 2, format = 2 + number / 2;
         char text[2] = {(char)('0' + format), 0}, next[2] = {(char)('1' + format), 0};
         draft d;
@@ -2364,7 +2370,9 @@ static void old_formats(void **state)
         assert_true(hash_file(in_folder("again")) == whole);
         free(set_note(&d, "trf.format", next));         /* the next format must have them */
         draft_refused(&d, TRF_E_FORMAT,
-                      format == 2 ? "trf.config.target_eos" : "trf.config.qkv_bias");
+                      format == 2   ? "trf.config.target_eos"
+                      : format == 3 ? "trf.config.qkv_bias"
+                                    : "trf.config.feed_forward_gate");
         forget(&d);
     }
 }

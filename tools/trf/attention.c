@@ -160,7 +160,9 @@ static int make_maps(struct attention_view *l)
     l->columns = l->attention.extent[3];
     if (l->kind == TRF_ENCODER_SELF)
         l->row_names = names_of(&l->source, l->source_vocab, c, l->rows, front);
-    else l->row_names = names_of(&l->target, l->target_vocab, c, l->rows, decoder ? START : NOTHING);
+    else
+        l->row_names =
+            names_of(&l->target, l->target_vocab, c, l->rows, decoder ? START : NOTHING);
     if (decoder) l->column_names = names_of(&l->target, l->target_vocab, c, l->columns, START);
     else l->column_names = names_of(&l->source, l->source_vocab, c, l->columns, front);
     add_maps(l);

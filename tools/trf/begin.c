@@ -96,7 +96,7 @@ int begin_training(struct training *t)
     trf_error err;
     int status = encode(t);
     if (status) return status;
-    unknown = count_unknown_targets(s, &t->data);
+    unknown = count_unknown_targets(s, &t->data, (const trf_vocab *const *)t->vocabularies.of);
     if ((status = decide(t)) || (status = make_model(t, unknown))) return status;
     tell_precision(s);
     if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise)))

@@ -166,6 +166,17 @@ const struct command commands[] = {
      "\n"
      "    trf quantize model.safetensors --weights int8 --output small.safetensors",
      EXIT_TEXT},
+    {IMPORT, "import", "make a model file from a folder of Hugging Face",
+     "trf import FOLDER --output FILE",
+     "Reads config.json, the weights (safetensors, also in several files) and the tokenizer of a\n"
+     "model that another program has trained, and writes one model file. So far it knows BERT and\n"
+     "sentence encoders made from it (model_type bert). Every tensor is checked before anything is\n"
+     "written; parts that trf does not build are listed. trf embed, train --init-from and quantize\n"
+     "take the file like any other.\n"
+     "\n"
+     "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
+     "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
+     EXIT_TEXT},
     {PLOT, "plot", "plot training logs, schedules, positions and masks",
      "trf plot LOG... | schedule | positions | masks [options]",
      "Draws logs of trf train --log, with all runs in one picture: training and validation loss,\n"

@@ -121,7 +121,8 @@ static int encode_batch(struct embedding *t)
 
 static int64_t rows_of(const struct embedding *t, int32_t sequence)
 {
-    return (int64_t)t->side.lengths[sequence] + trf_model_config(t->model)->source_eos;
+    const trf_config *c = trf_model_config(t->model);
+    return (int64_t)t->side.lengths[sequence] + c->source_bos + c->source_eos;
 }
 
 /* Pools n rows into t->vector. Sums are doubles, in the order of the rows: a vector does not depend

@@ -275,11 +275,11 @@ failed:
     return FAILED;
 }
 
-static int64_t count_unknown(const struct side *ids)
+static int64_t count_unknown(const struct side *ids, const trf_vocab *vocab)
 {
     int64_t unknown = 0;
     size_t i;
-    for (i = 0; i < ids->used; i++) unknown += ids->ids[i] == UNK;
+    for (i = 0; i < ids->used; i++) unknown += ids->ids[i] == unknown_id(vocab);
     return unknown;
 }
 
@@ -292,9 +292,9 @@ void warn_of_unknown(const struct settings *s, const struct examples *data,
     for (side = 0; side < 2; side++) {
         double learned, held;
         if (!reads_side(s, side)) continue;
-        learned = (double)count_unknown(&data->learn.ids[side]) /
+        learned = (double)count_unknown(&data->learn.ids[side], vocab[side]) /
                   fmax(1, (double)data->learn.ids[side].used);
-        held = (double)count_unknown(&data->held.ids[side]) /
+        held = (double)count_unknown(&data->held.ids[side], vocab[side]) /
                fmax(1, (double)data->held.ids[side].used);
         if (learned > 0.05)
             say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary: the model "
@@ -312,7 +312,9 @@ void warn_of_unknown(const struct settings *s, const struct examples *data,
 }
 
 /* Unknown tokens among the targets: the model learns to write them. */
-int64_t count_unknown_targets(const struct settings *s, const struct examples *data)
+int64_t count_unknown_targets(const struct settings *s, const struct examples *data,
+                              const trf_vocab *const vocab[2])
 {
-    return count_unknown(&data->learn.ids[reads_side(s, 1) && s->objective != OBJECTIVE_SPAN]);
+    int side = reads_side(s, 1) && s->objective != OBJECTIVE_SPAN;
+    return count_unknown(&data->learn.ids[side], vocab[side]);
 }

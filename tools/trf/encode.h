@@ -16,6 +16,7 @@ int fill_corpus(const struct settings *s, struct examples *data, trf_corpus **co
 void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab);
 void warn_of_unknown(const struct settings *s, const struct examples *data,
                      const trf_vocab *const vocab[2]);
-int64_t count_unknown_targets(const struct settings *s, const struct examples *data);
+int64_t count_unknown_targets(const struct settings *s, const struct examples *data,
+                              const trf_vocab *const vocab[2]);
 
 #endif

@@ -121,7 +121,6 @@ static int print_tensors(struct report *r)
 
 static void print_vocabulary(const char *side, const trf_vocab *vocab, int json)
 {
-    const char *const kinds[] = {"words", "characters", "subwords"};
     int32_t id;
     if (!vocab) {
         if (!json) printf("%s vocabulary: none in the file\n", side);
@@ -129,10 +128,10 @@ static void print_vocabulary(const char *side, const trf_vocab *vocab, int json)
     }
     if (json)
         printf(",\"%s_vocabulary\":{\"kind\":\"%s\",\"size\":%d,\"tokens\":[", side,
-               kinds[trf_vocab_kind(vocab)], (int)trf_vocab_size(vocab));
+               kinds_of_tokens[trf_vocab_kind(vocab)], (int)trf_vocab_size(vocab));
     else
         printf("%s vocabulary: %d %s:", side, (int)trf_vocab_size(vocab),
-               kinds[trf_vocab_kind(vocab)]);
+               kinds_of_tokens[trf_vocab_kind(vocab)]);
     for (id = 4; id < trf_vocab_size(vocab) && (json || id < 12); id++) {
         size_t bytes;
         const char *token = token_of(vocab, id, &bytes);

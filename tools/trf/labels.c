@@ -143,7 +143,8 @@ static void encode_word(void *user, const char *word, size_t bytes)
         e->failed = 1;
         return;
     }
-    if (n == 0) to->ids[to->n + n++] = UNK;         /* encode_after has grown ids for it */
+    /* encode_after has grown ids for it */
+    if (n == 0) to->ids[to->n + n++] = unknown_id(e->vocab);
     to->n += n;
 }
 

@@ -26,7 +26,7 @@
 static int (*const runs[])(struct settings *s, int argc, char **argv) = {
     command_train, command_translate, command_generate, command_classify, command_classify,
     command_embed, command_score, command_eval, command_inspect, command_attention,
-    command_average, command_quantize, command_plot, command_report
+    command_average, command_quantize, command_import, command_plot, command_report
 };
 
 static void print_overview(FILE *file)

@@ -7,7 +7,7 @@
 #include "options.h"
 
 const struct row rows[] = {
-    {INSPECT, HEADING, "A model without a file (with trf train's model options)", 0, NULL, NULL, NULL},
+    {INSPECT, HEADING, "A model without a file (by options of trf train)", 0, NULL, NULL, NULL},
     {INSPECT, CHOICE, "shape", AT(shape), SHAPES,
      "start from the sizes of a published model; other options change them. Also shows its "
      "published number of weights and the parts that trf cannot build", NULL},
@@ -598,14 +598,14 @@ const struct row rows[] = {
 
     {INSPECT, HEADING, "Output", 0, NULL, NULL, NULL},
     {INSPECT, FLAG, "json", AT(json), NULL, "write one JSON object", NULL},
-    {AVERAGE | QUANTIZE, HEADING, "Files", 0, NULL, NULL, NULL},
-    {AVERAGE | QUANTIZE, TEXT, "output", AT(output), "FILE", "the model to write", NULL},
-    {AVERAGE | QUANTIZE, CHOICE, "weights", AT(weights), "full|bf16|f16|int8",
+    {WRITES, HEADING, "Files", 0, NULL, NULL, NULL},
+    {WRITES, TEXT, "output", AT(output), "FILE", "the model to write", NULL},
+    {IMPORT, TEXT, "as", AT(as), "TYPE", "read config.json as this model_type", NULL},
+    {WRITES, CHOICE, "weights", AT(weights), "full|bf16|f16|int8",
      "how weights are stored. full: in 32 bits; bf16, f16: in 16 bits, half the file; int8: in 8 "
      "bits, a quarter, and the model can no longer be trained. With this option one model is "
      "enough for trf average", NULL},
-    {AVERAGE | QUANTIZE, FLAG, "overwrite", AT(overwrite), NULL,
-     "let --output replace an existing file", NULL},
+    {WRITES, FLAG, "overwrite", AT(overwrite), NULL, "let --output replace an existing file", NULL},
     {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},
     {PLOT, TEXT, "output", AT(output), "FILE",
      "the picture to write: an .svg, .png or .pdf. Without it, the picture is drawn with "

@@ -11,6 +11,9 @@
 
 #include "trf.h"
 
+/* The commands that write a model from others. */
+#define WRITES (AVERAGE | QUANTIZE | IMPORT)
+
 /* Values of options that are choices (options.c). */
 #define NO_YES "no|yes"
 #define POSITIONS "interleaved|halves-n1|halves|learned|none"

@@ -367,7 +367,6 @@ static void put_frequent(FILE *to, const trf_vocab *vocab, const int64_t *counts
 
 static void put_vocabulary(FILE *to, const struct data *d, int side, const char *title)
 {
-    static const char *const kinds_of_tokens[] = {"words", "characters", "subwords"};
     const trf_config *config = trf_model_config(d->model);
     const int32_t special[] = {config->pad, config->bos, config->eos, config->unk};
     static const char *const names[] = {"pad", "begin", "end", "unknown"};

@@ -238,7 +238,7 @@ static void note_tokens(struct data *d, int side, const int32_t *ids, int32_t n)
     for (i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= trf_vocab_size(d->vocab[side])) continue;
         d->counts[side][ids[i]]++;
-        d->unknown[side] += ids[i] == UNK;
+        d->unknown[side] += ids[i] == unknown_id(d->vocab[side]);
     }
     d->tokens[side] += n;
 }

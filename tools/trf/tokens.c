@@ -2,6 +2,10 @@
 
 #include "trf.h"
 
+const char *const kinds_of_tokens[] = {"words", "characters", "subwords", "subwords of WordPiece"};
+
+int32_t unknown_id(const trf_vocab *vocab) { return trf_vocab_special(vocab, TRF_SPECIAL_UNK); }
+
 // -----------------------------------------------------------------------------------------------
 // >>sequences
 // -----------------------------------------------------------------------------------------------

@@ -25,6 +25,8 @@
 //   labelled.c        the labels of the data
 //   measure.c         the metrics of a validation
 //   translate.c, generate.c, classify.c, embed.c, score.c, eval.c, average.c     other commands
+//   import.c        trf import; see import.h
+//   import_recipes.c, import_words.c, import_json.c
 //   report.c        trf report; see report.h
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
 //   report_text.c
@@ -212,6 +214,7 @@ struct settings {
     int32_t truncate, split;
     int32_t unit_vectors, top;                                  /* embedding */
     const char *query;
+    const char *as;                 /* trf import: a model_type, or NULL */
     int32_t shape, source_length, target_length, labels, trace; /* inspecting options */
     const char *source_text, *target_text, *layer, *head;       /* attention */
     int32_t map_kind;                                           /* enum map_kind */
@@ -234,7 +237,7 @@ struct settings {
 enum {
     TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64,
     GENERATE = 128, CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
-    QUANTIZE = 4096, EMBED = 8192,
+    QUANTIZE = 4096, EMBED = 8192, IMPORT = 16384,
     RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT | EMBED,
     FROM_DATA = 1 << 16         /* without the option the value follows from the data */
 };
@@ -392,7 +395,9 @@ double field_number(const struct fields *f, const char *name);      /* NAN: no f
 // Token ids (tokens.c)
 // -----------------------------------------------------------------------------------------------
 
-enum { UNK = 3 };       /* the unknown token of every vocabulary */
+enum { UNK = 3 };       /* the unknown token of every vocabulary but WordPiece */
+int32_t unknown_id(const trf_vocab *vocab);     /* the unknown token; -1 without a vocabulary */
+extern const char *const kinds_of_tokens[];     /* by trf_token_kind: "words", ... */
 
 /* Sequences of token ids, one after another, as the library takes them. */
 struct side {
@@ -572,6 +577,7 @@ int command_inspect(struct settings *s, int argc, char **argv);
 int command_attention(struct settings *s, int argc, char **argv);
 int command_average(struct settings *s, int argc, char **argv);
 int command_quantize(struct settings *s, int argc, char **argv);
+int command_import(struct settings *s, int argc, char **argv);
 int command_plot(struct settings *s, int argc, char **argv);
 int command_report(struct settings *s, int argc, char **argv);
 

@@ -45,7 +45,7 @@ static void find_words(const trf_vocab *vocab, const char *line, const int32_t *
             size_t bytes;
             line += strspn(line, " \t\r\n");
             bytes = strcspn(line, " \t\r\n");
-            for (i = words.first[w]; i < end && ids[i] != UNK; i++) { }
+            for (i = words.first[w]; i < end && ids[i] != unknown_id(vocab); i++) { }
             if (i < end) add_span(to, line, bytes, words.first[w], end);
             line += bytes;      /* the line has been encoded: it is UTF-8 */
         }
@@ -57,7 +57,7 @@ void find_unknown(const trf_vocab *vocab, const char *line, const int32_t *ids, 
 {
     int32_t i;
     to->n = 0;
-    for (i = 0; i < n && ids[i] != UNK; i++) { }
+    for (i = 0; i < n && ids[i] != unknown_id(vocab); i++) { }
     if (i == n) return;
     if (trf_vocab_kind(vocab) == TRF_CHARACTERS) find_characters(line, ids, n, to);
     else find_words(vocab, line, ids, n, to);

@@ -1,0 +1,86 @@
+#!/bin/sh
+# trf import: folders of Hugging Face, what transformers computes with them, and folders that are damaged.
+# sh tests/test_trf_import.sh build/trf
+
+. "$(dirname "$0")/trf.sh"
+
+golden=$source/tests/golden/import
+if "$trf" import "$golden/bert" --output probe 2>&1 | grep -q "built without cJSON"; then
+    echo "left out: trf was built without cJSON"
+    check "says so" true
+    finish
+fi
+rm -f probe
+
+# near FILE FILE: whether both have the same numbers, within 2e-6 of their size
+near()
+{
+    paste -d ' ' "$1" "$2" | awk '{ n = NF / 2; for (i = 1; i <= n; i++) { a = $i; b = $(i + n); d = a - b; if (d < 0) d = -d; if (b < 0) b = -b
+        if (!(d <= 2e-6 * (1 + b))) { print "line " NR ", number " i ": " a " and " $(i + n); bad = 1 } } if (NF % 2) bad = 1 }
+        END { exit bad || !NR }'
+}
+
+for folder in bert bert_shards; do
+    expect 0 "import of $folder" "bert, [0-9]* weights, 47 tokens" "$trf" import "$golden/$folder" --output $folder.model
+    for row in mean first max; do
+        "$trf" embed --model $folder.model --pooling $row --normalize no <"$golden/$folder/lines.txt" >$row.numbers
+    done
+    paste -d '\n' mean.numbers first.numbers max.numbers >got
+    check "$folder computes what transformers computes" near got "$golden/$folder/expected.txt"
+done
+expect 0 "it tells what it leaves out" "left out: 'pooler.dense.weight'" "$trf" import "$golden/bert" --output again.model
+expect 0 "inspect knows the model" "47 subwords of WordPiece" "$trf" inspect bert.model
+check "the same file twice" cmp -s bert.model again.model
+expect 1 "an existing file" "exists: --overwrite replaces it" "$trf" import "$golden/bert" --output again.model
+expect 0 "unless told so" "47 tokens" "$trf" import "$golden/bert" --output again.model --overwrite
+expect 0 "in 8 bits" "47 tokens" "$trf" import "$golden/bert" --output small.model --weights int8
+expect 0 "which embeds" "^-*[0-9.]*e*-*[0-9]* " sh -c "'$trf' embed --model small.model <'$golden/bert/lines.txt'"
+expect 0 "special tokens in a text are text" "." sh -c "echo '[MASK] [SEP]' | '$trf' embed --model bert.model"
+
+# --- training goes on ------------------------------------------------------------------------------
+printf 'a man is playing\tgood\ntwo dogs run\tbad\nthe woman is on the street\tgood\na dog , a dog\tbad\n' >labels.tsv
+expect 0 "training from it" "" "$trf" train --objective classify --tsv labels.tsv --init-from bert.model --model tuned --updates 3 --valid-size 0 --threads 1
+expect 0 "and labels" "good\|bad" sh -c "echo 'a dog' | '$trf' classify --model tuned"
+
+# --- damaged folders --------------------------------------------------------------------------------
+fresh() { rm -rf folder out.model; cp -R "$golden/${1:-bert}" folder; }
+refuses() { expect 1 "$1" "$2" "$trf" import folder --output out.model; check "$1: nothing is written" test ! -e out.model; }
+change() { sed "$1" "folder/$2" >changed && mv changed "folder/$2"; }
+
+fresh; rm folder/config.json; refuses "no config.json" "config.json: No such file"
+fresh; echo '{"model_type": "bert"' >folder/config.json; refuses "half a config.json" "expected JSON, got something else at byte"
+fresh; echo '[1]' >folder/config.json; refuses "a list" "expected an object of JSON"
+fresh; change 's/"bert"/"gpt9"/' config.json; refuses "an unknown type" "knows no model_type \"gpt9\""
+expect 0 "as another type" "47 tokens" "$trf" import folder --as bert --output out.model
+fresh; change '/model_type/d' config.json; refuses "no type" "expected \"model_type\", got none"
+fresh; change 's/"use_cache": true/"quantization_config": {}/' config.json; refuses "quantised weights" "are quantised"
+fresh; change 's/"hidden_size": 16/"hidden_size": "x"/' config.json; refuses "a text for a number" "a whole number \"hidden_size\""
+fresh; change '/"hidden_size"/d' config.json; refuses "no width" "a whole number \"hidden_size\", got none"
+fresh; change 's/"hidden_size": 16/"hidden_size": 20/' config.json; refuses "another width" "src_embed.weight with shape (47, 20)"
+fresh; change 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' config.json; refuses "a layer too many" "tensor 'encoder.layer.2.attention.self.query.weight' is missing"
+fresh; change 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' config.json; refuses "a layer too few" "'encoder.layer.1.[a-zA-Z.]*' belongs to no part"
+fresh; change 's/"num_attention_heads": 4/"num_attention_heads": 5/' config.json; refuses "heads that do not divide" "n_heads must divide"
+fresh; change 's/"hidden_act": "gelu"/"hidden_act": "tanh"/' config.json; refuses "an activation" "\"hidden_act\" to be gelu"
+fresh; change 's/"layer_norm_eps": 1e-12/"layer_norm_eps": null/' config.json; refuses "no epsilon" "a number \"layer_norm_eps\""
+fresh; change 's/"use_cache": true/"position_embedding_type": "relative_key"/' config.json; refuses "relative positions" "builds only absolute"
+fresh; change 's/"is_decoder": false/"is_decoder": true/' config.json; refuses "a decoder" "only BERT as an encoder"
+fresh; change 's/"vocab_size": 47/"vocab_size": 48/' config.json; refuses "another vocabulary" "has 47 tokens, but \"vocab_size\" is 48"
+fresh; rm folder/model.safetensors; refuses "no weights" "expected model.safetensors or"
+fresh; mv folder/model.safetensors folder/pytorch_model.bin; refuses "a pickle" "only pytorch_model.bin"
+fresh; head -c 9000 folder/model.safetensors >cut; mv cut folder/model.safetensors; refuses "half the weights" "model.safetensors:"
+fresh bert_shards; rm folder/model-00002-of-00002.safetensors; refuses "a file that is missing" "model-00002-of-00002.safetensors"
+fresh bert_shards; change 's/model-00002-of-00002/..\/bert\/model/' model.safetensors.index.json; refuses "a file of another folder" "a file of the same folder"
+fresh bert_shards; echo '{}' >folder/model.safetensors.index.json; refuses "an index without a map" "an object \"weight_map\""
+fresh; rm folder/tokenizer.json; refuses "no tokenizer" "expected tokenizer.json or vocab.txt"
+fresh; change 's/"WordPiece"/"Unigram"/' tokenizer.json; refuses "another tokenizer" "a model of type WordPiece, got Unigram"
+fresh; change 's/"BertNormalizer"/"Lowercase"/' tokenizer.json; refuses "another normalizer" "a normalizer of type BertNormalizer, got Lowercase"
+fresh; change 's/"the": *5/"the": 6/' tokenizer.json; refuses "an id twice" "both have the id 6"
+fresh; change 's/"the": *5/"the": -1/' tokenizer.json; refuses "an id below 0" "an id of 0 to"
+fresh; change 's/"the": *5/"the": 99/' tokenizer.json; refuses "an id without a token" "no token has the id 5"
+fresh; change 's/"the": *5/"the": "x"/' tokenizer.json; refuses "a text for an id" "expected a number for the token \"the\""
+fresh bert_shards; change 's/^the$/a/' vocab.txt; refuses "a token twice" "expected every token once"
+fresh bert_shards; change '/CLS/d' vocab.txt; refuses "no [CLS]" "special token \"\[CLS\]\" among the tokens"
+expect 2 "no folder" "give one folder" "$trf" import --output out.model
+expect 2 "no output" "give --output FILE" "$trf" import "$golden/bert"
+
+finish

@@ -1,0 +1,49 @@
+// What trf import's files share.
+// SPDX-License-Identifier: MIT
+
+#ifndef TRF_IMPORT_H
+#define TRF_IMPORT_H
+
+#include "trf.h"
+
+#if defined(TRF_WITH_CJSON)
+#include <cjson/cJSON.h>
+
+/* A parameter of ours, and the tensors of the other system that it consists of: their rows one
+   below the other, with blanks between the names. A name that begins with '+' is a matrix whose
+   first row is added to every row. "%d" stands for the number of a layer, in both. */
+struct piece { const char *ours, *theirs; };
+
+enum { MOST_PREFIXES = 3 };
+
+/* A model_type of Hugging Face. */
+struct recipe {
+    const char *type;
+    const char *prefixes[MOST_PREFIXES];        /* in front of all names or of none; or NULL */
+    /* Sets the configuration from config.json and the special ids. Returns DONE, or FAILED after a
+       message. */
+    int (*configure)(const cJSON *json, const char *path, trf_config *config);
+    const struct piece *pieces;                 /* ours NULL: the end */
+    /* beginnings of names that are no weights, and of parts that trf does not build; then NULL */
+    const char *const *buffers, *const *left_out;
+};
+
+extern const struct recipe recipes[];           /* type NULL: the end */
+
+/* import_words.c: the vocabulary of a folder. special: pad, bos, eos, unk, mask, cls, sep; -1 for
+   none. */
+enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL_CLS, SPECIAL_SEP,
+       SPECIALS };
+int read_tokenizer(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS]);
+
+/* import_json.c */
+char *read_whole(const char *path, size_t *bytes);      /* ends with a NUL; NULL after a message */
+cJSON *read_json_file(const char *path);                /* NULL after a message */
+/* A whole number, or `missing`. INT32_MIN: none is allowed to be missing. Returns FAILED after a
+   message. */
+int json_int(const cJSON *json, const char *path, const char *name, int32_t missing, int32_t *to);
+const char *json_text(const cJSON *json, const char *name);     /* or NULL */
+int json_true(const cJSON *json, const char *name, int missing);
+#endif
+
+#endif

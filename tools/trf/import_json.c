@@ -1,0 +1,82 @@
+// trf import: reads files of JSON by cJSON.
+
+#include "import.h"
+
+#if defined(TRF_WITH_CJSON)
+#include <errno.h>
+#include <math.h>
+
+char *read_whole(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rb");
+    char *text = NULL;
+    size_t capacity = 0, n = 0, got;
+    if (!file) {
+        say("%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    do {
+        text = grow(text, &capacity, n + 65537, 1);
+        got = fread(text + n, 1, 65536, file);
+        n += got;
+    } while (got > 0);
+    if (ferror(file)) {
+        say("%s: %s", path, strerror(errno));
+        free(text);
+        text = NULL;
+    } else text[n] = 0;
+    fclose(file);
+    if (bytes) *bytes = n;
+    return text;
+}
+
+cJSON *read_json_file(const char *path)
+{
+    size_t n;
+    char *text = read_whole(path, &n);
+    const char *end = NULL;
+    cJSON *json;
+    if (!text) return NULL;
+    json = cJSON_ParseWithLengthOpts(text, n + 1, &end, 1);
+    if (!json)
+        say("%s: expected JSON, got something else at byte %lld", path,
+            end ? (long long)(end - text) : 0LL);
+    else if (!cJSON_IsObject(json)) {
+        say("%s: expected an object of JSON, got another value", path);
+        cJSON_Delete(json);
+        json = NULL;
+    }
+    free(text);
+    return json;
+}
+
+int json_int(const cJSON *json, const char *path, const char *name, int32_t missing, int32_t *to)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
+    if ((!value || cJSON_IsNull(value)) && missing != INT32_MIN) {
+        *to = missing;
+        return DONE;
+    }
+    if (!cJSON_IsNumber(value) || value->valuedouble != floor(value->valuedouble) ||
+        fabs(value->valuedouble) > 1e9) {
+        say("%s: expected a whole number \"%s\", got %s", path, name,
+            value ? "another value" : "none");
+        return FAILED;
+    }
+    *to = (int32_t)value->valuedouble;
+    return DONE;
+}
+
+const char *json_text(const cJSON *json, const char *name)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, name));
+}
+
+int json_true(const cJSON *json, const char *name, int missing)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
+    return cJSON_IsBool(value) ? cJSON_IsTrue(value) : missing;
+}
+#else
+typedef int import_json_is_empty;
+#endif
