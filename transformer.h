@@ -149,7 +149,7 @@
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>beam-answers >>beam-step >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>tiles >>gemm >>panels >>formats >>int8 >>int8-products >>bf16
+//                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-products >>bf16
 //                     >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
 //                     >>embed >>linear >>activate >>attention >>attention-rows
 //                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>adam >>top
@@ -175,7 +175,9 @@
 //                     >>vocab-learn
 //   >>pieces           SentencePiece models: raw text to subwords and back
 //                     >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut >>bpe
-//                     >>pieces-text >>vocab-use >>vocab-bytes
+//                     >>pieces-text
+//   >>wordpiece        BERT's subwords: raw text to WordPiece tokens and back
+//                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text >>vocab-use >>vocab-bytes
 //   >>corpus           training pairs in batches, and the position among them
 //                     >>corpus-order >>padded >>corpus-calls
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
