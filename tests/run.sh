@@ -89,7 +89,7 @@ for suite in tests/test_trf*.sh; do
     case $suite in *_signals.sh | *_train.sh) continue ;; esac
     job "${suite##*/}" count "exec sh $suite '$build/trf'"
 done
-mkdir "$work/copy" "$work/ranks" "$work/raw"
+mkdir "$work/copy" "$work/ranks" "$work/raw" "$work/embed_text"
 [ -z "$builds" ] || job "example copy" status "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$builds" ] || job "example reverse" status "exec '$build/reverse' 1"
 [ -z "$builds" ] || job test_manual.sh count "exec sh tests/test_manual.sh '$build'"
@@ -111,7 +111,11 @@ job "examples raw, threads" status "cd '$work/raw' &&
     '$build/trf' train --tsv pairs --model m --updates 60 --d-model 16 --n-heads 2 --encoder-layers 1 --decoder-layers 1 &&
     cut -f 1 pairs | head -n 50 >lines && '$build/raw' m <lines >answers && '$build/trf' translate --model m <lines >expected &&
     grep -q . answers && cmp answers expected && '$build/threads' m <lines >answers && cmp answers expected"
-job "example embed" status "exec '$build/embed'"
+# The nearest line is that of trf embed.
+job "example embed_text" status "cd '$work/embed_text' && '$build/trf' import '$PWD/tests/golden/import/bert' --output m &&
+    '$build/embed_text' m 'a dog' '$PWD/tests/golden/import/bert/lines.txt' | sort -rn | head -n 1 | cut -c 10- >near && cat near &&
+    '$build/trf' embed --model m --query 'a dog' --top 1 '$PWD/tests/golden/import/bert/lines.txt' | cut -f 2 | cmp - near"
+job "example hooks" status "exec '$build/hooks'"
 for source in tests/test_*.c "$@"; do   # a suite that was not built fails
     suite=${source##*/} suite=${suite%.c}
     case $suite in test_cuda* | test_separate_device | test_same_bits | test_host | test_memory) [ -n "$builds" ] || continue ;; esac

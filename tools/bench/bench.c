@@ -10,6 +10,7 @@
            build/bench load FILE                                        beside reading it; FILE is made, a base model
            build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
            build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]                translating a file of numbers, one sentence a line
+           build/bench encode MODEL SENTENCES TOKENS THREADS [WEIGHTS]            an encoder: sentences/s in batches of equal length
            SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS auto|cblas|built-in (trf_products), or bf16: the precision
            WEIGHTS full|bf16|int8 (trf_weights)
            SOURCE, TARGET: text files, one sentence a line, words between blanks
@@ -747,6 +748,46 @@ static void bench_generating(int threads, int tokens, trf_weights weights)
     trf_model_destroy(model);
 }
 
+/* A model's encoder, on sentences of so many rows: the fastest of as many calls as fit into two seconds. */
+static void bench_encoding(const char *path, int sentences, int tokens, int threads, trf_weights weights)
+{
+    trf_search search = trf_search_defaults();
+    trf_model *model;
+    trf_translator *translator;
+    trf_sequences sources;
+    trf_tensor out;
+    trf_error err;
+    int32_t *ids, *lengths, n;
+    double best = HUGE_VAL, total = 0, start = seconds();
+    int i;
+    timed.stopped = 1;
+    if (trf_model_load(&model, path, NULL, &err)) die(err.message);
+    printf("loaded in %.3f s; ", seconds() - start);
+    n = tokens - (int32_t)trf_model_config(model)->source_bos - trf_model_config(model)->source_eos;
+    ids = (int32_t *)malloc((size_t)sentences * (size_t)tokens * sizeof *ids);
+    lengths = (int32_t *)malloc((size_t)sentences * sizeof *lengths);
+    if (!ids || !lengths || n < 1) die("TOKENS are too few, or no memory");
+    for (i = 0; i < sentences; i++) lengths[i] = n;
+    for (i = 0; i < sentences * n; i++)
+        ids[i] = trf_model_config(model)->source_vocab / 2 + i * 7 % (trf_model_config(model)->source_vocab / 2);
+    sources.ids = ids; sources.lengths = lengths; sources.count = sentences;
+    search.threads = threads;
+    search.weights = weights;
+    if (trf_translator_create(&translator, model, &search, &err)) die(err.message);
+    out = trf_tensor_of((trf_real *)malloc((size_t)sentences * (size_t)tokens * (size_t)trf_model_config(model)->d_model * sizeof(trf_real)),
+                        2, trf_source_rows(model, &sources), trf_model_config(model)->d_model, 1);
+    for (i = 0; i < 4 || total < 2; i++, total += seconds() - start, best = fmin(best, seconds() - start)) {
+        start = seconds();
+        if (trf_encode(translator, &sources, &out, &err)) die(err.message);
+    }
+    printf("encode, %d threads, batch %d, %d tokens: %.0f sentences/s\n", threads, sentences, tokens, sentences / best);
+    free(out.data);
+    free(ids);
+    free(lengths);
+    trf_translator_destroy(translator);
+    trf_model_destroy(model);
+}
+
 static how products_of(const char *name)
 {
     how how = AUTO;
@@ -791,6 +832,8 @@ int main(int argc, char **argv)
     else if (argc == 5 && strcmp(argv[1], "learn") == 0) bench_learning(argv[2], number(argv[3]), number(argv[4]));
     else if (argc >= 6 && strcmp(argv[1], "file") == 0)
         bench_file(argv[2], argv[3], number(argv[4]), number(argv[5]), weights_of(argc > 6 ? argv[6] : "full"));
+    else if (argc >= 6 && strcmp(argv[1], "encode") == 0)
+        bench_encoding(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), weights_of(argc > 6 ? argv[6] : "full"));
     else if (argc == 1) {
         bench_training("tiny", all, "bucketed", 20, AUTO, NULL, NULL);
         bench_training("tiny", all, "random", 20, AUTO, NULL, NULL);

@@ -1,0 +1,60 @@
+/* embed_text.c - how near the lines of a file are to a text, by a sentence encoder.
+
+   model   trf import all-MiniLM-L6-v2 --output minilm.safetensors      (a folder of Hugging Face)
+   build   cc -O2 -march=native -I. examples/embed_text.c -o embed_text -lopenblas -lm
+   run     ./embed_text minilm.safetensors 'a dog on the grass' lines.txt | sort -rn | head
+   prints  each line behind its cosine to the text, from -1 to 1; sorted, the nearest come first */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static trf_error err;
+/* The mean of the encoder's rows for a text, divided by its length. */
+static int embed(trf_translator *encoder, const trf_model *model, const char *text, trf_real *vector)
+{
+    int32_t ids[512], n, d = trf_model_config(model)->d_model, i;
+    trf_sequences sentence = {ids, &n, 1};
+    int64_t rows, r;
+    trf_tensor states;
+    double length = 0;
+    if (trf_vocab_encode(trf_model_source_vocab(model), text, ids, 512, &n, &err)) return 1;
+    rows = trf_source_rows(model, &sentence);
+    states = trf_tensor_of((trf_real *)malloc((size_t)(rows * d) * sizeof(trf_real)), 2, rows, d, 1);
+    if (trf_encode(encoder, &sentence, &states, &err)) { free(states.data); return 1; }
+    memset(vector, 0, (size_t)d * sizeof *vector);
+    for (r = 0; r < rows * d; r++) vector[r % d] += states.data[r];
+    for (i = 0; i < d; i++) length += (double)vector[i] * (double)vector[i];
+    for (i = 0; i < d; i++) vector[i] = (trf_real)((double)vector[i] / sqrt(length));
+    free(states.data);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static trf_real query[65536], vector[65536];
+    static char line[65536];
+    trf_model *model = NULL;
+    trf_translator *encoder = NULL;
+    FILE *file = argc == 4 ? fopen(argv[3], "r") : NULL;
+    int32_t i;
+    if (!file) { fputs("usage: embed_text MODEL TEXT FILE\n", stderr); return 1; }
+    if (trf_model_load(&model, argv[1], NULL, &err) ||
+        trf_translator_create(&encoder, model, NULL, &err) || embed(encoder, model, argv[2], query))
+        goto failed;
+    while (fgets(line, sizeof line, file)) {
+        double cosine = 0;
+        line[strcspn(line, "\r\n")] = 0;
+        if (embed(encoder, model, line, vector)) goto failed;
+        for (i = 0; i < trf_model_config(model)->d_model; i++)
+            cosine += (double)query[i] * (double)vector[i];
+        printf("%7.4f  %s\n", cosine, line);
+    }
+failed:
+    if (err.status) fprintf(stderr, "%s\n", err.message);
+    trf_translator_destroy(encoder);
+    trf_model_destroy(model);
+    fclose(file);
+    return err.status != TRF_OK;
+}

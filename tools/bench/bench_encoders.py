@@ -1,0 +1,92 @@
+"""bench_encoders.py - a sentence encoder here, in PyTorch and in onnxruntime, alternating, as a table of ratios.
+
+usage: bench_encoders.py BENCH FOLDER MODEL [ROUNDS]      BENCH: build/bench   FOLDER: a model of Hugging Face (BERT)
+MODEL: what trf import has made of it
+needs: torch, transformers, onnxruntime, onnx, onnxscript, numpy
+
+Sentences/s of batches without padding: all sentences have 20 or 120 tokens, [CLS] and [SEP] included. PyTorch is eager, or
+compiled where that is faster. onnxruntime runs the exported model, in float32 or dynamically quantised to 8 bits, which is beside
+our 8 bits. Each figure is the median over ROUNDS (default 3) turns; only ratios mean something.
+"""
+import os, re, statistics, subprocess, sys, tempfile, time
+
+
+def fastest(run):
+    times = [run()]
+    while len(times) < 4 or sum(times) < 2: times.append(run())
+    return min(times)
+
+
+def alone(kind, folder, sentences, tokens, threads, work):
+    import numpy as np
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    ids = [[101] + [1000 + (i * tokens + k) * 7 % 20000 for k in range(tokens - 2)] + [102] for i in range(sentences)]
+    if kind.startswith("onnx"):
+        import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        session = onnxruntime.InferenceSession(f"{work}/{kind}.onnx", options, providers=["CPUExecutionProvider"])
+        feed = {"input_ids": np.array(ids), "attention_mask": np.ones_like(np.array(ids))}
+        call = lambda: session.run(None, feed)
+    else:
+        import torch
+        from transformers import AutoModel
+        torch.set_num_threads(threads)
+        model = AutoModel.from_pretrained(folder, add_pooling_layer=False).eval()
+        if kind == "compiled": model = torch.compile(model)
+        x = torch.tensor(ids)
+        mask = torch.ones_like(x)
+        def call():
+            with torch.inference_mode(): model(input_ids=x, attention_mask=mask)
+    def run():
+        start = time.perf_counter(); call(); return time.perf_counter() - start
+    run(); run()
+    print(sentences / fastest(run))
+
+
+def export(folder, work):
+    import torch
+    from transformers import AutoModel
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    model = AutoModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="eager").eval()
+    class States(torch.nn.Module):
+        def __init__(self): super().__init__(); self.model = model
+        def forward(self, input_ids, attention_mask):
+            return self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+    x = torch.ones(2, 9, dtype=torch.int64)
+    torch.onnx.export(States(), (x, x), f"{work}/onnx.onnx", input_names=["input_ids", "attention_mask"], output_names=["states"],
+                      dynamic_axes={n: {0: "sentences", 1: "tokens"} for n in ("input_ids", "attention_mask", "states")},
+                      opset_version=17, dynamo=False)
+    quantize_dynamic(f"{work}/onnx.onnx", f"{work}/onnx_int8.onnx", weight_type=QuantType.QInt8)
+
+
+def main():
+    if sys.argv[1] == "--alone":
+        kind, folder, sentences, tokens, threads, work = sys.argv[2:]
+        return alone(kind, folder, int(sentences), int(tokens), int(threads), work)
+    bench, folder, model = sys.argv[1:4]
+    rounds = int(sys.argv[4]) if len(sys.argv) > 4 else 3
+    peer = lambda *a: float(subprocess.run([sys.executable, __file__, "--alone", *map(str, a)], capture_output=True, text=True,
+                                           check=True).stdout.split()[-1])
+    ours = lambda *a: float(re.search(r": ([0-9.]+) sentences/s", subprocess.run([bench, "encode", model, *map(str, a)],
+                                      capture_output=True, text=True, check=True).stdout).group(1))
+    with tempfile.TemporaryDirectory() as work:
+        export(folder, work)
+        print(f"{'tokens':>6} {'batch':>5} {'threads':>7} {'ours':>8} {'int8':>8}   " +
+              "".join(f"{n:>18}" for n in ("PyTorch", "onnxruntime", "onnxruntime int8")))
+        for threads in (1, 2):
+            for tokens in (20, 120):
+                for sentences in (1, 32):
+                    turns = []
+                    for _ in range(rounds):
+                        turns.append([ours(sentences, tokens, threads), ours(sentences, tokens, threads, "int8"),
+                                      max(peer(k, folder, sentences, tokens, threads, work) for k in ("torch", "compiled")),
+                                      peer("onnx", folder, sentences, tokens, threads, work),
+                                      peer("onnx_int8", folder, sentences, tokens, threads, work)])
+                    mid = [statistics.median(t[i] for t in turns) for i in range(5)]
+                    ratio = lambda a, b: f"{statistics.median(t[a] / t[b] for t in turns):.2f}"
+                    print(f"{tokens:6} {sentences:5} {threads:7} {mid[0]:8.1f} {mid[1]:8.1f}   " +
+                          "".join(f"{mid[i]:10.1f} ({ratio(a, i)})" for i, a in ((2, 0), (3, 0), (4, 1))), flush=True)
+
+
+main()
