@@ -1208,7 +1208,8 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 
 /* Gives the model copies of finished vocabularies, which its files will contain. NULL: no
    vocabulary on that side. Call it before threads share the model. TRF_E_SHAPE: the size of a
-   vocabulary differs from the configuration's, or the special ids are not 0, 1, 2, 3. */
+   vocabulary, or one of its special ids, is not the configuration's. A vocabulary without bos or
+   eos has cls or sep in its place. */
 TRF_API trf_status trf_model_set_vocabs(trf_model *model, const trf_vocab *source,
                                         const trf_vocab *target, trf_error *err);
 /* NULL: the model has none. */

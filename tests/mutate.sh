@@ -189,6 +189,26 @@ product loses its last column @@ ops blocks model @@ trf__pack_panel @@
     j < columns ? from @@ j < columns - 1 ? from
 gelu's slope without its density @@ ops blocks model @@ trf__act_slope @@
     trf__fma(h, density, trf__normal_distribution(h)) @@ trf__normal_distribution(h)
+a text smuggles in a special token @@ wordpiece @@ trf__longest_token @@
+    id < 0 || trf__wordpiece_special(v->wordpiece, id) @@ id < 0
+the first token that fits, not the longest @@ wordpiece @@ trf__longest_token @@
+    longest = id; @@ if (longest < 0) longest = id;
+a word that is too long is cut all the same @@ wordpiece @@ trf__word_end @@
+    word->chars <= v->wordpiece->longest_word @@ 1
+half a word and unk @@ wordpiece @@ trf__word_end @@
+    to->n = before @@ (void)before
+punctuation belongs to the word before it @@ wordpiece @@ trf__word_apply @@
+    (alone || r->kind == TRF__WORD_SPACE) @@ (r->kind == TRF__WORD_SPACE)
+Hangul without its last letter @@ wordpiece @@ trf__word_add_hangul @@
+    if (c % 28) trf__word_add_code_point @@ if (0) trf__word_add_code_point
+rules in any order @@ wordpiece @@ trf__read_word_rules @@
+    i > 0 && r->first <= r[-1].last @@ 0
+a replacement that begins inside another @@ wordpiece @@ trf__word_rule_fault @@
+    (r->argument && w->replaced[r->argument - 1]) @@ 0
+bytes behind the last token @@ wordpiece @@ trf__read_word_tokens @@
+    if (at == w->n_stored) return TRF_OK @@ return TRF_OK
+a vocabulary with other special ids than the model @@ wordpiece store vocab @@ trf__vocab_ids @@
+    if (has[i] != ids[i]) @@ if (0)
 gelu by tanh, the slope of its cube once @@ ops blocks model @@ trf__act_slope @@
     3 * 0.044715 @@ 0.044715
 a gate without its other half @@ ops golden model @@ trf__activate_tile @@
@@ -1029,7 +1049,7 @@ lengths of 31 bits @@ blocks @@ trf__attention_prepare @@
 a step of 33 bits @@ blocks @@ trf__dropout_staged @@
     (uint32_t)dropout->step @@ (uint32_t)(dropout->step ^ dropout->step >> 32)
 a vocabulary read as large as the file says @@ store @@ trf__read_tokens @@
-    if (kind != TRF_SENTENCEPIECE) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1) @@ (void)0
+    if (!whole) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1) @@ (void)0
 a comma in a number @@ files @@ trf__print_real @@
     if (n == 0 || to[n - 1] != '.') to[n++] = '.' @@ to[n++] = *c
 tokens that begin in the same slots stand in one row @@ vocab @@ trf__slot_step @@

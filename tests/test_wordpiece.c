@@ -750,6 +750,98 @@ static void hashes(void **state)
                     == trf__hash_bytes("##affab", 7));
 }
 
+/* The public calls give what the calls above give. */
+static void public_calls(void **state)
+{
+    static const trf_special all[] = {TRF_SPECIAL_PAD, TRF_SPECIAL_BOS, TRF_SPECIAL_EOS,
+                                      TRF_SPECIAL_UNK, TRF_SPECIAL_MASK, TRF_SPECIAL_CLS,
+                                      TRF_SPECIAL_SEP};
+    trf_vocab *vocab = NULL, *copy = NULL, *words = NULL;
+    int32_t some[64], n, unknown;
+    char text[64];
+    size_t bytes;
+    int i;
+    (void)state;
+    make(&made, 0, 1);
+    OK(trf_vocab_from_wordpiece(&vocab, made.bytes, made.n, NULL, &err));
+    OK(trf_vocab_copy(&copy, vocab, NULL, &err));
+    OK(trf_vocab_create(&words, TRF_WORDS, NULL, &err));
+    assert_int_equal(trf_vocab_kind(copy), TRF_WORDPIECE);
+    assert_int_equal(trf_vocab_size(copy), sizeof vocabulary / sizeof *vocabulary);
+    for (i = 0; i < trf_vocab_size(copy); i++)
+        assert_string_equal(trf_vocab_token(copy, i), vocabulary[i]);
+    assert_null(trf_vocab_token(copy, trf_vocab_size(copy)));
+    for (i = 0; i < 7; i++) {
+        assert_int_equal(trf_vocab_special(copy, all[i]), specials[i]);
+        assert_int_equal(trf_vocab_special(words, all[i]), i < 4 ? i : -1);
+    }
+    assert_int_equal(trf_vocab_special(copy, TRF_SPECIAL_COUNT), -1);
+    assert_int_equal(trf_vocab_special(NULL, TRF_SPECIAL_PAD), -1);
+    assert_int_equal(trf_vocab_id(copy, "##able"), 8);
+    assert_int_equal(trf_vocab_id(copy, "[CLS]"), 1);
+    assert_int_equal(trf_vocab_id(copy, "nowhere"), 1);
+    OK(trf_vocab_encode(copy, "Unaffable \xC4\xB1 the", some, 64, &n, &err));
+    assert_int_equal(n, 5);
+    assert_true(some[0] == 6 && some[1] == 7 && some[2] == 8 && some[3] == 1 && some[4] == 9);
+    OK(trf_vocab_count_unknown(copy, "Unaffable \xC4\xB1 the", &unknown, &n, &err));
+    assert_true(unknown == 1 && n == 5);
+    assert_int_equal(trf_vocab_encode(copy, "Unaffable", some, 2, &n, &err), TRF_E_LIMIT);
+    assert_int_equal(n, 3);
+    some[0] = 2; some[1] = 6; some[2] = 7; some[3] = 8; some[4] = 3;
+    OK(trf_vocab_decode(copy, some, 5, text, sizeof text, &bytes, &err));
+    assert_string_equal(text, "unaffable");
+    assert_int_equal(trf_vocab_encode(copy, "a\xFF", some, 64, &n, &err), TRF_E_FORMAT);
+    assert_int_equal(err.where, 1);
+    assert_int_equal(trf_vocab_add(copy, "new", &err), TRF_E_UNSUPPORTED);
+    assert_int_equal(trf_vocab_from_wordpiece(NULL, made.bytes, made.n, NULL, &err),
+                     TRF_E_INVALID_ARG);
+    assert_int_equal(trf_vocab_from_wordpiece(&vocab, NULL, 9, NULL, &err), TRF_E_INVALID_ARG);
+    assert_null(vocab);
+    trf_vocab_destroy(words);
+    trf_vocab_destroy(copy);
+}
+
+/* A model keeps the vocabulary, in files too, and has its special ids. */
+static void in_models(void **state)
+{
+    static char saved[1 << 16];
+    trf_config c = kit_of_kind(kit_small(1, 16, 97, 32), TRF_ENCODER_ONLY);
+    trf_model *model = NULL, *again = NULL;
+    trf_vocab *vocab = NULL;
+    int32_t some[64], n;
+    size_t bytes, i;
+    (void)state;
+    make(&made, 1, 0);
+    OK(trf_vocab_from_wordpiece(&vocab, made.bytes, made.n, NULL, &err));
+    c.source_vocab = trf_vocab_size(vocab);
+    c.source_bos = c.source_eos = 1;
+    c.pad = 0; c.unk = 1; c.bos = 2; c.eos = 3;
+    OK(trf_model_create(&model, &c, &err));
+    OK(trf_model_set_vocabs(model, vocab, NULL, &err));
+    OK(trf_model_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
+    OK(trf_model_load_memory(&again, saved, bytes, NULL, &err));
+    OK(trf_vocab_encode(trf_model_source_vocab(again), "The unaffable", some, 64, &n, &err));
+    assert_true(n == 4 && some[0] == 11 && some[1] == 6 && some[2] == 7 && some[3] == 8);
+    assert_int_equal(trf_model_source_vocab(again)->wordpiece->n_stored, made.n);
+    assert_memory_equal(trf_model_source_vocab(again)->wordpiece->stored, made.bytes, made.n);
+    trf_model_destroy(again);
+    /* a file whose vocabulary is damaged: nothing is loaded */
+    for (i = 0; i + 8 < bytes && memcmp(saved + i, "TRFWP", 5); i++) { }
+    assert_true(i + 8 < bytes);
+    saved[i + 8] = 9;
+    again = model;
+    assert_true(trf_model_load_memory(&again, saved, bytes, NULL, &err) != TRF_OK);
+    assert_null(again);
+    trf_model_destroy(model);
+    c.bos = 1; c.unk = 2;
+    OK(trf_model_create(&model, &c, &err));
+    assert_int_equal(trf_model_set_vocabs(model, vocab, NULL, &err), TRF_E_SHAPE);
+    assert_string_equal(err.what, "bos");
+    assert_null(trf_model_source_vocab(model));
+    trf_model_destroy(model);
+    trf_vocab_destroy(vocab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(encodings),
@@ -765,6 +857,8 @@ int main(void)
                                        cmocka_unit_test(bad_texts),
                                        cmocka_unit_test(damages),
                                        cmocka_unit_test(no_memory),
-                                       cmocka_unit_test(hashes)};
+                                       cmocka_unit_test(hashes),
+                                       cmocka_unit_test(public_calls),
+                                       cmocka_unit_test(in_models)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
