@@ -203,6 +203,10 @@ if [ -e /usr/include/sentencepiece_trainer.h ]; then
     clean "$gcc_like" '-std=gnu99 -DTRF_WITH_SENTENCEPIECE' "$root/tools/trf/subwords.c" -fsyntax-only
 else echo "left out: libsentencepiece"
 fi
+if [ -e /usr/include/cjson/cJSON.h ]; then
+    for file in "$root"/tools/trf/import*.c; do clean "$gcc_like" '-std=gnu99 -DTRF_WITH_CJSON' "$file" -fsyntax-only; done
+else echo "left out: cJSON"
+fi
 echo '#include <cmocka.h>' >has_cmocka.c
 if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h has_cmocka.c 2>/dev/null; then
     for suite in programs decoding; do

@@ -170,7 +170,7 @@ static void shape_text(int rank, const int64_t *shape, char to[96])
 static int find_parts(struct importing *m, const char *ours, const trf_tensor *parameter,
                       const char *theirs, struct part parts[MOST_PARTS])
 {
-    int64_t columns = parameter->rank > 1 ? parameter->shape[1] : 1, rows = 0;
+    int64_t columns = parameter->rank > 1 ? parameter->shape[1] : 1, total = 0;
     int n = 0, bad = 0;
     char name[NAME_BYTES], have[96], want[96];
     while (*theirs) {
@@ -192,8 +192,8 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
         part->added = added;
         part->rows = entry.rank > 0 ? entry.shape[0] : 1;
         part->columns = entry.rank > 1 ? entry.shape[1] : 1;
-        part->row = rows;
-        if (!added) rows += part->rows;
+        part->row = total;
+        if (!added) total += part->rows;
         if (part->columns != columns || entry.rank != parameter->rank) {
             shape_text(entry.rank, entry.shape, have);
             shape_text(parameter->rank, parameter->shape, want);
@@ -202,8 +202,8 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
             bad = 1;
         }
     }
-    if (!bad && rows != parameter->shape[0]) {
-        say("the tensors of %s have %lld rows together, but it needs %lld", ours, (long long)rows,
+    if (!bad && total != parameter->shape[0]) {
+        say("the tensors of %s have %lld rows together, but it needs %lld", ours, (long long)total,
             (long long)parameter->shape[0]);
         bad = 1;
     }

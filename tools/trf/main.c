@@ -3,7 +3,8 @@
 // SPDX-License-Identifier: MIT
 //
 // Build, in the root of the repository: first without, then with learning of subwords, which needs
-// libsentencepiece-dev. The last command is one line.
+// libsentencepiece-dev. The last command is one line. For trf import, which needs libcjson-dev, add
+// -DTRF_WITH_CJSON and -lcjson.
 //     cc -O2 -march=native -I. tools/trf/*.c tools/metrics/metrics.c -o build/trf -lm
 //     c++ -O2 -c tools/trf/spm.cc -o build/spm.o
 //     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c tools/metrics/metrics.c
@@ -83,6 +84,11 @@ static void print_version(void)
 #else
     puts("subwords: read from a SentencePiece model; this trf was built without libsentencepiece "
          "and cannot learn them");
+#endif
+#ifndef TRF_WITH_CJSON
+    puts("models of others: this trf was built without cJSON and cannot import them");
+#else
+    puts("models of others: imported, with cJSON");
 #endif
 #ifdef TRF_NO_CBLAS
     puts("products: built-in");
