@@ -162,7 +162,7 @@
 //   >>basics           names and tensors
 //   >>config           presets and checks
 //   >>params           which weights a model has: names, shapes, first values, places
-//                     >>layout >>first-values
+//                     >>layout >>layout-layers >>first-values
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
@@ -5168,6 +5168,7 @@ typedef struct trf__cpu {
     int threads, blas;          /* blas: 1: large products go to CBLAS, */
     const trf__gate *gate;      /* through this gate; NULL: without one */
     trf__team *team;            /* NULL: one thread */
+    int tiles;                  /* 1: products of small weights may use tiles (>>amx) */
     /* all threads pack a weight, or a part of it, here; behind it in the same memory: */
     trf_real *work;
     char *scratch;              /* threads * scratch_each bytes, a part for each worker */
@@ -5333,12 +5334,13 @@ typedef struct trf__product {
     int add;
     const char *left;           /* A as a format's products read it (>>formats), or NULL, and */
     size_t left_step;           /* the bytes between its rows */
+    int tiles;                  /* trf__cpu.tiles */
 } trf__product;
 
 TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_t n, int64_t k,
                                      trf__view a, trf__view b, int add)
 {
-    trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add, NULL, 0 };
+    trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add, NULL, 0, 0 };
     return p;
 }
 
@@ -5596,8 +5598,8 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 // where 64 bytes are 32 numbers of 16 bits or 64 of 8 bits. A panel of such numbers is a row of
 // tiles of B already, of 1 KB each. A tile of A is 64 bytes of each of sixteen rows.
 //
-// Linux must permit a process to use tiles. It is asked once, when the first such product is
-// computed. From then on the frame of a signal takes 11 KB, and the kernel refuses smaller
+// Linux must permit a process to use tiles. An object with small weights asks when it is made
+// (trf__cpu.tiles). From then on the frame of a signal takes 11 KB, and the kernel refuses smaller
 // alternate stacks (sigaltstack). TRF_NO_AMX leaves all of this out.
 
 #if TRF__GNU && defined(__x86_64__) && !defined(__CUDACC__) && !defined(TRF_SCALAR)
@@ -5621,7 +5623,7 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 #define TRF__TILE_STORE(tile, to, step) _tile_stored(tile, to, step)
 #define TRF__TILE_INT8(c, a, b) _tile_dpbusd(c, a, b)
 #define TRF__TILE_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
-#define TRF__HAS_TILES() trf__tiles_permitted()
+#define TRF__HAS_TILES() trf__ask_for_tiles()
 #endif
 
 /* Whether the processor has tiles for both formats, the system saves them (XCR0), and permits them
@@ -5639,19 +5641,6 @@ TRF__FN int trf__ask_for_tiles(void)
     __asm__ volatile("syscall" : "=a"(refused) : "a"(158L), "D"(0x1023L), "S"(18L)
                      : "rcx", "r11", "memory");
     return refused == 0;
-}
-
-/* 0: not asked yet. Two threads that ask at the same time get the same answer. */
-TRF__FN int trf__tiles_permitted(void)
-{
-    enum { NO = 1, YES };
-    static int known;
-    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    if (answer == 0) {
-        answer = trf__ask_for_tiles() ? YES : NO;
-        __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-    }
-    return answer == YES;
 }
 
 /* Gives all eight tiles sixteen rows of 64 bytes. Tiles belong to a thread. */
@@ -5755,10 +5744,12 @@ TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
         x.b += (size_t)n * x.b_panel; \
     } \
 }
+TRF__FN int trf__has_tiles(void) { return TRF__HAS_TILES(); }
 #else
 #define TRF__TILES 0
 TRF__FN void trf__tiles_begin(void) {}
 TRF__FN void trf__tiles_end(void) {}
+TRF__FN int trf__has_tiles(void) { return 0; }
 #endif
 
 // >>int8           products of eight-bit integers
@@ -5940,7 +5931,7 @@ TRF__FN void trf__int8_tiles(int32_t *sums, const char *x, size_t x_step, int64_
                             trf__ceil_div(k, TRF__INT8_DEEP) };
     trf__int8_tile_product(call, rows, n_panels);
 }
-TRF__FN int trf__int8_has_tiles(void) { return trf__has_vnni() && TRF__HAS_TILES(); }
+TRF__FN int trf__int8_has_tiles(void) { return trf__has_vnni() && trf__has_tiles(); }
 #endif
 TRF__FN int trf__has_c(void) { return 1; }
 
@@ -5969,10 +5960,12 @@ static const trf__int8_kernel trf__int8_kernels[] = {
 #if !defined(TRF__INT8_KERNEL)
 #define TRF__INT8_KERNEL 0
 #endif
-TRF__FN const trf__int8_kernel *trf__int8_chosen(void)
+/* tiles: whether they are there (trf__cpu.tiles). The kernel with tiles needs the next one, which
+   reads the same activations: so converting need not know. */
+TRF__FN const trf__int8_kernel *trf__int8_chosen(int tiles)
 {
     const trf__int8_kernel *kernel = trf__int8_kernels + TRF__INT8_KERNEL;
-    while (!kernel->supported()) kernel++;
+    while (kernel->tiles ? !(tiles && kernel[1].supported()) : !kernel->supported()) kernel++;
     return kernel;
 }
 
@@ -6041,7 +6034,7 @@ TRF__INLINE void trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, int f
    and a NaN is no integer. */
 TRF__FN void trf__int8_convert(void *row, const trf_real *x, int64_t k)
 {
-    const int flip = trf__int8_chosen()->flip;
+    const int flip = trf__int8_chosen(0)->flip;
     int64_t padded = trf__round_up(k, TRF__INT8_DEEP), c;
     int8_t *to = (int8_t *)row;
     trf_real inverse;
@@ -6125,7 +6118,7 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
    are computed for nothing. */
 TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
 {
-    const trf__int8_kernel *kernel = trf__int8_chosen();
+    const trf__int8_kernel *kernel = trf__int8_chosen(p.tiles);
     const size_t step = trf__int8_panel_bytes(p.k);
     const char *panels = (const char *)packed + (size_t)(row / 16) * step;
     const int64_t skip = row % 16, n_panels = trf__ceil_div(skip + p.n, 16);
@@ -6428,7 +6421,6 @@ TRF__FN void trf__bf16_tiles(const trf__bf16_call *x, int64_t rows, int64_t pane
                             trf__ceil_div(x->k, TRF__BF16_DEEP) };
     trf__bf16_tile_product(call, rows, panels);
 }
-TRF__FN int trf__bf16_has_tiles(void) { return TRF__HAS_TILES(); }
 #else
 #define TRF__BF16_TILES 0
 #endif
@@ -6446,7 +6438,7 @@ typedef struct trf__bf16_kernel {
 
 static const trf__bf16_kernel trf__bf16_kernels[] = {
 #if TRF__BF16_TILES
-    { "AMX", trf__bf16_has_tiles, 1, TRF__BF16_TILE_ROWS, TRF__BF16_TILES_DEEP, TRF__BF16_MOST,
+    { "AMX", trf__has_tiles, 1, TRF__BF16_TILE_ROWS, TRF__BF16_TILES_DEEP, TRF__BF16_MOST,
       trf__bf16_pairs_block, trf__bf16_tiles },
 #endif
 #if TRF__BF16_PAIRS
@@ -6461,10 +6453,10 @@ static const trf__bf16_kernel trf__bf16_kernels[] = {
 #if !defined(TRF__BF16_KERNEL)
 #define TRF__BF16_KERNEL 0
 #endif
-TRF__FN const trf__bf16_kernel *trf__bf16_chosen(void)
+TRF__FN const trf__bf16_kernel *trf__bf16_chosen(int tiles)
 {
     const trf__bf16_kernel *kernel = trf__bf16_kernels + TRF__BF16_KERNEL;
-    while (!kernel->supported()) kernel++;
+    while (kernel->tiles ? !tiles : !kernel->supported()) kernel++;
     return kernel;
 }
 
@@ -6541,7 +6533,7 @@ TRF__FN void trf__bf16_tile(const trf__product *p, const trf__bf16_kernel *kerne
    columns are computed for nothing. */
 TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
 {
-    const trf__bf16_kernel *kernel = trf__bf16_chosen();
+    const trf__bf16_kernel *kernel = trf__bf16_chosen(p.tiles);
     const int64_t words = trf__bf16_words(p.k), skip = row % 16;
     const int64_t n_panels = trf__ceil_div(skip + p.n, 16);
     const int64_t most = p.m > TRF__BF16_ROWS ? kernel->deep : (int64_t)TRF__BF16_FAR;
@@ -6688,6 +6680,7 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
     }
 #endif
     (void)blas;
+    p.tiles = trf__cpu_of(run)->tiles;
     if (w) trf__formats[w->format].product(trf__scratch(run, worker), p, w->packed, w->row + row);
     else trf__mm_packing(trf__scratch(run, worker), &p, 0);
 }
@@ -6925,7 +6918,8 @@ TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
 {
     if (format == TRF__FLOAT32) return trf__cpu_prefers_own(device) ? "built-in" : "CBLAS";
     if (TRF__REAL_BYTES == 8) return NULL;
-    return format == TRF__BF16 ? trf__bf16_chosen()->name : trf__int8_chosen()->name;
+    return format == TRF__BF16 ? trf__bf16_chosen(trf__has_tiles())->name
+                               : trf__int8_chosen(trf__has_tiles())->name;
 }
 
 enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format */
@@ -8612,6 +8606,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     run->state = cpu;
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
+    cpu->tiles = run->format != TRF__FLOAT32 && trf__has_tiles();
     status = run->process->open(cpu, &run->hooks, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;
@@ -10038,6 +10033,8 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
     layout->n_tiles += trf__ceil_div(rows * columns, TRF__TILE);
     return offset;
 }
+
+// >>layout-layers  sublayers, embeddings and norms of a layout
 
 /* How many sublayers a layer has, and how many layers. */
 TRF__FN int trf__per_layer(const trf_config *c, int decoder)
@@ -15557,7 +15554,7 @@ TRF__FN int32_t trf__first_id(const trf_vocab *v)
 
 TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which)
 {
-    if (!vocab || (int)which < 0 || which >= TRF_SPECIAL_COUNT) return -1;
+    if (!vocab || (uint32_t)which >= TRF_SPECIAL_COUNT) return -1;
     if (vocab->wordpiece) return vocab->wordpiece->special[which];
     return (int)which < TRF__SPECIALS ? (int32_t)which : -1;
 }

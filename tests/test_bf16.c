@@ -104,7 +104,7 @@ static KIT_UNUSED trf_real *rounded(const trf_real *x, int64_t n)
 static KIT_UNUSED trf_real chain(trf_real sum, const trf_real *a, int64_t a_step, const trf_real *b,
                       int64_t b_step, int64_t k)
 {
-    int tiles = trf__bf16_chosen()->tiles;
+    int tiles = trf__bf16_chosen(1)->tiles;
     int64_t t, i;
     for (t = 0; tiles && t < k; t += 32) {
         trf_real both[2] = {0, 0};
@@ -120,7 +120,7 @@ static KIT_UNUSED void assert_same(trf_real got, trf_real want, const char *what
 {
     double most = real_instructions ? 1e-4 + 1e-5 * fabs((double)want) : 0;
     if (!(fabs((double)got - (double)want) <= most))
-        fail_msg("%s%s (%d, %d, %d): %.9g instead of %.9g", trf__bf16_chosen()->name, what, (int)m,
+        fail_msg("%s%s (%d, %d, %d): %.9g instead of %.9g", trf__bf16_chosen(1)->name, what, (int)m,
                  (int)n, (int)k, (double)got, (double)want);
 }
 
@@ -272,13 +272,16 @@ static void same_bits(void **state)
         trf_config config = nth_config(n / KERNELS);
         trf_model *model = NULL;
         uint64_t wanted;
+        long begun;
         if (!choose(n % KERNELS)) continue;
         OK(trf_model_create(&model, &config, &err));
+        begun = tiles_begun;
         wanted = answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL);
+        assert_int_equal(tiles_begun > begun, trf__bf16_chosen(1)->tiles);
         assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
         assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 3, NULL, NULL));
         /* every kernel but tiles adds in the same order, if its instruction is emulated */
-        for (way = n % KERNELS; !trf__bf16_chosen()->tiles && way < KERNELS; way++) {
+        for (way = n % KERNELS; !trf__bf16_chosen(1)->tiles && way < KERNELS; way++) {
             first_kernel = way;
             assert_true(wanted == answers(model, TRF_WEIGHTS_BF16, 1, NULL, NULL));
         }
@@ -319,7 +322,7 @@ static void tiles_are_emulated(void **state)
         float c[256], x;
         int round, i;
         real_instructions = 1;
-        for (round = 0; trf__tiles_permitted() && round < 1000; round++) {
+        for (round = 0; trf__has_tiles() && round < 1000; round++) {
             uint32_t bits;
             for (i = 0; i < 1024; i++) {
                 x = (float)ldexp(drawn(), round % 30);
@@ -361,7 +364,7 @@ static void kernels_have_names(void **state)
                                 trf__bf16_kernels[w].name);
     }
     first_kernel = 0;
-    assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_INT8), trf__int8_chosen()->name);
+    assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_INT8), trf__int8_chosen(1)->name);
     device.products = TRF_PRODUCTS_BUILT_IN;
     assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_FULL), "built-in");
     assert_null(trf_product_kernel(&device, TRF_WEIGHTS_F16));

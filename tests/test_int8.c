@@ -47,7 +47,7 @@ static trf_real *integers(int64_t rows, int64_t k)
 static void run_kernel(int32_t *sums, const char *left, int64_t rows, const char *packed,
                        int64_t n_panels, int64_t k)
 {
-    const trf__int8_kernel *kernel = trf__int8_chosen();
+    const trf__int8_kernel *kernel = trf__int8_chosen(1);
     if (kernel->tiles) trf__tiles_begin();
     kernel->function(sums, left, trf__int8_row_bytes(k), rows, packed, trf__int8_panel_bytes(k),
                      n_panels, trf__round_up(k, 4));
@@ -64,7 +64,7 @@ static void kernels_are_exact(void **state)
         for (l = 0; l < sizeof lengths / sizeof *lengths; l++) {
             int64_t k = lengths[l], n, rows, p, i, j, t;
             for (n = 1; n <= TRF__INT8_PANELS; n++)
-                for (rows = 1; rows <= trf__int8_chosen()->rows; rows += 1 + rows / 4) {
+                for (rows = 1; rows <= trf__int8_chosen(1)->rows; rows += 1 + rows / 4) {
                     trf_real *w = integers(16 * n, k), *x = integers(rows, k);
                     size_t step = trf__int8_row_bytes(k);
                     char *packed = (char *)malloc(trf__int8_bytes(16 * n, k));
@@ -83,7 +83,7 @@ static void kernels_are_exact(void **state)
                                     sum += (double)x[i * k + t] * (double)w[(16 * p + j) * k + t];
                                 if (sums[(i * n + p) * 16 + j] != (int32_t)sum)
                                     fail_msg("%s, k %d: %d instead of %.0f",
-                                             trf__int8_chosen()->name, (int)k,
+                                             trf__int8_chosen(1)->name, (int)k,
                                              (int)sums[(i * n + p) * 16 + j], sum);
                             }
                     free(w); free(x); free(packed); free(left);
@@ -182,7 +182,7 @@ static KIT_UNUSED void products_by_the_formula(void **state)
                                                round % 2 ? b + c : NULL, in);
                     if (y[i * out + c] != want)
                         fail_msg("%s, (%d, %d) x (%d, %d): %.9g instead of %.9g",
-                                 trf__int8_chosen()->name, (int)rows, (int)in, (int)out,
+                                 trf__int8_chosen(1)->name, (int)rows, (int)in, (int)out,
                                  (int)in, (double)y[i * out + c], (double)want);
                 }
             assert_true(y[rows * out] == 7);
@@ -204,7 +204,7 @@ static void rounding(void **state)
     int i, flip;
     (void)state;
     trf__int8_convert(row, halves, N);
-    flip = trf__int8_chosen()->flip;
+    flip = trf__int8_chosen(1)->flip;
     for (i = 0; i < N; i++) assert_int_equal((signed char)(row[i] ^ flip), want[i]);
     for (; i < 64; i++) assert_int_equal((signed char)(row[i] ^ flip), 0);
     memcpy(&scale, row + 64, sizeof scale);
@@ -269,10 +269,14 @@ static void same_bits(void **state)
         OK(trf_model_create(&model, &config, &err));
         wanted = answers(model, TRF_WEIGHTS_INT8, 1, NULL, NULL);
         assert_true(wanted != answers(model, TRF_WEIGHTS_FULL, 1, NULL, NULL));
-        EACH_KERNEL(kernel)
+        EACH_KERNEL(kernel) {
+            long begun = tiles_begun;
             if (answers(model, TRF_WEIGHTS_INT8, 1 + kernel, NULL, NULL) != wanted)
                 fail_msg("variant %d, d_model %d: %s gives other answers", n / 3,
-                         (int)config.d_model, trf__int8_chosen()->name);
+                         (int)config.d_model, trf__int8_chosen(1)->name);
+            if (kernel < KERNELS)
+                assert_int_equal(tiles_begun > begun, trf__int8_chosen(1)->tiles);
+        }
         trf_model_destroy(model);
     }
 }

@@ -4,6 +4,7 @@
 #define TILES_H
 
 static int real_instructions;   /* 0: emulated */
+static long tiles_begun;        /* how often tiles got a shape, about: threads count together */
 
 #if defined(__linux__) && defined(__x86_64__) && !defined(TRF_SCALAR)
 #include <immintrin.h>
@@ -82,7 +83,7 @@ static inline void tile_bf16(int c, int a, int b)
 
 #define TRF__TILE_SHAPE(shape) \
     do { if (real_instructions) _tile_loadconfig(shape); \
-         else { memset(tile, 0, sizeof tile); tiles_shaped = 1; } } while (0)
+         else { memset(tile, 0, sizeof tile); tiles_shaped = 1; tiles_begun++; } } while (0)
 #define TRF__TILE_RELEASE() \
     do { if (real_instructions) _tile_release(); else { tile_used(); tiles_shaped = 0; } } while (0)
 #define TRF__TILE_LOAD(t, from, step) \
@@ -93,7 +94,7 @@ static inline void tile_bf16(int c, int a, int b)
     do { if (real_instructions) _tile_dpbusd(c, a, b); else tile_int8(c, a, b); } while (0)
 #define TRF__TILE_BF16(c, a, b) \
     do { if (real_instructions) _tile_dpbf16ps(c, a, b); else tile_bf16(c, a, b); } while (0)
-#define TRF__HAS_TILES() (!real_instructions || trf__tiles_permitted())
+#define TRF__HAS_TILES() (!real_instructions || trf__ask_for_tiles())
 #endif
 
 #endif

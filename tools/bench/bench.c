@@ -266,10 +266,10 @@ static trf_train_options training_options(void)
 }
 
 /* bf16: with that precision, and products as the library chooses them. */
-typedef struct how { trf_products products; trf_precision precision; } how;
-static const how AUTO = {TRF_PRODUCTS_AUTO, TRF_PRECISION_FLOAT32};
+typedef struct manner { trf_products products; trf_precision precision; } manner;
+static const manner AUTO = {TRF_PRODUCTS_AUTO, TRF_PRECISION_FLOAT32};
 
-static trf_config config_of(const char *size, how how)
+static trf_config config_of(const char *size, manner how)
 {
     trf_config config = strcmp(size, "base") == 0 ? trf_config_base() : trf_config_tiny();
     if (strcmp(size, "small") == 0) {
@@ -338,7 +338,7 @@ static void print_steps(const char *size, int threads, const char *order, int st
     print_ops(of->total, steps);
 }
 
-static void bench_training(const char *size, int threads, const char *order, int steps, how how,
+static void bench_training(const char *size, int threads, const char *order, int steps, manner how,
                            const char *source, const char *target)
 {
     static step_times times;
@@ -377,7 +377,7 @@ static void bench_training(const char *size, int threads, const char *order, int
 /* -----------------------------------------------------------------------------------------------
    Translating. */
 
-static void bench_translating(const char *size, int threads, int beam, int batch, how how, trf_weights weights)
+static void bench_translating(const char *size, int threads, int beam, int batch, manner how, trf_weights weights)
 {
     trf_config config = config_of(size, how);
     trf_search search = trf_search_defaults();
@@ -788,9 +788,9 @@ static void bench_encoding(const char *path, int sentences, int tokens, int thre
     trf_model_destroy(model);
 }
 
-static how products_of(const char *name)
+static manner products_of(const char *name)
 {
-    how how = AUTO;
+    manner how = AUTO;
     if (strcmp(name, "cblas") == 0) how.products = TRF_PRODUCTS_CBLAS;
     else if (strcmp(name, "built-in") == 0) how.products = TRF_PRODUCTS_BUILT_IN;
     else if (strcmp(name, "bf16") == 0) how.precision = TRF_PRECISION_BF16;
