@@ -850,8 +850,10 @@ static void test_initial_weights(void **state)
     check_uniform(model, "encoder.layers.0.self_attn.in_proj_weight", 0.076546554);
     check_uniform(model, "tgt_embed.weight", 0.076546554);
     trf_model_destroy(model);
-    c.embedding_init = TRF_EMBEDDING_XAVIER;
+    c.embedding_init = TRF_EMBEDDING_XAVIER; c.feed_forward_gate = 1;
     model = new_model(&c);
+    /* a gate is a matrix of its own */
+    check_uniform(model, "encoder.layers.0.linear1.weight", sqrt(6.0 / (512 + 256)));
     check_uniform(model, "src_embed.weight", sqrt(6.0 / (700 + 512)));
     check_uniform(model, "tgt_embed.weight", sqrt(6.0 / (300 + 512)));
     trf_model_destroy(model);
