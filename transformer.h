@@ -837,7 +837,7 @@ typedef enum trf_kind {
     TRF_KIND_COUNT
 } trf_kind;
 
-/* Hugging Face's names of the last two are gelu and gelu_new, which differ by up to 5e-4. */
+/* GELU_TANH approximates GELU: they differ by at most 5e-4. Hugging Face calls it gelu_new. */
 typedef enum trf_activation {
     TRF_RELU      = 0,      /* max(x, 0): the paper */
     TRF_GELU      = 1,      /* x Phi(x), computed with erf: BERT */
@@ -2932,6 +2932,28 @@ int madvise(void *, size_t, int);
 TRF__FN void trf__clear(trf_error *err)
 {
     if (err) { memset(err, 0, sizeof *err); err->where = -1; }
+}
+
+/* The code point at p, which is valid UTF-8. *bytes is its length. */
+TRF__FN uint32_t trf__code_point(const char *p, int *bytes)
+{
+    static const unsigned char first[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t c = (unsigned char)p[0];
+    int i;
+    *bytes = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    c &= first[*bytes];
+    for (i = 1; i < *bytes; i++) c = c << 6 | ((unsigned char)p[i] & 63u);
+    return c;
+}
+
+/* Writes a code point as UTF-8, at most four bytes. Returns their number. */
+TRF__FN int trf__put_code_point(char *to, uint32_t c)
+{
+    static const unsigned char first[] = {0, 0, 0xC0, 0xE0, 0xF0};
+    int bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
+    for (i = bytes - 1; i > 0; i--, c >>= 6) to[i] = (char)(unsigned char)(0x80 | (c & 63));
+    to[0] = (char)(unsigned char)(first[bytes] | c);
+    return bytes;
 }
 
 /* The number of bytes (1 to 4) of the UTF-8 character at p, or 0 if it is not well formed. Overlong
@@ -5960,8 +5982,8 @@ static const trf__int8_kernel trf__int8_kernels[] = {
 #if !defined(TRF__INT8_KERNEL)
 #define TRF__INT8_KERNEL 0
 #endif
-/* tiles: whether they are there (trf__cpu.tiles). The kernel with tiles needs the next one, which
-   reads the same activations: so converting need not know. */
+/* tiles: 1 if they may be used (trf__cpu.tiles). The kernel with tiles needs the next one. Both
+   read the same activations, so converting passes 0. */
 TRF__FN const trf__int8_kernel *trf__int8_chosen(int tiles)
 {
     const trf__int8_kernel *kernel = trf__int8_kernels + TRF__INT8_KERNEL;
@@ -15353,28 +15375,6 @@ typedef struct trf__word { char text[2 + 4 * TRF__WORD_CHARS]; size_t n; int64_t
 
 TRF__FN void trf__word_clear(trf__word *word) { word->n = 2; word->chars = 0; }
 
-/* The code point at p, which is valid UTF-8. *bytes is its length. */
-TRF__FN uint32_t trf__code_point(const char *p, int *bytes)
-{
-    static const unsigned char first[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-    uint32_t c = (unsigned char)p[0];
-    int i;
-    *bytes = c < 0x80 ? 1 : c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
-    c &= first[*bytes];
-    for (i = 1; i < *bytes; i++) c = c << 6 | ((unsigned char)p[i] & 63u);
-    return c;
-}
-
-/* Writes a code point as UTF-8. Returns the number of bytes. */
-TRF__FN int trf__put_code_point(char to[4], uint32_t c)
-{
-    static const unsigned char first[] = {0, 0, 0xC0, 0xE0, 0xF0};
-    int bytes = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
-    for (i = bytes - 1; i > 0; i--, c >>= 6) to[i] = (char)(unsigned char)(0x80 | (c & 63));
-    to[0] = (char)(unsigned char)(first[bytes] | c);
-    return bytes;
-}
-
 /* Appends one character. */
 TRF__FN void trf__word_add(const trf__wordpiece *w, trf__word *word, const char *text, int bytes)
 {
@@ -19556,7 +19556,7 @@ TRF__FN int32_t trf__json_hex(trf__json *s)
 TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
 {
     static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    int c = trf__json_peek(s), extra, i;
+    int c = trf__json_peek(s);
     const char *letter = c > 0 ? strchr(letters, c) : NULL;
     int64_t begin = s->at;
     int32_t u, low;
@@ -19580,10 +19580,7 @@ TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
         return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name,
                          "header: %s in a string at byte %lld",
                          u ? "half a surrogate pair" : "a NUL", (long long)(8 + begin));
-    extra = u < 0x80 ? 0 : u < 0x800 ? 1 : u < 0x10000 ? 2 : 3;
-    /* UTF-8: if others follow, the first byte has extra + 1 leading ones; others have six bits */
-    *(*to)++ = (char)(unsigned char)(extra ? (0xF00 >> (extra + 1) & 0xFF) | u >> 6 * extra : u);
-    for (i = extra - 1; i >= 0; i--) *(*to)++ = (char)(unsigned char)(0x80 | (u >> 6 * i & 63));
+    *to += trf__put_code_point(*to, (uint32_t)u);
     return TRF_OK;
 }
 

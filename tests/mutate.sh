@@ -556,8 +556,8 @@ an answer stands in, proven, for a lost one @@ search @@ trf__beam_finish @@
     stands_in ? !beam->gave_up @@ stands_in ? beam->dropped == TRF__IMPOSSIBLE
 the paper preset with PyTorch's epsilon rule @@ definitions @@ trf_train_set_conventions @@
     paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE @@ TRF_EPSILON_OUTSIDE
-an escape of two bytes @@ files @@ trf__json_escape @@
-    (extra + 1) & 0xFF @@ extra & 0xFF
+a code point of two bytes @@ files wordpiece @@ trf__put_code_point @@
+    {0, 0, 0xC0, 0xE0, 0xF0} @@ {0, 0, 0xE0, 0xE0, 0xF0}
 stops too early @@ search @@ trf__beam_bound @@
     search, sum, longest @@ search, sum, n + 1
 answers in the order they ended @@ search decoding programs @@ trf__beam_ranks_before @@

@@ -121,8 +121,7 @@ static int encode_batch(struct embedding *t)
 
 static int64_t rows_of(const struct embedding *t, int32_t sequence)
 {
-    const trf_config *c = trf_model_config(t->model);
-    return (int64_t)t->side.lengths[sequence] + c->source_bos + c->source_eos;
+    return (int64_t)t->side.lengths[sequence] + source_added(trf_model_config(t->model));
 }
 
 /* Pools n rows into t->vector. Sums are doubles, in the order of the rows: a vector does not depend

@@ -7,9 +7,6 @@
 #include "import.h"
 
 #if defined(TRF_WITH_CJSON)
-#include <errno.h>
-#include <sys/stat.h>
-
 enum { NAME_BYTES = 512 };
 
 /* The tensors of a folder: one file, or several (shards). */
@@ -94,12 +91,6 @@ static int open_shards(struct weights *w, const char *folder, const char *index)
     return status;
 }
 
-static int exists(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0;
-}
-
 static int find_weights(struct weights *w, const char *folder)
 {
     char *one = format_text("%s/model.safetensors", folder);
@@ -107,9 +98,9 @@ static int find_weights(struct weights *w, const char *folder)
     char *pickled = format_text("%s/pytorch_model.bin", folder);
     int status = FAILED;
     size_t i;
-    if (exists(one)) { status = open_weights(w, one); one = NULL; }
-    else if (exists(index)) status = open_shards(w, folder, index);
-    else if (exists(pickled))
+    if (is_file(one)) { status = open_weights(w, one); one = NULL; }
+    else if (is_file(index)) status = open_shards(w, folder, index);
+    else if (is_file(pickled))
         say("%s: trf reads safetensors files, and this folder has only pytorch_model.bin: in "
             "Python, model.save_pretrained(folder) writes one", folder);
     else say("%s: expected model.safetensors or model.safetensors.index.json, got neither", folder);

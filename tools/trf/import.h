@@ -37,6 +37,7 @@ enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL
 int read_tokenizer(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS]);
 
 /* import_json.c */
+int is_file(const char *path);                          /* not a folder */
 char *read_whole(const char *path, size_t *bytes);      /* ends with a NUL; NULL after a message */
 cJSON *read_json_file(const char *path);                /* NULL after a message */
 /* A whole number, or `missing`. INT32_MIN: none is allowed to be missing. Returns FAILED after a

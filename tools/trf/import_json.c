@@ -5,6 +5,13 @@
 #if defined(TRF_WITH_CJSON)
 #include <errno.h>
 #include <math.h>
+#include <sys/stat.h>
+
+int is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
 
 char *read_whole(const char *path, size_t *bytes)
 {

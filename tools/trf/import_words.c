@@ -6,8 +6,6 @@
 #if defined(TRF_WITH_CJSON)
 #include "wordpiece_file.h"
 
-#include <sys/stat.h>
-
 /* The tokens in the order of their ids, and what else a vocabulary needs. */
 struct tokenizer {
     char *path;                 /* of the file that has the tokens, for messages */
@@ -149,12 +147,6 @@ static int take_text(struct tokenizer *t)
     return DONE;
 }
 
-static int is_file(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
-}
-
 /* Reads the file that the folder has. */
 static int take_tokens(struct tokenizer *t, const char *folder)
 {
@@ -194,10 +186,7 @@ static int make_vocab(struct tokenizer *t, trf_vocab **vocab)
         size += length;
     }
     file = wordpiece_file(&t->settings, tokens, size, (uint32_t)t->n, &bytes);
-    if (!file) {
-        say("%s: no memory for a vocabulary", t->path);
-        status = FAILED;
-    } else if (trf_vocab_from_wordpiece(vocab, file, bytes, NULL, &err)) {
+    if (trf_vocab_from_wordpiece(vocab, file, bytes, NULL, &err)) {
         say_error(t->path, &err);
         status = FAILED;
     }

@@ -184,10 +184,11 @@ int check_decoder(const struct settings *s, const trf_model *model)
     return FAILED;
 }
 
+int32_t source_added(const trf_config *config) { return config->source_bos + config->source_eos; }
+
 int32_t source_limit(const trf_config *config)
 {
-    int added = config->source_bos + config->source_eos;
-    return config->max_length - (config->kind == TRF_DECODER_ONLY ? 1 : added);
+    return config->max_length - (config->kind == TRF_DECODER_ONLY ? 1 : source_added(config));
 }
 
 /* Saves the model under another name. */

@@ -43,7 +43,7 @@ int settle_lengths(struct settings *s)
     int32_t limit[2], *length[2] = {&s->source_length, &s->target_length}, side;
     static const char *const names[2] = {"source", "target"};
     static const size_t fields[2] = {AT(source_length), AT(target_length)};
-    limit[0] = c->kind == TRF_DECODER_ONLY ? 0 : c->max_length - c->source_bos - c->source_eos;
+    limit[0] = c->kind == TRF_DECODER_ONLY ? 0 : c->max_length - source_added(c);
     limit[1] = c->kind == TRF_ENCODER_ONLY ? 0 : c->max_length - c->target_eos;
     for (side = 0; side < 2; side++) {
         int given = is_given(s, fields[side]);

@@ -181,8 +181,7 @@ static void trace_end(struct trace *t, int64_t n)
 
 int64_t source_rows(const struct settings *s)
 {
-    return s->config.kind == TRF_DECODER_ONLY ? 0 : s->source_length + s->config.source_bos +
-                                                         s->config.source_eos;
+    return s->config.kind == TRF_DECODER_ONLY ? 0 : s->source_length + source_added(&s->config);
 }
 
 int64_t target_rows(const struct settings *s)

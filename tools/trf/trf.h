@@ -532,7 +532,8 @@ void say_no_vocabulary(const char *path, const trf_config *config, const trf_voc
 int check_decoder(const struct settings *s, const trf_model *model);    /* that it has a decoder */
 int32_t longest_trained(const trf_model *model);    /* tokens of the longest text in training */
 int never_writes_unk(const trf_model *model);       /* whether no target had an unknown token */
-int32_t source_limit(const trf_config *config);     /* tokens beside the end mark, if any */
+int32_t source_added(const trf_config *config);     /* BOS and EOS that the library adds */
+int32_t source_limit(const trf_config *config);     /* tokens beside these */
 /* Takes the training options that a checkpoint stores. */
 int stored_training(struct settings *s, const trf_file *file);
 

@@ -4,9 +4,7 @@
 #ifndef WORDPIECE_FILE_H
 #define WORDPIECE_FILE_H
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "trf.h"
 #include "unicode.h"
 
 /* BertNormalizer's settings, and the other numbers of the file. special: pad bos eos unk mask cls
@@ -18,23 +16,12 @@ typedef struct wordpiece_settings {
     int32_t special[7];
 } wordpiece_settings;
 
-/* failed: memory has run out, and the bytes are not complete */
-typedef struct wordpiece_bytes {
-    unsigned char *bytes;
-    size_t n, capacity;
-    int failed;
-} wordpiece_bytes;
+typedef struct wordpiece_bytes { unsigned char *bytes; size_t n, capacity; } wordpiece_bytes;
 
 static void wordpiece_put(wordpiece_bytes *to, const void *from, size_t n)
 {
-    if (to->n + n > to->capacity && !to->failed) {
-        size_t wanted = (to->n + n) * 2;
-        unsigned char *bigger = (unsigned char *)realloc(to->bytes, wanted);
-        if (!bigger) { to->failed = 1; return; }
-        to->bytes = bigger;
-        to->capacity = wanted;
-    }
-    if (to->failed || n == 0) return;
+    if (n == 0) return;
+    to->bytes = grow(to->bytes, &to->capacity, to->n + n, 1);
     memcpy(to->bytes + to->n, from, n);
     to->n += n;
 }
@@ -45,16 +32,6 @@ static void wordpiece_put_number(wordpiece_bytes *to, uint32_t x)
     int i;
     for (i = 0; i < 4; i++) bytes[i] = (unsigned char)(x >> 8 * i);
     wordpiece_put(to, bytes, 4);
-}
-
-static void wordpiece_put_utf8(wordpiece_bytes *to, uint32_t c)
-{
-    unsigned char bytes[4];
-    int n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4, i;
-    uint32_t rest = c;
-    for (i = n - 1; i > 0; i--, rest >>= 6) bytes[i] = (unsigned char)(0x80 | (rest & 63));
-    bytes[0] = (unsigned char)((n == 1 ? 0u : 0xF00u >> n & 0xFFu) | rest);
-    wordpiece_put(to, bytes, (size_t)n);
 }
 
 enum { WORDPIECE_POINTS = 0x110000, WORDPIECE_DROPPED = 1, WORDPIECE_WHITE = 2, WORDPIECE_ALONE = 4,
@@ -78,11 +55,10 @@ static void wordpiece_mark(wordpiece_facts *f, const unsigned (*ranges)[2], size
 #define WORDPIECE_COUNT(array) (sizeof(array) / sizeof *(array))
 static wordpiece_facts *wordpiece_know(void)
 {
-    wordpiece_facts *f = (wordpiece_facts *)calloc(1, sizeof *f);
+    wordpiece_facts *f = zeroed(1, sizeof *f);
     size_t i;
     unsigned k;
     int c;
-    if (!f) return NULL;
     wordpiece_mark(f, unicode_dropped, WORDPIECE_COUNT(unicode_dropped), WORDPIECE_DROPPED);
     wordpiece_mark(f, unicode_white, WORDPIECE_COUNT(unicode_white), WORDPIECE_WHITE);
     wordpiece_mark(f, unicode_alone, WORDPIECE_COUNT(unicode_alone), WORDPIECE_ALONE);
@@ -122,18 +98,14 @@ static int wordpiece_map(const wordpiece_facts *f, const wordpiece_settings *s, 
 /* The offset of a text among the replacements, where it is added if it is new. */
 static uint32_t wordpiece_text(wordpiece_bytes *replaced, const uint32_t *text, int n)
 {
-    wordpiece_bytes one;
-    size_t at;
+    char one[6 * 4 + 1];
+    size_t at, length = 0;
     int i;
-    memset(&one, 0, sizeof one);
-    for (i = 0; i < n; i++) wordpiece_put_utf8(&one, text[i]);
-    wordpiece_put(&one, "", 1);
-    if (one.failed) replaced->failed = 1;
-    for (at = 0; !one.failed && at < replaced->n;
-         at += strlen((const char *)replaced->bytes + at) + 1)
-        if (!strcmp((const char *)replaced->bytes + at, (const char *)one.bytes)) break;
-    if (!one.failed && at == replaced->n) wordpiece_put(replaced, one.bytes, one.n);
-    free(one.bytes);
+    for (i = 0; i < n; i++) length += write_character(one + length, text[i]);
+    one[length] = 0;
+    for (at = 0; at < replaced->n; at += strlen((const char *)replaced->bytes + at) + 1)
+        if (!strcmp((const char *)replaced->bytes + at, one)) return (uint32_t)at;
+    wordpiece_put(replaced, one, length + 1);
     return (uint32_t)at;
 }
 
@@ -163,7 +135,6 @@ static uint32_t wordpiece_rules(const wordpiece_settings *s, wordpiece_bytes *ru
 {
     wordpiece_facts *f = wordpiece_know();
     uint32_t c, first = 0, kind = 2, argument = 0, n = 0;
-    if (!f) { rules->failed = 1; return 0; }
     for (c = 0; c <= WORDPIECE_POINTS; c++) {
         uint32_t next = 2, with = 0;
         if (c < WORDPIECE_POINTS && (c < 0xD800 || c >= 0xE000))
@@ -185,7 +156,7 @@ static uint32_t wordpiece_rules(const wordpiece_settings *s, wordpiece_bytes *ru
 }
 
 /* The whole file: `tokens` are n texts, each followed by a NUL, `size` bytes together. Returns a
-   block for free(), or NULL without memory. trf_vocab checks the rest when it reads the file. */
+   block for free(). trf_vocab_from_wordpiece checks the rest. */
 static unsigned char *wordpiece_file(const wordpiece_settings *s, const char *tokens, size_t size,
                                      uint32_t n, size_t *bytes)
 {
@@ -206,7 +177,6 @@ static unsigned char *wordpiece_file(const wordpiece_settings *s, const char *to
     wordpiece_put_number(&file, (uint32_t)replaced.n);
     wordpiece_put(&file, replaced.bytes, replaced.n);
     wordpiece_put(&file, tokens, size);
-    if (rules.failed || replaced.failed || file.failed) { free(file.bytes); file.bytes = NULL; }
     free(rules.bytes);
     free(replaced.bytes);
     *bytes = file.n;
