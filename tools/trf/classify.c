@@ -52,17 +52,9 @@ static const char *add_line(struct labelling *t, struct word_tokens *words, int3
     *why = 0;
     *n = 0;
     if (t->in.fault) return t->in.fault;
-    if (!t->tags) {
-        int fails = add_text(&t->side, t->vocab, t->in.line, t->limit, n, why);
-        if (fails && t->s->truncate && *n > t->limit) { /* its first tokens are in the batch */
-            t->side.lengths[t->side.count++] = *n = t->limit;
-            t->side.used += (size_t)t->limit;
-            t->cut++;
-            fails = 0;
-        }
-        if (!fails && *n == 0) drop_last(&t->side);
-        return fails ? why : NULL;
-    }
+    if (!t->tags)
+        return add_words(&t->side, t->vocab, t->in.line, t->limit, t->s->truncate ? &t->cut : NULL,
+                         n, why);
     if (encode_words(t->vocab, t->in.line, words)) snprintf(why, 300, "%s", words->why);
     else if (words->n > t->limit && !t->s->split)
         snprintf(why, 300, "%d tokens, at most %d", (int)words->n, (int)t->limit);

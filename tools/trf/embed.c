@@ -55,18 +55,9 @@ static int is_npy(const char *path)
 // >>vectors        lines become sequences, rows become a vector
 // -----------------------------------------------------------------------------------------------
 
-/* Appends a text unless it has no tokens. Returns the reason if it cannot, or NULL. */
-static const char *add_words(struct embedding *t, const char *text, int32_t *n, char why[300])
+static const char *add_line(struct embedding *t, const char *text, int32_t *n, char why[300])
 {
-    int fails = add_text(&t->side, t->vocab, text, t->limit, n, why);
-    if (fails && t->s->truncate && *n > t->limit) {     /* its first tokens are in the batch */
-        t->side.lengths[t->side.count++] = *n = t->limit;
-        t->side.used += (size_t)t->limit;
-        t->cut++;
-        fails = 0;
-    }
-    if (!fails && *n == 0) drop_last(&t->side);
-    return fails ? why : NULL;
+    return add_words(&t->side, t->vocab, text, t->limit, t->s->truncate ? &t->cut : NULL, n, why);
 }
 
 static int32_t read_batch(struct embedding *t)
@@ -80,7 +71,7 @@ static int32_t read_batch(struct embedding *t)
         t->broken = got < 0;
         if (got < 1) break;
         n = 0;
-        fault = t->in.fault ? t->in.fault : add_words(t, t->in.line, &n, why);
+        fault = t->in.fault ? t->in.fault : add_line(t, t->in.line, &n, why);
         if (fault) {
             say("%s:%lld: %s: %s", t->in.name, (long long)t->in.number,
                 t->s->query   ? "left out"
@@ -314,7 +305,7 @@ static int read_query(struct embedding *t)
     struct unknown unknown;
     char why[300];
     int32_t n = 0;
-    const char *fault = add_words(t, t->s->query, &n, why);
+    const char *fault = add_line(t, t->s->query, &n, why);
     if (fault) { say("--query: %s", fault); return FAILED; }
     if (n == 0) { say("--query has no tokens, so it has no vector"); return FAILED; }
     if (t->cut) say("--query: its first %d tokens are used (--truncate)", (int)t->limit);

@@ -70,6 +70,20 @@ void drop_last(struct side *side)
     side->used -= (size_t)side->lengths[--side->count];
 }
 
+const char *add_words(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit,
+                      int64_t *cut, int32_t *n, char why[300])
+{
+    int fails = add_text(side, vocab, text, limit, n, why);
+    if (fails && cut && *n > limit) {           /* add_text has left the first ids there */
+        side->lengths[side->count++] = *n = limit;
+        side->used += (size_t)limit;
+        ++*cut;
+        fails = 0;
+    }
+    if (!fails && *n == 0) drop_last(side);
+    return fails ? why : NULL;
+}
+
 const char *token_of(const trf_vocab *vocab, int32_t id, size_t *bytes)
 {
     const char *token = trf_vocab_token(vocab, id);

@@ -415,6 +415,10 @@ int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
 void append_id(struct side *side, int32_t id);          /* one more token of the last sequence */
 void drop_last(struct side *side);
+/* As add_text, but a text without tokens adds nothing. cut not NULL: a longer text adds its first
+   `limit` tokens, and *cut counts it. Returns the reason if the text cannot be added, or NULL. */
+const char *add_words(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit,
+                      int64_t *cut, int32_t *n, char why[300]);
 
 /* The text of a token. A SentencePiece model may have the piece NUL: one byte. */
 const char *token_of(const trf_vocab *vocab, int32_t id, size_t *bytes);
