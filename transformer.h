@@ -151,7 +151,7 @@
 //   >>cpu              the backend that every machine has: the ops in the paper's order
 //                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-products >>bf16
 //                     >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
-//                     >>embed >>linear >>activate >>attention >>attention-rows
+//                     >>embed >>linear >>activate >>rotary >>attention >>attention-rows
 //                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>adam >>top
 //                     >>backpointers >>reorder >>state
 //   >>column           this file's ops as a table
@@ -212,9 +212,9 @@
 //                     >>blocks-cross-entropy
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
 //                     >>launches >>products >>cuda-verbs >>cuda-dropout >>cuda-embed
-//                     >>cuda-linear >>cuda-activate >>cuda-attention >>cuda-mma >>mma-attention
-//                     >>cuda-attention-gradient >>cuda-mma-gradient >>cuda-norm >>cuda-pool
-//                     >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder >>cuda-state
+//                     >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention >>cuda-mma
+//                     >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient >>cuda-norm
+//                     >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder >>cuda-state
 //
 // NOTATION
 //   d       d_model, the width of a token's vector
@@ -846,8 +846,11 @@ typedef enum trf_activation {
     TRF_ACTIVATION_COUNT
 } trf_activation;
 
-/* What is added to a token at position p (paper 3.5). The d = d_model features form N = d/2 pairs,
-   i = 0..N-1, each of a sine and a cosine of one angle. Systems define the angles differently. */
+/* How a model knows the order of tokens. The first four are added to a token's embedding (paper
+   3.5). Of these, the first three add sines and cosines. The d = d_model features of position p
+   form N = d/2 pairs, i = 0..N-1, each of a sine and a cosine of one angle. Systems define the
+   angles differently. The last three change self-attention alone. They depend on distances between
+   tokens, so position_offset has no effect. */
 typedef enum trf_positions {
     TRF_POSITIONS_INTERLEAVED = 0,  /* sin, cos, sin, cos...; angle p / 10000^(2i/d): paper,
                                        PyTorch tutorials */
@@ -857,8 +860,23 @@ typedef enum trf_positions {
                                        Hugging Face Marian */
     TRF_POSITIONS_LEARNED     = 3,  /* a parameter (max_length + position_offset, d) per side */
     TRF_POSITIONS_NONE        = 4,
+    TRF_POSITIONS_RELATIVE    = 5,  /* adds a parameter to q k^T: one number for each head and range
+                                       of distances (relative_buckets), the same in all layers of
+                                       a stack: T5 */
+    TRF_POSITIONS_ALIBI       = 6,  /* subtracts slope * distance from q k^T; head h = 1..n_heads
+                                       has the slope 2^(-8 h / n_heads) if n_heads is a power of
+                                       two: Press et al. 2022, BLOOM */
+    TRF_POSITIONS_ROTARY      = 7,  /* rotates pairs of features of queries and keys by angles that
+                                       grow with the position (rotary_...): Su et al. 2021, Llama */
     TRF_POSITIONS_COUNT
 } trf_positions;
+
+/* Which features of a head are a pair for TRF_POSITIONS_ROTARY. w = rotary_width. */
+typedef enum trf_rotary_pairs {
+    TRF_ROTARY_HALVES      = 0,     /* features i and i + w/2: GPT-NeoX, Llama in Hugging Face */
+    TRF_ROTARY_INTERLEAVED = 1,     /* features 2i and 2i + 1: the paper, GPT-J, Meta's Llama */
+    TRF_ROTARY_PAIRS_COUNT
+} trf_rotary_pairs;
 
 typedef enum trf_norm_place {
     TRF_POST_NORM = 0,      /* x = norm(x + sublayer(x)): the paper */
@@ -957,7 +975,15 @@ typedef enum trf_head {
 typedef struct trf_config {
     trf_kind kind;              /* default TRF_ENCODER_DECODER */
     int32_t d_model;            /* width of every token's vector [d_model]; 1..65536 */
-    int32_t n_heads;            /* attention heads; divides d_model [h] */
+    int32_t n_heads;            /* attention heads; divides d_model unless d_head is set; 1..65536
+                                   [h] */
+    int32_t kv_heads;           /* heads of keys and values; divides n_heads: head h reads number h
+                                   * kv_heads / n_heads. 0: n_heads; default 0. Fewer make a
+                                   smaller cache (grouped queries, Ainslie et al. 2023) */
+    int32_t d_head;             /* width of a head [d_k, d_v]; n_heads * d_head is at most 2^20. 0:
+                                   d_model / n_heads; default 0 */
+    double attention_scale;     /* what q k^T is multiplied by; 0..1e6. 0: 1/sqrt(d_head); default
+                                   0. T5 has 1 */
     int32_t d_ff;               /* inner width of the feed-forward block [d_ff]; 1..2^20 */
     int32_t encoder_layers;     /* [N] 1..256; 0 if kind has no encoder */
     int32_t decoder_layers;     /* [N] 1..256; 0 if kind has no decoder */
@@ -977,6 +1003,22 @@ typedef struct trf_config {
     trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
     int32_t position_offset;    /* number of the first position; 0..2^20; default 0. fairseq has 2,
                                    CTranslate2 1 */
+    int32_t relative_buckets;   /* RELATIVE: rows of the table. The encoder has half of them for
+                                   keys before a query, half for keys after it. The decoder has all
+                                   for keys before. Half of these are for one distance each, the
+                                   others for ranges that grow with the distance; even, 4..65536;
+                                   default 32 */
+    int32_t relative_distance;  /* RELATIVE: keys at least so many positions away share the last
+                                   bucket; more than half of relative_buckets, at most 2^20;
+                                   default 128 */
+    double rotary_base;         /* ROTARY: pair i turns by p / base^(2i/w) at position p; 1..1e12;
+                                   default 10000 */
+    int32_t rotary_width;       /* ROTARY: how many features of a head turn [w], the first ones;
+                                   even, at most d_head. 0: all; default 0 */
+    double rotary_scale;        /* ROTARY: positions are divided by it, which stretches a trained
+                                   model to longer sequences (linear scaling); 1e-3..1e6;
+                                   default 1 */
+    trf_rotary_pairs rotary_pairs;      /* default TRF_ROTARY_HALVES */
     trf_norm_place norm_place;  /* default TRF_PRE_NORM */
     trf_norm_rule norm_rule;    /* default TRF_NORM_STANDARD */
     double norm_epsilon;        /* 1e-30..1; default 1e-5 */
@@ -989,6 +1031,9 @@ typedef struct trf_config {
                                    (TRF_HEAD_MASKED always uses the source embedding.) default
                                    TRF_UNTIED */
     int32_t generator_bias;     /* 1: the output projection has a bias; default 1 */
+    int32_t scale_logits;       /* 1: the output projection reads states divided by sqrt(d_model):
+                                   T5 with tied embeddings. 0 in an encoder-only model; default
+                                   0 */
     int32_t qkv_bias;           /* 1: the projections to queries, keys and values have biases;
                                    default 1 */
     int32_t out_bias;           /* 1: attention's output projection has a bias; default 1 */
@@ -1037,8 +1082,9 @@ TRF_API trf_config trf_config_big(void);
        init              XAVIER_PACKED      XAVIER
        embedding_init    NORMAL_1           NORMAL_D
 
-   Both also set: ReLU without a gate; interleaved positions from 0; post-norm; standard norm;
-   scaled embeddings without a norm; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH,
+   Both also set: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved positions
+   from 0; post-norm; standard norm; scaled embeddings without a norm; scale_logits 0; source_bos 0;
+   source_eos 1; decoder_start BOS. With PYTORCH,
    embeddings are much larger than positions (trf_embedding_init): set NORMAL_D if the order of
    tokens matters. */
 typedef enum trf_conventions {
@@ -3337,6 +3383,37 @@ TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
 /* Rows of a source that the library adds. */
 TRF__FN int trf__source_added(const trf_config *c) { return c->source_bos + c->source_eos; }
 TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF_NORM_RMS; }
+/* The width of a head, and those of all queries and of all keys (or values) of a token. */
+TRF__FN int32_t trf__d_head(const trf_config *c)
+{
+    return c->d_head ? c->d_head : c->d_model / c->n_heads;
+}
+TRF__FN int32_t trf__kv_heads(const trf_config *c)
+{
+    return c->kv_heads ? c->kv_heads : c->n_heads;
+}
+TRF__FN int64_t trf__q_width(const trf_config *c) { return (int64_t)c->n_heads * trf__d_head(c); }
+TRF__FN int64_t trf__k_width(const trf_config *c)
+{
+    return (int64_t)trf__kv_heads(c) * trf__d_head(c);
+}
+/* The features of a head that positions turn. */
+TRF__FN int32_t trf__rotary_width(const trf_config *c)
+{
+    if (c->positions != TRF_POSITIONS_ROTARY) return 0;
+    return c->rotary_width ? c->rotary_width : trf__d_head(c);
+}
+/* How many distances RELATIVE tells apart: -relative_distance .. relative_distance. */
+TRF__FN int64_t trf__distances(const trf_config *c)
+{
+    return 2 * (int64_t)c->relative_distance + 1;
+}
+/* Sines and cosines are added to embeddings. */
+TRF__FN int trf__is_sinusoidal(const trf_config *c)
+{
+    return c->positions == TRF_POSITIONS_INTERLEAVED || c->positions == TRF_POSITIONS_HALVES ||
+        c->positions == TRF_POSITIONS_HALVES_N1;
+}
 /* The number of logits of a row. */
 TRF__FN int32_t trf__n_logits(const trf_config *c)
 {
@@ -3848,10 +3925,12 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //   embed             y = drop(scale * weight[id] + position)               + its gradient
 //   linear            y = x w^T + b   linear_dx: dx = dy w   linear_dw: dw += dy^T x, db += sum dy
 //   activate          a = drop(act(h))                                      + gradient
+//   rotate            turns pairs of features of queries and keys by their positions, or back
 //   attention         softmax(q k^T / sqrt(d_head)) v, per sequence and head + gradient
 //   attention_weights the softmax alone, of one head
 //   add_norm          s = x + drop(sub), y = norm(s)                        + gradient
 //   pool              the mean of each sequence's first rows                + gradient
+//   scale             x = x * factor
 //   cross_entropy     vocabulary projection, smoothed loss and their gradients in one
 //   top               vocabulary projection, log-softmax and the best tokens of each row
 //   backpointers      which cached keys belong to a hypothesis, after search has chosen
@@ -4050,8 +4129,32 @@ typedef struct trf__activate_gradient {
 /* The attention of one sequence: its query rows, and the key rows that they attend to. */
 typedef struct trf__span { int32_t query, n_query, key, n_key, sentence; } trf__span;
 
-/* The inputs of attention and of its gradient. q: (queries, heads * d_head), k and v: (keys, heads
-   * d_head); ldq and ldk are the distances between rows. Key i of span s is row key + i, or, with
+/* Rotary positions (>>rotary): turns the first `width` features of each of the first `heads` heads
+   of a row of x. */
+typedef struct trf__rotation {
+    trf__act *x;                        /* (rows, heads, d_head), ld numbers from row to row */
+    const trf_real *table;              /* (positions, width) cosines, then sines */
+    const int32_t *position;            /* (rows) */
+    int64_t rows, ld;
+    int heads, d_head, width, pairs, back;      /* pairs: a trf_rotary_pairs; back: by the negative
+                                                   angles */
+} trf__rotation;
+
+/* x (n) *= factor */
+typedef struct trf__scale { trf__act *x; int64_t n; trf_real factor; } trf__scale;
+
+/* What is added to the scaled q k^T of a head for a distance, key minus query: a number from a
+   table, or ALiBi's. Neither: nothing. Distances beyond `reach` count as reach. */
+typedef struct trf__bias {
+    const trf_real *table;              /* (rows, heads) or NULL */
+    const int32_t *row_of;              /* (2 * reach + 1) rows of -reach, -reach + 1, ... */
+    int64_t reach, rows;
+    int alibi;
+} trf__bias;
+
+/* The inputs of attention and of its gradient. q: (queries, heads * d_head), k and v: (keys,
+   kv_heads * d_head); ldq and ldk are the distances between rows. Head h reads head h * kv_heads /
+   heads of k and v. Key i of span s is row key + i, or, with
    key_rows (the backpointers of a beam into the cache), row key_rows[s * key_stride + i]. causal:
    query i sees n_key - n_query + i + 1 keys. area > 0: append_kv has stored k and v in areas of so
    many rows, v after k. */
@@ -4062,7 +4165,9 @@ typedef struct trf__attention_in {
     int64_t n_spans, max_queries, max_keys;   /* the maximum of all spans */
     const int32_t *key_rows;            /* or NULL */
     int64_t key_stride, area;
-    int heads, d_head, causal;
+    int heads, kv_heads, d_head, causal;
+    double scale;                       /* of q k^T */
+    trf__bias bias;                     /* added to it */
     trf__drop drop;                     /* on the weights */
 } trf__attention_in;
 
@@ -4078,6 +4183,8 @@ typedef struct trf__attention_gradient {
     trf__act *dq, *dk, *dv;             /* distances between rows: ldq, ldk, ldk */
     const trf__act *dout, *out;
     const trf_real *stats;
+    trf_real *dbias, *partial;          /* if in.bias has a table: its gradient, always added to;
+                                           and scratch, (n_spans, heads, rows of the table) */
 } trf__attention_gradient;
 
 typedef struct trf__attention_weights {
@@ -4276,6 +4383,7 @@ typedef struct trf__pack {
 
 #define TRF__OPS_FORWARD(X) \
     X(embed, trf__embed) X(linear, trf__linear) X(activate, trf__activate) \
+    X(rotate, trf__rotation) X(scale, trf__scale) \
     X(attention, trf__attention) X(attention_weights, trf__attention_weights) \
     X(add_norm, trf__norm) X(pool, trf__pool) X(cross_entropy, trf__loss) X(top, trf__top) \
     X(backpointers, trf__backpointers) X(append_kv, trf__append_kv) X(reorder, trf__reorder) \
@@ -4410,9 +4518,11 @@ typedef struct trf__head {
     const trf__span *span;
     const int32_t *key_rows;    /* this span's key rows, or NULL */
     int head;
-    int64_t first;              /* this head's column in q, k, v and out */
-    trf_real scale;             /* 1 / sqrt(d_head) */
+    int64_t first, key_first;   /* this head's column in q and out, and in k and v */
+    trf_real scale;
 } trf__head;
+
+TRF__BOTH double trf__default_scale(int d_head) { return 1 / sqrt((double)d_head); }
 
 TRF__BOTH trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
 {
@@ -4423,9 +4533,40 @@ TRF__BOTH trf__head trf__head_of(const trf__attention_in *in, int64_t tile)
     h.key_rows = in->key_rows ? in->key_rows + s * in->key_stride : NULL;
     h.head = (int)(tile % in->heads);
     h.first = (int64_t)h.head * in->d_head;
-    /* in double: the same bits on every device */
-    h.scale = (trf_real)(1 / sqrt((double)in->d_head));
+    h.key_first = (int64_t)(h.head / (in->heads / in->kv_heads)) * in->d_head;
+    h.scale = (trf_real)in->scale;
     return h;
+}
+
+/* The slope of ALiBi for head 0, 1, ... of n. For n = 2^k it is 2^(-8 (head + 1) / n). For other n
+   the first 2^k heads, 2^k < n, have those of 2^k, and the others every second one of 2^(k+1)
+   (Press et al.'s program). */
+TRF__BOTH double trf__alibi_slope(int head, int n)
+{
+    int power = 1;
+    while (2 * power <= n) power *= 2;
+    return head < power ? exp2(-8.0 * (head + 1) / power)
+        : exp2(-4.0 * (2 * (head - power) + 1) / power);
+}
+
+TRF__BOTH int trf__biased(const trf__attention_in *in)
+{
+    return in->bias.alibi || in->bias.table != NULL;
+}
+
+/* The row of the table for a distance, key minus query. */
+TRF__BOTH int64_t trf__bias_row(const trf__bias *bias, int64_t distance)
+{
+    int64_t reach = bias->reach;
+    return bias->row_of[reach + (distance < -reach ? -reach : distance > reach ? reach : distance)];
+}
+
+/* What is added for a distance. slope: of ALiBi, for this head. */
+TRF__BOTH trf_real trf__bias_at(const trf__head *h, trf_real slope, int64_t distance)
+{
+    const trf__bias *bias = &h->in->bias;
+    if (bias->table) return bias->table[trf__bias_row(bias, distance) * h->in->heads + h->head];
+    return -slope * (trf_real)(distance < 0 ? -distance : distance);
 }
 
 TRF__BOTH int64_t trf__key_row(const trf__head *h, int64_t i)
@@ -7357,15 +7498,113 @@ TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate
 
 #endif
 
+// >>rotary         positions as rotations of queries and keys (Su et al. 2021)
+//
+//   pair i of w/2 at position p has the angle a = p / base^(2i/w) / scale
+//   x' = x cos(a) - y sin(a)     y' = y cos(a) + x sin(a)
+//
+// The product of a rotated query and a rotated key depends on the distance of their positions only.
+// The gradient is rotated back, by -a. The cache holds rotated keys.
+
+/* Up to sixteen pairs. sign: 1, or -1 to turn back. */
+TRF__FN void trf__turn(trf__v16 *x, trf__v16 *y, trf__v16 cosine, trf__v16 sine, trf_real sign)
+{
+    trf__v16 a = *x, b = *y;
+    *x = trf__fma(a, cosine, trf__mul(b, trf__mul(sine, trf__set(-sign))));
+    *y = trf__fma(b, cosine, trf__mul(a, trf__mul(sine, trf__set(sign))));
+}
+
+/* One head. table: cosines of `half` pairs, then their sines. */
+TRF__FN void trf__rotate_halves(trf_real *head, const trf_real *table, int64_t half, trf_real sign)
+{
+    int64_t c;
+    for (c = 0; c < half; c += 16) {
+        int64_t n = half - c;
+        trf__v16 x = trf__load_n(head + c, n), y = trf__load_n(head + half + c, n);
+        trf__turn(&x, &y, trf__load_n(table + c, n), trf__load_n(table + half + c, n), sign);
+        trf__store_n(head + c, x, n);
+        trf__store_n(head + half + c, y, n);
+    }
+}
+
+TRF__FN void trf__rotate_interleaved(trf_real *head, const trf_real *table, int64_t half,
+                                     trf_real sign)
+{
+    int64_t c, i;
+    for (c = 0; c < half; c += 16) {
+        int64_t n = trf__min64(16, half - c);
+        trf_real pairs[2][16];
+        trf__v16 x, y;
+        for (i = 0; i < 16; i++) {
+            pairs[0][i] = i < n ? head[2 * (c + i)] : 0;
+            pairs[1][i] = i < n ? head[2 * (c + i) + 1] : 0;
+        }
+        x = trf__load(pairs[0]);
+        y = trf__load(pairs[1]);
+        trf__turn(&x, &y, trf__load_n(table + c, n), trf__load_n(table + half + c, n), sign);
+        trf__store(pairs[0], x);
+        trf__store(pairs[1], y);
+        for (i = 0; i < n; i++) {
+            head[2 * (c + i)] = pairs[0][i];
+            head[2 * (c + i) + 1] = pairs[1][i];
+        }
+    }
+}
+
+/* A tile is TRF__ROTATED rows. */
+enum { TRF__ROTATED = 16 };
+
+TRF__FN void trf__rotate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__rotation *r = (const trf__rotation *)job;
+    int64_t row = tile * TRF__ROTATED, end = trf__min64(row + TRF__ROTATED, r->rows);
+    trf_real sign = r->back ? (trf_real)-1 : 1;
+    int h;
+    (void)run;
+    (void)worker;
+    for (; row < end; row++) {
+        const trf_real *table = r->table + (int64_t)r->position[row] * r->width;
+        for (h = 0; h < r->heads; h++) {
+            trf_real *x = trf__to(r->x) + row * r->ld + (int64_t)h * r->d_head;
+            if (r->pairs == TRF_ROTARY_HALVES) trf__rotate_halves(x, table, r->width / 2, sign);
+            else trf__rotate_interleaved(x, table, r->width / 2, sign);
+        }
+    }
+}
+
+TRF__FN void trf__cpu_rotate(const trf__run *run, const trf__rotation *r)
+{
+    trf__tiles(run, trf__ceil_div(r->rows, TRF__ROTATED), trf__rotate_tile, r);
+}
+
+enum { TRF__SCALED = 4096 };        /* numbers of a tile */
+
+TRF__FN void trf__scale_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__scale *s = (const trf__scale *)job;
+    trf_real *x = trf__to(s->x);
+    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, s->n);
+    (void)run;
+    (void)worker;
+    for (; i < end; i++) x[i] *= s->factor;
+}
+
+TRF__FN void trf__cpu_scale(const trf__run *run, const trf__scale *s)
+{
+    trf__tiles(run, trf__ceil_div(s->n, TRF__SCALED), trf__scale_tile, s);
+}
+
 // >>attention      paper 3.2.1
 //
 //   S = q k^T / sqrt(d_head)     P = softmax of each row of S     D = drop(P)     out = D v
 //   one head of one sequence: q: (n, d_head)   k, v: (m, d_head)   S, P: (n, m)   no keys: out = 0
 //   kept for backward: each row's maximum of q k^T and 1 / (sum of exp), which give P again
+//   with numbers for distances: S = q k^T scale + bias, and the maximum is that of S
 //
 //   dD = dout v^T     dP = drop(dD)     dS = P * (dP - sum over the row of P dP)
 //   the sum over a row of P dP is dout . out
 //   dv = D^T dout     dq = dS k / sqrt(d_head)     dk = dS^T q / sqrt(d_head)
+//   dbias of a distance: the sum of dS over all queries and keys that are so far apart
 //
 // A tile is one head of one sequence. It takes TRF__QUERIES queries at a time, so S and P need only
 // (TRF__QUERIES, m) numbers, not (n, m). Rows of S are padded to m16, a multiple of sixteen;
@@ -7385,6 +7624,7 @@ typedef struct trf__attention_scratch {
     trf_real *s, *ds;       /* (TRF__QUERIES, m16) */
     trf_real *q, *dout;     /* (TRF__QUERIES, d16) */
     uint16_t *bits;         /* (TRF__QUERIES, m16) random bits of dropout */
+    trf_real *bias, *dbias; /* (2 * m16) by distance: number t is that of key - query = t - m + 1 */
     int64_t m16, d16;
 } trf__attention_scratch;
 
@@ -7405,6 +7645,8 @@ TRF__FN size_t trf__attention_cut(trf__attention_scratch *work, void *scratch, i
     work->q = trf__take_reals(&cursor, TRF__QUERIES, work->d16);
     work->dout = trf__take_reals(&cursor, TRF__QUERIES, work->d16);
     work->bits = (uint16_t *)trf__take(&cursor, TRF__QUERIES, (size_t)work->m16 * sizeof(uint16_t));
+    work->bias = trf__take_reals(&cursor, 2, work->m16);
+    work->dbias = trf__take_reals(&cursor, 2, work->m16);
     return cursor.used;
 }
 
@@ -7426,7 +7668,7 @@ TRF__FN trf__view trf__keys_transposed(trf_real *to, const trf__act *x, const tr
     for (i = 0; i < m16; i += 4) {
         const trf_real *from[4] = { NULL, NULL, NULL, NULL };
         for (k = 0; k < 4 && i + k < h->span->n_key; k++)
-            from[k] = trf__from(x) + trf__key_row(h, i + k) * h->in->ldk + h->first;
+            from[k] = trf__from(x) + trf__key_row(h, i + k) * h->in->ldk + h->key_first;
         for (c = 0; k == 4 && c + 4 <= d; c += 4) {
             const trf_real *at[4] = { from[0] + c, from[1] + c, from[2] + c, from[3] + c };
             trf__transpose4(to + c * m16 + i, m16, at);
@@ -7461,7 +7703,7 @@ TRF__FN trf__view trf__keys_as_panels(trf_real *work, const trf__act *x, const t
                                       int64_t d16)
 {
     int64_t i, d = h->in->d_head;
-    const trf_real *from = trf__from(x) + h->first;
+    const trf_real *from = trf__from(x) + h->key_first;
     if (!h->key_rows)
         return trf__rows_as_panels(work, from + h->span->key * h->in->ldk, h->in->ldk,
                                    h->span->n_key, d, d16);
@@ -7493,6 +7735,32 @@ TRF__FN trf_real trf__max_of(const trf_real *z, int64_t n)
     return most;
 }
 
+/* The numbers for distances that these queries and keys have: bias for query i begins at
+   trf__bias_of. */
+TRF__FN void trf__bias_fill(const trf__head *h, const trf__attention_scratch *work)
+{
+    int64_t t, n = h->span->n_key + h->span->n_query - 1;
+    trf_real slope = (trf_real)trf__alibi_slope(h->head, h->in->heads);
+    if (!trf__biased(h->in)) return;
+    for (t = 0; t < n; t++)
+        work->bias[t] = trf__bias_at(h, slope, t - h->span->n_key + 1);
+    for (; t < 2 * work->m16; t++) work->bias[t] = 0;
+}
+
+/* Where the numbers of query i begin, one for each key. The queries are the last positions. */
+TRF__FN trf_real *trf__bias_of(const trf__head *h, trf_real *bias, int64_t i)
+{
+    return bias + h->span->n_query - 1 - i;
+}
+
+TRF__FN void trf__add_distances(trf_real *s, const trf_real *bias, int64_t m16, trf_real scale)
+{
+    trf__v16 factor = trf__set(scale);
+    int64_t c;
+    for (c = 0; c < m16; c += 16)
+        trf__store(s + c, trf__fma(trf__load(s + c), factor, trf__load(bias + c)));
+}
+
 /* Turns a row of q k^T into its softmax. Only its first `seen` numbers count; the others get weight
    0. stats = {maximum, 1 / sum}: known, or computed here. The maximum is subtracted before scaling,
    so that exp cannot overflow. */
@@ -7516,6 +7784,15 @@ TRF__FN void trf__softmax_row(trf_real *s, int64_t seen, int64_t m16, trf_real s
     for (c = 0; c < m16; c += 16) trf__store(s + c, trf__mul(trf__load(s + c), factor));
 }
 
+/* The softmax of row i of q k^T, with the numbers for distances. */
+TRF__FN void trf__weights_row(const trf__head *h, const trf__attention_scratch *work, trf_real *s,
+                              int64_t i, const trf_real *known, trf_real stats[2])
+{
+    int biased = trf__biased(h->in);
+    if (biased) trf__add_distances(s, trf__bias_of(h, work->bias, i), work->m16, h->scale);
+    trf__softmax_row(s, trf__keys_seen(h, i), work->m16, biased ? 1 : h->scale, known, stats);
+}
+
 /* Rows i0 .. i0 + n - 1 of P into work->s. keys: transposed, in panels. known: the op's statistics
    to use; kept: where to store them; either may be NULL. */
 TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratch *work,
@@ -7529,8 +7806,8 @@ TRF__FN void trf__attention_rows(const trf__head *h, const trf__attention_scratc
     for (i = 0; i < n; i++) {
         int64_t at = ((query + i) * h->in->heads + h->head) * 2;
         trf_real local[2];
-        trf__softmax_row(work->s + i * work->m16, trf__keys_seen(h, i0 + i), work->m16, h->scale,
-                         known ? known + at : NULL, kept ? kept + at : local);
+        trf__weights_row(h, work, work->s + i * work->m16, i0 + i, known ? known + at : NULL,
+                         kept ? kept + at : local);
     }
 }
 
@@ -7582,15 +7859,16 @@ TRF__FN trf_real trf__dot(const trf_real *a, const trf_real *b, int64_t n)
 }
 
 /* One query of a search step: transposing keys would cost more than the product, so they are read
-   where they are. s: scratch of m16 numbers. */
-TRF__FN void trf__attention_of_one(const trf__head *h, trf_real *s, int64_t m16, trf_real *out)
+   where they are. */
+TRF__FN void trf__attention_of_one(const trf__head *h, const trf__attention_scratch *work,
+                                   trf_real *out)
 {
     const trf_real *q = trf__from(h->in->q) + h->span->query * h->in->ldq + h->first;
-    const trf_real *k = trf__from(h->in->k) + h->first, *v = trf__from(h->in->v) + h->first;
+    const trf_real *k = trf__from(h->in->k) + h->key_first, *v = trf__from(h->in->v) + h->key_first;
     int64_t i, c, d = h->in->d_head, ld = h->in->ldk;
-    trf_real stats[2];
+    trf_real stats[2], *s = work->s;
     for (i = 0; i < h->span->n_key; i++) s[i] = trf__dot(q, k + h->key_rows[i] * ld, d);
-    trf__softmax_row(s, i, m16, h->scale, NULL, stats);
+    trf__weights_row(h, work, s, 0, NULL, stats);
     for (c = 0; c < d; c += 16) {
         trf__v16 sum = trf__set(0);
         for (i = 0; i < h->span->n_key; i++)
@@ -7606,20 +7884,21 @@ TRF__FN void trf__attention_tile(const trf__run *run, const void *job, int64_t t
 {
     const trf__attention *a = (const trf__attention *)job;
     trf__head h = trf__head_of(&a->in, tile);
-    int64_t i0, i, d = a->in.d_head, ldo = a->in.heads * d;
+    int64_t i0, i, d = a->in.d_head, ldo = a->in.heads * d, ldv = a->in.kv_heads * d;
     trf_real *out = trf__to(a->out) + h.span->query * ldo + h.first;
     const trf_real *stored = trf__from(a->in.k) + h.span->key * a->in.ldk;
     trf__attention_scratch work;
     trf__view keys, values;
     trf__attention_cut(&work, trf__scratch(run, worker), h.span->n_key, d);
     if (h.span->n_key == 0) { trf__zero_rows(out, ldo, h.span->n_query, d); return; }
+    trf__bias_fill(&h, &work);
     if (h.key_rows && h.span->n_query == 1 && !a->stats && !trf__dropping(run, &a->in.drop)) {
-        trf__attention_of_one(&h, work.s, work.m16, out);
+        trf__attention_of_one(&h, &work, out);
         return;
     }
     if (a->in.area) {
-        keys = trf__view_of(stored + h.first * a->in.area, a->in.area, 16);
-        values = trf__rows_as_panels(work.v, stored + ldo * a->in.area + h.first, ldo,
+        keys = trf__view_of(stored + h.key_first * a->in.area, a->in.area, 16);
+        values = trf__rows_as_panels(work.v, stored + ldv * a->in.area + h.key_first, ldv,
                                      h.span->n_key, d, work.d16);
     } else {
         keys = trf__keys_transposed(work.kt, a->in.k, &h, work.m16);
@@ -7656,6 +7935,7 @@ TRF__FN void trf__attention_weights_tile(const trf__run *run, const void *job, i
         n = trf__min64(TRF__QUERIES, h.span->n_query - i0);
     trf__attention_scratch work;
     trf__attention_cut(&work, trf__scratch(run, worker), m, a->in.d_head);
+    trf__bias_fill(&h, &work);
     trf__attention_rows(&h, &work, trf__keys_transposed(work.kt, a->in.k, &h, work.m16), NULL, NULL,
                         i0, n);
     for (i = 0; i < n; i++)
@@ -7672,7 +7952,8 @@ TRF__FN void trf__cpu_attention_weights(const trf__run *run, const trf__attentio
 // >>attention-gradient its gradients, with the weights computed again
 //
 // P is (queries, keys), too large to keep for every layer, so a tile computes it again from the
-// statistics of the forward pass. A tile owns one head of one span: it alone adds to its dk and dv.
+// statistics of the forward pass. A tile owns one head of keys of one span, and all heads of
+// queries that read it: it alone adds to its dk and dv.
 
 #if !defined(TRF_NO_TRAIN)
 
@@ -7688,6 +7969,19 @@ TRF__FN void trf__attention_row_gradient(const trf_real *s, trf_real *ds, int64_
                                     factor));
 }
 
+/* The same with numbers for distances: dS is also their gradient, before it is scaled. */
+TRF__FN void trf__bias_row_gradient(trf_real *dbias, const trf_real *s, trf_real *ds, int64_t m16,
+                                    trf_real delta, trf_real scale)
+{
+    trf__v16 factor = trf__set(scale);
+    int64_t c;
+    trf__attention_row_gradient(s, ds, m16, delta, 1);
+    for (c = 0; c < m16; c += 16) {
+        trf__store(dbias + c, trf__add(trf__load(dbias + c), trf__load(ds + c)));
+        trf__store(ds + c, trf__mul(trf__load(ds + c), factor));
+    }
+}
+
 /* For queries i0 .. i0 + n - 1, work->ds becomes dS and work->s becomes D. delta is dout . out,
    which needs no row of dP. */
 TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attention_gradient *a,
@@ -7699,6 +7993,7 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
     int64_t i, d = a->in.d_head, ldo = a->in.heads * d, at = (h->span->query + i0) * ldo + h->first;
     int64_t seen16 = trf__round_up(trf__keys_seen(h, i0 + n - 1), 16);
     const trf_real *dout = trf__from(a->dout) + at, *out = trf__from(a->out) + at;
+    trf_real delta;
     trf__attention_rows(h, work, trf__view_of(work->kt, work->m16, 16), a->stats, NULL, i0, n);
     /* dD = dout v^T */
     trf__mm(trf__product_of(work->ds, work->m16, n, work->m16, d, trf__view_of(dout, ldo, 1),
@@ -7707,55 +8002,93 @@ TRF__FN void trf__attention_rows_gradient(const trf__run *run, const trf__attent
     for (i = 0; i < n; i++) {
         trf_real *s = work->s + i * work->m16, *ds = work->ds + i * work->m16;
         if (dropping) trf__drop_weights(drop, work->bits + i * seen16, ds, seen16);
-        trf__attention_row_gradient(s, ds, work->m16, trf__dot(dout + i * ldo, out + i * ldo, d),
-                                    h->scale);
+        delta = trf__dot(dout + i * ldo, out + i * ldo, d);
+        if (a->dbias)
+            trf__bias_row_gradient(trf__bias_of(h, work->dbias, i0 + i), s, ds, work->m16, delta,
+                                   h->scale);
+        else trf__attention_row_gradient(s, ds, work->m16, delta, h->scale);
         if (dropping) trf__drop_weights(drop, work->bits + i * seen16, s, seen16);
     }
 }
 
-/* dk and dv add up over blocks of queries, so they begin at zero; dq is complete after one
-   block. */
+/* One head of queries. keys: as panels. dk and dv add up over heads and over blocks of queries; dq
+   is complete after one block. */
+TRF__FN void trf__attention_head_gradient(const trf__run *run, const trf__attention_gradient *a,
+                                          const trf__head *h, const trf__attention_scratch *work,
+                                          trf__view keys)
+{
+    const trf__span *span = h->span;
+    int64_t i0, d = a->in.d_head, ldq = a->in.ldq, ldk = a->in.ldk, ldo = a->in.heads * d;
+    trf_real *dq = trf__to(a->dq) + span->query * ldq + h->first;
+    trf_real *dk = trf__to(a->dk) + span->key * ldk + h->key_first;
+    trf_real *dv = trf__to(a->dv) + span->key * ldk + h->key_first;
+    for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
+        int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0;
+        int64_t seen = trf__keys_seen(h, i0 + n - 1);
+        trf__view queries = trf__rows_as_panels(work->q,
+                                                trf__from(a->in.q) + query * ldq + h->first, ldq, n,
+                                                d, work->d16);
+        trf__view douts = trf__rows_as_panels(work->dout,
+                                              trf__from(a->dout) + query * ldo + h->first, ldo, n,
+                                              d, work->d16);
+        trf__attention_rows_gradient(run, a, h, work, i0, n);
+        /* dq = dS k */
+        trf__mm(trf__product_of(dq + i0 * ldq, ldq, n, d, seen,
+                                trf__view_of(work->ds, work->m16, 1), keys, 0));
+        /* dk += dS^T q, dv += D^T dout: the views with row 1 are transposed */
+        trf__mm(trf__product_of(dk, ldk, seen, d, n, trf__view_of(work->ds, 1, work->m16), queries,
+                                1));
+        trf__mm(trf__product_of(dv, ldk, seen, d, n, trf__view_of(work->s, 1, work->m16), douts,
+                                1));
+    }
+}
+
+/* The gradient of the numbers for distances, of one head of one span: those of a row of the table
+   add up in the order of distances. */
+TRF__FN void trf__bias_partial(const trf__attention_gradient *a, const trf__head *h, int64_t tile,
+                               const trf_real *dbias)
+{
+    const trf__bias *bias = &a->in.bias;
+    trf_real *partial = a->partial + tile * bias->rows;
+    int64_t t;
+    memset(partial, 0, (size_t)bias->rows * sizeof *partial);
+    for (t = 0; t < h->span->n_key + h->span->n_query - 1; t++)
+        partial[trf__bias_row(bias, t - h->span->n_key + 1)] += dbias[t];
+}
+
 TRF__FN void trf__attention_gradient_tile(const trf__run *run, const void *job, int64_t tile,
                                           int worker)
 {
     const trf__attention_gradient *a = (const trf__attention_gradient *)job;
-    trf__head h = trf__head_of(&a->in, tile);
-    const trf__span *span = h.span;
-    int64_t i0, d = a->in.d_head, ldq = a->in.ldq, ldk = a->in.ldk, ldo = a->in.heads * d;
-    trf_real *dq = trf__to(a->dq) + span->query * ldq + h.first;
-    trf_real *dk = trf__to(a->dk) + span->key * ldk + h.first;
-    trf_real *dv = trf__to(a->dv) + span->key * ldk + h.first;
+    int64_t d = a->in.d_head, ldk = a->in.ldk, group = a->in.heads / a->in.kv_heads, i;
+    trf__head h = trf__head_of(&a->in, tile * group);
+    int64_t at = h.span->key * ldk + h.key_first;
     trf__attention_scratch work;
     trf__view keys;
-    trf__attention_cut(&work, trf__scratch(run, worker), span->n_key, d);
+    trf__attention_cut(&work, trf__scratch(run, worker), h.span->n_key, d);
     /* keys that no query sees have gradient 0 */
-    trf__zero_rows(dk, ldk, span->n_key, d);
-    trf__zero_rows(dv, ldk, span->n_key, d);
+    trf__zero_rows(trf__to(a->dk) + at, ldk, h.span->n_key, d);
+    trf__zero_rows(trf__to(a->dv) + at, ldk, h.span->n_key, d);
     trf__keys_transposed(work.kt, a->in.k, &h, work.m16);
     trf__keys_transposed(work.vt, a->in.v, &h, work.m16);
     keys = trf__keys_as_panels(work.k, a->in.k, &h, work.d16);
-    for (i0 = 0; i0 < span->n_query; i0 += TRF__QUERIES) {
-        int64_t n = trf__min64(TRF__QUERIES, span->n_query - i0), query = span->query + i0;
-        int64_t seen = trf__keys_seen(&h, i0 + n - 1);
-        trf__view queries = trf__rows_as_panels(work.q, trf__from(a->in.q) + query * ldq + h.first,
-                                                ldq, n, d, work.d16);
-        trf__view douts = trf__rows_as_panels(work.dout, trf__from(a->dout) + query * ldo + h.first,
-                                              ldo, n, d,
-                                              work.d16);
-        trf__attention_rows_gradient(run, a, &h, &work, i0, n);
-        /* dq = dS k */
-        trf__mm(trf__product_of(dq + i0 * ldq, ldq, n, d, seen, trf__view_of(work.ds, work.m16, 1),
-                                keys, 0));
-        /* dk += dS^T q, dv += D^T dout: the views with row 1 are transposed */
-        trf__mm(trf__product_of(dk, ldk, seen, d, n, trf__view_of(work.ds, 1, work.m16), queries,
-                                1));
-        trf__mm(trf__product_of(dv, ldk, seen, d, n, trf__view_of(work.s, 1, work.m16), douts, 1));
+    for (i = tile * group; i < (tile + 1) * group; i++) {
+        h = trf__head_of(&a->in, i);
+        trf__bias_fill(&h, &work);
+        if (a->dbias) memset(work.dbias, 0, (size_t)(2 * work.m16) * sizeof *work.dbias);
+        trf__attention_head_gradient(run, a, &h, &work, keys);
+        if (a->dbias) trf__bias_partial(a, &h, i, work.dbias);
     }
 }
 
 TRF__FN void trf__cpu_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
-    trf__tiles(run, a->in.n_spans * a->in.heads, trf__attention_gradient_tile, a);
+    int64_t i, row, heads = a->in.heads, rows = a->in.bias.rows;
+    trf__tiles(run, a->in.n_spans * a->in.kv_heads, trf__attention_gradient_tile, a);
+    if (!a->dbias) return;
+    for (i = 0; i < a->in.n_spans * heads; i++)
+        for (row = 0; row < rows; row++)
+            a->dbias[row * heads + i % heads] += a->partial[i * rows + row];
 }
 
 #endif
@@ -9683,7 +10016,9 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
     config->activation = TRF_RELU;
-    config->feed_forward_gate = config->embedding_norm = 0;
+    config->feed_forward_gate = config->embedding_norm = config->scale_logits = 0;
+    config->kv_heads = config->d_head = 0;
+    config->attention_scale = 0;
     config->positions = TRF_POSITIONS_INTERLEAVED;
     config->position_offset = 0;
     config->norm_place = TRF_POST_NORM;
@@ -9718,6 +10053,10 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     config.pad = 0; config.bos = 1; config.eos = 2; config.unk = 3;
     config.target_eos = 1;
     config.qkv_bias = config.out_bias = config.feed_forward_bias = 1;
+    config.relative_buckets = 32;
+    config.relative_distance = 128;
+    config.rotary_base = 10000;
+    config.rotary_scale = 1;
     config.seed = 1;
     config.device = trf_device_default();
     return config;
@@ -9832,7 +10171,10 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
 #define TRF__CONFIG_FIELDS(X) \
     X(trf_kind,           kind,             0, TRF_KIND_COUNT - 1, 2) \
     X(int32_t,            d_model,          1, 65536, 2) \
-    X(int32_t,            n_heads,          1, c->d_model, 2) \
+    X(int32_t,            n_heads,          1, 65536, 2) \
+    X(int32_t,            kv_heads,         0, c->n_heads, 6) \
+    X(int32_t,            d_head,           0, (1 << 20) / c->n_heads, 6) \
+    X(double,             attention_scale,  0, 1e6, 6) \
     X(int32_t,            d_ff,             1, 1 << 20, 2) \
     X(int32_t,            encoder_layers,   source, source * 256, 2) \
     X(int32_t,            decoder_layers,   target, target * 256, 2) \
@@ -9849,6 +10191,12 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(int32_t,            feed_forward_gate, 0, 1, 5) \
     X(trf_positions,      positions,        0, TRF_POSITIONS_COUNT - 1, 2) \
     X(int32_t,            position_offset,  0, 1 << 20, 2) \
+    X(int32_t,            relative_buckets, 4, 65536, 6) \
+    X(int32_t,            relative_distance, 1, 1 << 20, 6) \
+    X(double,             rotary_base,      1, 1e12, 6) \
+    X(int32_t,            rotary_width,     0, trf__d_head(c), 6) \
+    X(double,             rotary_scale,     1e-3, 1e6, 6) \
+    X(trf_rotary_pairs,   rotary_pairs,     0, TRF_ROTARY_PAIRS_COUNT - 1, 6) \
     X(trf_norm_place,     norm_place,       0, TRF_NORM_PLACE_COUNT - 1, 2) \
     X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RULE_COUNT - 1, 2) \
     X(double,             norm_epsilon,     1e-30, 1, 2) \
@@ -9857,6 +10205,7 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     X(int32_t,            embedding_norm,   0, 1, 5) \
     X(trf_tying,          tying,            0, source && target ? TRF_TYING_COUNT - 1 : target, 2) \
     X(int32_t,            generator_bias,   0, 1, 2) \
+    X(int32_t,            scale_logits,     0, target, 6) \
     X(int32_t,            qkv_bias,         0, 1, 4) \
     X(int32_t,            out_bias,         0, 1, 4) \
     X(int32_t,            feed_forward_bias, 0, 1, 4) \
@@ -9881,6 +10230,29 @@ TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, doub
                          value);
 }
 
+/* What the fields of attention and positions must agree on. */
+TRF__FN trf_status trf__attention_check(const trf_config *c, trf_error *err)
+{
+    if (!c->d_head && c->d_model % c->n_heads)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads",
+                         "n_heads must divide d_model = %d, got %d", c->d_model, c->n_heads);
+    if (c->n_heads % trf__kv_heads(c))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kv_heads",
+                         "kv_heads must divide n_heads = %d, got %d", c->n_heads, c->kv_heads);
+    if (c->relative_buckets % 2)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "relative_buckets",
+                         "relative_buckets must be even, got %d", c->relative_buckets);
+    if (c->positions == TRF_POSITIONS_RELATIVE && c->relative_distance <= c->relative_buckets / 2)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "relative_distance",
+                         "relative_distance must be more than half of relative_buckets = %d, got "
+                         "%d", c->relative_buckets, c->relative_distance);
+    if (trf__rotary_width(c) % 2)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "rotary_width",
+                         "rotary positions turn pairs of features, but rotary_width%s is %d",
+                         c->rotary_width ? "" : " = d_head", trf__rotary_width(c));
+    return TRF_OK;
+}
+
 /* Checks every field by its row of the table, then what fields must agree on. Later chapters rely
    on it and check nothing again. */
 TRF__COLD
@@ -9894,9 +10266,7 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     TRF__TRY(trf__check_field(c, #field, (double)c->field, low, high, err));
     TRF__CONFIG_FIELDS(TRF__X)
 #undef TRF__X
-    if (c->d_model % c->n_heads)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_heads",
-                         "n_heads must divide d_model = %d, got %d", c->d_model, c->n_heads);
+    TRF__TRY(trf__attention_check(c, err));
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
     if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
@@ -9928,12 +10298,12 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
 // -----------------------------------------------------------------------------------------------
 
 /* How a parameter starts: uniform +-sqrt(6 / (in + out)) for matrices, and so on (trf__initialise).
-   BIAS is that of a matrix with d_model columns, INNER_BIAS of one with d_ff columns, ZERO that of
-   a norm. */
+   BIAS is that of a matrix with d_model columns, OUT_BIAS of attention's output projection,
+   INNER_BIAS of a matrix with d_ff columns, ZERO that of a norm. */
 enum {
-    TRF__START_MATRIX, TRF__START_QKV, TRF__START_GATED, TRF__START_BIAS, TRF__START_INNER_BIAS,
-    TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING, TRF__START_POSITIONS,
-    TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
+    TRF__START_MATRIX, TRF__START_QKV, TRF__START_GATED, TRF__START_BIAS, TRF__START_OUT_BIAS,
+    TRF__START_INNER_BIAS, TRF__START_ZERO, TRF__START_ONE, TRF__START_EMBEDDING,
+    TRF__START_POSITIONS, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
 };
 
 /* field, condition, name, rows, columns, first value */
@@ -9953,7 +10323,11 @@ enum {
     X(src_positions,  source && learned, \
       "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
     X(tgt_positions,  target && learned, \
-      "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS)
+      "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
+    X(src_distances,  source && relative, \
+      "encoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
+    X(tgt_distances,  target && relative, \
+      "decoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS)
 
 /* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
    there; and where w begins among the packed matrices, by format. A norm: where gain and bias
@@ -9975,7 +10349,8 @@ typedef struct trf__part {
     int layer, number;                  /* of its stack; in that layer */
     trf__affine in, out;                /* in: of attention W_q, W_k and W_v below one another */
     trf__scaling norm;                  /* in front of it (pre-norm) or behind it */
-    int heads, d_head, causal;          /* of attention */
+    int heads, kv_heads, d_head, causal;    /* of attention */
+    int64_t q_width, k_width;           /* numbers of a row's queries, and of its keys or values */
     int activation, gate;               /* of feed-forward */
     int64_t projected, hidden, memory;        /* how many numbers it keeps of a row and, memory, of
                                                  a row of its memory: see >>sublayers */
@@ -10087,26 +10462,23 @@ TRF__FN trf__part trf__part_of(const trf_config *c, int decoder, int i)
         : TRF__CROSS;
     part.in.in = part.out.out = d;
     part.gate = c->feed_forward_gate;
-    part.in.out = part.kind == TRF__FEED_FORWARD ? (int64_t)c->d_ff << part.gate : 3 * d;
-    part.out.in = part.hidden = part.kind == TRF__FEED_FORWARD ? c->d_ff : d;
+    part.q_width = trf__q_width(c);
+    part.k_width = trf__k_width(c);
+    part.in.out = part.kind == TRF__FEED_FORWARD ? (int64_t)c->d_ff << part.gate
+        : part.q_width + 2 * part.k_width;
+    part.out.in = part.hidden = part.kind == TRF__FEED_FORWARD ? c->d_ff : part.q_width;
     part.in.biased = part.kind == TRF__FEED_FORWARD ? c->feed_forward_bias : c->qkv_bias;
     part.out.biased = part.kind == TRF__FEED_FORWARD ? c->feed_forward_bias : c->out_bias;
-    part.projected = part.kind == TRF__CROSS ? d : part.in.out;
+    part.projected = part.kind == TRF__CROSS ? part.q_width : part.in.out;
     part.in.w = part.in.b = part.out.w = part.out.b = part.norm.gain = part.norm.bias = -1;
     part.activation = (int)c->activation;
     if (part.kind == TRF__FEED_FORWARD) return part;
     part.heads = c->n_heads;
-    part.d_head = c->d_model / c->n_heads;
+    part.kv_heads = trf__kv_heads(c);
+    part.d_head = trf__d_head(c);
     part.causal = decoder && part.kind == TRF__SELF;
-    part.memory = part.kind == TRF__CROSS ? 2 * d : 0;
+    part.memory = part.kind == TRF__CROSS ? 2 * part.k_width : 0;
     return part;
-}
-
-/* Width of a head: the first sublayer of every stack is attention. */
-TRF__FN int trf__d_head(const trf_config *c)
-{
-    trf__part first = trf__part_of(c, !trf__has_source(c), 0);
-    return first.d_head;
 }
 
 /* Reserves memory for the matrix among the packed ones, for each format from `first` on. */
@@ -10194,7 +10566,7 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
                         !forward ? TRF__START_QKV : part->gate ? TRF__START_GATED
                         : TRF__START_MATRIX, TRF__START_BIAS);
         trf__add_affine(layout, &part->out, stack, layer, names[part->kind][1], TRF__START_MATRIX,
-                        forward ? TRF__START_INNER_BIAS : TRF__START_BIAS);
+                        forward ? TRF__START_INNER_BIAS : TRF__START_OUT_BIAS);
     }
     for (i = 0; i < per; i++) {
         trf__add_scaling(layout, c, &parts[i].norm, stack, layer, norms[i]);
@@ -10216,6 +10588,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     int64_t d = c->d_model;
     int source = trf__has_source(c), target = trf__has_target(c), stack, i;
     int learned = c->positions == TRF_POSITIONS_LEARNED;
+    int relative = c->positions == TRF_POSITIONS_RELATIVE;
     layout->n_params = layout->n_parts = 0;
     layout->n_weights = layout->n_tiles = 0;
     layout->on = trf__backend_of(c->device.kind);
@@ -10275,18 +10648,24 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
                              uint32_t stream, const trf_config *c)
 {
     double out = (double)p->shape[0], in = (double)p->shape[1], d = c->d_model, bound = 0,
-        deviation = 0;
-    int64_t i;
+        deviation = 0, keys_bound = 0;
+    int64_t i, keys = INT64_MAX;        /* the first number of keys, if they have another bound */
     switch (p->start) {
     case TRF__START_ONE: for (i = 0; i < n; i++) w[i] = 1; return;
     case TRF__START_MATRIX: case TRF__START_QKV: case TRF__START_GATED:
         if (p->start == TRF__START_GATED) out /= 2;     /* two matrices */
         if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in);
-        else if (p->start == TRF__START_QKV && c->init == TRF_INIT_XAVIER)
-            bound = sqrt(6 / (in + in));
         else bound = sqrt(6 / (in + out));
+        if (p->start == TRF__START_QKV && c->init == TRF_INIT_XAVIER) {     /* three matrices */
+            bound = sqrt(6 / (in + (double)trf__q_width(c)));
+            keys_bound = sqrt(6 / (in + (double)trf__k_width(c)));
+            keys = trf__q_width(c) * p->shape[1];
+        }
         break;
     case TRF__START_BIAS: if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(d); break;
+    case TRF__START_OUT_BIAS:
+        if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt((double)trf__q_width(c));
+        break;
     case TRF__START_INNER_BIAS:
         if (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt((double)c->d_ff);
         break;
@@ -10308,7 +10687,8 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
         if (deviation > 0)      /* Box and Muller 1958 */
             w[i] = (trf_real)(deviation * sqrt(-2 * log(trf__uniform(c->seed, stream, 2 * k)))
                               * cos(6.283185307179586 * trf__uniform(c->seed, stream, 2 * k + 1)));
-        else w[i] = (trf_real)(bound * (2 * trf__uniform(c->seed, stream, k) - 1));
+        else w[i] = (trf_real)((begin + i < keys ? bound : keys_bound)
+                               * (2 * trf__uniform(c->seed, stream, k) - 1));
     }
 }
 
@@ -10421,7 +10801,9 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d
         : 0;
     n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * d
-                * (c->max_length + (int64_t)c->position_offset);
+                * (c->max_length + (int64_t)c->position_offset)
+                + ((at->src_distances >= 0) + (at->tgt_distances >= 0))
+                * (int64_t)c->relative_buckets * c->n_heads;
     n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0);
     n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention +
         n.encoder_feed_forward
@@ -10439,11 +10821,11 @@ TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, do
 {
     double in = (double)part->in.out * (double)part->in.in;
     double out = (double)part->out.out * (double)part->out.in;
-    double width = (double)part->heads * part->d_head;
+    double width = (double)part->q_width, q = width * (double)part->in.in;
     double pairs = part->causal ? rows * (rows + 1) / 2 : rows * keys;
     if (part->kind == TRF__FEED_FORWARD) { *forward += 2 * (in + out) * rows; return; }
     if (part->kind == TRF__CROSS)
-        *projections += 2 * (in / 3 * rows + in * 2 / 3 * keys + out * rows);
+        *projections += 2 * (q * rows + (in - q) * keys + out * rows);
     else *projections += 2 * (in + out) * rows;
     *attention += 2 * 2 * width * pairs;
 }
@@ -11011,8 +11393,9 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 //                     hidden = drop(act(projected))               y = hidden w2^T + b2
 //   with a gate       projected = [u v]      hidden = drop(act(u) * v)
 //
-//   x, y: (N, d)   m: (M, d)   projected: (N, 3d), (N, d), (N, f) or (N, 2f)   memory: (M, 2d)
-//   hidden: (N, d) or (N, f)
+//   x, y: (N, d)   m: (M, d)   q: (N, h d_head)   k, v: (N or M, kv_heads d_head)
+//   projected: [q k v], q, (N, f) or (N, 2f)   memory: [k v]   hidden: as q, or (N, f)
+//   with rotary positions q and k of self-attention are turned where they lie (>>rotary)
 //
 // These are used by the model's passes and by the public blocks alike. What backward needs is what
 // forward left in projected, memory, hidden and stats. Keys and values are computed into `fresh`,
@@ -11023,12 +11406,14 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 /* One sublayer at work. */
 typedef struct trf__operands {
     int64_t rows, memory_rows, d, f;    /* N, M, d_model, d_ff */
+    int64_t q_width, k_width;           /* numbers of a row's queries, and of its keys or values */
     trf__rows at;                       /* of the N rows */
     trf__mat in_w, out_w;
     const trf_real *in_b, *out_b;
     int activation, gate;
     trf__attention_in attention;        /* spans, heads, mask; trf__attention_of adds where q, k and
                                            v are */
+    trf__rotation rotation;             /* of queries and keys; table NULL: none */
     trf__drop drop;                     /* of the attention weights, or after the activation */
     trf__act *projected, *memory, *fresh, *hidden;    /* memory NULL: keys and values are in
                                                          `projected`, the first line above */
@@ -11037,6 +11422,8 @@ typedef struct trf__operands {
     /* backward: gradients of the parameters, and scratch for the gradients of projected, memory and
        hidden */
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
+    trf_real *dbias, *partial;          /* of the numbers for distances, or NULL; see
+                                           trf__attention_gradient */
     int first;                          /* 1: the parameters' gradients are set, not added to */
     trf__act *dprojected, *dmemory, *dhidden;
 } trf__operands;
@@ -11054,15 +11441,16 @@ TRF__FN void trf__project(const trf__run *run, trf__act *y, const trf__act *x, t
 TRF__FN trf__mat trf__keys_weight(const trf__operands *sub)
 {
     trf__mat w = sub->in_w;
-    w.row += sub->d;
+    w.row += sub->q_width;
     return w;
 }
 
 /* Keys and values of m (M, d). */
 TRF__FN void trf__project_memory(const trf__run *run, const trf__operands *sub, const trf__act *m)
 {
-    trf__project(run, sub->fresh, m, trf__keys_weight(sub), sub->in_b ? sub->in_b + sub->d : NULL,
-                 sub->memory_rows, 2 * sub->d, sub->d);
+    trf__project(run, sub->fresh, m, trf__keys_weight(sub),
+                 sub->in_b ? sub->in_b + sub->q_width : NULL, sub->memory_rows, 2 * sub->k_width,
+                 sub->d);
 }
 
 /* Where queries, keys and values lie: side by side in one projection (self-attention), or keys and
@@ -11070,13 +11458,12 @@ TRF__FN void trf__project_memory(const trf__run *run, const trf__operands *sub, 
 TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__operands *sub)
 {
     trf__attention_in a = sub->attention;
-    int64_t d = sub->d;
     a.q = sub->projected;
-    a.k = sub->memory ? sub->memory : trf__act_at(run, sub->projected, d);
-    a.v = trf__act_at(run, sub->memory ? sub->memory : sub->projected, sub->memory ? d : 2 * d);
-    a.ldq = sub->memory ? d : 3 * d;
-    a.ldk = sub->memory ? 2 * d : 3 * d;
-    a.d_head = (int)(d / a.heads);
+    a.k = sub->memory ? sub->memory : trf__act_at(run, sub->projected, sub->q_width);
+    a.v = trf__act_at(run, sub->memory ? sub->memory : sub->projected,
+                      sub->memory ? sub->k_width : sub->q_width + sub->k_width);
+    a.ldk = 2 * sub->k_width + (sub->memory ? 0 : sub->q_width);
+    a.ldq = sub->memory ? sub->q_width : a.ldk;
     a.drop = sub->drop;
     return a;
 }
@@ -11100,13 +11487,34 @@ TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *i
     }
 }
 
+/* Turns queries and keys, or their gradients back. Keys follow the queries in a row, or are in
+   `fresh`. */
+TRF__FN void trf__rotate_keys(const trf__run *run, const trf__operands *sub, trf__act *projected,
+                              trf__act *fresh, int back)
+{
+    trf__rotation r = sub->rotation;
+    if (!r.table) return;
+    r.x = projected;
+    r.rows = sub->rows;
+    r.ld = sub->q_width + (sub->memory ? 0 : 2 * sub->k_width);
+    r.heads = sub->attention.heads + (sub->memory ? 0 : sub->attention.kv_heads);
+    r.back = back;
+    run->backend->rotate(run, &r);
+    if (!sub->memory) return;
+    r.x = fresh;
+    r.ld = 2 * sub->k_width;
+    r.heads = sub->attention.kv_heads;
+    run->backend->rotate(run, &r);
+}
+
 /* Queries, keys and values. */
 TRF__FN void trf__attention_project(const trf__run *run, const trf__operands *sub,
                                     const trf__act *x, const trf__act *m)
 {
-    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows, sub->memory ? sub->d
-                 : 3 * sub->d, sub->d);
+    trf__project(run, sub->projected, x, sub->in_w, sub->in_b, sub->rows,
+                 sub->q_width + (sub->memory ? 0 : 2 * sub->k_width), sub->d);
     if (sub->memory) trf__project_memory(run, sub, m);
+    trf__rotate_keys(run, sub, sub->projected, sub->fresh, 0);
 }
 
 /* Projections, attention of all heads, output projection: the formula at the mark. */
@@ -11114,7 +11522,6 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
                                     const trf__act *x, const trf__act *m)
 {
     trf__attention a;
-    int64_t d = sub->d;
     a.in = trf__attention_of(run, sub);
     a.out = sub->hidden;
     a.stats = sub->stats;
@@ -11122,11 +11529,11 @@ TRF__FN void trf__attention_forward(const trf__run *run, const trf__operands *su
     if (sub->slots) {
         trf__append_kv r;
         r.cache = sub->memory; r.fresh = sub->fresh; r.slots = sub->slots;
-        r.rows = sub->memory_rows; r.width = 2 * d; r.area = sub->attention.area;
+        r.rows = sub->memory_rows; r.width = 2 * sub->k_width; r.area = sub->attention.area;
         run->backend->append_kv(run, &r);
     }
     run->backend->attention(run, &a);
-    trf__project(run, y, sub->hidden, sub->out_w, sub->out_b, sub->rows, d, d);
+    trf__project(run, y, sub->hidden, sub->out_w, sub->out_b, sub->rows, sub->d, sub->q_width);
 }
 
 /* If y is NULL, computes only what the backward pass needs. */
@@ -11172,23 +11579,26 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *s
 {
     trf__attention_gradient a;
     trf__linear_dw dw[3];
-    int64_t d = sub->d, n = sub->rows, wide = sub->memory ? d : 3 * d;
+    int64_t d = sub->d, n = sub->rows, q = sub->q_width, k = sub->k_width,
+        wide = q + (sub->memory ? 0 : 2 * k);
     a.in = trf__attention_of(run, sub);
     a.dq = sub->dprojected;
-    a.dk = sub->memory ? sub->dmemory : trf__act_at(run, sub->dprojected, d);
-    a.dv = trf__act_at(run, a.dk, d);
+    a.dk = sub->memory ? sub->dmemory : trf__act_at(run, sub->dprojected, q);
+    a.dv = trf__act_at(run, a.dk, k);
     a.dout = sub->dhidden; a.out = sub->hidden; a.stats = sub->stats;
-    dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->hidden, n, d, d, sub->first);
+    a.dbias = sub->dbias; a.partial = sub->partial;
+    dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->hidden, n, d, q, sub->first);
     dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dprojected, x, n, wide, d, sub->first);
     if (sub->memory)
-        dw[2] = trf__dw_of(sub->d_in_w + d * d, sub->d_in_b ? sub->d_in_b + d : NULL, sub->dmemory,
-                           m, sub->memory_rows, 2 * d, d, sub->first);
-    trf__project_dx(run, sub->dhidden, dy, sub->out_w, n, d, d, 0);
+        dw[2] = trf__dw_of(sub->d_in_w + q * d, sub->d_in_b ? sub->d_in_b + q : NULL, sub->dmemory,
+                           m, sub->memory_rows, 2 * k, d, sub->first);
+    trf__project_dx(run, sub->dhidden, dy, sub->out_w, n, d, q, 0);
     run->backend->attention_gradient(run, &a);
+    trf__rotate_keys(run, sub, sub->dprojected, sub->dmemory, 1);
     run->backend->linear_dw(run, dw, sub->memory ? 3 : 2);
     trf__project_dx(run, dx, sub->dprojected, sub->in_w, n, wide, d, 0);
     if (sub->memory)
-        trf__project_dx(run, dm, sub->dmemory, trf__keys_weight(sub), sub->memory_rows, 2 * d, d,
+        trf__project_dx(run, dm, sub->dmemory, trf__keys_weight(sub), sub->memory_rows, 2 * k, d,
                         add_memory);
 }
 
@@ -11260,7 +11670,8 @@ typedef struct trf__stack {
     int32_t begins, ends;               /* 1: BOS, EOS is added to a sequence */
     int shifts;                         /* 1: row 0 reads the start id, row k reads token k - 1 */
     trf_attention_kind self_map;        /* which maps its self-attention has */
-    int64_t embed, positions;           /* where the embedding and learned positions begin, or -1 */
+    int64_t embed, positions, distances;    /* where the embedding, learned positions and numbers
+                                               for distances begin, or -1 */
     int embed_shared;                   /* backward: its gradient has been set elsewhere already */
     trf__scaling embed_norm;            /* of embeddings, or gain -1 */
     trf__scaling first_norm;            /* pre-norm: in front of the first sublayer */
@@ -11318,6 +11729,7 @@ typedef struct trf__pass_back {
     int first;                  /* 1: they are empty */
     int options_set;            /* how often the trainer's options have changed */
     trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
+    trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
 } trf__pass_back;
 
 /* Losses of rows and their sums, in the arena. */
@@ -11340,7 +11752,11 @@ typedef struct trf__pass {
     trf__stack encoder, decoder;
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>look-inside reads from this batch, or NULL */
-    trf_real *table;                    /* (longest, d_model): sinusoidal positions, or NULL */
+    trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
+                                           to embeddings, or (longest, rotary_width) rotations; or
+                                           NULL */
+    int32_t *buckets;                   /* of distances, for the encoder, then for the decoder
+                                           (trf__distance_row) */
     trf__act *proj;                     /* (rows, d): a sublayer's result before add_norm */
 } trf__pass;
 
@@ -11360,10 +11776,10 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 //                 (rows, 2); without training one set for all, and none of the statistics;
 //                 recomputing one set a layer for all layers, and per layer the last sublayer's s
 //                 and statistics
-//   once          position table (longest, d), proj (rows, d), room for logits, losses (target
-//                 rows)
+//   once          table of positions, proj (rows, d), room for logits, losses (target rows)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of projected, memory, hidden: one
-//                 set for all sublayers
+//                 set for all sublayers; with a number for each distance, its gradients of every
+//                 sequence (sentences, heads, buckets)
 
 TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int64_t rows,
                                  int64_t columns)
@@ -11454,8 +11870,12 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     const trf__limits *l = &pass->plan.limits;
     trf__cursor cursor = trf__cursor_at(base);
     int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
-    int sinusoidal = c->positions != TRF_POSITIONS_LEARNED && c->positions != TRF_POSITIONS_NONE;
-    pass->table = sinusoidal ? trf__take_reals(&cursor, l->longest, d) : NULL;
+    pass->table = NULL;
+    if (trf__is_sinusoidal(c)) pass->table = trf__take_reals(&cursor, l->longest, d);
+    if (c->positions == TRF_POSITIONS_ROTARY)
+        pass->table = trf__take_reals(&cursor, l->longest, trf__rotary_width(c));
+    if (c->positions == TRF_POSITIONS_RELATIVE)
+        pass->buckets = (int32_t *)trf__take(&cursor, 2 * trf__distances(c), sizeof(int32_t));
     trf__take_stack(&cursor, pass, &pass->encoder);
     trf__take_stack(&cursor, pass, &pass->decoder);
     pass->proj = trf__take_acts(&cursor, pass, rows, d);
@@ -11475,6 +11895,9 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
         pass->back.din = trf__take_acts(&cursor, pass, rows, d);
         pass->back.dencoded = trf__take_acts(&cursor, pass, l->source_rows, d);
         trf__take_widest(&cursor, pass, rows);
+        if (c->positions == TRF_POSITIONS_RELATIVE)
+            pass->back.partial = trf__take_reals(&cursor, l->sentences * c->n_heads,
+                                                 c->relative_buckets);
     }
     return cursor.used;
 }
@@ -11599,6 +12022,7 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
         stack.vocab = c->target_vocab;
         stack.embed = layout->outer.tgt_embed;
         stack.positions = layout->outer.tgt_positions;
+        stack.distances = layout->outer.tgt_distances;
         stack.embed_shared = c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL;
         stack.ends = c->target_eos;
         stack.shifts = 1;
@@ -11608,6 +12032,7 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
         stack.vocab = c->source_vocab;
         stack.embed = layout->outer.src_embed;
         stack.positions = layout->outer.src_positions;
+        stack.distances = layout->outer.src_distances;
         stack.embed_shared = trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED;
         stack.begins = c->source_bos;
         stack.ends = c->source_eos;
@@ -11707,20 +12132,54 @@ TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
     }
 }
 
-/* The table, made on the host row by row. */
+/* Row p of the rotations: cosines of the angles of all pairs, then their sines (>>rotary). */
+TRF__FN void trf__rotary_row(trf_real *row, int64_t p, const trf_config *c)
+{
+    int64_t i, half = trf__rotary_width(c) / 2;
+    for (i = 0; i < half; i++) {
+        double angle = (double)p / c->rotary_scale * pow(c->rotary_base, -(double)i / (double)half);
+        row[i] = (trf_real)cos(angle);
+        row[half + i] = (trf_real)sin(angle);
+    }
+}
+
+/* The bucket of each distance, key minus query. T5 computes in float. So does this, so that every
+   distance falls into the same bucket. */
+TRF__FN void trf__distance_row(int32_t *row, const trf_config *c, int decoder)
+{
+    int32_t n = decoder ? c->relative_buckets : c->relative_buckets / 2, exact = n / 2, ranged;
+    int64_t i, reach = c->relative_distance;
+    float log_range = (float)log((double)reach / exact);
+    for (i = -reach; i <= reach; i++) {
+        int64_t away = i < 0 ? -i : decoder ? 0 : i;        /* a decoder sees no later keys */
+        ranged = exact + (int32_t)(logf((float)away / (float)exact) / log_range
+                                     * (float)(n - exact));
+        row[reach + i] = (!decoder && i > 0 ? n : 0)
+            + (away < exact ? (int32_t)away : ranged < n ? ranged : n - 1);
+    }
+}
+
+/* Tables of positions, made on the host row by row, or of distances, one for each stack. */
 TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
 {
     const trf_config *c = pass->config;
-    size_t bytes = trf__bytes(c->d_model, sizeof(trf_real));
-    trf_real *row;
-    int64_t p;
-    if (!pass->table) return TRF_OK;
-    row = (trf_real *)trf__alloc(&pass->run.hooks, bytes);
+    const trf__backend *on = pass->run.backend;
+    int64_t p, width = trf__is_sinusoidal(c) ? c->d_model : trf__rotary_width(c);
+    size_t bytes = pass->buckets ? trf__bytes(trf__distances(c), sizeof(int32_t))
+        : trf__bytes(width, sizeof(trf_real));
+    void *row;
+    if (!pass->table && !pass->buckets) return TRF_OK;
+    row = trf__alloc(&pass->run.hooks, bytes);
     if (!row)
         return trf__fail(err, TRF_E_NOMEM, -1, "positions", "no memory for one row of positions");
-    for (p = 0; p < pass->plan.limits.longest; p++) {
-        trf__position_row(row, p + c->position_offset, c->d_model, (int)c->positions);
-        pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes);
+    for (p = 0; pass->table && p < pass->plan.limits.longest; p++) {
+        if (trf__rotary_width(c)) trf__rotary_row((trf_real *)row, p, c);
+        else trf__position_row((trf_real *)row, p + c->position_offset, width, (int)c->positions);
+        on->upload(&pass->run, pass->table + p * width, row, bytes);
+    }
+    for (p = 0; pass->buckets && p < 2; p++) {
+        trf__distance_row((int32_t *)row, c, (int)p);
+        on->upload(&pass->run, pass->buckets + p * trf__distances(c), row, bytes);
     }
     trf__free(&pass->run.hooks, row, bytes);
     return TRF_OK;
@@ -11863,10 +12322,11 @@ TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *er
 /* Sums of 8-bit products must fit into 32 bits. */
 TRF__FN trf_status trf__check_sums(const trf_config *c, trf_weights weights, trf_error *err)
 {
-    int64_t longest = trf__max64(c->d_model, c->d_ff);
+    int64_t longest = trf__max64(trf__max64(c->d_model, c->d_ff), trf__q_width(c));
     if (weights != TRF_WEIGHTS_INT8 || longest <= TRF__INT8_DEEPEST) return TRF_OK;
     return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
-                     "TRF_WEIGHTS_INT8 has sums of up to %d products, but d_model or d_ff is %lld",
+                     "TRF_WEIGHTS_INT8 has sums of up to %d products, but d_model, d_ff or n_heads "
+                     "* d_head is %lld",
                      (int)TRF__INT8_DEEPEST, (long long)longest);
 }
 
@@ -12300,6 +12760,28 @@ TRF__FN trf__rows trf__stack_rows(const trf__stack *stack)
     return at;
 }
 
+/* How self-attention knows positions. */
+TRF__FN void trf__operands_positions(const trf__pass *pass, const trf__stack *stack,
+                                     trf__operands *sub)
+{
+    const trf_config *c = pass->config;
+    if (c->positions == TRF_POSITIONS_ALIBI) sub->attention.bias.alibi = 1;
+    if (c->positions == TRF_POSITIONS_RELATIVE) {
+        trf__bias *bias = &sub->attention.bias;
+        bias->table = pass->weights.plain + stack->distances;
+        bias->row_of = pass->buckets + stack->decoder * trf__distances(c);
+        bias->reach = c->relative_distance;
+        bias->rows = c->relative_buckets;
+    }
+    if (c->positions == TRF_POSITIONS_ROTARY) {
+        sub->rotation.table = pass->table;
+        sub->rotation.d_head = trf__d_head(c);
+        sub->rotation.width = trf__rotary_width(c);
+        sub->rotation.pairs = (int)c->rotary_pairs;
+        sub->rotation.position = stack->device.position;
+    }
+}
+
 /* All inputs, outputs and weights of a sublayer. It stores its activations in the arena. During
    decoding, keys and values are in the cache, and the encoder's are there already. */
 TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *stack,
@@ -12314,12 +12796,19 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     sub.rows = stack->rows;
     sub.memory_rows = !cross ? stack->rows : cache ? 0 : pass->encoder.rows;
     sub.d = c->d_model; sub.f = is->hidden;
+    sub.q_width = is->q_width; sub.k_width = is->k_width;
     sub.at = trf__stack_rows(stack);
     sub.in_w = trf__weight(pass, &is->in); sub.out_w = trf__weight(pass, &is->out);
     sub.in_b = trf__plain(pass, is->in.b); sub.out_b = trf__plain(pass, is->out.b);
     sub.activation = is->activation; sub.gate = is->gate;
     sub.attention.heads = is->heads;
+    sub.attention.kv_heads = is->kv_heads;
+    sub.attention.d_head = is->d_head;
+    sub.attention.scale = c->attention_scale;
+    if (is->heads && !(c->attention_scale > 0))
+        sub.attention.scale = trf__default_scale(is->d_head);
     sub.attention.causal = is->causal;
+    if (self) trf__operands_positions(pass, stack, &sub);
     sub.attention.spans = cross ? stack->device.cross : stack->device.self;
     sub.attention.n_spans = cross ? stack->n_cross : stack->n_self;
     sub.attention.max_queries = stack->max_queries;
@@ -12334,7 +12823,7 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     if (cache && self) {
         sub.memory = trf__act_at(&pass->run, cache->self, is->layer * cache->self_layer);
         /* after the queries */
-        sub.fresh = trf__act_at(&pass->run, sub.projected, stack->rows * c->d_model);
+        sub.fresh = trf__act_at(&pass->run, sub.projected, stack->rows * sub.q_width);
         sub.slots = stack->device.slots;
         sub.attention.key_rows = cache->backpointers;
         sub.attention.key_stride = cache->stride;
@@ -12449,9 +12938,9 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     e.d = pass->config->d_model;
     e.y = normalises ? stack->sum : stack->embedded;
     e.weight = trf__weight(pass, &pass->layout->outer.embed[stack == &pass->decoder]);
-    e.table = stack->positions < 0 ? pass->table
-                                   : pass->weights.plain + stack->positions +
-                                   pass->config->position_offset * e.d;
+    e.table = trf__is_sinusoidal(pass->config) ? pass->table : NULL;
+    if (stack->positions >= 0)
+        e.table = pass->weights.plain + stack->positions + pass->config->position_offset * e.d;
     e.ids = stack->device.ids;
     e.at = trf__stack_rows(stack);
     e.rows = stack->rows;
@@ -12545,16 +13034,28 @@ TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
     return trf__plain(pass, pass->layout->outer.generator_b);
 }
 
-/* y (rows, logits): the projection of the generator or of the head. */
-TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, const trf__act *x,
-                                 int64_t rows)
+/* With scale_logits, divides states, or their gradient, by sqrt(d_model) where they are: nothing
+   else reads them after the last norm. */
+TRF__FN void trf__scale_states(const trf__pass *pass, trf__act *x, int64_t rows)
 {
+    trf__scale s;
+    if (!pass->config->scale_logits) return;
+    s.x = x;
+    s.n = rows * pass->config->d_model;
+    s.factor = (trf_real)(1 / sqrt((double)pass->config->d_model));
+    pass->run.backend->scale(&pass->run, &s);
+}
+
+/* y (rows, logits): the projection of the generator or of the head. Scales x. */
+TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, trf__act *x, int64_t rows)
+{
+    trf__scale_states(pass, x, rows);
     trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->outer.generator),
                  trf__generator_bias(pass), rows, trf__n_logits(pass->config),
                  pass->config->d_model);
 }
 
-/* The loss of the batch, row by row, without gradients. */
+/* The loss of the batch, row by row, without gradients. Scales the decoder's states. */
 TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int rule)
 {
     const trf_config *c = pass->config;
@@ -12571,6 +13072,7 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.targets = pass->decoder.device.targets;
     l.rows = pass->decoder.rows;
     l.d = c->d_model;
+    trf__scale_states(pass, pass->decoder.out, l.rows);
     return l;
 }
 
@@ -12601,6 +13103,10 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
     sub.d_in_w = g + layer->is.in.w; sub.d_in_b = trf__at(g, layer->is.in.b);
     sub.d_out_w = g + layer->is.out.w; sub.d_out_b = trf__at(g, layer->is.out.b);
     sub.first = pass->back.first;
+    if (sub.attention.bias.table) {
+        sub.dbias = g + stack->distances;
+        sub.partial = pass->back.partial;
+    }
     sub.dprojected = pass->back.dprojected;
     sub.dmemory = pass->back.dmemory;
     sub.dhidden = pass->back.dhidden;
@@ -12714,6 +13220,10 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
         on->norm_gradient(&pass->run, &n);
         dy = pass->back.ds;
     }
+    if (stack->distances >= 0 && pass->back.first)     /* all layers add to them */
+        on->zero(&pass->run, pass->back.gradients + stack->distances,
+                 trf__bytes((int64_t)pass->config->relative_buckets * pass->config->n_heads,
+                            sizeof(trf_real)));
     for (i = stack->n_sublayers - 1; i >= 0; i--) {
         const trf__sublayer *layer = &stack->sublayers[i];
         if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
@@ -12761,6 +13271,7 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *
     loss.db = trf__at(pass->back.gradients, pass->layout->outer.generator_b);
     loss.first = pass->back.first;
     pass->run.backend->cross_entropy(&pass->run, &loss);
+    trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (pass->sides & TRF__HEAD)
         return trf__stack_backward(pass, &pass->encoder, trf__head_backward(pass), may_cancel, err);
     TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->back.din, may_cancel, err));
@@ -16817,7 +17328,7 @@ TRF__COLD
 TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s,
                                     const trf__run *run)
 {
-    int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * (int64_t)c->d_model;
+    int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * trf__k_width(c);
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
     size_t found = trf__bytes(trf__max_candidates(s, c->target_vocab),
@@ -17039,6 +17550,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     h->cache.backpointers = a.to;
     h->cache.stride = h->length;
     TRF__TRY(trf__stack_forward(&t->pass, &t->pass.decoder, err));
+    trf__scale_states(&t->pass, stack->out, stack->rows);
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
     top.ids = (int32_t *)(uintptr_t)next.found;
     top.work = h->top_scratch;
@@ -18141,7 +18653,7 @@ TRF__COLD
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
-    int64_t layers = pass->config->decoder_layers, width = 2 * (int64_t)pass->config->d_model;
+    int64_t layers = pass->config->decoder_layers, width = 2 * trf__k_width(pass->config);
     int64_t vocab = pass->config->target_vocab;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
@@ -20878,7 +21390,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default. */
-enum { TRF__FORMAT = 5, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 6, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 static const char *const trf__kind_names[TRF_TOKEN_KIND_COUNT] = {"words", "characters",
                                                                   "sentencepiece", "wordpiece"};
@@ -24642,8 +25154,7 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
     int64_t d, rows, longest, p;
     TRF__TRY(trf__begin(context, "context", err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_COUNT - 1,
-                              err));
+    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_NONE, err));
     TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
     TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
     TRF__TRY(trf__embedding_rows(context, x, options, weight->shape[0], d, &rows, &longest, err));
@@ -24905,7 +25416,9 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
         a->max_keys = trf__max64(a->max_keys, n_key);
     }
     a->n_spans = shape->count;
-    a->heads = shape->n_heads; a->d_head = (int)(d / shape->n_heads);
+    a->heads = a->kv_heads = shape->n_heads;
+    a->d_head = (int)(d / shape->n_heads);
+    a->scale = trf__default_scale(a->d_head);
     a->causal = shape->mask == TRF_CAUSAL;
     return TRF_OK;
 }
@@ -25050,6 +25563,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     a.dv = trf__act_staged(context, dv, 'o');
     a.dout = trf__act_staged(context, dout, 'i');
     a.out = trf__act_staged(context, out, 'i');
+    a.dbias = a.partial = NULL;
     a.stats = trf__stage(context, saved, 'i');
     TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->attention_gradient(&context->run, &a);
@@ -25099,7 +25613,7 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *su
                                     &sub->memory_rows, err));
     TRF__TRY(trf__shape_check(x, "x", sub->rows, d, err));
     TRF__TRY(trf__shape_check(memory ? memory : x, "memory", sub->memory_rows, d, err));
-    sub->d = d;
+    sub->d = sub->q_width = sub->k_width = d;
     saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
     TRF__TRY(trf__saved_check(context, saved, saved_numbers, forward, err));
     return context->run.backend->reserve(&context->run, sub->attention.max_keys,
@@ -26486,6 +27000,44 @@ TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activat
 
 #endif
 
+// >>cuda-rotary    rotary positions, and x * factor
+
+/* A block for each row; a thread turns every 256th pair. */
+template <class A> TRF__KERNEL void trf__gpu_rotate(trf__rotation r)
+{
+    int64_t half = r.width / 2;
+    for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
+        const float *table = r.table + (int64_t)r.position[row] * r.width;
+        for (int64_t e = threadIdx.x; e < r.heads * half; e += TRF__CUDA_THREADS) {
+            int64_t pair = e % half, at = row * r.ld + e / half * r.d_head;
+            int64_t i = at + (r.pairs == TRF_ROTARY_HALVES ? pair : 2 * pair);
+            int64_t j = r.pairs == TRF_ROTARY_HALVES ? i + half : i + 1;
+            float x = trf__get<A>(r.x, i), y = trf__get<A>(r.x, j), cosine = table[pair];
+            float sine = table[half + pair] * (r.back ? -1.0f : 1.0f);
+            trf__put<A>(r.x, i, fmaf(x, cosine, -(y * sine)));
+            trf__put<A>(r.x, j, fmaf(y, cosine, x * sine));
+        }
+    }
+}
+
+TRF__FN void trf__cuda_rotate(const trf__run *run, const trf__rotation *r)
+{
+    trf__launch(run, "rotate", r->rows, TRF__OF_ACT(run, trf__gpu_rotate), *r);
+}
+
+template <class A> TRF__KERNEL void trf__gpu_scale_all(trf__scale s)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < s.n; i += (int64_t)gridDim.x * blockDim.x)
+        trf__put<A>(s.x, i, trf__get<A>(s.x, i) * s.factor);
+}
+
+TRF__FN void trf__cuda_scale(const trf__run *run, const trf__scale *s)
+{
+    trf__launch(run, "scale", trf__ceil_div(s->n, TRF__CUDA_THREADS),
+                TRF__OF_ACT(run, trf__gpu_scale_all), *s);
+}
+
 // >>cuda-attention
 //
 // A tile is eight neighbouring rows of one head of one span, a warp for each: queries, or keys for
@@ -26501,8 +27053,9 @@ TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activat
 /* The pitch is odd so that 32 lanes reading a column meet 32 banks. OWN: columns of a lane. */
 enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
 
-/* One head of one span, and the rows of a tile: begin .. end - 1 of its n queries or keys. */
-struct trf__gpu_head : trf__head { int begin, end, n; };
+/* One head of one span, and the rows of a tile: begin .. end - 1 of its n queries or keys. scores:
+   what differences of scores are multiplied by before exp. */
+struct trf__gpu_head : trf__head { int begin, end, n; float scores, slope; };
 
 TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile,
                                            int64_t groups, int rows, int of_keys)
@@ -26512,7 +27065,24 @@ TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t 
     h.n = of_keys ? h.span->n_key : h.span->n_query;
     h.begin = (int)(tile % groups) * rows;
     h.end = h.begin + rows < h.n ? h.begin + rows : h.n;
+    h.scores = trf__biased(in) ? 1 : h.scale;
+    h.slope = in->bias.alibi ? (float)trf__alibi_slope(h.head, in->heads) : 0;
     return h;
+}
+
+/* The column where this head begins in keys and values, or in queries and results. */
+TRF__DEVICE int64_t trf__gpu_first(const trf__gpu_head *h, int of_keys)
+{
+    return of_keys ? h->key_first : h->first;
+}
+
+/* The score of a key for query i of the span: s = q k^T, or with numbers for distances the scaled
+   sum. */
+TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int64_t key)
+{
+    if (!trf__biased(h->in)) return s;
+    return fmaf(s, h->scale,
+                trf__bias_at(h, h->slope, key - i - h->span->n_key + h->span->n_query));
 }
 
 /* The keys that query i sees, and those that the last query of the tile sees (the most of all); 0
@@ -26538,7 +27108,7 @@ TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head
         int there = row < n && column < h->in->d_head;
         if (there) row = of_keys ? trf__key_row(h, row) : h->span->query + row;
         to[e / TRF__COLUMNS * TRF__PITCH + e % TRF__COLUMNS] =
-            there ? trf__get<A>(x, row * ld + h->first + column) : 0;
+            there ? trf__get<A>(x, row * ld + trf__gpu_first(h, of_keys) + column) : 0;
     }
 }
 
@@ -26582,8 +27152,8 @@ TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, cons
         int64_t row = of_keys ? trf__key_row(h, other + k) : h->span->query + other + k;
         for (int i = 0; i < TRF__OWN; i++)
             if (column + 32 * i < h->in->d_head)
-                own[i] = fmaf(weights[k], trf__get<A>(x, row * ld + h->first + column + 32 * i),
-                              own[i]);
+                own[i] = fmaf(weights[k], trf__get<A>(x, row * ld + trf__gpu_first(h, of_keys) +
+                                                             column + 32 * i), own[i]);
     }
 }
 
@@ -26611,10 +27181,11 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
                     if (key + lane < seen)
                         s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
                 }
+                if (key + lane < seen) s = trf__gpu_score(&h, s, i, key + lane);
                 /* online softmax: the new maximum, and the factor of what has been summed so far */
                 higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
-                shrink = expf((maximum - higher) * h.scale);
-                e = key + lane < seen ? expf((s - higher) * h.scale) : 0;
+                shrink = expf((maximum - higher) * h.scores);
+                e = key + lane < seen ? expf((s - higher) * h.scores) : 0;
                 maximum = higher;
                 sum = sum * shrink + trf__warp_sum(e);
                 /* after the sum: dropout applies to normalized weights */
@@ -26686,7 +27257,7 @@ TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_
                                int of_keys, int first)
 {
     int n = of_keys ? h->span->n_key : h->span->n_query, d = (int)h->in->d_head;
-    const trf__bf16 *from = (const trf__bf16 *)(const void *)x + h->first;
+    const trf__bf16 *from = (const trf__bf16 *)(const void *)x + trf__gpu_first(h, of_keys);
     /* whether eight numbers may be loaded at once, as 16 aligned bytes */
     int whole = d % 8 == 0 && ld % 8 == 0 && (uintptr_t)x % 16 == 0;
     from += (of_keys ? h->span->key : h->span->query) * ld;
@@ -26777,7 +27348,8 @@ TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const fl
     for (int e = 0; e < D / 2; e++) {
         int row = h->begin + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
         int column = e / 4 * 8 + (int)threadIdx.x % 4 * 2 + e % 2;
-        int64_t at = ((of_keys ? h->span->key : h->span->query) + row) * ld + h->first + column;
+        int64_t at = ((of_keys ? h->span->key : h->span->query) + row) * ld
+            + trf__gpu_first(h, of_keys) + column;
         if (row < h->n && column < h->in->d_head)
             trf__put<trf__bf16>(x, at, out[e / 4][e % 4] * factor[e / 2 % 2]);
     }
@@ -26854,32 +27426,33 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
     }
 }
 
-/* Whether the kernels for tensor cores apply: 16 bits, keys that are not scattered over a cache,
-   and heads up to 64 wide. */
+/* Whether the kernels for tensor cores apply: 16 bits, keys that are not scattered over a cache, no
+   numbers for distances, and heads up to 64 wide. */
 TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
 {
-    return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64;
+    return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64 && !trf__biased(in);
 }
 #define TRF__OF_WIDTH(j, kernel) \
     ((j)->in.d_head <= 16 ? kernel<16> : (j)->in.d_head <= 32 ? kernel<32> : kernel<64>)
 
-/* Starts one of two kernels with a tile for each group of rows of each head. `most` is the largest
-   number of rows of a span; tiles beyond the end of a shorter one do nothing. */
+/* Starts one of two kernels with a tile for each group of rows of each of `heads` heads. `most` is
+   the largest number of rows of a span; tiles beyond the end of a shorter one do nothing. */
 template <class J>
-TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int64_t most,
+TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int heads,
+                               int64_t most,
                                void (*mma)(J, const trf__now *, int64_t),
                                void (*plain)(J, const trf__now *, int64_t))
 {
     int can = trf__mma_can(run, &j->in);
     int64_t groups = trf__ceil_div(most, can ? TRF__MMA_ROWS : TRF__CUDA_WARPS),
-        heads = j->in.n_spans * j->in.heads;
-    if (can) trf__launch<TRF__MMA_THREADS>(run, what, heads * groups, mma, *j, run->now, groups);
-    else trf__launch(run, what, heads * groups, plain, *j, run->now, groups);
+        tiles = j->in.n_spans * heads * groups;
+    if (can) trf__launch<TRF__MMA_THREADS>(run, what, tiles, mma, *j, run->now, groups);
+    else trf__launch(run, what, tiles, plain, *j, run->now, groups);
 }
 
 TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
 {
-    trf__launch_heads(run, "attention", a, a->in.max_queries,
+    trf__launch_heads(run, "attention", a, a->in.heads, a->in.max_queries,
                       TRF__OF_WIDTH(a, trf__gpu_mma_attention),
                       TRF__OF_ACT(run, trf__gpu_attention));
 }
@@ -26894,15 +27467,15 @@ template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_we
         int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
         for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
             float s = 0;
-            int64_t key = trf__key_row(&h, k) * a.in.ldk + h.first;
+            int64_t key = trf__key_row(&h, k) * a.in.ldk + h.key_first;
             for (int64_t c = 0; c < a.in.d_head; c++)
                 s = fmaf(trf__get<A>(a.in.q, q + c), trf__get<A>(a.in.k, key + c), s);
-            w[k] = s;
+            w[k] = s = trf__gpu_score(&h, s, i, k);
             maximum = fmaxf(maximum, s);
         }
         maximum = trf__block_max(maximum, shared);
         for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS)
-            sum += w[k] = expf((w[k] - maximum) * h.scale);
+            sum += w[k] = expf((w[k] - maximum) * h.scores);
         sum = trf__block_sum(sum, shared);
         for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
             w[k] = k < seen ? w[k] / sum : 0;
@@ -26922,12 +27495,12 @@ TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attenti
 // Two kernels, so that each owns the rows it writes and no sum needs atomics: one for dq, with
 // queries as rows, and one for dk and dv, with keys as rows. Both compute the weights again.
 
-/* The weight P of a key for a query, from s = q k^T and the query's statistics. */
-TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t query,
-                                  float s)
+/* The weight P of a key for query i of the span, from s = q k^T and the query's statistics. */
+TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t i,
+                                  int64_t key, float s)
 {
-    const float *known = stats + (query * h->in->heads + h->head) * 2;
-    return expf((s - known[0]) * h->scale) * known[1];
+    const float *known = stats + ((h->span->query + i) * h->in->heads + h->head) * 2;
+    return expf((trf__gpu_score(h, s, i, key) - known[0]) * h->scores) * known[1];
 }
 
 /* dq: a warp has a query, and the others are keys. */
@@ -26966,7 +27539,7 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
                 }
                 if (key + lane < seen) {
                     dp *= trf__gpu_weight_factor(&h, now, i, key + lane);
-                    s = trf__gpu_weight(&h, a.stats, query, s) * (dp - delta) * h.scale;
+                    s = trf__gpu_weight(&h, a.stats, i, key + lane, s) * (dp - delta) * h.scale;
                 }
                 weights[warp * TRF__OTHERS + lane] = s;
                 __syncwarp();
@@ -26981,7 +27554,47 @@ TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now
     }
 }
 
-/* dk and dv: a warp has a key, and the others are queries. */
+/* Adds what one head of queries contributes to dk and dv: a warp has a key, and the others are
+   queries. */
+template <class A>
+TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__now *now,
+                                 const trf__gpu_head &h, float *queries, float *douts,
+                                 float *weights, int64_t c0, float dk[TRF__OWN],
+                                 float dv[TRF__OWN])
+{
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;
+    int64_t key = h.begin + warp, d = a.in.d_head, ldo = a.in.heads * d, n = h.span->n_query;
+    int64_t at = (h.span->key + key) * a.in.ldk + h.key_first;
+    for (int64_t first = 0; first < n; first += TRF__OTHERS) {
+        int64_t i = first + lane, query = h.span->query + i;
+        /* lane l has query first + l; its delta comes with the same pass over columns */
+        float s = 0, dp = 0, delta = 0, p = 0, factor = 0;
+        for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
+            __syncthreads();
+            trf__gpu_tile<A>(queries, a.in.q, &h, a.in.ldq, 0, first, c);
+            trf__gpu_tile<A>(douts, a.dout, &h, ldo, 0, first, c);
+            __syncthreads();
+            if (i >= n || key >= h.n || key >= trf__keys_seen(&h, i)) continue;
+            delta = trf__gpu_dot<A>(delta, a.out, query * ldo + h.first + c, douts, d - c);
+            s = trf__gpu_dot<A>(s, a.in.k, at + c, queries, d - c);
+            dp = trf__gpu_dot<A>(dp, a.in.v, at + c, douts, d - c);
+        }
+        if (i < n && key < h.n && key < trf__keys_seen(&h, i)) {
+            factor = trf__gpu_weight_factor(&h, now, i, key);
+            p = trf__gpu_weight(&h, a.stats, i, key, s);
+        }
+        to_k[lane] = p * (dp * factor - delta) * h.scale;
+        to_v[lane] = p * factor;
+        __syncwarp();
+        trf__gpu_gather<A>(dk, to_k, a.in.q, &h, a.in.ldq, 0, first, n, c0 + lane);
+        trf__gpu_gather<A>(dv, to_v, a.dout, &h, ldo, 0, first, n, c0 + lane);
+        __syncwarp();
+    }
+}
+
+/* dk and dv. If several heads of queries read the same keys, their gradients add up one after
+   another. */
 template <class A>
 TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now,
                                         int64_t groups)
@@ -26990,38 +27603,19 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
     TRF__SHARED(float, douts, TRF__OTHERS * TRF__PITCH);
     TRF__SHARED(float, weights, 2 * TRF__CUDA_WARPS * TRF__OTHERS);
     int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 1);
-        int64_t key = h.begin + warp, row = h.span->key + key, d = a.in.d_head,
-            ldo = a.in.heads * d;
-        int64_t n = h.span->n_query, at = row * a.in.ldk + h.first;
+    int64_t together = a.in.heads / a.in.kv_heads, d = a.in.d_head;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.kv_heads * groups;
+         tile += gridDim.x) {
+        int64_t head = tile / groups * together, group = tile % groups;
+        trf__gpu_head h = trf__gpu_head_of(&a.in, head * groups + group, groups, TRF__CUDA_WARPS,
+                                           1);
+        int64_t key = h.begin + warp, at = (h.span->key + key) * a.in.ldk + h.key_first;
         for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
             float dk[TRF__OWN] = {0, 0, 0, 0}, dv[TRF__OWN] = {0, 0, 0, 0};
-            for (int64_t first = 0; first < n; first += TRF__OTHERS) {
-                int64_t i = first + lane, query = h.span->query + i;
-                /* lane l has query first + l; its delta comes with the same pass over columns */
-                float s = 0, dp = 0, delta = 0, p = 0, factor = 0;
-                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
-                    __syncthreads();
-                    trf__gpu_tile<A>(queries, a.in.q, &h, a.in.ldq, 0, first, c);
-                    trf__gpu_tile<A>(douts, a.dout, &h, ldo, 0, first, c);
-                    __syncthreads();
-                    if (i >= n || key >= h.n || key >= trf__keys_seen(&h, i)) continue;
-                    delta = trf__gpu_dot<A>(delta, a.out, query * ldo + h.first + c, douts, d - c);
-                    s = trf__gpu_dot<A>(s, a.in.k, at + c, queries, d - c);
-                    dp = trf__gpu_dot<A>(dp, a.in.v, at + c, douts, d - c);
-                }
-                if (i < n && key < h.n && key < trf__keys_seen(&h, i)) {
-                    factor = trf__gpu_weight_factor(&h, now, i, key);
-                    p = trf__gpu_weight(&h, a.stats, query, s);
-                }
-                to_k[lane] = p * (dp * factor - delta) * h.scale;
-                to_v[lane] = p * factor;
-                __syncwarp();
-                trf__gpu_gather<A>(dk, to_k, a.in.q, &h, a.in.ldq, 0, first, n, c0 + lane);
-                trf__gpu_gather<A>(dv, to_v, a.dout, &h, ldo, 0, first, n, c0 + lane);
-                __syncwarp();
+            for (int64_t k = 0; k < together; k++) {
+                h = trf__gpu_head_of(&a.in, (head + k) * groups + group, groups, TRF__CUDA_WARPS,
+                                     1);
+                trf__gpu_dkv_of<A>(a, now, h, queries, douts, weights, c0, dk, dv);
             }
             for (int o = 0; o < TRF__OWN; o++) {
                 int64_t c = c0 + lane + 32 * o;
@@ -27030,6 +27624,56 @@ TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__no
                 trf__put<A>(a.dv, at + c, dv[o]);
             }
         }
+    }
+}
+
+/* The gradient of the numbers for distances, of each head of each span: a warp takes a row of the
+   table, and its lanes take the queries. The distances of a row follow one another. */
+template <class A>
+TRF__KERNEL void trf__gpu_bias_partial(trf__attention_gradient a, const trf__now *now)
+{
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    int64_t rows = a.in.bias.rows, d = a.in.d_head, ldo = a.in.heads * d;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, 1, INT32_MAX / 2, 0);
+        int64_t n = h.span->n_query, m = h.span->n_key;
+        for (int64_t row = warp; row < rows; row += TRF__CUDA_WARPS) {
+            float sum = 0;
+            for (int64_t t = 1 - m; t < n; t++) {
+                if (trf__bias_row(&a.in.bias, t) != row) continue;
+                for (int64_t i = lane; i < n; i += 32) {
+                    int64_t key = t + i + m - n, query = h.span->query + i;
+                    int64_t at = query * ldo + h.first;
+                    float s = 0, dp = 0, delta = 0;
+                    if (key < 0 || key >= trf__keys_seen(&h, i)) continue;
+                    for (int64_t c = 0; c < d; c++) {
+                        int64_t k = (h.span->key + key) * a.in.ldk + h.key_first + c;
+                        float dout = trf__get<A>(a.dout, at + c);
+                        s = fmaf(trf__get<A>(a.in.q, query * a.in.ldq + h.first + c),
+                                 trf__get<A>(a.in.k, k), s);
+                        dp = fmaf(dout, trf__get<A>(a.in.v, k), dp);
+                        delta = fmaf(dout, trf__get<A>(a.out, at + c), delta);
+                    }
+                    dp *= trf__gpu_weight_factor(&h, now, i, key);
+                    sum += trf__gpu_weight(&h, a.stats, i, key, s) * (dp - delta);
+                }
+            }
+            sum = trf__warp_sum(sum);
+            if (lane == 0) a.partial[tile * rows + row] = sum;
+        }
+    }
+}
+
+/* A thread for each number of the table: adds the spans in order. */
+TRF__KERNEL void trf__gpu_bias_sum(trf__attention_gradient a)
+{
+    int64_t heads = a.in.heads, rows = a.in.bias.rows, at;
+    for (at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < rows * heads;
+         at += (int64_t)gridDim.x * blockDim.x) {
+        float sum = a.dbias[at];
+        for (int64_t s = 0; s < a.in.n_spans; s++)
+            sum += a.partial[(s * heads + at % heads) * rows + at / heads];
+        a.dbias[at] = sum;
     }
 }
 
@@ -27081,7 +27725,8 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
                     int column = t * 2 + e % 2, r = row + e / 2 * 8;
                     float p = 0, factor = 0;
                     if (key + j * 8 + column < seen[e / 2])
-                        p = trf__gpu_weight(&h, a.stats, h.span->query + h.begin + r, s[j][e]);
+                        p = trf__gpu_weight(&h, a.stats, h.begin + r, key + j * 8 + column,
+                                            s[j][e]);
                     if (kept[r * (KEYS / 8) + j] >> column & 1)
                         factor = trf__gpu_scale(now, &a.in.drop);
                     s[j][e] = p * (dp[j][e] * factor - delta[e / 2]) * h.scale;
@@ -27115,6 +27760,50 @@ TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient
     if (threadIdx.x % 4 == 0) known[threadIdx.x / 4] = q;
 }
 
+/* A warp's sixteen keys and values, and their gradients. */
+template <int D> struct trf__mma_keys {
+    uint32_t k[D / 16][4], v[D / 16][4];
+    float dk[D / 8][4], dv[D / 8][4];
+};
+
+/* Adds what one head of queries, from query `begin` on, contributes to dk and dv. */
+template <int D>
+TRF__DEVICE void trf__mma_dkv_of(trf__mma_keys<D> &own, const trf__attention_gradient &a,
+                                 const trf__now *now, const trf__gpu_head &h, int begin,
+                                 trf__bf16 *tiles, uint8_t *kept, trf__known *known)
+{
+    enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
+    trf__bf16 *queries = tiles, *douts = tiles + QUERIES * (D + 8);
+    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    int n = h.span->n_query;
+    for (int first = begin; first < n; first += QUERIES) {
+        float s[QUERIES / 8][4], ds[QUERIES / 8][4];
+        __syncthreads();
+        trf__mma_tile<D, QUERIES>(queries, a.in.q, &h, a.in.ldq, 0, first);
+        trf__mma_tile<D, QUERIES>(douts, a.dout, &h, a.in.heads * (int)a.in.d_head, 0, first);
+        trf__mma_kept<QUERIES, KEYS>(kept, &h, now, first, h.begin);
+        trf__mma_known(known, &a, &h, first);
+        __syncthreads();
+        if (h.begin + row / 16 * 16 >= h.n) continue;
+        trf__mma_rows<D, QUERIES / 8>(s, own.k, queries, n - first);
+        trf__mma_rows<D, QUERIES / 8>(ds, own.v, douts, n - first);
+        for (int j = 0; j < QUERIES / 8; j++)
+            for (int e = 0; e < 4; e++) {
+                int column = j * 8 + t * 2 + e % 2, r = row + e / 2 * 8;
+                const trf__known *q = &known[column];
+                float p = 0, factor = 0;
+                if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale)
+                    * q->factor;
+                if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1)
+                    factor = trf__gpu_scale(now, &a.in.drop);
+                s[j][e] = p * factor;
+                ds[j][e] = p * (ds[j][e] * factor - q->delta) * h.scale;
+            }
+        trf__mma_columns<D, QUERIES / 8>(own.dv, s, douts, n - first);
+        trf__mma_columns<D, QUERIES / 8>(own.dk, ds, queries, n - first);
+    }
+}
+
 /* dk and dv: rows of a result are keys, and its columns are queries. */
 template <int D>
 TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2)
@@ -27124,55 +27813,39 @@ trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
     TRF__SHARED(trf__bf16, tiles, 2 * QUERIES * (D + 8));
     TRF__SHARED(uint8_t, kept, QUERIES * KEYS / 8);
     TRF__SHARED(trf__known, known, QUERIES);
-    trf__bf16 *queries = tiles, *douts = tiles + QUERIES * (D + 8);
-    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, KEYS, 1);
-        int n = h.span->n_query, first = 0;
-        float dk[D / 8][4] = {}, dv[D / 8][4] = {}, ones[2] = { 1, 1 };
-        uint32_t k[D / 16][4], v[D / 16][4];
+    int64_t together = a.in.heads / a.in.kv_heads;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.kv_heads * groups;
+         tile += gridDim.x) {
+        int64_t head = tile / groups * together, group = tile % groups;
+        trf__gpu_head h = trf__gpu_head_of(&a.in, head * groups + group, groups, KEYS, 1);
+        int n = h.span->n_query, begin = 0;
+        float ones[2] = { 1, 1 };
+        trf__mma_keys<D> own = {};
         if (h.begin >= h.n) continue;
         /* the first query that sees one of these keys */
-        if (a.in.causal && h.begin > h.n - n) first = h.begin - (h.n - n);
-        trf__mma_own<D>(k, tiles, a.in.k, &h, a.in.ldk, 1);
-        trf__mma_own<D>(v, tiles, a.in.v, &h, a.in.ldk, 1);
-        for (; first < n; first += QUERIES) {
-            float s[QUERIES / 8][4], ds[QUERIES / 8][4];
-            __syncthreads();
-            trf__mma_tile<D, QUERIES>(queries, a.in.q, &h, a.in.ldq, 0, first);
-            trf__mma_tile<D, QUERIES>(douts, a.dout, &h, a.in.heads * (int)a.in.d_head, 0, first);
-            trf__mma_kept<QUERIES, KEYS>(kept, &h, now, first, h.begin);
-            trf__mma_known(known, &a, &h, first);
-            __syncthreads();
-            if (h.begin + row / 16 * 16 >= h.n) continue;
-            trf__mma_rows<D, QUERIES / 8>(s, k, queries, n - first);
-            trf__mma_rows<D, QUERIES / 8>(ds, v, douts, n - first);
-            for (int j = 0; j < QUERIES / 8; j++)
-                for (int e = 0; e < 4; e++) {
-                    int column = j * 8 + t * 2 + e % 2, r = row + e / 2 * 8;
-                    const trf__known *q = &known[column];
-                    float p = 0, factor = 0;
-                    if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale)
-                        * q->factor;
-                    if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1)
-                        factor = trf__gpu_scale(now, &a.in.drop);
-                    s[j][e] = p * factor;
-                    ds[j][e] = p * (ds[j][e] * factor - q->delta) * h.scale;
-                }
-            trf__mma_columns<D, QUERIES / 8>(dv, s, douts, n - first);
-            trf__mma_columns<D, QUERIES / 8>(dk, ds, queries, n - first);
+        if (a.in.causal && h.begin > h.n - n) begin = h.begin - (h.n - n);
+        trf__mma_own<D>(own.k, tiles, a.in.k, &h, a.in.ldk, 1);
+        trf__mma_own<D>(own.v, tiles, a.in.v, &h, a.in.ldk, 1);
+        for (int64_t which = 0; which < together; which++) {
+            h = trf__gpu_head_of(&a.in, (head + which) * groups + group, groups, KEYS, 1);
+            trf__mma_dkv_of<D>(own, a, now, h, begin, tiles, kept, known);
         }
-        trf__mma_store<D>(a.dk, dk, ones, &h, a.in.ldk, 1);
-        trf__mma_store<D>(a.dv, dv, ones, &h, a.in.ldk, 1);
+        trf__mma_store<D>(a.dk, own.dk, ones, &h, a.in.ldk, 1);
+        trf__mma_store<D>(a.dv, own.dv, ones, &h, a.in.ldk, 1);
     }
 }
 
 TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
-    trf__launch_heads(run, "attention_gradient", a, a->in.max_queries,
+    trf__launch_heads(run, "attention_gradient", a, a->in.heads, a->in.max_queries,
                       TRF__OF_WIDTH(a, trf__gpu_mma_dq), TRF__OF_ACT(run, trf__gpu_attention_dq));
-    trf__launch_heads(run, "attention_gradient", a, a->in.max_keys,
+    trf__launch_heads(run, "attention_gradient", a, a->in.kv_heads, a->in.max_keys,
                       TRF__OF_WIDTH(a, trf__gpu_mma_dkv), TRF__OF_ACT(run, trf__gpu_attention_dkv));
+    if (!a->dbias) return;
+    trf__launch(run, "bias_partial", a->in.n_spans * a->in.heads,
+                TRF__OF_ACT(run, trf__gpu_bias_partial), *a, run->now);
+    trf__launch(run, "bias_sum", trf__ceil_div(a->in.bias.rows * a->in.heads, TRF__CUDA_THREADS),
+                trf__gpu_bias_sum, *a);
 }
 
 #endif

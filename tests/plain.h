@@ -197,17 +197,20 @@ static KIT_UNUSED void plain_norm_backward(double *ds, double *dgain, double *db
 /* One head of one sequence: q (n, d), k and v (m, d); row i sees its first `m - n + i + 1` keys if
    causal. keep: the dropout's factors (n, m), or NULL. p: the weights before dropout. dq, dk, dv
    only if dout is given. */
+/* bias: added to the scores, one for each key - query from 1 - m to n - 1, the queries being the
+   last positions; or NULL. The maximum is that of q k^T, or with a bias of the scores. */
 typedef struct plain_head {
     int64_t n, m, d;
     int causal;
-    const double *q, *k, *v, *keep, *dout;
-    double *p, *out, *dq, *dk, *dv, *maximum, *sum;
+    double scale;
+    const double *q, *k, *v, *keep, *dout, *bias;
+    double *p, *out, *dq, *dk, *dv, *maximum, *sum, *dbias;
 } plain_head;
 
 static KIT_UNUSED void plain_attention(const plain_head *a)
 {
     int64_t n = a->n, m = a->m, d = a->d, i, j, c;
-    double *dp = plain_zeros(m), scale = 1 / sqrt((double)d);
+    double *dp = plain_zeros(m), scale = a->scale, factor_of_exp = a->bias ? 1 : scale;
     for (i = 0; i < n; i++) {
         int64_t seen = a->causal ? m - n + i + 1 : m;
         double maximum = -HUGE_VAL, sum = 0, *p = a->p + i * m, *out = a->out + i * d, average = 0;
@@ -215,9 +218,10 @@ static KIT_UNUSED void plain_attention(const plain_head *a)
         for (c = 0; c < d; c++) out[c] = 0;
         for (j = 0; j < seen; j++) {
             for (c = 0; c < d; c++) p[j] += a->q[i * d + c] * a->k[j * d + c];
+            if (a->bias) p[j] = p[j] * scale + a->bias[j - (m - n + i) + m - 1];
             if (p[j] > maximum) maximum = p[j];
         }
-        for (j = 0; j < seen; j++) sum += p[j] = exp((p[j] - maximum) * scale);
+        for (j = 0; j < seen; j++) sum += p[j] = exp((p[j] - maximum) * factor_of_exp);
         for (j = 0; j < seen; j++) p[j] /= sum;
         if (a->maximum) { a->maximum[i] = maximum; a->sum[i] = sum; }
         for (j = 0; j < seen; j++)
@@ -232,6 +236,8 @@ static KIT_UNUSED void plain_attention(const plain_head *a)
             }
             average += p[j] * dp[j];
         }
+        for (j = 0; a->dbias && j < seen; j++)
+            a->dbias[j - (m - n + i) + m - 1] += p[j] * (dp[j] - average);
         for (j = 0; j < seen; j++)
             for (c = 0; c < d; c++) {
                 a->dq[i * d + c] += p[j] * (dp[j] - average) * scale * a->k[j * d + c];

@@ -799,6 +799,7 @@ static void plain_sequences(double *out, double *p, const double *q, const doubl
             a.n = s->query_lengths[n];
             a.m = s->key_lengths[n];
             a.d = width;
+            a.scale = 1 / sqrt((double)width);
             a.causal = s->mask == TRF_CAUSAL;
             a.q = qh = plain_zeros(a.n * width);
             a.k = kh = plain_zeros(a.m * width);

@@ -1492,7 +1492,100 @@ static void test_activate(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
+   >>rotary: positions as rotations, and back; x * factor */
+
+/* Features i of a head and their partners: by halves, or side by side. */
+static uint64_t check_rotate(const trf__run *run, int64_t rows, int heads, int d_head, int width,
+                             int pairs)
+{
+    enum { POSITIONS = 50, GAP_OF_ROW = 7 };
+    int mark = plain_used, h, i;
+    int64_t ld = heads * d_head + GAP_OF_ROW, n = rows * ld, r;
+    trf_real *x = plain_random(n, 1), *table = plain_empty(POSITIONS * width);
+    trf_real *before = plain_empty(n);
+    double *want = plain_zeros(n);
+    int32_t *position = (int32_t *)(void *)plain_empty(rows);
+    trf__rotation job;
+    uint64_t hash;
+    TRF__ZERO(job);
+    memcpy(before, x, (size_t)n * sizeof *x);
+    for (i = 0; i < POSITIONS * width; i++) {
+        double angle = 0.1 * (i / width) * pow(100, -2.0 * (i % (width / 2)) / width);
+        table[i] = (trf_real)(i % width < width / 2 ? cos(angle) : sin(angle));
+    }
+    for (r = 0; r < n; r++) want[r] = (double)x[r];
+    for (r = 0; r < rows; r++) {
+        position[r] = (int32_t)plain_below(POSITIONS);
+        for (h = 0; h < heads; h++)
+            for (i = 0; i < width / 2; i++) {
+                double *at = want + r * ld + h * d_head;
+                double *a = pairs == TRF_ROTARY_HALVES ? at + i : at + 2 * i;
+                double *b = pairs == TRF_ROTARY_HALVES ? at + i + width / 2 : at + 2 * i + 1;
+                double c = (double)table[position[r] * width + i], from = *a;
+                double s = (double)table[position[r] * width + width / 2 + i];
+                *a = from * c - *b * s;
+                *b = *b * c + from * s;
+            }
+    }
+    job.x = act(x); job.table = table; job.position = position;
+    job.rows = rows; job.ld = ld;
+    job.heads = heads; job.d_head = d_head; job.width = width; job.pairs = pairs;
+    OP(run, rotate, &job);
+    assert_all_near("rotated", x, want, n, TIGHT);
+    hash = hash_of(HASH_START, x, n);
+    for (r = 0; r < n; r++) want[r] = (double)before[r];
+    job.back = 1;
+    OP(run, rotate, &job);
+    assert_all_near("turned back", x, want, n, TIGHT);
+    plain_release(mark);
+    return hash;
+}
+
+static void test_rotate(void **state)
+{
+    static const int shapes[][4] = { /* rows, heads, d_head, width */
+        {1, 1, 2, 2}, {5, 3, 16, 16}, {40, 2, 64, 64}, {17, 2, 70, 66}, {3, 4, 5, 4}, {0, 1, 4, 4}
+    };
+    trf__run run = run_of(1, 1);
+    size_t i;
+    int pairs;
+    (void)state;
+    for (i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (pairs = 0; pairs < TRF_ROTARY_PAIRS_COUNT; pairs++)
+            check_rotate(&run, shapes[i][0], shapes[i][1], shapes[i][2], shapes[i][3], pairs);
+    end_run(&run);
+}
+
+static uint64_t check_scale(const trf__run *run, int64_t n)
+{
+    int mark = plain_used;
+    trf_real *x = plain_random(n + 1, 1);
+    double *want = plain_zeros(n + 1);
+    int64_t i;
+    uint64_t hash;
+    trf__scale job = { act(x), n, (trf_real)0.3 };
+    for (i = 0; i <= n; i++) want[i] = (double)x[i] * (i < n ? (double)(trf_real)0.3 : 1);
+    OP(run, scale, &job);
+    assert_all_near("scaled", x, want, n + 1, TIGHT);
+    hash = hash_of(HASH_START, x, n);
+    plain_release(mark);
+    return hash;
+}
+
+static void test_scale(void **state)
+{
+    trf__run run = run_of(1, 1);
+    (void)state;
+    check_scale(&run, 0);
+    check_scale(&run, 33);
+    end_run(&run);
+}
+
+/* -----------------------------------------------------------------------------------------------
    >>attention: forward and backward of spans with gaps between them, which must stay untouched */
+
+/* What is added to scores: nothing, ALiBi, or a table of four rows for distances up to 5. */
+enum { BIAS_NONE, BIAS_ALIBI, BIAS_TABLE, BIAS_ROWS = 4, BIAS_REACH = 5 };
 
 typedef struct attention_case {
     /* together: q, k and v are columns of one matrix, as in self-attention */
@@ -1500,15 +1593,38 @@ typedef struct attention_case {
     int n;
     int32_t lengths[4][2];                      /* queries and keys */
     double p, size;
+    int shared, bias;                           /* shared: heads of queries for one of keys; 0: 1 */
+    double scale;                               /* 0: 1 / sqrt(d_head) */
 } attention_case;
 
 enum { GAP = 2 };       /* rows between spans */
 
 /* What is wanted; NULL: not looked at. The gradients only with dout. */
 typedef struct attention_wanted {
-    double *out, *stats, *weights, *dq, *dk, *dv;
+    double *out, *stats, *weights, *dq, *dk, *dv, *dbias;     /* gradients are added to */
     const trf_real *dout;
 } attention_wanted;
+
+/* Press et al.'s program, for head 0, 1, ... of n. */
+static double alibi_slope(int head, int n)
+{
+    int power = 1;
+    while (power * 2 <= n) power *= 2;
+    if (head < power) return pow(pow(2, -pow(2, -(log2(power) - 3))), head + 1);
+    return alibi_slope(2 * (head - power), 2 * power);
+}
+
+/* What is added for a distance, and with a table its row. */
+static double distance_bias(const trf__attention_in *a, int head, int64_t distance, int *row)
+{
+    int64_t reach = a->bias.reach;
+    *row = 0;
+    if (a->bias.alibi) return -alibi_slope(head, a->heads) * fabs((double)distance);
+    if (distance < -reach) distance = -reach;
+    if (distance > reach) distance = reach;
+    *row = a->bias.row_of[distance + reach];
+    return (double)a->bias.table[*row * a->heads + head];
+}
 
 /* One head of span number `which`: copies it out, computes it plainly, puts the results into the
    wanted matrices. */
@@ -1519,6 +1635,8 @@ static void attention_head(const trf__attention_in *a, int which, int head,
     const trf_real *from_q = trf__from(a->q), *from_k = trf__from(a->k), *from_v = trf__from(a->v);
     int mark = plain_used;
     int64_t n = s->n_query, m = s->n_key, d = a->d_head, ldo = a->heads * d, i, j, c;
+    int of_keys = head / (a->heads / a->kv_heads), row;
+    double *bias = plain_zeros(n + m), *dbias = plain_zeros(n + m);
     double *q = plain_zeros(n * d), *k = plain_zeros(m * d), *v = plain_zeros(m * d),
            *keep = plain_zeros(n * m);
     double *dout = plain_zeros(n * d);
@@ -1531,6 +1649,9 @@ static void attention_head(const trf__attention_in *a, int which, int head,
     h.sum = plain_zeros(n);
     h.dq = plain_zeros(n * d); h.dk = plain_zeros(m * d); h.dv = plain_zeros(m * d);
     if (w->dout) h.dout = dout;
+    h.scale = a->scale;
+    if (a->bias.alibi || a->bias.table) { h.bias = bias; h.dbias = dbias; }
+    for (j = 0; h.bias && j < n + m - 1; j++) bias[j] = distance_bias(a, head, j - m + 1, &row);
     for (i = 0; i < n; i++) {
         for (c = 0; c < d; c++)
             q[i * d + c] = (double)from_q[(s->query + i) * a->ldq + head * d + c];
@@ -1541,9 +1662,9 @@ static void attention_head(const trf__attention_in *a, int which, int head,
     }
     for (j = 0; j < m; j++)
         for (c = 0; c < d; c++) {
-            int64_t row = a->key_rows ? a->key_rows[which * a->key_stride + j] : s->key + j;
-            k[j * d + c] = (double)from_k[row * a->ldk + head * d + c];
-            v[j * d + c] = (double)from_v[row * a->ldk + head * d + c];
+            int64_t from = a->key_rows ? a->key_rows[which * a->key_stride + j] : s->key + j;
+            k[j * d + c] = (double)from_k[from * a->ldk + of_keys * d + c];
+            v[j * d + c] = (double)from_v[from * a->ldk + of_keys * d + c];
         }
     plain_attention(&h);
     for (i = 0; i < n; i++) {
@@ -1560,9 +1681,15 @@ static void attention_head(const trf__attention_in *a, int which, int head,
     if (w->dout)
         for (j = 0; j < m; j++)
             for (c = 0; c < d; c++) {
-                w->dk[(s->key + j) * a->ldk + head * d + c] = h.dk[j * d + c];
-                w->dv[(s->key + j) * a->ldk + head * d + c] = h.dv[j * d + c];
+                int64_t at = (s->key + j) * a->ldk + of_keys * d + c;
+                int first = head % (a->heads / a->kv_heads) == 0;
+                w->dk[at] = h.dk[j * d + c] + (first ? 0 : w->dk[at]);
+                w->dv[at] = h.dv[j * d + c] + (first ? 0 : w->dv[at]);
             }
+    for (j = 0; w->dbias && j < n + m - 1; j++) {
+        distance_bias(a, head, j - m + 1, &row);
+        w->dbias[row * a->heads + head] += dbias[j];
+    }
     plain_release(mark);
 }
 
@@ -1592,7 +1719,9 @@ static double *nothing(int64_t n)
 static uint64_t check_attention(const trf__run *run, const attention_case *t)
 {
     const double sentinel = 0.5;
-    int mark = plain_used, d = t->heads * t->d_head, i, head;
+    int mark = plain_used, d = t->heads * t->d_head, i, head, kd = d / (t->shared ? t->shared : 1);
+    int wide = t->together ? d + 2 * kd : 0;
+    const int32_t row_of[2 * BIAS_REACH + 1] = { 3, 3, 2, 0, 1, 0, 1, 2, 0, 0, 3 };
     int32_t q_rows = GAP, k_rows = GAP;
     int64_t q_numbers, k_numbers, outs, notes;
     trf__span spans[4];
@@ -1616,22 +1745,35 @@ static uint64_t check_attention(const trf__run *run, const attention_case *t)
     a.in.spans = spans;
     a.in.n_spans = t->n;
     a.in.heads = t->heads;
+    a.in.kv_heads = kd / t->d_head;
     a.in.d_head = t->d_head;
+    a.in.scale = t->scale > 0 ? t->scale : 1 / sqrt((double)t->d_head);
+    a.in.bias.alibi = t->bias == BIAS_ALIBI;
+    if (t->bias == BIAS_TABLE) {
+        a.in.bias.table = plain_random(BIAS_ROWS * t->heads, 2);
+        a.in.bias.row_of = row_of;
+        a.in.bias.rows = BIAS_ROWS;
+        a.in.bias.reach = BIAS_REACH;
+        g.dbias = plain_fill(plain_empty(BIAS_ROWS * t->heads), BIAS_ROWS * t->heads, sentinel);
+        g.partial = plain_empty((int64_t)t->n * BIAS_ROWS * t->heads);
+        w.dbias = plain_zeros(BIAS_ROWS * t->heads);
+        for (i = 0; i < BIAS_ROWS * t->heads; i++) w.dbias[i] = sentinel;
+    }
     a.in.causal = t->causal;
     a.in.drop = trf__drop_of(t->p, 5);
-    a.in.ldq = t->together ? 3 * d : d + 3; a.in.ldk = t->together ? 3 * d : 2 * d + 1;
+    a.in.ldq = t->together ? wide : d + 3; a.in.ldk = t->together ? wide : 2 * kd + 1;
     q_numbers = q_rows * a.in.ldq; k_numbers = t->together ? q_numbers : k_rows * a.in.ldk;
     outs = q_rows * d; notes = q_rows * t->heads * 2;
     q = plain_random(q_numbers, t->size);
     k = t->together ? q + d : plain_random(k_numbers, t->size);
-    a.in.q = act(q); a.in.k = act(k); a.in.v = act(k + d);
+    a.in.q = act(q); a.in.k = act(k); a.in.v = act(k + kd);
     out = plain_fill(plain_empty(outs), outs, sentinel);
     stats = plain_fill(plain_empty(notes), notes, sentinel);
     dq = plain_fill(plain_empty(q_numbers), q_numbers, sentinel);
     dk = t->together ? dq + d : plain_fill(plain_empty(k_numbers), k_numbers, sentinel);
     w.dout = plain_random(outs, 1);
     w.out = nothing(outs); w.stats = nothing(notes); w.dq = nothing(q_numbers);
-    w.dk = t->together ? w.dq + d : nothing(k_numbers); w.dv = w.dk + d;
+    w.dk = t->together ? w.dq + d : nothing(k_numbers); w.dv = w.dk + kd;
     for (i = 0; i < t->n; i++)
         for (head = 0; head < t->heads; head++) attention_head(&a.in, i, head, &w);
     a.out = act(out); a.stats = stats;
@@ -1641,13 +1783,15 @@ static uint64_t check_attention(const trf__run *run, const attention_case *t)
     g.in = a.in;
     g.dq = act(dq);
     g.dk = act(dk);
-    g.dv = act(dk + d);
+    g.dv = act(dk + kd);
     g.dout = act(w.dout);
     g.out = a.out;
     g.stats = stats;
     OP(run, attention_gradient, &g);
     near_or_untouched("dq", dq, w.dq, q_numbers, sentinel);
     if (!t->together) near_or_untouched("dk, dv", dk, w.dk, k_numbers, sentinel);
+    if (g.dbias) assert_all_near("dbias", g.dbias, w.dbias, BIAS_ROWS * t->heads, LOOSE);
+    if (g.dbias) hash = hash_of(hash, g.dbias, BIAS_ROWS * t->heads);
     hash = hash_of(hash_of(hash, out, outs), stats, notes);
     hash = hash_of(hash_of(hash, dq, q_numbers), dk, t->together ? 0 : k_numbers);
     plain_release(mark);
@@ -1658,19 +1802,30 @@ static void test_attention(void **state)
 {
     static const attention_case cases[] = {
         /* heads, d_head, causal, together, spans, their queries and keys, dropout, size */
-        {1, 1, 0, 0, 1, {{1, 1}}, 0, 1},
-        {2, 5, 0, 1, 3, {{3, 3}, {17, 17}, {1, 1}}, 0, 1},
-        {2, 5, 1, 1, 3, {{3, 3}, {17, 17}, {1, 1}}, 0, 1},
-        {1, 16, 0, 0, 4, {{4, 31}, {33, 2}, {5, 0}, {0, 3}}, 0.2, 1},
-        {3, 20, 0, 0, 2, {{15, 16}, {16, 15}}, 0.2, 1},
-        {1, 32, 1, 0, 1, {{70, 70}}, 0, 1},
-        {2, 16, 1, 1, 2, {{33, 33}, {65, 65}}, 0.3, 1},
-        {2, 20, 0, 1, 1, {{75, 75}}, 0.1, 1},
-        {2, 1, 1, 0, 2, {{40, 40}, {2, 2}}, 0.5, 2},
+        {1, 1, 0, 0, 1, {{1, 1}}, 0, 1, 0, 0, 0},
+        {2, 5, 0, 1, 3, {{3, 3}, {17, 17}, {1, 1}}, 0, 1, 0, 0, 0},
+        {2, 5, 1, 1, 3, {{3, 3}, {17, 17}, {1, 1}}, 0, 1, 0, 0, 0},
+        {1, 16, 0, 0, 4, {{4, 31}, {33, 2}, {5, 0}, {0, 3}}, 0.2, 1, 0, 0, 0},
+        {3, 20, 0, 0, 2, {{15, 16}, {16, 15}}, 0.2, 1, 0, 0, 0},
+        {1, 32, 1, 0, 1, {{70, 70}}, 0, 1, 0, 0, 0},
+        {2, 16, 1, 1, 2, {{33, 33}, {65, 65}}, 0.3, 1, 0, 0, 0},
+        {2, 20, 0, 1, 1, {{75, 75}}, 0.1, 1, 0, 0, 0},
+        {2, 1, 1, 0, 2, {{40, 40}, {2, 2}}, 0.5, 2, 0, 0, 0},
         /* causal with a past: query i sees m - n + i + 1 */
-        {1, 5, 1, 0, 3, {{1, 19}, {4, 20}, {33, 40}}, 0.3, 1},
-        {2, 32, 0, 0, 2, {{64, 80}, {32, 48}}, 0.25, 1},
-        {4100, 1, 0, 1, 1, {{2, 2}}, 0.5, 1} /* so many heads that their numbers are cut in two */
+        {1, 5, 1, 0, 3, {{1, 19}, {4, 20}, {33, 40}}, 0.3, 1, 0, 0, 0},
+        {2, 32, 0, 0, 2, {{64, 80}, {32, 48}}, 0.25, 1, 0, 0, 0},
+        /* so many heads that their numbers are cut in two */
+        {4100, 1, 0, 1, 1, {{2, 2}}, 0.5, 1, 0, 0, 0},
+        /* heads that share keys, other scales, numbers for distances */
+        {4, 16, 0, 1, 2, {{33, 33}, {2, 2}}, 0.2, 1, 4, BIAS_NONE, 0},
+        {6, 5, 1, 0, 3, {{1, 19}, {4, 20}, {33, 40}}, 0.3, 1, 3, BIAS_NONE, 1},
+        {2, 20, 0, 1, 1, {{75, 75}}, 0, 1, 0, BIAS_NONE, 0.01},
+        {3, 16, 0, 1, 3, {{33, 33}, {2, 2}, {1, 1}}, 0, 1, 0, BIAS_ALIBI, 0},
+        {12, 5, 1, 1, 2, {{70, 70}, {7, 7}}, 0.2, 1, 2, BIAS_ALIBI, 0},
+        {4, 8, 1, 0, 2, {{1, 40}, {3, 20}}, 0, 1, 0, BIAS_ALIBI, 0},
+        {2, 16, 0, 1, 4, {{33, 33}, {2, 2}, {1, 1}, {16, 16}}, 0, 1, 0, BIAS_TABLE, 1},
+        {4, 5, 1, 1, 2, {{70, 70}, {7, 7}}, 0.2, 1, 2, BIAS_TABLE, 0.3},
+        {2, 32, 1, 0, 2, {{1, 40}, {3, 20}}, 0.1, 1, 0, BIAS_TABLE, 1}
     };
     trf__run run = run_of(1, 1);
     size_t i;
@@ -1712,6 +1867,9 @@ static void test_attention_with_listed_keys(void **state)
     spans[1].n_key = 17;
     spans[0].key = spans[1].key = 1 << 30;
     a.in.spans = spans; a.in.n_spans = 2; a.in.heads = HEADS; a.in.d_head = D_HEAD; a.in.causal = 1;
+    a.in.kv_heads = HEADS;
+    a.in.scale = 0.3;
+    a.in.bias.alibi = 1;
     a.in.max_keys = KEYS; a.in.key_rows = rows; a.in.key_stride = STRIDE;
     a.in.ldq = D; a.in.ldk = 2 * D;
     a.in.q = act(plain_random(QUERIES * D, 1));
@@ -1734,16 +1892,16 @@ static void test_attention_over_areas(void **state)
     int w;
     (void)state;
     for (w = 0; w < 3; w++) {
-        int64_t d_head = widths[w], d = HEADS * d_head, rows = 0, k;
+        int64_t d_head = widths[w], d = HEADS * d_head, kd = d / 2, rows = 0, k;
         int mark = plain_used, s;
         int32_t slots[SOURCES * MOST];
         trf__span spans[SOURCES], areas[SOURCES];
         trf__attention a;
         trf__append_kv r;
-        trf_real *fresh = plain_random(SOURCES * MOST * 2 * d, 1),
+        trf_real *fresh = plain_random(SOURCES * MOST * 2 * kd, 1),
                  *q = plain_random(SOURCES * BEAM * d, 1);
         trf_real *cache =
-            plain_fill(plain_empty(SOURCES * AREA * 2 * d), SOURCES * AREA * 2 * d, NAN);
+            plain_fill(plain_empty(SOURCES * AREA * 2 * kd), SOURCES * AREA * 2 * kd, NAN);
         trf_real *out[2] = { plain_empty(SOURCES * BEAM * d), plain_empty(SOURCES * BEAM * d) };
         TRF__ZERO(a);
         TRF__ZERO(spans);
@@ -1758,17 +1916,19 @@ static void test_attention_over_areas(void **state)
         r.fresh = act(fresh);
         r.slots = slots;
         r.rows = rows;
-        r.width = 2 * d;
+        r.width = 2 * kd;
         r.area = AREA;
         ASIDE(&run, append_kv, &r);
-        a.in.n_spans = SOURCES; a.in.heads = HEADS; a.in.d_head = (int)d_head;
+        a.in.n_spans = SOURCES; a.in.heads = HEADS; a.in.kv_heads = HEADS / 2;
+        a.in.d_head = (int)d_head;
+        a.in.scale = 0.2;
         a.in.max_queries = BEAM; a.in.max_keys = MOST;
-        a.in.q = act(q); a.in.ldq = d; a.in.ldk = 2 * d;
-        a.in.spans = spans; a.in.k = act(fresh); a.in.v = act(fresh + d); a.out = act(out[0]);
+        a.in.q = act(q); a.in.ldq = d; a.in.ldk = 2 * kd;
+        a.in.spans = spans; a.in.k = act(fresh); a.in.v = act(fresh + kd); a.out = act(out[0]);
         OP(&run, attention, &a);
         a.in.spans = areas;
         a.in.k = act(cache);
-        a.in.v = act(cache + d);
+        a.in.v = act(cache + kd);
         a.in.area = AREA;
         a.out = act(out[1]);
         OP(&run, attention, &a);
@@ -1801,7 +1961,10 @@ static uint64_t check_attention_weights(const trf__run *run, int32_t n, int32_t 
     a.in.n_spans = 1;
     a.in.max_keys = m;
     a.in.heads = HEADS;
+    a.in.kv_heads = HEADS / 2;
     a.in.d_head = D_HEAD;
+    a.in.scale = 0.25;
+    a.in.bias.alibi = listed;
     a.in.causal = causal;
     a.in.drop = trf__drop_of(0.4, 5);
     if (listed) { a.in.key_rows = rows; a.in.key_stride = m; }
@@ -1862,7 +2025,8 @@ static void test_attention_extremes(void **state)
         average += (double)v[j] / M;
     }
     span.n_query = 2; span.n_key = M;
-    a.in.spans = &span; a.in.n_spans = 1; a.in.max_keys = M; a.in.heads = 1; a.in.d_head = 1;
+    a.in.spans = &span; a.in.n_spans = 1; a.in.max_keys = M;
+    a.in.heads = a.in.kv_heads = a.in.d_head = 1; a.in.scale = 1;
     a.in.ldq = a.in.ldk = 1; a.in.q = act(q); a.in.k = act(k); a.in.v = act(v);
     a.out = act(out); a.stats = stats;
     OP(&run, attention, &a);
@@ -2959,9 +3123,8 @@ static void test_state_verbs(void **state)
    Threads: every op of the table, three tiles or more, on 1 to 8 workers. A sample checks its op
    against the plain loops again, and returns a hash of everything that it wrote. */
 
-static const attention_case shared_attention = {2,   20, 1,
-                                                1,   4,  {{40, 40}, {7, 7}, {33, 33}, {1, 1}},
-                                                0.1, 1};
+static const attention_case shared_attention = {
+    2, 20, 1, 1, 4, {{40, 40}, {7, 7}, {33, 33}, {1, 1}}, 0.1, 1, 0, BIAS_NONE, 0};
 static const norm_case shared_norm = {200, 50, 0, 1, 1, 1, 1, 0, 0.1, 1e-5};
 static const int64_t shared_dw[][3] = {{100, 130, 40}, {70, 20, 300}, {33, 5, 5}};
 static const loss_case shared_loss = {530, 1040, 6, 0, 0.1, 1, 3, 0, 0, 0};
@@ -2998,9 +3161,19 @@ static uint64_t sample_attention(const trf__run *run)
 static uint64_t sample_attention_gradient(const trf__run *run)
 {
     attention_case t = shared_attention;
+    uint64_t hash;
     t.together = t.causal = 0;
-    return check_attention(run, &t);
+    hash = check_attention(run, &t);
+    t.shared = 2;
+    t.bias = BIAS_TABLE;
+    return hash ^ check_attention(run, &t);
 }
+static uint64_t sample_rotate(const trf__run *run)
+{
+    return check_rotate(run, 200, 3, 40, 34, TRF_ROTARY_HALVES) ^
+        check_rotate(run, 90, 3, 40, 34, TRF_ROTARY_INTERLEAVED);
+}
+static uint64_t sample_scale(const trf__run *run) { return check_scale(run, 50000); }
 static uint64_t sample_attention_weights(const trf__run *run)
 {
     return check_attention_weights(run, 100, 77, 0, 1);
@@ -3167,6 +3340,8 @@ int main(void)
                                        TEST(test_positions_without_a_list),
                                        TEST(test_pool),
                                        TEST(test_activate),
+                                       TEST(test_rotate),
+                                       TEST(test_scale),
                                        TEST(test_attention),
                                        TEST(test_attention_with_listed_keys),
                                        TEST(test_attention_over_areas),

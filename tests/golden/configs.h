@@ -2,7 +2,7 @@
 #ifndef GOLDEN_CONFIGS_H
 #define GOLDEN_CONFIGS_H
 
-enum { GOLDEN_COUNT = 31, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
+enum { GOLDEN_COUNT = 38, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
 
 static const char *const golden_names[GOLDEN_COUNT] = {
     "pytorch",
@@ -36,6 +36,13 @@ static const char *const golden_names[GOLDEN_COUNT] = {
     "bert",
     "bart",
     "mbart",
+    "t5",
+    "relative_long",
+    "bloom",
+    "alibi",
+    "llama",
+    "gptj",
+    "rotary",
 };
 
 static const int32_t golden_source_0[] = { 5, 9, 7, 4, 10, 8, 9, 4 };
@@ -91,7 +98,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -107,7 +116,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -123,7 +134,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_EOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.003;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.004; t->initial_rate = 0.0001; t->final_rate = 0.0;
@@ -140,7 +153,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_CONSTANT;
         t->learning_rate = 0.003; t->initial_rate = 0.0005; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -156,7 +171,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_ZERO;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.003; t->initial_rate = 0.0; t->final_rate = 0.0;
@@ -173,7 +190,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 0.001; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -189,7 +208,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.02; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -205,7 +226,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 0; t->schedule = TRF_COSINE;
         t->learning_rate = 0.004; t->initial_rate = 0.0; t->final_rate = 0.0005; t->warmup = 4; t->total_steps = 9;
@@ -221,7 +244,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-06; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -237,7 +262,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -253,7 +280,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -268,7 +297,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -283,7 +314,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_DECODER;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -298,7 +331,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_EOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -313,7 +348,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_MEAN; c->n_labels = 3;
+        c->head = TRF_HEAD_MEAN; c->n_labels = 3; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -329,7 +366,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_FIRST; c->n_labels = 4;
+        c->head = TRF_HEAD_FIRST; c->n_labels = 4; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -345,7 +384,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_TOKENS; c->n_labels = 3;
+        c->head = TRF_HEAD_TOKENS; c->n_labels = 3; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -361,7 +402,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_MASKED; c->n_labels = 0;
+        c->head = TRF_HEAD_MASKED; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -377,7 +420,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 3; c->scale_embeddings = 0; c->tying = TRF_TIED_EMBEDDINGS;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -393,7 +438,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 2; c->scale_embeddings = 1; c->tying = TRF_TIED_EMBEDDINGS;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -409,7 +456,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_TIED_EMBEDDINGS; c->generator_bias = 0;
         c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 0; c->feed_forward_bias = 0;
         c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32;
+        c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -425,7 +474,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED; c->generator_bias = 1;
         c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 0; c->feed_forward_bias = 1;
         c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32;
+        c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -441,7 +492,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED; c->generator_bias = 0;
         c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 0; c->feed_forward_bias = 0;
         c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32;
+        c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -456,7 +509,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -472,7 +527,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_TIED_EMBEDDINGS; c->generator_bias = 0;
         c->feed_forward_gate = 1; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 0; c->feed_forward_bias = 0;
         c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32;
+        c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -488,7 +545,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED; c->generator_bias = 0;
         c->feed_forward_gate = 1; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 0; c->feed_forward_bias = 0;
         c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
-        c->n_labels = 0;
+        c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32;
+        c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -503,7 +562,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 1; c->feed_forward_gate = 1; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -519,7 +580,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_TIED_DECODER;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -534,7 +597,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-12; c->final_norm = 0; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
         c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 1; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 1; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
-        c->head = TRF_HEAD_MASKED; c->n_labels = 0;
+        c->head = TRF_HEAD_MASKED; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -550,7 +615,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 0; c->scale_embeddings = 0; c->tying = TRF_TIED_ALL;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 1; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 1; c->source_eos = 1; c->decoder_start = TRF_START_EOS;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -566,13 +633,138 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
         c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 1; c->qkv_bias = 1; c->out_bias = 1;
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_ZERO;
-        c->head = TRF_HEAD_NONE; c->n_labels = 0;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
         t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
         b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
         b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 31: /* t5 */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 20; c->n_heads = 3; c->d_ff = 23; c->encoder_layers = 2;
+        c->decoder_layers = 2; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_RELATIVE;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-06;
+        c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_TIED_ALL; c->generator_bias = 0;
+        c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 0; c->feed_forward_bias = 0;
+        c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0; c->kv_heads = 0; c->d_head = 6; c->attention_scale = 1.0; c->relative_buckets = 8;
+        c->relative_distance = 6; c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 1;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 32: /* relative_long */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 16; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 11; c->target_vocab = 11; c->max_length = 96; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_RELATIVE;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_TIED_ALL;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 16; c->relative_distance = 40; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_3; b->source.lengths = golden_source_lengths_3; b->source.count = 3;
+        b->target.ids = golden_target_3; b->target.lengths = golden_target_lengths_3; b->target.count = 3;
+        break;
+    case 33: /* bloom */
+        c->kind = TRF_DECODER_ONLY; c->d_model = 18; c->n_heads = 3; c->d_ff = 24; c->encoder_layers = 0;
+        c->decoder_layers = 2; c->source_vocab = 0; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU_TANH; c->positions = TRF_POSITIONS_ALIBI;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_TIED_DECODER;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 1; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 34: /* alibi */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 4; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 13; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_ALIBI;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_0; b->source.lengths = golden_source_lengths_0; b->source.count = 4;
+        b->target.ids = golden_target_0; b->target.lengths = golden_target_lengths_0; b->target.count = 4;
+        break;
+    case 35: /* llama */
+        c->kind = TRF_DECODER_ONLY; c->d_model = 16; c->n_heads = 4; c->d_ff = 24; c->encoder_layers = 0;
+        c->decoder_layers = 2; c->source_vocab = 0; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_ROTARY;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-05;
+        c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED; c->generator_bias = 0;
+        c->feed_forward_gate = 1; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 0; c->feed_forward_bias = 0;
+        c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE;
+        c->n_labels = 0; c->kv_heads = 2; c->d_head = 6; c->attention_scale = 0.0; c->relative_buckets = 32;
+        c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 36: /* gptj */
+        c->kind = TRF_DECODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 0;
+        c->decoder_layers = 1; c->source_vocab = 0; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU_TANH; c->positions = TRF_POSITIONS_ROTARY;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 0; c->out_bias = 0;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 100.0; c->rotary_width = 4;
+        c->rotary_scale = 2.0; c->rotary_pairs = TRF_ROTARY_INTERLEAVED; c->scale_logits = 1;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 37: /* rotary */
+        c->kind = TRF_ENCODER_DECODER; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 1; c->source_vocab = 13; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_ROTARY;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 1; c->feed_forward_gate = 0; c->embedding_norm = 0; c->qkv_bias = 1; c->out_bias = 1;
+        c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 1; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 50.0; c->rotary_width = 0;
+        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_1; b->source.lengths = golden_source_lengths_1; b->source.count = 4;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
         break;
     }
 }

@@ -43,7 +43,9 @@ CONFIG = dict(kind="ENCODER_DECODER", d_model=16, n_heads=2, d_ff=24, encoder_la
               norm_epsilon=1e-5, final_norm=1, scale_embeddings=1, tying="UNTIED", generator_bias=1,
               feed_forward_gate=0, embedding_norm=0, qkv_bias=1, out_bias=1, feed_forward_bias=1, source_bos=0,
               source_eos=1,
-              decoder_start="START_BOS", head="HEAD_NONE", n_labels=0)
+              decoder_start="START_BOS", head="HEAD_NONE", n_labels=0, kv_heads=0, d_head=0, attention_scale=0.0,
+              relative_buckets=32, relative_distance=128, rotary_base=10000.0, rotary_width=0, rotary_scale=1.0,
+              rotary_pairs="ROTARY_HALVES", scale_logits=0)
 TRAINING = dict(optimizer="ADAM", beta1=0.9, beta2=0.98, epsilon=1e-3, epsilon_rule="EPSILON_OUTSIDE",
                 weight_decay=0.0,
                 decay_all=0, schedule="NOAM", learning_rate=0.25, initial_rate=0.0, final_rate=0.0, warmup=4,
@@ -132,6 +134,27 @@ CASES = [
          positions="POSITIONS_LEARNED", position_offset=2, decoder_start="START_EOS", scale_embeddings=0, d_model=20),
     dict(name="mbart", embedding_norm=1, norm_place="PRE_NORM", activation="GELU", weight_decay=0.05,
          decoder_start="START_ZERO"),
+    # T5: numbers for distances, heads of their own width, scores and logits scaled in its way
+    dict(name="t5", positions="POSITIONS_RELATIVE", relative_buckets=8, relative_distance=6, attention_scale=1.0,
+         n_heads=3, d_head=6, d_model=20, norm_rule="NORM_RMS", norm_place="PRE_NORM", norm_epsilon=1e-6, qkv_bias=0,
+         out_bias=0, feed_forward_bias=0, generator_bias=0, tying="TIED_ALL", scale_logits=1, source_vocab=11,
+         scale_embeddings=0, decoder_start="START_PAD", encoder_layers=2, decoder_layers=2, d_ff=23),
+    dict(name="relative_long", positions="POSITIONS_RELATIVE", relative_buckets=16, relative_distance=40, max_length=96,
+         d_ff=16, source_vocab=11, tying="TIED_ALL", weight_decay=0.05),
+    # BLOOM: ALiBi, and a number of heads that is no power of two; then both sides
+    dict(name="bloom", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, positions="POSITIONS_ALIBI", n_heads=3,
+         d_model=18, embedding_norm=1, activation="GELU_TANH", tying="TIED_DECODER", generator_bias=0,
+         norm_place="PRE_NORM", scale_embeddings=0, decoder_layers=2),
+    dict(name="alibi", positions="POSITIONS_ALIBI", n_heads=4),
+    # Llama: rotary positions, and queries that share keys
+    dict(name="llama", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, positions="POSITIONS_ROTARY", n_heads=4,
+         kv_heads=2, d_head=6, norm_rule="NORM_RMS", activation="SILU", norm_place="PRE_NORM", qkv_bias=0, out_bias=0,
+         feed_forward_bias=0, generator_bias=0, decoder_layers=2, scale_embeddings=0, feed_forward_gate=1),
+    # GPT-J: pairs side by side, a part of the head; longer by linear scaling
+    dict(name="gptj", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, positions="POSITIONS_ROTARY",
+         rotary_pairs="ROTARY_INTERLEAVED", rotary_width=4, rotary_base=100.0, rotary_scale=2.0, activation="GELU_TANH",
+         generator_bias=1, norm_place="PRE_NORM", qkv_bias=0, out_bias=0, scale_logits=1),
+    dict(name="rotary", positions="POSITIONS_ROTARY", rotary_base=50.0, kv_heads=1, activation="GELU", qkv_bias=1),
 ]
 
 
@@ -153,6 +176,81 @@ def position_table(kind, n, d, offset):
     return torch.cat([torch.sin(p * w), torch.cos(p * w)], -1)
 
 
+def t5_bucket(distance, causal, buckets, most):
+    """T5's: the row of the table for a distance, key minus query."""
+    row = 0
+    if not causal:
+        buckets //= 2
+        row = (distance > 0).long() * buckets
+        distance = distance.abs()
+    else: distance = -distance.clamp(max=0)
+    exact = buckets // 2
+    ranged = exact + (torch.log(distance.float() / exact) / math.log(most / exact) * (buckets - exact)).long()
+    return row + torch.where(distance < exact, distance, ranged.clamp(max=buckets - 1))
+
+
+def alibi_slopes(n):
+    """Press et al.'s program."""
+    def of_power(n): return [2 ** (-8 / n * (i + 1)) for i in range(n)]
+    power = 2 ** math.floor(math.log2(n))
+    return of_power(n) if n == power else of_power(power) + of_power(2 * power)[0::2][:n - power]
+
+
+class Attention(nn.Module):
+    """In the place of nn.MultiheadAttention where it lacks something: widths of heads, keys that queries share,
+    scales, positions in attention. `owner`, a list, holds the stack, for its table of distances."""
+    batch_first, _qkv_same_embed_dim = True, True
+
+    def __init__(self, c, causal, cross):
+        super().__init__()
+        self.c, self.causal, self.cross = c, causal, cross
+        self.num_heads, self.kv = c["n_heads"], c["kv_heads"] or c["n_heads"]
+        self.d = c["d_head"] or c["d_model"] // c["n_heads"]
+        rows = (self.num_heads + 2 * self.kv) * self.d
+        self.in_proj_weight = nn.Parameter(torch.empty(rows, c["d_model"]))
+        self.in_proj_bias = nn.Parameter(torch.empty(rows)) if c["qkv_bias"] else None
+        self.out_proj = nn.Linear(self.num_heads * self.d, c["d_model"], bias=bool(c["out_bias"]))
+
+    def rotated(self, x):
+        c, w = self.c, self.c["rotary_width"] or self.d
+        if self.cross or c["positions"] != "POSITIONS_ROTARY": return x
+        p = torch.arange(x.shape[2], dtype=torch.float64)[:, None] / c["rotary_scale"]
+        a = p * c["rotary_base"] ** (-torch.arange(w // 2, dtype=torch.float64) / (w // 2))
+        cos, sin = torch.cos(a).to(x.dtype), torch.sin(a).to(x.dtype)
+        r, rest = x[..., :w], x[..., w:]
+        if c["rotary_pairs"] == "ROTARY_HALVES":
+            a, b = r[..., :w // 2], r[..., w // 2:]
+            r = torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+        else:
+            a, b = r[..., 0::2], r[..., 1::2]
+            r = torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2)
+        return torch.cat([r, rest], -1)
+
+    def bias(self, n, m, dtype):
+        distance = torch.arange(m)[None, :] - torch.arange(n)[:, None]
+        if self.cross: return 0
+        if self.c["positions"] == "POSITIONS_ALIBI":
+            return -torch.tensor(alibi_slopes(self.num_heads), dtype=dtype)[:, None, None] * distance.abs()
+        if self.c["positions"] != "POSITIONS_RELATIVE": return 0
+        rows = t5_bucket(distance, self.causal, self.c["relative_buckets"], self.c["relative_distance"])
+        return self.owner[0].distances(rows).permute(2, 0, 1)
+
+    def forward(self, query, key, value, attn_mask=None, key_padding_mask=None, **ignored):
+        (b, n, _), m, q = query.shape, key.shape[1], self.num_heads * self.d
+        def heads(x, begin, end):
+            y = F.linear(x, self.in_proj_weight[begin:end],
+                         None if self.in_proj_bias is None else self.in_proj_bias[begin:end])
+            return y.view(b, x.shape[1], -1, self.d).transpose(1, 2)
+        k = q + self.kv * self.d
+        qs, ks, vs = self.rotated(heads(query, 0, q)), self.rotated(heads(key, q, k)), heads(value, k, None)
+        ks, vs = (x.repeat_interleave(self.num_heads // self.kv, 1) for x in (ks, vs))
+        s = qs @ ks.transpose(-1, -2) * (self.c["attention_scale"] or self.d ** -0.5) + self.bias(n, m, qs.dtype)
+        for mask in (attn_mask, None if key_padding_mask is None else key_padding_mask[:, None, None, :]):
+            if mask is None: continue
+            s = s.masked_fill(mask if mask.dtype == torch.bool else mask.isinf(), -math.inf)
+        return self.out_proj((s.softmax(-1) @ vs).transpose(1, 2).reshape(b, n, -1)), None
+
+
 class Model(nn.Module):
     def __init__(self, c):
         super().__init__()
@@ -163,7 +261,9 @@ class Model(nn.Module):
             plain, f = act, c["d_ff"]
             act = lambda h: plain(h[..., :f]) * h[..., f:]
         norm = {"NORM_ANNOTATED": AnnotatedNorm, "NORM_RMS": nn.RMSNorm}.get(c["norm_rule"], nn.LayerNorm)
-        opts = dict(d_model=d, nhead=c["n_heads"], dim_feedforward=c["d_ff"], dropout=0.0, activation=act,
+        ours = (c["positions"] in ("POSITIONS_RELATIVE", "POSITIONS_ALIBI", "POSITIONS_ROTARY") or c["kv_heads"]
+                or c["d_head"] or c["attention_scale"])
+        opts = dict(d_model=d, nhead=1 if ours else c["n_heads"], dim_feedforward=c["d_ff"], dropout=0.0, activation=act,
                     layer_norm_eps=c["norm_epsilon"], batch_first=True, norm_first=c["norm_place"] == "PRE_NORM")
 
         def stack(kind, layers, side):
@@ -175,10 +275,17 @@ class Model(nn.Module):
                 if name.endswith("out_proj") and not c["out_bias"]: module.bias = None
                 if name.startswith("linear") and not c["feed_forward_bias"]: module.bias = None
             if c["feed_forward_gate"]: layer.linear1 = nn.Linear(d, 2 * c["d_ff"], bias=bool(c["feed_forward_bias"]))
+            if ours:
+                layer.self_attn = Attention(c, side == 3, False)
+                if kind == "cross": layer.multihead_attn = Attention(c, False, True)
             final = norm(d, c["norm_epsilon"]) if c["final_norm"] in (1, side) else None
             layers = (nn.TransformerDecoder(layer, layers, norm=final) if kind == "cross" else
                       nn.TransformerEncoder(layer, layers, norm=final, enable_nested_tensor=False))
+            for module in layers.modules():         # the stack has copies of the layer
+                if isinstance(module, Attention): module.owner = [layers]
             if c["embedding_norm"]: layers.embed_norm = norm(d, c["norm_epsilon"])
+            if c["positions"] == "POSITIONS_RELATIVE":
+                layers.distances = nn.Embedding(c["relative_buckets"], c["n_heads"])
             return layers
         learned = c["positions"] == "POSITIONS_LEARNED"
         if c["kind"] != "DECODER_ONLY":
@@ -206,7 +313,7 @@ class Model(nn.Module):
         x = table(ids) * (math.sqrt(c["d_model"]) if c["scale_embeddings"] else 1.0)
         if zero_first: x = torch.cat([torch.zeros_like(x[:, :1]), x[:, 1:]], 1)
         if c["positions"] == "POSITIONS_LEARNED": return x + positions.weight[c["position_offset"]:][:ids.shape[1]]
-        if c["positions"] == "POSITIONS_NONE": return x
+        if not c["positions"] in ("POSITIONS_INTERLEAVED", "POSITIONS_HALVES", "POSITIONS_HALVES_N1"): return x
         return x + position_table(c["positions"], ids.shape[1], c["d_model"], c["position_offset"]).to(x.dtype)
 
     def encode(self, b):
@@ -231,6 +338,7 @@ class Model(nn.Module):
         else:
             h = self.decoder(y, self.encode(b), tgt_mask=causal, tgt_key_padding_mask=b["tgt_pad"],
                              memory_key_padding_mask=b["src_pad"])
+        if self.c["scale_logits"]: h = h * self.c["d_model"] ** -0.5
         return self.generator(h)[~b["tgt_pad"]]     # the real rows, sequence after sequence
 
     def names(self):
@@ -287,7 +395,7 @@ class Optimizer:
     the matrices of the layers and the generator's own, unless decay_all."""
     def __init__(self, t, parameters):
         self.t, self.named, self.state = t, parameters, {n: [0.0, 0.0] for n in parameters}
-        decayed = lambda n: t["decay_all"] or (parameters[n].dim() > 1 and "embed" not in n and "positions" not in n)
+        decayed = lambda n: t["decay_all"] or (parameters[n].dim() > 1 and not any(part in n for part in ("embed", "positions", "distances")))
         self.decay = {n: t["weight_decay"] if decayed(n) else 0.0 for n in parameters}
         kind = torch.optim.AdamW if t["optimizer"] == "ADAMW" else torch.optim.Adam
         self.torch = kind([dict(params=[p], weight_decay=self.decay[n]) for n, p in parameters.items()],
@@ -355,7 +463,7 @@ def initialise(model, deviation):
         with torch.no_grad():
             if "norm" in n: p.normal_(1.0 if n.endswith("weight") else 0.0, 0.2)
             elif "embed" in n: p.normal_(0.0, deviation or model.c["d_model"] ** -0.5)
-            elif "positions" in n: p.normal_(0.0, 0.5)
+            elif "positions" in n or "distances" in n: p.normal_(0.0, 0.5)
             elif p.dim() > 1: nn.init.xavier_uniform_(p).mul_(deviation if deviation and writes(n) else 1.0)
             else: p.normal_(0.0, 0.2 * deviation if deviation else 0.2)
 
@@ -410,7 +518,7 @@ def main():
         c = {k: case.get(k, v) for k, v in CONFIG.items()}
         t = {k: case.get(k, v) for k, v in TRAINING.items()}
         pairs = WITH_EMPTY if c["source_eos"] and number % 2 == 0 and c["kind"] == "ENCODER_DECODER" else PAIRS
-        if case["name"] == "long": pairs = LONG
+        if case["name"] in ("long", "relative_long"): pairs = LONG
         if c["head"] != "HEAD_NONE": pairs = LABELLED[c["head"]]
         else: pairs = [tuple([c["unk"] if i == 3 else i for i in row] for row in pair) for pair in pairs]
         torch.manual_seed(1000 + number)
