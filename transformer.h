@@ -4144,7 +4144,8 @@ typedef struct trf__rotation {
 typedef struct trf__scale { trf__act *x; int64_t n; trf_real factor; } trf__scale;
 
 /* What is added to the scaled q k^T of a head for a distance, key minus query: a number from a
-   table, or ALiBi's. Neither: nothing. Distances beyond `reach` count as reach. */
+   table, or ALiBi's. Neither: nothing. Distances beyond `reach` count as reach. With a bias no span
+   has more queries than keys. */
 typedef struct trf__bias {
     const trf_real *table;              /* (rows, heads) or NULL */
     const int32_t *row_of;              /* (2 * reach + 1) rows of -reach, -reach + 1, ... */
@@ -4183,8 +4184,9 @@ typedef struct trf__attention_gradient {
     trf__act *dq, *dk, *dv;             /* distances between rows: ldq, ldk, ldk */
     const trf__act *dout, *out;
     const trf_real *stats;
-    trf_real *dbias, *partial;          /* if in.bias has a table: its gradient, always added to;
-                                           and scratch, (n_spans, heads, rows of the table) */
+    trf_real *dbias, *partial;          /* if in.bias has a table: its gradient, and scratch,
+                                           (n_spans, heads, rows of the table); or NULL */
+    int first_bias;                     /* 1: dbias is set, not added to */
 } trf__attention_gradient;
 
 typedef struct trf__attention_weights {
@@ -8086,6 +8088,7 @@ TRF__FN void trf__cpu_attention_gradient(const trf__run *run, const trf__attenti
     int64_t i, row, heads = a->in.heads, rows = a->in.bias.rows;
     trf__tiles(run, a->in.n_spans * a->in.kv_heads, trf__attention_gradient_tile, a);
     if (!a->dbias) return;
+    if (a->first_bias) memset(a->dbias, 0, (size_t)(rows * heads) * sizeof *a->dbias);
     for (i = 0; i < a->in.n_spans * heads; i++)
         for (row = 0; row < rows; row++)
             a->dbias[row * heads + i % heads] += a->partial[i * rows + row];
@@ -11424,7 +11427,8 @@ typedef struct trf__operands {
     trf_real *d_in_w, *d_in_b, *d_out_w, *d_out_b;
     trf_real *dbias, *partial;          /* of the numbers for distances, or NULL; see
                                            trf__attention_gradient */
-    int first;                          /* 1: the parameters' gradients are set, not added to */
+    int first, first_bias;              /* 1: the parameters' gradients, dbias are set, not added
+                                           to */
     trf__act *dprojected, *dmemory, *dhidden;
 } trf__operands;
 
@@ -11586,7 +11590,7 @@ TRF__FN void trf__attention_backward(const trf__run *run, const trf__operands *s
     a.dk = sub->memory ? sub->dmemory : trf__act_at(run, sub->dprojected, q);
     a.dv = trf__act_at(run, a.dk, k);
     a.dout = sub->dhidden; a.out = sub->hidden; a.stats = sub->stats;
-    a.dbias = sub->dbias; a.partial = sub->partial;
+    a.dbias = sub->dbias; a.partial = sub->partial; a.first_bias = sub->first_bias;
     dw[0] = trf__dw_of(sub->d_out_w, sub->d_out_b, dy, sub->hidden, n, d, q, sub->first);
     dw[1] = trf__dw_of(sub->d_in_w, sub->d_in_b, sub->dprojected, x, n, wide, d, sub->first);
     if (sub->memory)
@@ -13106,6 +13110,9 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
     if (sub.attention.bias.table) {
         sub.dbias = g + stack->distances;
         sub.partial = pass->back.partial;
+        /* all layers share the numbers, and the last layer comes first */
+        sub.first_bias = sub.first &&
+            layer->is.layer == trf__layers(pass->config, stack->decoder) - 1;
     }
     sub.dprojected = pass->back.dprojected;
     sub.dmemory = pass->back.dmemory;
@@ -13220,10 +13227,6 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
         on->norm_gradient(&pass->run, &n);
         dy = pass->back.ds;
     }
-    if (stack->distances >= 0 && pass->back.first)     /* all layers add to them */
-        on->zero(&pass->run, pass->back.gradients + stack->distances,
-                 trf__bytes((int64_t)pass->config->relative_buckets * pass->config->n_heads,
-                            sizeof(trf_real)));
     for (i = stack->n_sublayers - 1; i >= 0; i--) {
         const trf__sublayer *layer = &stack->sublayers[i];
         if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
@@ -27670,7 +27673,7 @@ TRF__KERNEL void trf__gpu_bias_sum(trf__attention_gradient a)
     int64_t heads = a.in.heads, rows = a.in.bias.rows, at;
     for (at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < rows * heads;
          at += (int64_t)gridDim.x * blockDim.x) {
-        float sum = a.dbias[at];
+        float sum = a.first_bias ? 0 : a.dbias[at];
         for (int64_t s = 0; s < a.in.n_spans; s++)
             sum += a.partial[(s * heads + at % heads) * rows + at / heads];
         a.dbias[at] = sum;

@@ -28,7 +28,13 @@ static trf_config config_of(int variant, int32_t d_model)
     case 0: c.tying = TRF_UNTIED; break;
     case 1: c.tying = TRF_TIED_DECODER; c.norm_place = TRF_PRE_NORM; break;
     case 2: c.tying = TRF_TIED_ALL; c.positions = TRF_POSITIONS_LEARNED; c.embedding_norm = 1; break;
-    case 3: c.tying = TRF_TIED_EMBEDDINGS; c.generator_bias = 0; c.norm_rule = TRF_NORM_RMS; break;
+    case 3:
+        c.tying = TRF_TIED_EMBEDDINGS;
+        c.generator_bias = 0;
+        c.norm_rule = TRF_NORM_RMS;
+        c.positions = TRF_POSITIONS_RELATIVE;
+        c.scale_logits = 1;
+        break;
     case 4: c.kind = TRF_DECODER_ONLY; c.encoder_layers = 0; c.tying = TRF_TIED_DECODER; break;
     case 5:
         c.kind = TRF_DECODER_ONLY;
@@ -36,6 +42,9 @@ static trf_config config_of(int variant, int32_t d_model)
         c.tying = TRF_UNTIED;
         c.activation = TRF_SILU;
         c.feed_forward_gate = 1;
+        c.positions = TRF_POSITIONS_ROTARY;
+        c.kv_heads = 2;
+        c.d_head = 6;
         break;
     case 6:
         c.kind = TRF_ENCODER_ONLY;

@@ -121,6 +121,8 @@ static void separate_see(const void *p)
         ON((in).v); \
         ON((in).spans); \
         ON((in).key_rows); \
+        ON((in).bias.table); \
+        ON((in).bias.row_of); \
     } while (0)
 static void see_embed(const trf__embed *j)
 {
@@ -132,6 +134,8 @@ static void see_embed(const trf__embed *j)
 }
 static void see_linear(const trf__linear *j) { ON(j->y); ON(j->x); MAT(j->w); ON(j->b); }
 static void see_activate(const trf__activate *j) { ON(j->a); ON(j->h); ROWS(j->at); }
+static void see_rotate(const trf__rotation *j) { ON(j->x); ON(j->table); ON(j->position); }
+static void see_scale(const trf__scale *j) { ON(j->x); }
 static void see_attention(const trf__attention *j) { KEYS(j->in); ON(j->out); ON(j->stats); }
 static void see_attention_weights(const trf__attention_weights *j) { KEYS(j->in); ON(j->weights); }
 static void see_add_norm(const trf__norm *j)
@@ -206,6 +210,7 @@ static void see_activate_gradient(const trf__activate_gradient *j)
 static void see_attention_gradient(const trf__attention_gradient *j)
 {
     KEYS(j->in); ON(j->dq); ON(j->dk); ON(j->dv); ON(j->dout); ON(j->out); ON(j->stats);
+    ON(j->dbias); ON(j->partial);
 }
 static void see_norm_gradient(const trf__norm_gradient *j)
 {

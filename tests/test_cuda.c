@@ -58,6 +58,12 @@ static const kind kinds[] = {
      TRF_ADAM, 0},
     {"RMS norm, no biases", TRF_ENCODER_DECODER, 32, 2, 64, 70, TRF_PRE_NORM, TRF_NORM_RMS,
      TRF_SILU, TRF_TIED_EMBEDDINGS, TRF_POSITIONS_HALVES, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1},
+    {"relative", TRF_ENCODER_DECODER, 36, 2, 50, 70, TRF_PRE_NORM, TRF_NORM_RMS, TRF_RELU,
+     TRF_TIED_ALL, TRF_POSITIONS_RELATIVE, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1},
+    {"alibi", TRF_DECODER_ONLY, 36, 3, 50, 70, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU,
+     TRF_TIED_DECODER, TRF_POSITIONS_ALIBI, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1},
+    {"rotary", TRF_ENCODER_DECODER, 36, 2, 50, 70, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_SILU,
+     TRF_UNTIED, TRF_POSITIONS_ROTARY, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1},
     {"gate, norm on embeddings", TRF_ENCODER_DECODER, 36, 2, 50, 70, TRF_POST_NORM,
      TRF_NORM_STANDARD, TRF_GELU_TANH, TRF_TIED_ALL, TRF_POSITIONS_LEARNED, TRF_SMOOTH_UNIFORM,
      TRF_ADAM, 0.1},
@@ -95,6 +101,9 @@ static trf_config config_of(const kind *k, trf_device_kind device)
     c.activation = k->activation;
     c.feed_forward_gate = c.embedding_norm = k->activation == TRF_GELU_TANH;
     c.tying = k->tying; c.positions = k->positions;
+    c.scale_logits = k->positions == TRF_POSITIONS_RELATIVE;
+    c.kv_heads = k->positions > TRF_POSITIONS_NONE;
+    c.d_head = k->positions == TRF_POSITIONS_ROTARY ? 24 : 0;
     c.device.kind = device;
     return c;
 }

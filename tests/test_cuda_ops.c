@@ -384,7 +384,8 @@ static void test_nan(void **state)
             f.in.ldk = 2 * WIDE;
             f.in.spans = (const trf__span *)t_span->at[r];
             f.in.n_spans = 1;
-            f.in.max_queries = 2; f.in.max_keys = KEYS; f.in.heads = 1; f.in.d_head = WIDE;
+            f.in.max_queries = 2; f.in.max_keys = KEYS; f.in.heads = f.in.kv_heads = 1; f.in.d_head = WIDE;
+            f.in.scale = trf__default_scale(WIDE);
             f.in.drop = drop_of(0); f.out = ACT(out);
             ON->attention(&runs[r], &f);
             got = numbers_of(out, r, 2 * WIDE, 1);
@@ -465,16 +466,21 @@ static void test_pool(void **state)
         }
 }
 
+enum { BIAS_NONE, BIAS_ALIBI, BIAS_TABLE, BIAS_ROWS = 5, BIAS_REACH = 9 };
+
 /* Both directions, by all rules of who sees whom; the weights alone. */
-static void attention(int heads, int64_t d_head, int causal, double p)
+static void attention(int heads, int kv_heads, int64_t d_head, int causal, double p, int biased)
 {
-    int64_t d = heads * d_head, queries = 0, keys = 0, most = 0;
+    static const int32_t row_of[2 * BIAS_REACH + 1] = { 4, 4, 4, 3, 3, 2, 2, 1, 1, 0,
+                                                        1, 2, 3, 0, 4, 2, 2, 2, 1 };
+    int64_t d = heads * d_head, kd = kv_heads * d_head, queries = 0, keys = 0, most = 0;
+    struct thing *table, *rows, *dbias, *partial;
     trf__span spans[SENTENCES];
     struct thing *t_spans, *q, *kv, *out, *stats, *dout, *dq, *dkv, *weights_of;
     int s, r;
     for (s = 0; s < SENTENCES; s++) {
         spans[s].query = (int32_t)queries; spans[s].n_query = lengths[s];
-        spans[s].key = (int32_t)keys; spans[s].n_key = causal ? lengths[s] + 3 : others[s];
+        spans[s].key = (int32_t)keys; spans[s].n_key = causal || biased ? lengths[s] + 3 : others[s];
         spans[s].sentence = s + 3;
         queries += lengths[s];
         keys += spans[s].n_key;
@@ -483,10 +489,13 @@ static void attention(int heads, int64_t d_head, int causal, double p)
     make_rows();
     t_spans = bytes_of(spans, sizeof spans);
     q = acts(queries * d, 2);
-    kv = acts(keys * 2 * d, 2);
+    kv = acts(keys * 2 * kd, 2);
     out = acts(queries * d, 1);
     dout = acts(queries * d, 1);
-    dq = acts(queries * d, 1); dkv = acts(keys * 2 * d, 1); stats = reals(queries * heads * 2, 1);
+    table = reals(BIAS_ROWS * heads, 2); rows = ints(row_of, 2 * BIAS_REACH + 1);
+    dbias = reals(BIAS_ROWS * heads, 1);
+    partial = reals(SENTENCES * BIAS_ROWS * heads, 1);
+    dq = acts(queries * d, 1); dkv = acts(keys * 2 * kd, 1); stats = reals(queries * heads * 2, 1);
     weights_of = reals(200 * most, 1);
     EVERYWHERE {
         trf__attention a;
@@ -494,16 +503,27 @@ static void attention(int heads, int64_t d_head, int causal, double p)
         trf__attention_weights w;
         a.in.q = ACT(q);
         a.in.k = ACT(kv);
-        a.in.v = trf__act_at(&runs[r], ACT(kv), d);
+        a.in.v = trf__act_at(&runs[r], ACT(kv), kd);
         a.in.ldq = d;
-        a.in.ldk = 2 * d;
+        a.in.ldk = 2 * kd;
         a.in.spans = (const trf__span *)t_spans->at[r]; a.in.n_spans = SENTENCES;
         a.in.max_queries = 200; a.in.max_keys = most;
         a.in.key_rows = NULL; a.in.key_stride = a.in.area = 0;
-        a.in.heads = heads; a.in.d_head = (int)d_head; a.in.causal = causal; a.in.drop = drop_of(p);
+        a.in.heads = heads; a.in.kv_heads = kv_heads; a.in.d_head = (int)d_head;
+        a.in.scale = kv_heads < heads ? 0.15 : trf__default_scale((int)d_head);
+        memset(&a.in.bias, 0, sizeof a.in.bias);
+        a.in.bias.alibi = biased == BIAS_ALIBI;
+        g.dbias = g.partial = NULL;
+        g.first_bias = causal;
+        if (biased == BIAS_TABLE) {
+            a.in.bias.table = REAL(table); a.in.bias.row_of = INT(rows);
+            a.in.bias.rows = BIAS_ROWS; a.in.bias.reach = BIAS_REACH;
+            g.dbias = REAL(dbias); g.partial = REAL(partial);
+        }
+        a.in.causal = causal; a.in.drop = drop_of(p);
         a.out = ACT(out); a.stats = REAL(stats);
         ON->attention(&runs[r], &a);
-        g.in = a.in; g.dq = ACT(dq); g.dk = ACT(dkv); g.dv = trf__act_at(&runs[r], ACT(dkv), d);
+        g.in = a.in; g.dq = ACT(dq); g.dk = ACT(dkv); g.dv = trf__act_at(&runs[r], ACT(dkv), kd);
         g.dout = ACT(dout); g.out = ACT(out); g.stats = REAL(stats);
         ON->attention_gradient(&runs[r], &g);
         w.in = a.in;
@@ -515,7 +535,8 @@ static void attention(int heads, int64_t d_head, int causal, double p)
     }
     same("attention", heads, d_head, out, queries * d, 1);
     same("dq", heads, d_head, dq, queries * d, 1);
-    same("dk and dv", heads, d_head, dkv, keys * 2 * d, 1);
+    same("dk and dv", heads, d_head, dkv, keys * 2 * kd, 1);
+    same("dbias", heads, d_head, dbias, BIAS_ROWS * heads, 0);
     same("weights", heads, d_head, weights_of, 200 * spans[8].n_key, 0);
     forget();
 }
@@ -526,20 +547,26 @@ static void test_attention(void **state)
     size_t i;
     (void)state;
     for (i = 0; i < sizeof d_heads / sizeof *d_heads; i++)
-        attention(i == 0 ? 3 : 1, d_heads[i], i % 2 == 1, i % 3 == 0 ? 0 : 0.2);
-    attention(2, 64, 1, 0.1);
-    attention(1, 64, 0, 0);
+        attention(i == 0 ? 3 : 1, i == 0 ? 3 : 1, d_heads[i], i % 2 == 1, i % 3 == 0 ? 0 : 0.2,
+                  BIAS_NONE);
+    attention(2, 2, 64, 1, 0.1, BIAS_NONE);
+    attention(1, 1, 64, 0, 0, BIAS_NONE);
+    attention(6, 2, 24, 1, 0.1, BIAS_NONE);
+    attention(4, 1, 72, 0, 0, BIAS_NONE);
+    attention(3, 3, 16, 1, 0, BIAS_ALIBI);
+    attention(4, 2, 40, 0, 0.2, BIAS_ALIBI);
+    attention(2, 2, 16, 0, 0.2, BIAS_TABLE);
+    attention(4, 2, 8, 1, 0, BIAS_TABLE);
 }
 
 /* A row a token: its keys are scattered over a cache. */
-static void test_cached_attention(void **state)
+static void cached_attention(int alibi)
 {
     enum { QUERIES = 5, SLOTS = 70, HEADS = 2, WIDE = 24 };
     static int32_t key_rows[QUERIES * SLOTS];
     trf__span spans[QUERIES];
     struct thing *t_spans, *t_keys, *q, *kv, *out;
     int i, k, r;
-    (void)state;
     memset(spans, 0, sizeof spans);
     for (i = 0; i < QUERIES; i++) {
         spans[i].query = i; spans[i].n_query = 1;
@@ -549,21 +576,67 @@ static void test_cached_attention(void **state)
     t_spans = bytes_of(spans, sizeof spans);
     t_keys = ints(key_rows, QUERIES * SLOTS);
     q = acts(QUERIES * HEADS * WIDE, 2);
-    kv = acts(SLOTS * 2 * HEADS * WIDE, 2);
+    kv = acts(SLOTS * 2 * WIDE, 2);
     out = acts(QUERIES * HEADS * WIDE, 1);
     EVERYWHERE {
         trf__attention a;
         memset(&a, 0, sizeof a);
-        a.in.q = ACT(q); a.in.k = ACT(kv); a.in.v = trf__act_at(&runs[r], ACT(kv), HEADS * WIDE);
-        a.in.ldq = HEADS * WIDE; a.in.ldk = 2 * HEADS * WIDE;
+        a.in.q = ACT(q); a.in.k = ACT(kv); a.in.v = trf__act_at(&runs[r], ACT(kv), WIDE);
+        a.in.ldq = HEADS * WIDE; a.in.ldk = 2 * WIDE;
         a.in.spans = (const trf__span *)t_spans->at[r]; a.in.n_spans = QUERIES;
         a.in.max_queries = 1; a.in.max_keys = SLOTS;
         a.in.key_rows = INT(t_keys); a.in.key_stride = SLOTS;
-        a.in.heads = HEADS; a.in.d_head = WIDE; a.in.causal = 1;
+        a.in.heads = HEADS; a.in.kv_heads = 1; a.in.d_head = WIDE; a.in.causal = 1;
+        a.in.scale = 0.2;
+        a.in.bias.alibi = alibi;
         a.out = ACT(out);
         ON->attention(&runs[r], &a);
     }
     same("attention over a cache", QUERIES, SLOTS, out, QUERIES * HEADS * WIDE, 1);
+    forget();
+}
+
+static void test_cached_attention(void **state)
+{
+    (void)state;
+    cached_attention(0);
+    cached_attention(1);
+}
+
+static void test_rotate(void **state)
+{
+    enum { HEADS = 3, D_HEAD = 40, WIDTH = 34, LD = HEADS * D_HEAD + 6, POSITIONS = 300 };
+    int pairs, back, r;
+    (void)state;
+    for (pairs = 0; pairs < TRF_ROTARY_PAIRS_COUNT; pairs++)
+        for (back = 0; back < 2; back++) {
+            struct thing *x, *table;
+            make_rows();
+            x = acts(ROWS * LD, 2);
+            table = reals(POSITIONS * WIDTH, 1);
+            EVERYWHERE {
+                trf__rotation j;
+                j.x = ACT(x); j.table = REAL(table); j.position = rows_on(r).position;
+                j.rows = ROWS; j.ld = LD;
+                j.heads = HEADS; j.d_head = D_HEAD; j.width = WIDTH; j.pairs = pairs; j.back = back;
+                ON->rotate(&runs[r], &j);
+            }
+            same("rotate", pairs, back, x, ROWS * LD, 1);
+            forget();
+        }
+}
+
+static void test_scale(void **state)
+{
+    struct thing *x = acts(5000, 2);
+    int r;
+    (void)state;
+    EVERYWHERE {
+        trf__scale j;
+        j.x = ACT(x); j.n = 4999; j.factor = 0.3f;
+        ON->scale(&runs[r], &j);
+    }
+    same("scale", 4999, 0, x, 5000, 1);
     forget();
 }
 
@@ -910,6 +983,8 @@ int main(void)
         cmocka_unit_test(test_embed),
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_activate),
+        cmocka_unit_test(test_rotate),
+        cmocka_unit_test(test_scale),
         cmocka_unit_test(test_nan), cmocka_unit_test(test_wide_norm), cmocka_unit_test(test_pool),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_cached_attention),

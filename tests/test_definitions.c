@@ -601,6 +601,17 @@ static void spread(const trf_model *model, const char *name, double *largest, do
     *deviation = sqrt(squares / (double)n - sum / (double)n * (sum / (double)n));
 }
 
+static double largest_of_rows(const trf_model *model, const char *name, int64_t row, int64_t end)
+{
+    trf_tensor p = trf_model_parameter(model, trf_model_parameter_index(model, name));
+    double largest = 0;
+    int64_t i;
+    assert_true(p.rank == 2 && end <= p.shape[0]);
+    for (i = row * p.shape[1]; i < end * p.shape[1]; i++)
+        if (!(fabs((double)p.data[i]) <= largest)) largest = fabs((double)p.data[i]);
+    return largest;
+}
+
 static void check_uniform(const trf_model *model, const char *name, double bound)
 {
     double largest, deviation;
@@ -626,6 +637,7 @@ static void test_presets(void **state)
         trf_config_set_conventions(&c, whose);
         assert_int_equal(c.activation, TRF_RELU);
         assert_true(!c.feed_forward_gate && !c.embedding_norm && !c.source_bos);
+        assert_true(!c.kv_heads && !c.d_head && c.attention_scale == 0 && !c.scale_logits);
         assert_int_equal(c.positions, TRF_POSITIONS_INTERLEAVED);
         assert_int_equal(c.position_offset, 0);
         assert_int_equal(c.norm_place, TRF_POST_NORM);
@@ -640,7 +652,8 @@ static void test_presets(void **state)
         assert_int_equal(c.source_eos, 1);
         assert_int_equal(c.decoder_start, TRF_START_BOS);
         rest.activation = c.activation;
-        rest.feed_forward_gate = rest.embedding_norm = rest.source_bos = 0;
+        rest.feed_forward_gate = rest.embedding_norm = rest.source_bos = rest.scale_logits = 0;
+        rest.kv_heads = rest.d_head = 0; rest.attention_scale = 0;
         rest.positions = c.positions;
         rest.position_offset = c.position_offset;
         rest.norm_place = c.norm_place;
@@ -850,6 +863,23 @@ static void test_initial_weights(void **state)
     check_uniform(model, "encoder.layers.0.self_attn.in_proj_weight", 0.076546554);
     check_uniform(model, "tgt_embed.weight", 0.076546554);
     trf_model_destroy(model);
+    /* heads of keys are fewer: q is (512, 512), k and v are (128, 512), the output (512, 512) */
+    c.kv_heads = 2;
+    model = new_model(&c);
+    largest = largest_of_rows(model, "encoder.layers.0.self_attn.in_proj_weight", 0, 512);
+    assert_near(largest / 0.076546554, 1.0, 0.001);
+    largest = largest_of_rows(model, "encoder.layers.0.self_attn.in_proj_weight", 512, 640);
+    assert_near(largest / sqrt(6.0 / (512 + 128)), 1.0, 0.001);
+    largest = largest_of_rows(model, "encoder.layers.0.self_attn.in_proj_weight", 640, 768);
+    assert_near(largest / sqrt(6.0 / (512 + 128)), 1.0, 0.001);
+    trf_model_destroy(model);
+    c.kv_heads = 0;
+    c.init = TRF_INIT_LINEAR; c.d_head = 128;       /* the output projection has 1024 columns */
+    model = new_model(&c);
+    check_uniform(model, "decoder.layers.0.self_attn.out_proj.bias", 1 / 32.0);
+    check_uniform(model, "decoder.layers.0.self_attn.out_proj.weight", 1 / 32.0);
+    trf_model_destroy(model);
+    c.init = TRF_INIT_XAVIER; c.d_head = 0;
     c.embedding_init = TRF_EMBEDDING_XAVIER; c.feed_forward_gate = 1;
     model = new_model(&c);
     /* a gate is a matrix of its own */

@@ -153,7 +153,11 @@ enum {
     NO_OUT = 4,
     NO_FORWARD = 8,
     GATE = 16,
-    EMBED_NORM = 32
+    EMBED_NORM = 32,
+    SHARED_KEYS = 64,
+    WIDE_HEADS = 128,
+    INTERLEAVED = 256,
+    SCALED = 512
 }; /* beside the generator's bias, 1, in variant.bias */
 typedef struct variant {
     const char *name;
@@ -252,6 +256,16 @@ static const variant variants[] = {
     {"RMS norm on embeddings, decoder only, dropout", 2, 0, 2, 2, 0, 3, 1, EMBED_NORM, 0, 0, 0, 0, 0,
      {0.3, 0, 0, 0}},
     {"no biases of q, k and v", 0, 0, 0, 1, 0, 0, 1, 1 | NO_QKV, 1, 1, 0, 0, 0, {0, 0, 0, 0}},
+    {"T5: distances, scaled logits", 0, 1, 2, 0, 2, TRF_POSITIONS_RELATIVE, 1,
+     NO_QKV | NO_OUT | NO_FORWARD | WIDE_HEADS | SCALED, 0, 1, 2, 0, 0, {0, 0, 0, 0}},
+    {"distances, shared keys, dropout on attention", 0, 0, 0, 1, 0, TRF_POSITIONS_RELATIVE, 1,
+     1 | SHARED_KEYS, 1, 1, 0, 0, 0, {0, 0.3, 0, 0}},
+    {"ALiBi, decoder only", 2, 1, 0, 3, 1, TRF_POSITIONS_ALIBI, 1, EMBED_NORM, 0, 0, 0, 0, 0,
+     {0, 0.3, 0, 0}},
+    {"Llama: rotary, shared keys", 2, 1, 2, 2, 0, TRF_POSITIONS_ROTARY, 1,
+     NO_QKV | NO_OUT | NO_FORWARD | GATE | SHARED_KEYS | WIDE_HEADS, 0, 0, 0, 0, 0, {0, 0, 0, 0}},
+    {"rotary, interleaved", 0, 0, 0, 1, 0, TRF_POSITIONS_ROTARY, 1, 1 | INTERLEAVED | WIDE_HEADS, 1,
+     1, 0, 0, 0, {0, 0.1, 0, 0.1}},
 };
 
 static trf_products whose_products = TRF_PRODUCTS_AUTO;
@@ -274,6 +288,13 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
     c.qkv_bias = !(v->bias & NO_QKV); c.out_bias = !(v->bias & NO_OUT);
     c.feed_forward_bias = !(v->bias & NO_FORWARD);
     c.feed_forward_gate = (v->bias & GATE) != 0; c.embedding_norm = (v->bias & EMBED_NORM) != 0;
+    c.kv_heads = v->bias & SHARED_KEYS ? 1 : 0;
+    c.d_head = v->bias & WIDE_HEADS ? 2 * (d / heads) : 0;
+    c.attention_scale = v->bias & WIDE_HEADS ? 0.4 : 0;
+    c.scale_logits = (v->bias & SCALED) != 0;
+    c.relative_buckets = 8; c.relative_distance = 6;
+    c.rotary_pairs = v->bias & INTERLEAVED ? TRF_ROTARY_INTERLEAVED : TRF_ROTARY_HALVES;
+    c.rotary_width = v->bias & INTERLEAVED ? 2 : 0;
     c.scale_embeddings = v->scale; c.source_eos = v->source_eos;
     c.decoder_start = (trf_decoder_start)v->start; c.position_offset = v->offset;
     o.smoothing_rule = (trf_smoothing)v->smoothing;
@@ -1780,7 +1801,20 @@ static void test_bad_config(void **state)
     BAD_CHOICE(trf_activation, activation, 4);
     BAD_INT(feed_forward_gate, 2);
     BAD_INT(embedding_norm, -1);
-    BAD_CHOICE(trf_positions, positions, 5);
+    BAD_CHOICE(trf_positions, positions, 8);
+    BAD_INT(kv_heads, good.n_heads + 1);
+    BAD_INT(d_head, (1 << 20) / good.n_heads + 1);
+    BAD_CONFIG(attention_scale, -1);
+    BAD_CONFIG(attention_scale, (double)NAN);
+    BAD_INT(relative_buckets, 65537);
+    BAD_CONFIG(relative_buckets, 5);
+    BAD_INT(relative_distance, 0);
+    BAD_CONFIG(rotary_base, 0.9);
+    BAD_CONFIG(rotary_base, (double)NAN);
+    BAD_INT(rotary_width, good.d_model / good.n_heads + 1);
+    BAD_CONFIG(rotary_scale, 0);
+    BAD_CHOICE(trf_rotary_pairs, rotary_pairs, 2);
+    BAD_INT(scale_logits, 2);
     BAD_INT(position_offset, INT32_MAX - 1);
     BAD_CHOICE(trf_norm_place, norm_place, 2);
     BAD_CHOICE(trf_norm_rule, norm_rule, 3);
@@ -1873,9 +1907,25 @@ static void test_fields_of_a_kind(void **state)
     bad_kind(c, "head", "head must be 0 in an encoder-decoder model, got 4");
     c = seeded_config();
     c.d_model = 1;
-    bad_kind(c, "n_heads", "n_heads must be 1, got 2");
+    bad_kind(c, "n_heads", "n_heads must divide d_model = 1, got 2");
     c.n_heads = 0;
-    bad_kind(c, "n_heads", "n_heads must be 1, got 0");
+    bad_kind(c, "n_heads", "n_heads must be between 1 and 65536, got 0");
+    c = seeded_config();
+    c.n_heads = 4; c.kv_heads = 3; c.d_head = 6;
+    bad_kind(c, "kv_heads", "kv_heads must divide n_heads = 4, got 3");
+    c.kv_heads = 2;
+    c.positions = TRF_POSITIONS_RELATIVE;
+    c.relative_distance = 16;
+    bad_kind(c, "relative_distance",
+             "relative_distance must be more than half of relative_buckets = 32, got 16");
+    c.positions = TRF_POSITIONS_ROTARY;
+    c.rotary_width = 3;
+    bad_kind(c, "rotary_width", "rotary positions turn pairs of features, but rotary_width is 3");
+    c.rotary_width = 0; c.d_head = 5;
+    bad_kind(c, "rotary_width",
+             "rotary positions turn pairs of features, but rotary_width = d_head is 5");
+    c.rotary_width = 8;
+    bad_kind(c, "rotary_width", "rotary_width must be between 0 and 5, got 8");
     o.rank = 1;
     assert_int_equal(trf_train_check(&o, &c, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.message, "rank must be 0, got 1");

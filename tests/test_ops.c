@@ -1757,7 +1757,8 @@ static uint64_t check_attention(const trf__run *run, const attention_case *t)
         g.dbias = plain_fill(plain_empty(BIAS_ROWS * t->heads), BIAS_ROWS * t->heads, sentinel);
         g.partial = plain_empty((int64_t)t->n * BIAS_ROWS * t->heads);
         w.dbias = plain_zeros(BIAS_ROWS * t->heads);
-        for (i = 0; i < BIAS_ROWS * t->heads; i++) w.dbias[i] = sentinel;
+        g.first_bias = t->causal;
+        for (i = 0; !t->causal && i < BIAS_ROWS * t->heads; i++) w.dbias[i] = sentinel;
     }
     a.in.causal = t->causal;
     a.in.drop = trf__drop_of(t->p, 5);

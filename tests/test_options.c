@@ -171,6 +171,9 @@ static const struct tested table[] = {
 
     OPTION(TRAIN, COUNT, "d-model", config.d_model),
     OPTION(TRAIN, COUNT, "n-heads", config.n_heads),
+    OPTION(TRAIN, NUMBER, "kv-heads", config.kv_heads),
+    OPTION(TRAIN, NUMBER, "d-head", config.d_head),
+    OPTION(TRAIN, REAL, "attention-scale", config.attention_scale),
     OPTION(TRAIN, COUNT, "d-ff", config.d_ff),
     OPTION(TRAIN, NUMBER, "encoder-layers", config.encoder_layers),
     OPTION(TRAIN, NUMBER, "decoder-layers", config.decoder_layers),
@@ -181,8 +184,16 @@ static const struct tested table[] = {
     OF(TRAIN, "positions", config.positions, trf_positions,
        {"interleaved", TRF_POSITIONS_INTERLEAVED}, {"halves-n1", TRF_POSITIONS_HALVES_N1},
        {"halves", TRF_POSITIONS_HALVES}, {"learned", TRF_POSITIONS_LEARNED},
-       {"none", TRF_POSITIONS_NONE}),
+       {"none", TRF_POSITIONS_NONE}, {"relative", TRF_POSITIONS_RELATIVE},
+       {"alibi", TRF_POSITIONS_ALIBI}, {"rotary", TRF_POSITIONS_ROTARY}),
     OPTION(TRAIN, NUMBER, "position-offset", config.position_offset),
+    OPTION(TRAIN, COUNT, "relative-buckets", config.relative_buckets),
+    OPTION(TRAIN, COUNT, "relative-distance", config.relative_distance),
+    OPTION(TRAIN, REAL, "rotary-base", config.rotary_base),
+    OPTION(TRAIN, NUMBER, "rotary-width", config.rotary_width),
+    OPTION(TRAIN, REAL, "rotary-scale", config.rotary_scale),
+    OF(TRAIN, "rotary-pairs", config.rotary_pairs, trf_rotary_pairs, {"halves", TRF_ROTARY_HALVES},
+       {"interleaved", TRF_ROTARY_INTERLEAVED}),
     OF(TRAIN, "norm-place", config.norm_place, trf_norm_place, {"post-norm", TRF_POST_NORM},
        {"pre-norm", TRF_PRE_NORM}),
     OF(TRAIN, "norm-rule", config.norm_rule, trf_norm_rule, {"standard", TRF_NORM_STANDARD},
@@ -196,6 +207,7 @@ static const struct tested table[] = {
     OF(TRAIN, "tying", config.tying, trf_tying, {"untied", TRF_UNTIED},
        {"decoder", TRF_TIED_DECODER}, {"all", TRF_TIED_ALL}, {"embeddings", TRF_TIED_EMBEDDINGS}),
     OPTION(TRAIN, SWITCH, "generator-bias", config.generator_bias),
+    OPTION(TRAIN, SWITCH, "scale-logits", config.scale_logits),
     OPTION(TRAIN, SWITCH, "qkv-bias", config.qkv_bias),
     OPTION(TRAIN, SWITCH, "out-bias", config.out_bias),
     OPTION(TRAIN, SWITCH, "feed-forward-bias", config.feed_forward_bias),
@@ -1018,6 +1030,8 @@ static void want_conventions(int paper)
     wanted.conventions = paper ? TRF_CONVENTIONS_PAPER : TRF_CONVENTIONS_PYTORCH;
     wanted.config.activation = TRF_RELU;
     wanted.config.feed_forward_gate = wanted.config.embedding_norm = wanted.config.source_bos = 0;
+    wanted.config.kv_heads = wanted.config.d_head = wanted.config.scale_logits = 0;
+    wanted.config.attention_scale = 0;
     wanted.config.positions = TRF_POSITIONS_INTERLEAVED;
     wanted.config.position_offset = 0;
     wanted.config.norm_place = TRF_POST_NORM;

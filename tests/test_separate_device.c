@@ -50,12 +50,16 @@ static trf_config config_of(int variant)
     }
     if (variant == DECODER_ONLY) {
         c = kit_of_kind(c, TRF_DECODER_ONLY); c.tying = TRF_TIED_DECODER;
+        c.positions = TRF_POSITIONS_ROTARY;
+        c.scale_logits = 1;
     }
     if (variant == UNTIED_GELU) {
         c.activation = TRF_GELU;
         c.source_eos = 1;
         c.generator_bias = 0;
         c.embedding_norm = c.feed_forward_gate = 1;
+        c.kv_heads = 1;
+        c.positions = TRF_POSITIONS_RELATIVE;
     }
     return c;
 }
@@ -308,8 +312,8 @@ static void test_counts_of_training(void **state)
     }
 }
 
-/* Growing uploads the table of positions, which is made on the host row by row, and nothing else.
- */
+/* Growing uploads the table of positions, which is made on the host row by row, or the two tables
+   of distances, and nothing else. */
 static void test_counts_of_growth(void **state)
 {
     int variant;
@@ -318,11 +322,14 @@ static void test_counts_of_growth(void **state)
         trf_model *model = model_of(variant);
         trf_trainer *t = trainer_of(model, 1);
         trf_batch batch = kit_fill(&data, 12, 17, 18, VOCAB, 3);
-        int table = model->config.positions != TRF_POSITIONS_LEARNED;
+        trf_positions positions = model->config.positions;
+        int64_t tables;
         separate_reset();
         OK(trf_train_step(t, &batch, NULL, &err));
         assert_int_equal(separate.n.allocs, 2);
-        CROSSED(1 + table * t->pass.plan.limits.longest, 0, 0, 0);
+        tables = positions == TRF_POSITIONS_LEARNED ? 0
+            : positions == TRF_POSITIONS_RELATIVE ? 2 : t->pass.plan.limits.longest;
+        CROSSED(1 + tables, 0, 0, 0);
         OK(trf_train_step(t, &batch, NULL, &err));
         CROSSED(1, 0, 0, 0);
         trf_trainer_destroy(t);

@@ -86,7 +86,7 @@ typedef struct piece {
     size_t bytes;
 } piece;
 typedef struct note { char key[96], *value; } note;
-typedef struct draft { piece pieces[160]; note notes[80]; int n, n_notes; } draft;
+typedef struct draft { piece pieces[160]; note notes[120]; int n, n_notes; } draft;
 
 static char *copy_text(const char *text)
 {
@@ -183,7 +183,7 @@ static char *set_note(draft *d, const char *key, const char *value)
         snprintf(d->notes[i].key, sizeof d->notes[i].key, "%s", key);
         d->notes[i].value = copy_text(value);
         if (i == d->n_notes) d->n_notes++;
-        assert_true(d->n_notes < 80);
+        assert_true(d->n_notes < 120);
     } else if (i < d->n_notes) d->notes[i] = d->notes[--d->n_notes];
     return old;
 }
@@ -406,7 +406,7 @@ static void every_configuration(void **state)
         char text[80];
         config.kind = kinds[number % 3];
         config.tying = (trf_tying)(number / 3 % 4);
-        config.positions = (trf_positions)(number / 12 % 5);
+        config.positions = (trf_positions)(number / 12 % TRF_POSITIONS_COUNT);
         config.generator_bias = number / 60 % 2;
         config.final_norm = (trf_final_norm)(number / 120 % 4);
         if (config.kind != TRF_ENCODER_DECODER &&
@@ -425,6 +425,16 @@ static void every_configuration(void **state)
         config.feed_forward_bias = number / 23 % 2;
         config.feed_forward_gate = number / 29 % 2;
         config.embedding_norm = number / 31 % 2;
+        config.kv_heads = number / 2 % 2;
+        config.d_head = number / 41 % 3 * 2;
+        config.attention_scale = number / 43 % 2 * 0.7;
+        config.scale_logits = config.kind != TRF_ENCODER_ONLY && number / 47 % 2;
+        config.relative_buckets = number % 3 ? 32 : 4;
+        config.relative_distance = 20 + number % 5;
+        config.rotary_base = number % 5 ? 1e4 : 123.456;
+        config.rotary_scale = number % 7 ? 1 : 1.5;
+        config.rotary_pairs = (trf_rotary_pairs)(number / 53 % 2);
+        config.rotary_width = number / 59 % 2 * 2;
         config.source_bos = number / 37 % 2;
         config.scale_embeddings = number / 5 % 2;
         config.init = (trf_init)(number / 7 % 3);
@@ -452,7 +462,7 @@ static void every_configuration(void **state)
         OK(trf_file_open(&file, in_folder("one"), NULL,
                          &err)); /* a tied matrix stands there once */
         assert_int_equal(trf_file_count(file), trf_model_parameter_count(model));
-        assert_string_equal(trf_file_metadata(file, "trf.format"), "5");
+        assert_string_equal(trf_file_metadata(file, "trf.format"), "6");
         assert_string_equal(trf_file_metadata(file, "trf.version"), TRF_VERSION);
         assert_string_equal(trf_file_metadata(file, "trf.content"), "model");
         snprintf(text, sizeof text, "%d", (int)config.positions);
@@ -893,7 +903,20 @@ static void config_fields(void **state)
                    {"max_length", "1"},
                    {"max_length", "1048577"},
                    {"activation", "4"},
-                   {"positions", "5"},
+                   {"positions", "8"},
+                   {"kv_heads", "3"},
+                   {"kv_heads", "-1"},
+                   {"d_head", "-1"},
+                   {"d_head", "1048577"},
+                   {"attention_scale", "-1"},
+                   {"relative_buckets", "3"},
+                   {"relative_buckets", "65538"},
+                   {"relative_distance", "0"},
+                   {"rotary_base", "0.5"},
+                   {"rotary_width", "-2"},
+                   {"rotary_scale", "0"},
+                   {"rotary_pairs", "2"},
+                   {"scale_logits", "2"},
                    {"positions", "-1"},
                    {"position_offset", "-1"},
                    {"norm_place", "2"},
@@ -1079,7 +1102,7 @@ static void tied_matrices(void **state)
 
 static void formats(void **state)
 {
-    static const char *const newer[] = {"1", "6", "0", "-1", "17", "9223372036854775807"};
+    static const char *const newer[] = {"1", "7", "0", "-1", "17", "9223372036854775807"};
     draft d;
     char *old;
     size_t i;
@@ -2321,7 +2344,7 @@ static void skipped_steps_come_back(void **state)
     end_run(&r);
 }
 
-/* Files of formats 2 to 4 lack the fields that have come since: these have their defaults, the
+/* Files of formats 2 to 5 lack the fields that have come since: these have their defaults, the
    rest is the same. */
 static void old_formats(void **state)
 {
@@ -2337,7 +2360,7 @@ static void old_formats(void **state)
     trf_load_options options = watched();
     int number;
     (void)state;
-    for (number = 0; number < 6; number++) {
+    for (number = 0; number < 8; number++) {
         int checkpoint = number % 2, format = 2 + number / 2;
         char text[2] = {(char)('0' + format), 0}, next[2] = {(char)('1' + format), 0};
         draft d;
@@ -2372,7 +2395,8 @@ static void old_formats(void **state)
         draft_refused(&d, TRF_E_FORMAT,
                       format == 2   ? "trf.config.target_eos"
                       : format == 3 ? "trf.config.qkv_bias"
-                                    : "trf.config.feed_forward_gate");
+                      : format == 4 ? "trf.config.feed_forward_gate"
+                                    : "trf.config.kv_heads");
         forget(&d);
     }
 }

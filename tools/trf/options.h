@@ -2,7 +2,7 @@
 //
 //   command_line.c    parsing, --help
 //   values.c          values as texts, and which options are given
-//   options.c         the table
+//   options.c         the table; its part about models is in options_model.h
 //   settings.c        defaults; what options do besides
 // SPDX-License-Identifier: MIT
 
@@ -16,7 +16,7 @@
 
 /* Values of options that are choices (options.c). */
 #define NO_YES "no|yes"
-#define POSITIONS "interleaved|halves-n1|halves|learned|none"
+#define POSITIONS "interleaved|halves-n1|halves|learned|none|relative|alibi|rotary"
 #define EMBEDDING_INITS "normal-d|normal-1|xavier|fan-out"
 #define SMOOTHINGS "uniform|others|others-kl|no-pad-kl"
 #define TOKENS "auto|words|characters|sentencepiece:unigram|sentencepiece:bpe|sentencepiece"
