@@ -305,7 +305,7 @@ static void cache_is_recomputation(void **state)
 {
     int number;
     (void)state;
-    for (number = 0; number < 60; number++) {
+    for (number = 0; number < 72; number++) {
         trf_error err;
         trf_config config = task_config();
         trf_search search = search_of(3, 3);
@@ -315,7 +315,13 @@ static void cache_is_recomputation(void **state)
         const trf_sequences *x = &backwards(&p)->source;
         trf_sequences two = sequences_of(x->ids, x->lengths, 2);
         int32_t i, k, at = 0;
-        config.positions = (trf_positions)(number % 5);
+        config.positions = (trf_positions)(number % TRF_POSITIONS_COUNT);
+        config.relative_buckets = 8;
+        config.relative_distance = 6;
+        config.rotary_pairs = (trf_rotary_pairs)(number / 16 % 2);
+        config.kv_heads = number / 8 % 2;
+        config.d_head = number / 24 % 3 * 6;
+        config.scale_logits = number / 12 % 2;
         config.position_offset = number % 3;
         config.norm_place = (trf_norm_place)(number / 5 % 2);
         config.norm_rule = (trf_norm_rule)(number / 3 % 3);

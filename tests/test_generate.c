@@ -18,10 +18,17 @@ enum { VOCAB = 23 };
 
 static int32_t width = 32;
 
-static trf_model *make_model(trf_kind kind, int32_t vocab, const trf_hooks *hooks)
+static trf_model *make_model_of(trf_kind kind, trf_positions positions, int32_t vocab,
+                                const trf_hooks *hooks)
 {
     trf_config c = kit_small(2, width, vocab, 64);
     trf_model *model = NULL;
+    if (positions > TRF_POSITIONS_NONE) {
+        c.positions = positions;
+        c.kv_heads = 1;
+        c.d_head = 10;
+        c.scale_logits = positions == TRF_POSITIONS_RELATIVE;
+    }
     c.source_vocab = 19;
     c.n_heads = width / 8;
     c = kit_of_kind(c, kind);
@@ -30,6 +37,11 @@ static trf_model *make_model(trf_kind kind, int32_t vocab, const trf_hooks *hook
     if (hooks) c.hooks = *hooks;
     assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
     return model;
+}
+
+static trf_model *make_model(trf_kind kind, int32_t vocab, const trf_hooks *hooks)
+{
+    return make_model_of(kind, TRF_POSITIONS_INTERLEAVED, vocab, hooks);
 }
 
 /* Five sources and five beginnings, of which one is empty and one long. */
@@ -424,12 +436,14 @@ static void test_golden(void **state)
 /* Temperature 0 is the search with beam 1: tokens, end and log-probability. */
 static void test_greedy(void **state)
 {
-    int kind, limit;
+    int number, limit;
     (void)state;
-    for (kind = 0; kind < 2; kind++)
+    for (number = 0; number < 8; number++)
         for (limit = 5; limit < 64; limit += 29) {
-            trf_model *model =
-                make_model(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER, VOCAB, NULL);
+            int kind = number % 2;
+            trf_model *model = make_model_of(kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER,
+                                             (trf_positions)(TRF_POSITIONS_NONE + number / 2),
+                                             VOCAB, NULL);
             trf_search search = trf_search_defaults();
             trf_sampling s = quick();
             trf_translator *t = NULL;
@@ -441,7 +455,7 @@ static void test_greedy(void **state)
             search.max_length_a = 0;
             search.max_length_b = limit;
             trf_search_set_rule(&search, TRF_SEARCH_RAW);
-            s.temperature = 0; s.max_tokens = limit; s.window = 0;
+            s.temperature = 0; s.max_tokens = limit; s.window = 0; s.allow_unk = 1;
             if (!kind) batch.target.lengths = no_lengths;
             g = make(model, &s);
             assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
