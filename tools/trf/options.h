@@ -26,7 +26,7 @@
 
 #define SHAPES \
     "none|paper-base|paper-big|gpt2|gpt2-medium|gpt2-large|gpt2-xl|bert-base|bert-large|" \
-    "t5-small|t5-base|t5-large|opus-mt"
+    "t5-small|t5-base|t5-large|llama-2-7b|opus-mt"
 
 /* settings.c */
 void then_seed(struct settings *s);

@@ -2,7 +2,7 @@
 
 #include "inspect.h"
 
-enum { BERT = 1, GPT2, T5, MARIAN };
+enum { BERT = 1, GPT2, T5, MARIAN, LLAMA };
 
 static const struct shape {
     const char *name;
@@ -34,6 +34,7 @@ static const struct shape {
      "t5-base; Raffel et al. 2020 write 220 million"},
     {"t5-large", T5, 24, 1024, 16, 4096, 32128, 512, 737668096,
      "t5-large; Raffel et al. 2020 write 770 million"},
+    {"llama-2-7b", LLAMA, 32, 4096, 32, 11008, 32000, 4096, 6738415616, "Llama 2, 7B"},
     {"opus-mt", MARIAN, 6, 512, 8, 2048, 58101, 512, 74410496,
      "opus-mt-en-de, as Hugging Face counts it"},
 };
@@ -47,23 +48,26 @@ static void set_family(struct settings *s, int family)
     if (family == 0) return;
     c->scale_embeddings = family == MARIAN;
     c->activation = family == T5       ? TRF_RELU
-                    : family == MARIAN ? TRF_SILU
+                    : family == MARIAN || family == LLAMA ? TRF_SILU
                     : family == GPT2   ? TRF_GELU_TANH
                                        : TRF_GELU;
     c->embedding_norm = family == BERT;
-    c->positions = family == T5       ? TRF_POSITIONS_NONE
+    c->positions = family == T5       ? TRF_POSITIONS_RELATIVE
                    : family == MARIAN ? TRF_POSITIONS_HALVES
+                   : family == LLAMA  ? TRF_POSITIONS_ROTARY
                                       : TRF_POSITIONS_LEARNED;
-    c->norm_place = family == GPT2 || family == T5 ? TRF_PRE_NORM : TRF_POST_NORM;
+    c->norm_place = family == MARIAN || family == BERT ? TRF_POST_NORM : TRF_PRE_NORM;
     c->final_norm = c->norm_place == TRF_PRE_NORM ? TRF_FINAL_NORM_BOTH : TRF_FINAL_NORM_NONE;
     c->norm_epsilon = family == BERT ? 1e-12 : family == T5 ? 1e-6 : 1e-5;
     c->generator_bias = family == MARIAN;
-    if (family == T5) {
+    if (family == T5 || family == LLAMA) {
         c->norm_rule = TRF_NORM_RMS;
         c->qkv_bias = c->out_bias = c->feed_forward_bias = 0;
     }
+    if (family == T5) c->attention_scale = c->scale_logits = 1;
+    c->feed_forward_gate = family == LLAMA;
     c->decoder_start = family == T5 || family == MARIAN ? TRF_START_PAD : TRF_START_BOS;
-    if (family == GPT2) s->objective = OBJECTIVE_CAUSAL;
+    if (family == GPT2 || family == LLAMA) s->objective = OBJECTIVE_CAUSAL;
     if (family == BERT) s->objective = OBJECTIVE_MASK;
     if (family == T5) s->objective = OBJECTIVE_SPAN;
 }
@@ -76,12 +80,11 @@ void set_published(struct settings *s)
     c->d_model = shape->d_model;
     c->n_heads = shape->n_heads;
     c->d_ff = shape->d_ff;
-    c->encoder_layers = shape->family == GPT2 ? 0 : shape->layers;
+    c->encoder_layers = shape->family == GPT2 || shape->family == LLAMA ? 0 : shape->layers;
     c->decoder_layers = shape->family == BERT ? 0 : shape->layers;
     c->max_length = shape->max_length;
-    c->tying = shape->family == GPT2   ? TRF_TIED_DECODER
-               : shape->family == BERT ? TRF_UNTIED
-                                       : TRF_TIED_ALL;
+    c->tying = shape->family == GPT2 ? TRF_TIED_DECODER
+               : shape->family == BERT || shape->family == LLAMA ? TRF_UNTIED : TRF_TIED_ALL;
     s->source_vocab_size = s->target_vocab_size = shape->vocab;
 }
 
@@ -114,13 +117,6 @@ static int differences_of(const struct shape *shape, struct difference *to)
                   "SentencePiece's subwords");
         DIFFER(0, "GPT-2 starts with weights of deviation 0.02; the rules of --init and "
                   "--embedding-init differ");
-        break;
-    case T5:
-        DIFFER(64 * (int64_t)shape->n_heads,
-               "relative positions: T5 adds one of 32 biases of each head to its scores, in "
-               "both stacks; there are none here");
-        DIFFER(0, "T5 does not divide scores by sqrt(d_head); attention here does");
-        DIFFER(0, "T5 divides by sqrt(d_model) before its projection to logits; trf does not");
         break;
     case MARIAN:
         DIFFER(2 * 512 * d,

@@ -38,25 +38,50 @@ static void step(struct trace *t, const char *what, int64_t a, int64_t b, int64_
 
 static const char *and_bias(int has_one) { return has_one ? " and bias" : ""; }
 
+/* What is added to scores for distances; 0: nothing. */
+static int trace_distances(const struct trace *t, char *weights, size_t size)
+{
+    const trf_config *c = t->config;
+    if (c->positions == TRF_POSITIONS_RELATIVE)
+        snprintf(weights, size, "%s.distances.weight (%d, %d)", t->decoder ? "decoder" : "encoder",
+                 (int)c->relative_buckets, (int)c->n_heads);
+    else if (c->positions == TRF_POSITIONS_ALIBI) snprintf(weights, size, "slopes, computed");
+    else return 0;
+    return 1;
+}
+
 /* Attention of n queries to m keys. cross: the keys come from the encoder. */
 static void trace_attention(struct trace *t, int64_t n, int64_t m, int cross)
 {
     const trf_config *c = t->config;
     const char *name = cross ? "multihead_attn" : "self_attn";
-    long long d = c->d_model, heads = c->n_heads, each = d / heads;
-    char weights[160], scores[64];
-    snprintf(weights, sizeof weights, "%s.in_proj_weight (%lld, %lld)%s", name, 3 * d, d,
-             and_bias(c->qkv_bias));
+    long long d = c->d_model, heads = c->n_heads, each = c->d_head ? c->d_head : d / heads;
+    long long queries = heads * each, keys = (c->kv_heads ? c->kv_heads : heads) * each;
+    char weights[160], scores[64], scale[32];
+    snprintf(weights, sizeof weights, "%s.in_proj_weight (%lld, %lld)%s", name, queries + 2 * keys,
+             d, and_bias(c->qkv_bias));
     if (cross) {
-        step(t, "cross-attention: queries", n, d, 0, weights);
-        step(t, "keys and values of the encoder", 2, m, d, "the same matrix");
-    } else step(t, "self-attention: queries, keys, values", 3, n, d, weights);
+        step(t, "cross-attention: queries", n, queries, 0, weights);
+        step(t, "keys and values of the encoder", 2, m, keys, "the same matrix");
+    } else if (keys == queries)
+        step(t, "self-attention: queries, keys, values", 3, n, d, weights);
+    else {
+        step(t, "self-attention: queries", n, queries, 0, weights);
+        step(t, "keys and values", 2, n, keys, "the same matrix");
+    }
     step(t, "queries split into heads", heads, n, each, "");
-    snprintf(scores, sizeof scores, "q k^T / sqrt(%lld), softmax%s", each,
+    if (!cross && c->positions == TRF_POSITIONS_ROTARY)
+        step(t, "queries and keys rotated by position", heads, n, each, "");
+    if (c->attention_scale > 0) snprintf(scale, sizeof scale, "times %.4g", c->attention_scale);
+    else snprintf(scale, sizeof scale, "/ sqrt(%lld)", each);
+    snprintf(scores, sizeof scores, "q k^T %s%s%s", scale,
+             cross || !trace_distances(t, weights, sizeof weights) ? ", softmax" : "",
              t->decoder && !cross ? ", causal" : "");
     step(t, scores, heads, n, m, "");
+    if (!cross && trace_distances(t, weights, sizeof weights))
+        step(t, "plus numbers for distances, softmax", heads, n, m, weights);
     step(t, "times values", heads, n, each, "");
-    snprintf(weights, sizeof weights, "%s.out_proj.weight (%lld, %lld)%s", name, d, d,
+    snprintf(weights, sizeof weights, "%s.out_proj.weight (%lld, %lld)%s", name, d, queries,
              and_bias(c->out_bias));
     step(t, "heads concatenated and projected", n, d, 0, weights);
 }
@@ -104,7 +129,7 @@ static void trace_embedding(struct trace *t, int64_t n)
 {
     const trf_config *c = t->config;
     static const char *const positions[] = {"sines and cosines", "sines, then cosines",
-                                            "sines, then cosines", "", ""};
+                                            "sines, then cosines"};
     const char *matrix =
         t->decoder && c->tying != TRF_TIED_ALL && c->tying != TRF_TIED_EMBEDDINGS ? "tgt" : "src";
     char weights[192], scaled[32] = "";
@@ -118,8 +143,10 @@ static void trace_embedding(struct trace *t, int64_t n)
         snprintf(weights, sizeof weights, "%s_positions.weight (%d, %d)",
                  t->decoder ? "tgt" : "src", (int)(c->max_length + c->position_offset),
                  (int)c->d_model);
-    else snprintf(weights, sizeof weights, "%s, computed", positions[c->positions]);
-    if (c->positions != TRF_POSITIONS_NONE) step(t, "plus positions", n, c->d_model, 0, weights);
+    else if (c->positions < TRF_POSITIONS_LEARNED)
+        snprintf(weights, sizeof weights, "%s, computed", positions[c->positions]);
+    if (c->positions <= TRF_POSITIONS_LEARNED)
+        step(t, "plus positions", n, c->d_model, 0, weights);
     if (!c->embedding_norm) return;
     snprintf(weights, sizeof weights, "%s.embed_norm.weight (%d)%s",
              t->decoder ? "decoder" : "encoder", (int)c->d_model,
