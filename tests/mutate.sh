@@ -237,17 +237,67 @@ probabilities of BOS for those of the first id @@ targets @@ trf__probabilities 
     row += apart ? c->source_bos : 0 @@ (void)0
 silu's slope with the wrong sign @@ ops blocks model @@ trf__act_slope @@
     trf__sub(trf__set(1), s) @@ trf__add(trf__set(1), s)
-attention scale @@ ops blocks golden @@ trf__head_of @@
-    sqrt((double)in->d_head) @@ (double)in->d_head
+attention scale @@ blocks golden @@ trf__default_scale @@
+    sqrt((double)d_head) @@ (double)d_head
+the scale of attention is not the model's @@ golden @@ trf__operands_of @@
+    sub.attention.scale = c->attention_scale; @@ sub.attention.scale = 0.5;
+heads share the wrong keys @@ ops golden @@ trf__head_of @@
+    h.head / (in->heads / in->kv_heads) @@ h.head % in->kv_heads
+ALiBi's slopes of heads beyond a power of two @@ ops golden @@ trf__alibi_slope @@
+    2 * (head - power) + 1 @@ head - power + 1
+numbers for distances one query late @@ ops golden @@ trf__bias_of @@
+    n_query - 1 - i @@ n_query - i
+scores without their scale beside numbers for distances @@ ops golden @@ trf__weights_row @@
+    work->m16, h->scale @@ work->m16, 1
+the gradient of distances is scaled @@ ops golden @@ trf__bias_row_gradient @@
+    (s, ds, m16, delta, 1) @@ (s, ds, m16, delta, scale)
+distances beyond the reach are read beyond the table @@ ops @@ trf__bias_row @@
+    distance < -reach ? -reach : @@ distance < -reach ? 1 - reach :
+layers do not add up the gradient of distances @@ golden model @@ trf__sublayer_backward @@
+    layer->is.layer == @@ layer->is.layer <=
+the decoder has the encoder's buckets @@ golden @@ trf__operands_positions @@
+    stack->decoder * trf__distances(c) @@ 0 * trf__distances(c)
+buckets without an exact half @@ golden @@ trf__distance_row @@
+    exact = n / 2 @@ exact = n / 4
+keys after a query as keys before it @@ golden @@ trf__distance_row @@
+    !decoder && i > 0 ? n : 0 @@ 0
+rotations turn back nothing @@ ops golden @@ trf__rotate_tile @@
+    r->back ? (trf_real)-1 : 1 @@ 1
+rotations of the wrong pairs @@ ops golden @@ trf__rotate_tile @@
+    r->pairs == TRF_ROTARY_HALVES @@ r->pairs != TRF_ROTARY_HALVES
+keys of a cache are not rotated @@ generate decoding @@ trf__rotate_keys @@
+    if (!sub->memory) return; @@ return;
+queries alone are rotated @@ golden @@ trf__rotate_keys @@
+    (sub->memory ? 0 : sub->attention.kv_heads) @@ 0
+the base of rotations @@ golden @@ trf__rotary_row @@
+    -(double)i / (double)half @@ -2 * (double)i / (double)half
+rotations at positions that are not scaled @@ golden @@ trf__rotary_row @@
+    (double)p / c->rotary_scale @@ (double)p
+logits are not scaled in a search @@ decoding @@ trf__issue_token @@
+    trf__scale_states(&t->pass, stack->out, stack->rows); @@ (void)0;
+the gradient of scaled logits is not scaled @@ golden model @@ trf__pass_backward @@
+    trf__scale_states(pass, pass->back.din, pass->decoder.rows); @@ (void)0;
+a head's width is that of d_model @@ golden model @@ trf__d_head @@
+    c->d_head ? c->d_head : @@ 0 ? c->d_head :
+int8 sums of wide heads are not counted @@ int8 @@ trf__check_sums @@
+    trf__q_width(c)) @@ 1)
+a GPU adds the wrong distance @@ cuda_ops @@ trf__gpu_score @@
+    key - i - h->span->n_key @@ key - i + h->span->n_key
+a GPU's tensor cores forget numbers for distances @@ cuda_ops cuda @@ trf__mma_can @@
+    && !trf__biased(in) @@ && 1
+a GPU's gradient of distances from every key @@ cuda_ops @@ trf__gpu_bias_partial @@
+    key >= trf__keys_seen(&h, i) @@ key >= m
+a GPU turns the wrong way @@ cuda_ops cuda @@ trf__gpu_rotate @@
+    -(y * sine) @@ y * sine
 one query without its last numbers @@ search model @@ trf__attention_of_one @@
     key_rows[i] * ld, d @@ key_rows[i] * ld, d - 1
 causal mask off by one @@ ops blocks definitions @@ trf__keys_seen @@
     span->n_query + i + 1 @@ span->n_query + i + 2
 softmax gradient without its mean @@ ops blocks model @@ trf__attention_row_gradient @@
     trf__sub(trf__load(ds + c), mean) @@ trf__load(ds + c)
-gradient of keys from the weights @@ ops blocks model @@ trf__attention_gradient_tile @@
-    (dk, ldk, seen, d, n, trf__view_of(work.ds, @@ (dk, ldk, seen, d, n, trf__view_of(work.s,
-query gradient loses the last key @@ ops blocks model @@ trf__attention_gradient_tile @@
+gradient of keys from the weights @@ ops blocks model @@ trf__attention_head_gradient @@
+    (dk, ldk, seen, d, n, trf__view_of(work->ds, @@ (dk, ldk, seen, d, n, trf__view_of(work->s,
+query gradient loses the last key @@ ops blocks model @@ trf__attention_head_gradient @@
     ldq, ldq, n, d, seen @@ ldq, ldq, n, d, seen - 1
 no keys do not give zero @@ ops blocks model @@ trf__attention_tile @@
     h.span->n_key == 0 @@ h.span->n_key < 0
@@ -525,7 +575,9 @@ micro-batches do not add up @@ model same_bits @@ trf__micro_batch @@
 a slice of gradients is not summed over ranks @@ decoding programs model same_bits @@ trf__reduce @@
     (size_t)(end - begin) @@ (size_t)(end - begin - 1)
 xavier counts q, k and v wrongly @@ definitions @@ trf__initialise @@
-    sqrt(6 / (in + in)) @@ sqrt(6 / (in + out))
+    bound = sqrt(6 / (in + (double)trf__q_width(c))) @@ bound = sqrt(6 / (in + out))
+keys begin with the bound of queries @@ definitions @@ trf__initialise @@
+    keys = trf__q_width(c) * p->shape[1] @@ keys = INT64_MAX
 linear as xavier @@ look @@ trf__initialise @@
     (c->init == TRF_INIT_LINEAR) bound = 1 / sqrt(in) @@ (0) bound = 1 / sqrt(in)
 linear without biases @@ look @@ trf__initialise @@
@@ -785,8 +837,8 @@ a block's guests stay @@ separate_device @@ trf__staged_back @@
     for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device,
         c->guests[i].bytes) @@ (void)0
 the host makes the position table itself @@ separate_device @@ trf__pass_table @@
-    pass->run.backend->upload(&pass->run, pass->table + p * c->d_model, row, bytes) @@
-        memcpy(pass->table + p * c->d_model, row, bytes)
+    on->upload(&pass->run, pass->table + p * width, row, bytes) @@
+        memcpy(pass->table + p * width, row, bytes)
 the step goes to the device without upload @@ separate_device @@ trf__block_upload @@
     pass->run.backend->upload(&pass->run, pass->block.device, pass->block.host, bytes) @@
         memcpy(pass->block.device, pass->block.host, bytes)
@@ -855,7 +907,7 @@ a GPU's equal logits by the higher id @@ cuda_ops @@ trf__top_key @@
     32 | (uint32_t)~ @@ 32 | (uint32_t)
 a GPU's slices with sums above their own maxima @@ cuda_ops @@ trf__gpu_top @@
     * expf(sums[2 * s] - maximum); @@ ;
-a GPU's keys beyond the last @@ cuda_ops @@ trf__gpu_mma_dkv @@
+a GPU's keys beyond the last @@ cuda_ops @@ trf__mma_dkv_of @@
     h.begin + r < q->seen @@ h.begin + r <= q->seen
 16 bits cut, not rounded @@ cuda_ops @@ trf__put_as @@
     (u + 0x7FFF + (u >> 16 & 1)) @@ u

@@ -425,13 +425,16 @@ static void refusals(void **state)
     FAILS(TRF_E_STATE, trf_sampler_create(&sampler, model, &sampling, &err));
     assert_true(!t && !sampler);
     trf_model_destroy(model);
-    wide.d_ff = TRF__INT8_DEEPEST + 1;
     wide.encoder_layers = wide.decoder_layers = 1;
-    OK(trf_model_create(&model, &wide, &err));
-    FAILS(TRF_E_UNSUPPORTED, trf_translator_create(&t, model, &search, &err));
-    FAILS(TRF_E_UNSUPPORTED,
-          trf_model_save_memory(model, TRF_WEIGHTS_INT8, NULL, 0, NULL, &err));
-    trf_model_destroy(model);
+    for (i = 0; i < 2; i++) {
+        wide.d_ff = i ? 8 : TRF__INT8_DEEPEST + 1;
+        if (i) wide.d_head = TRF__INT8_DEEPEST / wide.n_heads + 16;
+        OK(trf_model_create(&model, &wide, &err));
+        FAILS(TRF_E_UNSUPPORTED, trf_translator_create(&t, model, &search, &err));
+        FAILS(TRF_E_UNSUPPORTED,
+              trf_model_save_memory(model, TRF_WEIGHTS_INT8, NULL, 0, NULL, &err));
+        trf_model_destroy(model);
+    }
 }
 
 int main(void)

@@ -1,7 +1,8 @@
-/* positions.c - how do sines, learned positions and none handle longer sequences?
+/* positions.c - how do models with different positions handle longer sequences?
 
    Tutorials expect that sines generalise to arbitrary lengths, that learned positions end at the
-   longest trained length, and that attention without positions does not know the order.
+   longest trained length, and that attention without positions does not know the order. T5's
+   relative positions, ALiBi and rotary positions depend on distances alone: do they generalise?
 
    Models of one layer, d_model 64, learn reversals of 3 to 8 of 17 symbols. Without more training
    they reverse 200 sequences of each length from 6 to 12. The study reports the percentage of exact
@@ -10,12 +11,13 @@
    values. positions.svg shows both measures against the length. */
 #include "pairs.h"
 
-enum { RULES = 3 };
+enum { RULES = 6 };
 enum { FROM = 6, TO = 12, LENGTHS = TO - FROM + 1, TRAINED = REVERSAL_LONG - FROM };
 
-static const char *const names[RULES] = {"sines", "learned", "none"};
+static const char *const names[RULES] = {"sines", "learned", "none", "relative", "ALiBi", "rotary"};
 static const trf_positions rules[RULES] = {TRF_POSITIONS_INTERLEAVED, TRF_POSITIONS_LEARNED,
-                                           TRF_POSITIONS_NONE};
+                                           TRF_POSITIONS_NONE, TRF_POSITIONS_RELATIVE,
+                                           TRF_POSITIONS_ALIBI, TRF_POSITIONS_ROTARY};
 
 struct lengths { double exact[LENGTHS][STUDY_SEEDS], right[LENGTHS][STUDY_SEEDS]; };
 
@@ -92,6 +94,7 @@ static void judge(struct study *s, const struct lengths *l, int seeds)
     const double *at_learned = learned->exact[TRAINED], *next_learned = learned->exact[TRAINED + 1];
     const double *at_none = none->exact[TRAINED];
     const double *right = sines->right[TRAINED + 1], *right_learned = learned->right[TRAINED + 1];
+    int rule;
     study_must(s, study_mean(at, seeds) > 30, "with sines 8 symbols are reversed");
     study_must(s, study_mean(at, seeds) > study_mean(at_none, seeds) + 20,
                "without positions less is reversed than with sines");
@@ -112,6 +115,18 @@ static void judge(struct study *s, const struct lengths *l, int seeds)
                 study_larger(at, seeds, at_none, seeds),
                 "exact, 8 symbols: sines %s %%, none %s %%", study_spread(at, seeds, 1),
                 study_spread(at_none, seeds, 1));
+    for (rule = 3; rule < RULES; rule++) {
+        char claim[96];
+        at = l[rule].exact[TRAINED];
+        next = l[rule].exact[TRAINED + 1];
+        snprintf(claim, sizeof claim, "%s positions generalise to lengths beyond training",
+                 names[rule]);
+        study_claim(s, claim,
+                    study_mean(next, seeds) > study_mean(at, seeds) / 2 ? STUDY_YES : STUDY_NO,
+                    "exact: %s %% of length 8, %s %% of length 9; tokens right: %s %% of length 9",
+                    study_spread(at, seeds, 1), study_spread(next, seeds, 1),
+                    study_spread(l[rule].right[TRAINED + 1], seeds, 1));
+    }
 }
 
 int main(int argc, char **argv)
