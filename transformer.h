@@ -626,6 +626,7 @@ extern "C" {
 #if defined(TRF_DOUBLE)
 typedef double trf_real;
 #define trf_model_create      trf_model_create_double
+#define trf_model_create_zeros trf_model_create_zeros_double
 #define trf_model_load        trf_model_load_double
 #define trf_model_load_memory trf_model_load_memory_double
 #define trf_trainer_create    trf_trainer_create_double
@@ -1210,6 +1211,10 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 typedef struct trf_model trf_model;
 
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
+/* The same, but every weight is 0: for a program that sets them all, as no first values are drawn.
+   init, embedding_init and seed stay in the configuration. */
+TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
+                                          trf_error *err);
 /* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
    of memory. */
 TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
@@ -10950,13 +10955,22 @@ TRF__FN void trf__warn_if_slow(const trf_model *model)
                  "faster");
 }
 
+/* The end of making a model: its weights are there, or it is destroyed. */
+TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
+{
+    const trf_model *m = *model;
+    trf_status status = m->run.backend->sync(&m->run, err);
+    if (status != TRF_OK) { trf_model_destroy(*model); *model = NULL; return status; }
+    trf__warn_if_slow(m);
+    return TRF_OK;
+}
+
 /* Weights are drawn on the host, a chunk at a time, so that every device starts from the same
    bits. */
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
 {
     trf_real chunk[1024];
     const trf_model *m;
-    trf_status status;
     int32_t i;
     TRF__TRY(trf__begin(model, "model", err));
     TRF__TRY(trf__model_new(model, config, err));
@@ -10971,10 +10985,18 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                    (size_t)n * sizeof *chunk);
         }
     }
-    status = m->run.backend->sync(&m->run, err);
-    if (status != TRF_OK) { trf_model_destroy(*model); *model = NULL; return status; }
-    trf__warn_if_slow(m);
-    return TRF_OK;
+    return trf__model_made(model, err);
+}
+
+TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
+                                          trf_error *err)
+{
+    const trf_model *m;
+    TRF__TRY(trf__begin(model, "model", err));
+    TRF__TRY(trf__model_new(model, config, err));
+    m = *model;
+    m->run.backend->zero(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    return trf__model_made(model, err);
 }
 
 TRF_API const trf_config *trf_model_config(const trf_model *model)

@@ -278,6 +278,7 @@ static void need_learned(world *w)
 
 #define OPERATION(name, call) static trf_status name(world *w, trf_error *err) { return call; }
 OPERATION(do_create, trf_model_create(&w->other, &w->config, err))
+OPERATION(do_create_zeros, trf_model_create_zeros(&w->other, &w->config, err))
 OPERATION(do_copy, trf_model_copy(&w->other, w->model, err))
 OPERATION(do_vocabs, trf_model_set_vocabs(w->model, w->vocab, w->vocab, err))
 OPERATION(do_metadata, trf_model_set_metadata(w->model, "licence", "none", err))
@@ -310,6 +311,7 @@ static const struct operation {
     int least, keeps;
 } operations[] = {
     { "model create", need_nothing, do_create, 4, 0 },
+    { "model create zeros", need_nothing, do_create_zeros, 4, 0 },
     { "model copy", need_model, do_copy, 7, 0 },
     { "set vocabularies", need_model, do_vocabs, 2, 0 },
     { "set metadata", need_model, do_metadata, 2, 0 },
