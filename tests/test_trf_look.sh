@@ -329,8 +329,8 @@ check "an 8-bit model is not trained" test -z "$(bytes training small8)$(bytes f
 expect 0 "as text" "^  model  *[0-9.]* kB  its matrices in 8 bits" "$trf" inspect small8
 wide="--d-model 64 --n-heads 2 --d-ff 64 --encoder-layers 1 --decoder-layers 1 --vocab-size 16 --positions learned"
 for what in model translating; do
-    check "$what in 8 and 16 bits: less than in 32" test "$(bytes ${what}_in_8_bits "$wide")" -lt "$(bytes ${what}_in_16_bits "$wide")" \
-        -a "$(bytes ${what}_in_16_bits "$wide")" -lt "$(bytes $what "$wide")"
+    check "$what in 8 and 16 bits: less than in 32" test "$(bytes ${what}_in_8_bits "--size base")" -lt "$(bytes ${what}_in_16_bits "--size base")" \
+        -a "$(bytes ${what}_in_16_bits "--size base")" -lt "$(bytes $what "--size base")"
 done
 check "learned positions stay floats" test $(($(bytes model_in_8_bits "$wide --max-length 2064") - $(bytes model_in_8_bits "$wide --max-length 1040"))) -eq $((2 * 1024 * 64 * 4))
 check "and in 16 bits" test $(($(bytes model_in_16_bits "$wide --max-length 2064") - $(bytes model_in_16_bits "$wide --max-length 1040"))) -eq $((2 * 1024 * 64 * 4))
