@@ -626,6 +626,7 @@ extern "C" {
 #if defined(TRF_DOUBLE)
 typedef double trf_real;
 #define trf_model_create      trf_model_create_double
+#define trf_model_create_zeros trf_model_create_zeros_double
 #define trf_model_load        trf_model_load_double
 #define trf_model_load_memory trf_model_load_memory_double
 #define trf_trainer_create    trf_trainer_create_double
@@ -1210,6 +1211,10 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes);
 typedef struct trf_model trf_model;
 
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err);
+/* The same, but every weight is 0: for a program that sets them all, as no first values are drawn.
+   init, embedding_init and seed stay in the configuration. */
+TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
+                                          trf_error *err);
 /* Checks a configuration and makes nothing: fails if and as trf_model_create would, except for lack
    of memory. */
 TRF_API trf_status trf_config_check(const trf_config *config, trf_error *err);
@@ -1344,6 +1349,12 @@ typedef enum trf_weights {
      - A second call with the same weights or with FULL does nothing; others fail with TRF_E_STATE.
    TRF_E_UNSUPPORTED: a CUDA device, or a format that the build or the model cannot have. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);
+/* Bytes of a model that is packed with these weights: its packed matrices, and everything else as
+   floats (biases, norms, learned positions). *shared (may be NULL) is the packed matrices' part:
+   trf_translator_memory counts them too, but a translator of such a model uses the model's. 0: the
+   configuration is not valid, trf_model_pack would fail, or there is no memory for the names of the
+   parameters. */
+TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared);
 /* The name of what multiplies matrices on a device with these weights:
    FULL  "built-in" or "CBLAS" (trf_products); "cuBLAS"
    BF16  "AMX" or "AVX-512 BF16"; "vectors": no instructions for such numbers are used, and large
@@ -2119,8 +2130,9 @@ TRF_API void trf_translator_destroy(trf_translator *translator);
    sources (or prompts) of `source_tokens` ids each, and answers of any length. If the lengths
    differ, pass the longest and set max_tokens = INT32_MAX in `search`; the result is then an upper
    bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
-   packed model (trf_model_pack) holds less, as it packs no weights of its own. A result of 0 means
-   that no such call is possible. NULL search: the defaults. */
+   packed model (trf_model_pack) packs no weights of its own: with the model's weights in `search`,
+   it holds less by *shared of trf_packed_memory. A result of 0 means that no such call is possible.
+   NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens);
 
@@ -10950,13 +10962,22 @@ TRF__FN void trf__warn_if_slow(const trf_model *model)
                  "faster");
 }
 
+/* The end of making a model: its weights are there, or it is destroyed. */
+TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
+{
+    const trf_model *m = *model;
+    trf_status status = m->run.backend->sync(&m->run, err);
+    if (status != TRF_OK) { trf_model_destroy(*model); *model = NULL; return status; }
+    trf__warn_if_slow(m);
+    return TRF_OK;
+}
+
 /* Weights are drawn on the host, a chunk at a time, so that every device starts from the same
    bits. */
 TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
 {
     trf_real chunk[1024];
     const trf_model *m;
-    trf_status status;
     int32_t i;
     TRF__TRY(trf__begin(model, "model", err));
     TRF__TRY(trf__model_new(model, config, err));
@@ -10971,10 +10992,18 @@ TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config,
                                    (size_t)n * sizeof *chunk);
         }
     }
-    status = m->run.backend->sync(&m->run, err);
-    if (status != TRF_OK) { trf_model_destroy(*model); *model = NULL; return status; }
-    trf__warn_if_slow(m);
-    return TRF_OK;
+    return trf__model_made(model, err);
+}
+
+TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
+                                          trf_error *err)
+{
+    const trf_model *m;
+    TRF__TRY(trf__begin(model, "model", err));
+    TRF__TRY(trf__model_new(model, config, err));
+    m = *model;
+    m->run.backend->zero(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    return trf__model_made(model, err);
 }
 
 TRF_API const trf_config *trf_model_config(const trf_model *model)
@@ -12476,6 +12505,31 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     }
     trf_model_destroy(to);
     return status;
+}
+
+TRF__COLD
+TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared)
+{
+    trf_model *model;
+    trf__run run;
+    size_t bytes;
+    if (shared) *shared = 0;
+    if (!config || trf_config_check(config, NULL) || trf__check_product_weights(weights, NULL))
+        return 0;
+    run = trf__run_on(&config->device, &config->hooks);
+    if (trf__run_weights(&run, config, weights, NULL) ||
+        run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES ||
+        trf__model_without_weights(&model, config, NULL))
+        return 0;
+    trf__lay_out_packed(model, run.format);
+    if (shared) *shared = model->layout.packed_bytes[run.format];
+    bytes = trf__add_size(model->layout.packed_bytes[run.format],
+                          trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+    bytes = trf__add_size(bytes, sizeof *model +
+                                 trf__bytes(model->layout.n_params, sizeof(trf__param)) +
+                                 trf__bytes(model->layout.n_parts, sizeof(trf__part)));
+    trf_model_destroy(model);
+    return bytes;
 }
 
 // >>rows           from a batch to rows: BOS, EOS and the shift

@@ -205,6 +205,10 @@ else echo "left out: libsentencepiece"
 fi
 if [ -e /usr/include/cjson/cJSON.h ]; then
     for file in "$root"/tools/trf/import*.c; do clean "$gcc_like" '-std=gnu99 -DTRF_WITH_CJSON' "$file" -fsyntax-only; done
+    if [ -e /usr/include/zip.h ]; then
+        clean "$gcc_like" '-std=gnu99 -DTRF_WITH_CJSON -DTRF_WITH_LIBZIP' "$root/tools/trf/import_pytorch.c" -fsyntax-only
+    else echo "left out: libzip"
+    fi
 else echo "left out: cJSON"
 fi
 echo '#include <cmocka.h>' >has_cmocka.c

@@ -809,6 +809,14 @@ rows wrap at 32 bits @@ decoding programs @@ trf__rows_of @@
     (int64_t)x->lengths[i] + extra @@ (int32_t)((uint32_t)x->lengths[i] + (uint32_t)extra)
 a weight without outputs @@ blocks @@ trf__weight_check @@
     (*out < 1) return @@ (*out < 0) return
+a packed model's memory without its floats @@ memory @@ trf_packed_memory @@
+    trf__bytes(model->layout.n_weights, sizeof(trf_real)) @@ 0
+a packed model's memory in another format @@ memory @@ trf_packed_memory @@
+    if (shared) *shared = model->layout.packed_bytes[run.format] @@
+    if (shared) *shared = model->layout.packed_bytes[TRF__BF16]
+a model of zeros is not set @@ model @@ trf_model_create_zeros @@
+    m->run.backend->zero(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)))
+    @@ m->run.backend->zero(&m->run, m->weights, trf__bytes(m->layout.n_weights, 1))
 a translator's memory without its sources @@ memory @@ trf_translator_memory @@
     round.longest_source; @@ 0;
 a translator's memory without its answers @@ memory @@ trf_translator_memory @@

@@ -278,6 +278,7 @@ static void need_learned(world *w)
 
 #define OPERATION(name, call) static trf_status name(world *w, trf_error *err) { return call; }
 OPERATION(do_create, trf_model_create(&w->other, &w->config, err))
+OPERATION(do_create_zeros, trf_model_create_zeros(&w->other, &w->config, err))
 OPERATION(do_copy, trf_model_copy(&w->other, w->model, err))
 OPERATION(do_vocabs, trf_model_set_vocabs(w->model, w->vocab, w->vocab, err))
 OPERATION(do_metadata, trf_model_set_metadata(w->model, "licence", "none", err))
@@ -310,6 +311,7 @@ static const struct operation {
     int least, keeps;
 } operations[] = {
     { "model create", need_nothing, do_create, 4, 0 },
+    { "model create zeros", need_nothing, do_create_zeros, 4, 0 },
     { "model copy", need_model, do_copy, 7, 0 },
     { "set vocabularies", need_model, do_vocabs, 2, 0 },
     { "set metadata", need_model, do_metadata, 2, 0 },
@@ -606,6 +608,112 @@ static void test_told_exactly(void **state)
     assert_int_equal(kinds, 7);
 }
 
+#if !defined(TRF_DOUBLE)
+/* A model that is packed takes what is told, to the byte, whether it was packed or read so; and a
+   translator of it takes less than one that packs for itself, by the packed matrices. */
+static void test_told_of_packed(void **state)
+{
+    static const trf_weights formats[] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8};
+    int n, kinds = 0;
+    (void)state;
+    for (n = 0; n < (kit_all() ? 200 : 60); n++) {
+        trf_weights weights = formats[n % 3];
+        trf_train_options o;
+        trf_config c = random_config(14, n, &o);
+        trf_load_options load = trf_load_defaults();
+        trf_model *model = NULL, *plain = NULL;
+        size_t told, shared, bytes, needed;
+        kit_memory memory;
+        trf_error err;
+        void *file;
+        c.hooks = kit_hooks(&memory);
+        told = trf_packed_memory(&c, weights, &shared);
+        assert_int_equal(memory.live, 0);
+        assert_true(told > shared && shared > 0);
+        assert_int_equal(trf_packed_memory(&c, weights, NULL), told);
+        assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+        needed = 0;
+        trf_model_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &needed, NULL);
+        file = malloc(needed);
+        assert_int_equal(trf_model_save_memory(model, TRF_WEIGHTS_FULL, file, needed, &bytes, &err),
+                         TRF_OK);
+        assert_int_equal(trf_model_pack(model, weights, &err), TRF_OK);
+        if (memory.live != (int64_t)told || model->packed_bytes != shared)
+            fail_msg("configuration %d: %lld bytes, %lld told", n, (long long)memory.live,
+                     (long long)told);
+        trf_model_destroy(model);
+        assert_int_equal(memory.live, 0);
+        if (weights != TRF_WEIGHTS_FULL) {
+            load.weights = weights;
+            load.hooks = kit_hooks(&memory);
+            assert_int_equal(trf_model_load_memory(&plain, file, bytes, &load, &err), TRF_OK);
+            assert_int_equal(memory.live, told);
+            trf_model_destroy(plain);
+        }
+        free(file);
+        kinds |= 1 << c.kind;
+    }
+    assert_int_equal(kinds, 7);
+}
+
+/* The memory of translators, created from a packed model and from one that is not. */
+static void test_translator_plan_of_packed(void **state)
+{
+    static const trf_weights formats[] = {TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8};
+    int32_t ids[20] = {4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7}, n = 20, k, of;
+    (void)state;
+    for (k = 0; k < 2; k++) {
+        trf_config c = kit_small(2, 32, VOCAB, 160);
+        trf_search s = trf_search_defaults();
+        trf_sequences x = { ids, &n, 1 };
+        trf_model *model = NULL;
+        kit_memory memory;
+        size_t shared, told;
+        int64_t peak[2];
+        trf_error err;
+        c.generator_bias = 1;
+        s.threads = 1;
+        s.weights = formats[k];
+        told = trf_translator_memory(&c, &s, 1, 20);
+        assert_true(trf_packed_memory(&c, formats[k], &shared) > 0);
+        for (of = 0; of < 2; of++) {
+            trf_translator *t = NULL;
+            trf_tensor bias;
+            s.hooks = kit_hooks(&memory);
+            assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
+            bias = trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias"));
+            bias.data[c.eos] = -100;            /* answers go on to their limit */
+            if (of) assert_int_equal(trf_model_pack(model, formats[k], &err), TRF_OK);
+            assert_int_equal(trf_translator_create(&t, model, &s, &err), TRF_OK);
+            assert_int_equal(trf_translate_batch(t, &x, &err), TRF_OK);
+            peak[of] = memory.peak;
+            trf_translator_destroy(t);
+            trf_model_destroy(model);
+        }
+        assert_int_equal(peak[0] - peak[1], shared);
+        assert_true((int64_t)told >= peak[0] && (double)told <= 1.01 * (double)peak[0]);
+    }
+}
+#endif
+
+/* No such model: 0. */
+static void test_told_of_nothing(void **state)
+{
+    trf_config c = kit_small(2, 32, VOCAB, 160), bad = c;
+    size_t shared = 7;
+    (void)state;
+    bad.d_ff = 0;
+    assert_int_equal(trf_packed_memory(NULL, TRF_WEIGHTS_INT8, &shared), 0);
+    assert_int_equal(shared, 0);
+    assert_int_equal(trf_packed_memory(&bad, TRF_WEIGHTS_INT8, &shared), 0);
+    assert_int_equal(trf_packed_memory(&c, TRF_WEIGHTS_F16, &shared), 0);
+    assert_int_equal(trf_packed_memory(&c, (trf_weights)9, &shared), 0);
+    assert_true(trf_packed_memory(&c, TRF_WEIGHTS_INT8, &shared) > 0 || sizeof(trf_real) == 8);
+    c.d_ff = 131104;                /* sums of INT8 could overflow */
+    assert_int_equal(trf_packed_memory(&c, TRF_WEIGHTS_INT8, &shared), 0);
+    assert_true(trf_packed_memory(&c, TRF_WEIGHTS_BF16, &shared) > 0 || sizeof(trf_real) == 8);
+}
+
 typedef struct told { kit_memory memory; int lines, level; char last[256]; } told;
 
 static void hear(void *user, int level, const char *message)
@@ -833,6 +941,10 @@ int main(void)
         cmocka_unit_test(test_every_failure),
         cmocka_unit_test(test_plan),
         cmocka_unit_test(test_told_exactly),
+#if !defined(TRF_DOUBLE)
+        cmocka_unit_test(test_told_of_packed), cmocka_unit_test(test_translator_plan_of_packed),
+#endif
+        cmocka_unit_test(test_told_of_nothing),
         cmocka_unit_test(test_growth),
         cmocka_unit_test(test_translator_memory),
         cmocka_unit_test(test_translator_plan),

@@ -1636,6 +1636,40 @@ static void test_reduce_hook(void **state)
         assert_null(out); \
     } while (0)
 
+/* Every weight is 0, gains too, and with the weights of another model it is that model. */
+static void test_zeros(void **state)
+{
+    trf_config c = seeded_config();
+    trf_model *model, *drawn;
+    size_t bytes, n, i;
+    trf_error err;
+    char *one, *other;
+    int64_t k;
+    (void)state;
+    assert_int_equal(trf_model_create_zeros(&model, &c, &err), TRF_OK);
+    assert_int_equal(trf_model_create(&drawn, &c, &err), TRF_OK);
+    assert_int_equal(trf_model_parameter_count(model), trf_model_parameter_count(drawn));
+    for (k = 0; k < model->layout.n_weights; k++) assert_true(model->weights[k] == 0);
+    for (i = 0; i < (size_t)trf_model_parameter_count(model); i++) {
+        trf_tensor to = trf_model_parameter(model, (int32_t)i),
+                   from = trf_model_parameter(drawn, (int32_t)i);
+        assert_non_null(to.data);
+        memcpy(to.data, from.data, (size_t)trf_tensor_count(&from) * sizeof *to.data);
+    }
+    trf_model_save_memory(drawn, TRF_WEIGHTS_FULL, NULL, 0, &bytes, NULL);
+    one = (char *)malloc(bytes);
+    other = (char *)malloc(bytes);
+    assert_int_equal(trf_model_save_memory(model, TRF_WEIGHTS_FULL, one, bytes, &n, &err), TRF_OK);
+    assert_int_equal(n, bytes);
+    assert_int_equal(trf_model_save_memory(drawn, TRF_WEIGHTS_FULL, other, bytes, &n, &err),
+                     TRF_OK);
+    assert_memory_equal(one, other, bytes);
+    free(one);
+    free(other);
+    trf_model_destroy(model);
+    trf_model_destroy(drawn);
+}
+
 static void test_contract(void **state)
 {
     trf_config c = seeded_config(), bad = c;
@@ -1659,6 +1693,8 @@ static void test_contract(void **state)
     device.threads = 0;
     assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, &bad, error_));
     assert_refused(model, TRF_E_INVALID_ARG, trf_model_create(&model, NULL, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create_zeros(&model, &bad, error_));
+    assert_refused(model, TRF_E_INVALID_ARG, trf_model_create_zeros(&model, NULL, error_));
     assert_refused(model, TRF_E_IO, trf_model_load(&model, "/nonexistent/model", NULL, error_));
     assert_refused(trainer, TRF_E_INVALID_ARG,
                    trf_trainer_create(&trainer, l.model, &bad_o, error_));
@@ -1679,6 +1715,7 @@ static void test_contract(void **state)
                    trf_checkpoint_load(&model, &trainer, NULL, "/nonexistent/checkpoint", NULL,
                                        NULL, error_));
     assert_int_equal(trf_model_create(NULL, &c, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_create_zeros(NULL, &c, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_model_copy(NULL, l.model, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_trainer_create(NULL, l.model, &o, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_translator_create(NULL, l.model, NULL, NULL), TRF_E_INVALID_ARG);
@@ -2759,7 +2796,7 @@ int main(void)
         cmocka_unit_test(test_products),
         cmocka_unit_test(test_two_ranks),
         cmocka_unit_test(test_reduce_hook),
-        cmocka_unit_test(test_contract),
+        cmocka_unit_test(test_zeros), cmocka_unit_test(test_contract),
         cmocka_unit_test(test_success_clears),
         cmocka_unit_test(test_written_and_averaged), cmocka_unit_test(test_average_refused),
         cmocka_unit_test(test_bad_config),

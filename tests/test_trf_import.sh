@@ -9,6 +9,7 @@ if "$trf" import "$golden/bert" --output probe 2>&1 | grep -q "built without cJS
     echo "left out: trf was built without cJSON"
     check "says so" true
     finish
+    exit
 fi
 rm -f probe
 
@@ -65,8 +66,8 @@ fresh; change 's/"layer_norm_eps": 1e-12/"layer_norm_eps": null/' config.json; r
 fresh; change 's/"use_cache": true/"position_embedding_type": "relative_key"/' config.json; refuses "relative positions" "builds only absolute"
 fresh; change 's/"is_decoder": false/"is_decoder": true/' config.json; refuses "a decoder" "only BERT as an encoder"
 fresh; change 's/"vocab_size": 47/"vocab_size": 48/' config.json; refuses "another vocabulary" "has 47 tokens, but \"vocab_size\" is 48"
-fresh; rm folder/model.safetensors; refuses "no weights" "expected model.safetensors or"
-fresh; mv folder/model.safetensors folder/pytorch_model.bin; refuses "a pickle" "only pytorch_model.bin"
+fresh; rm folder/model.safetensors; refuses "no weights" "expected model.safetensors, pytorch_model.bin, or one of them with"
+fresh; mv folder/model.safetensors folder/pytorch_model.bin; refuses "safetensors by another name" "begins with PK (a zip file) or 0x80 (a pickle), got 0x"
 fresh; head -c 9000 folder/model.safetensors >cut; mv cut folder/model.safetensors; refuses "half the weights" "model.safetensors:"
 fresh bert_shards; rm folder/model-00002-of-00002.safetensors; refuses "a file that is missing" "model-00002-of-00002.safetensors"
 fresh bert_shards; change 's/model-00002-of-00002/..\/bert\/model/' model.safetensors.index.json; refuses "a file of another folder" "a file of the same folder"
@@ -80,6 +81,73 @@ fresh; change 's/"the": *5/"the": 99/' tokenizer.json; refuses "an id without a 
 fresh; change 's/"the": *5/"the": "x"/' tokenizer.json; refuses "a text for an id" "expected a number for the token \"the\""
 fresh bert_shards; change 's/^the$/a/' vocab.txt; refuses "a token twice" "expected every token once"
 fresh bert_shards; change '/CLS/d' vocab.txt; refuses "no [CLS]" "special token \"\[CLS\]\" among the tokens"
+
+# --- files of PyTorch ------------------------------------------------------------------------------
+# torchs NAME: a folder with one of the files that have the weights of bert/
+torchs() { fresh; rm folder/model.safetensors; cp "$golden/pytorch/$1" folder/pytorch_model.bin; }
+zips=yes
+torchs zip.bin
+if "$trf" import folder --output probe.model 2>&1 | grep -q "built without libzip"; then
+    echo "left out: trf was built without libzip"
+    zips=no
+fi
+for file in zip pickles pickles4 views big_endian_deflated; do
+    case $zips$file in nopickles*) ;; no*) continue ;; esac
+    torchs $file.bin
+    expect 0 "import of pytorch/$file.bin" "47 tokens; it took at most [0-9]* MB" "$trf" import folder --output $file.model
+    check "$file.bin: the same model as from safetensors" cmp -s bert.model $file.model
+done
+if [ $zips = yes ]; then
+    fresh bert_shards; rm folder/*.safetensors*
+    expect 0 "import of two files of PyTorch" "47 tokens" "$trf" import folder --output shards.model
+    check "the same model as from safetensors" cmp -s bert_shards.model shards.model
+    fresh bert_shards; rm folder/*.safetensors* folder/pytorch_model-00002-of-00002.bin
+    refuses "a file that is missing" "pytorch_model-00002-of-00002.bin: No such file"
+fi
+# changed FILE: the weights' fourth number with other bytes
+changed() { torchs $1; printf "$2" | dd of=folder/pytorch_model.bin bs=1 seek="$(sed -n "s/^$1 //p" "$golden/pytorch/offsets.txt")" conv=notrunc 2>dd.txt; }
+changed pickles.bin '\000\000\300\177'
+refuses "a number that is not one" "'embeddings.word_embeddings.weight': number 3 is infinite or not a number"
+changed pickles.bin '\000\000\200\177'; refuses "an infinite number" "'embeddings.word_embeddings.weight': number 3 is infinite or not a number"
+changed pickles.bin '\000\000\200\077'
+expect 0 "another number" "47 tokens" "$trf" import folder --output one.model
+check "is in the model" [ "$(cmp -l bert.model one.model | wc -l)" -ge 1 ]
+torchs pickles.bin; LC_ALL=C sed 's/^FloatStorage$/IntStorage/' folder/pytorch_model.bin >changed; mv changed folder/pytorch_model.bin
+refuses "whole numbers as weights" "expected F32, F64, F16 or BF16, got I32"
+if [ $zips = yes ]; then
+    changed zip.bin '\001\002\003\004'; refuses "a damaged zip file" "tensor 'embeddings.word_embeddings.weight': CRC error"
+fi
+fresh
+while IFS='	' read -r file message; do
+    cp "$golden/hostile/$file" folder
+    case $zips$(head -c 2 "folder/$file") in noPK) message="built without libzip" ;; esac
+    expect 1 "hostile/$file" "$message" "$trf" import "folder/$file" --output out.model
+    rm "folder/$file"
+done <"$golden/hostile/messages.txt"
+check "hostile files: nothing is written or run" [ ! -e out.model ] && [ ! -e hacked ]
+bytes=$(wc -c <"$golden/hostile/sound.bin")
+n=0
+while [ $n -lt "$bytes" ]; do
+    head -c $n "$golden/hostile/sound.bin" >folder/cut.bin
+    "$trf" import folder/cut.bin --output out.model >out 2>err
+    [ $? -eq 1 ] && grep -q "^trf import: folder/cut.bin[,:]" err || { echo "$n bytes"; cat err; }
+    n=$((n + 1))
+done >cuts
+check "a file of pickles that is cut anywhere: $(head -n 1 cuts)" [ ! -s cuts ]
+check "is there to cut" [ "$bytes" -gt 190 ]
+
+# --- one file ----------------------------------------------------------------------------------------
+fresh
+expect 0 "a file of safetensors in its folder" "47 tokens" "$trf" import folder/model.safetensors --output file.model
+check "the same as its folder" cmp -s bert.model file.model
+cp "$golden/pytorch/pickles.bin" folder/other.bin
+expect 0 "a file of PyTorch beside another one" "47 tokens" "$trf" import folder/other.bin --output file.model --overwrite
+check "the same as its folder" cmp -s bert.model file.model
+expect 0 "a file of the current folder" "47 tokens" sh -c "cd folder && '$trf' import other.bin --output ../here.model"
+cp "$golden/pytorch/pickles.bin" alone.bin
+expect 1 "a file alone" "alone.bin: expected config.json and the tokenizer's files beside it, but there is no ./config.json" "$trf" import alone.bin --output out.model
+expect 1 "a file that is not there" "folder/nothing.bin: No such file" "$trf" import folder/nothing.bin --output out.model
+
 expect 2 "no folder" "give one folder" "$trf" import --output out.model
 expect 2 "no output" "give --output FILE" "$trf" import "$golden/bert"
 

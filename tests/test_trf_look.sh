@@ -319,6 +319,21 @@ check "FLOPs sum to the whole" \
     --threads 1 --source-length 5 --target-length 5 --json >out
 check "memory of training" test "$(sed -n 's/.* weights; \([0-9]*\) MB of memory.*/\1/p' told)" -eq \
     "$(sed 's/.*"training":\([0-9]*\),.*/\1/' out | awk '{ printf "%.0f", $1 / 1e6 }')"
+# A file in 8 bits: what it takes is told of the file that it was made from, and what stays floats is counted.
+"$trf" quantize translator --weights int8 --output small8 --overwrite
+bytes() { "$trf" inspect $2 --json --threads 1 | sed 's/.*"bytes":{\([^}]*\)}.*/\1/' | tr ',' '\n' | sed -n "s/^\"$1\"://p"; }
+for what in model translating; do
+    check "$what: an 8-bit file says what its source says of 8 bits" test "$(bytes $what small8)" = "$(bytes ${what}_in_8_bits translator)"
+done
+check "an 8-bit model is not trained" test -z "$(bytes training small8)$(bytes file small8)$(bytes checkpoint small8)"
+expect 0 "as text" "^  model  *[0-9.]* kB  its matrices in 8 bits" "$trf" inspect small8
+wide="--d-model 64 --n-heads 2 --d-ff 64 --encoder-layers 1 --decoder-layers 1 --vocab-size 16 --positions learned"
+for what in model translating; do
+    check "$what in 8 and 16 bits: less than in 32" test "$(bytes ${what}_in_8_bits "--size base")" -lt "$(bytes ${what}_in_16_bits "--size base")" \
+        -a "$(bytes ${what}_in_16_bits "--size base")" -lt "$(bytes $what "--size base")"
+done
+check "learned positions stay floats" test $(($(bytes model_in_8_bits "$wide --max-length 2064") - $(bytes model_in_8_bits "$wide --max-length 1040"))) -eq $((2 * 1024 * 64 * 4))
+check "and in 16 bits" test $(($(bytes model_in_16_bits "$wide --max-length 2064") - $(bytes model_in_16_bits "$wide --max-length 1040"))) -eq $((2 * 1024 * 64 * 4))
 # By hand: 10 source and 8 target rows of d 512, d_ff 2048, 6 layers.
 check "feed-forward of the encoder" \
     eval 'echo "$flops" | grep -q "\"encoder feed-forward\":251658240[,}]"'

@@ -3,13 +3,15 @@
 usage: make_imports.py         needs torch, transformers, tokenizers, safetensors (measured with 5.x, 0.23.3)
 
 Each folder has random weights of a real architecture, a tokenizer, lines.txt, and expected.txt: for each line the
-last hidden state's mean, first row and maximum. tests/test_trf_import.sh imports them and compares.
+last hidden state's mean, first row and maximum. tests/test_trf_import.sh imports them and compares. make_pickles.py adds
+files of torch.save.
 """
 import json, pathlib, shutil
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import BertConfig, BertModel
+import make_pickles
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/import"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -74,6 +76,7 @@ def main():
         for line in LINES:
             h = model(torch.tensor([ids.encode(line).ids])).last_hidden_state[0]
             for row in (h.mean(0), h[0], h.max(0).values): f.write(" ".join(f"{x:.9g}" for x in row.tolist()) + "\n")
+    make_pickles.main(FOLDER)
 
 
 main()

@@ -109,7 +109,7 @@ int inspect_options(struct settings *s)
     print_model(s);
     if (!status) status = print_weight_counts(&s->config, 0, s->json);
     if (!status && s->shape) print_published(s, n.total);
-    if (!status) status = print_resources(s);
+    if (!status) status = print_resources(s, 0);
     if (s->json) puts("}");
     return close_output(stdout, NULL) ? FAILED : status;
 }

@@ -167,12 +167,15 @@ const struct command commands[] = {
      "    trf quantize model.safetensors --weights int8 --output small.safetensors",
      EXIT_TEXT},
     {IMPORT, "import", "make a model file from a folder of Hugging Face",
-     "trf import FOLDER --output FILE",
-     "Reads config.json, the weights (safetensors, also in several files) and the tokenizer of a\n"
-     "model that another program has trained, and writes one model file. So far it knows BERT and\n"
-     "sentence encoders made from it (model_type bert). Every tensor is checked before anything is\n"
-     "written; parts that trf does not build are listed. trf embed, train --init-from and quantize\n"
-     "take the file like any other.\n"
+     "trf import FOLDER|WEIGHTS --output FILE",
+     "Reads config.json, the weights and the tokenizer of a model that another program has trained,\n"
+     "and writes one model file. So far it knows BERT and sentence encoders made from it (model_type\n"
+     "bert). Every tensor is checked before anything is written; parts that trf does not build are\n"
+     "listed. trf embed, train --init-from and quantize take the file like any other.\n"
+     "\n"
+     "The weights are model.safetensors or else pytorch_model.bin, also in several files. WEIGHTS is\n"
+     "one such file by any name; the other files lie beside it. A file of PyTorch is a program that\n"
+     "makes tensors: trf runs none of it, and refuses what a dictionary of tensors does not need.\n"
      "\n"
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",

@@ -1,25 +1,19 @@
 // trf import: a model that another program has trained becomes a model file of trf.
 //
-// A folder of Hugging Face has config.json, the weights in safetensors files, and the files of a
+// A folder of Hugging Face has config.json, files of weights (import_weights.c), and the files of a
 // tokenizer. A recipe (import_recipes.c) says what its parts are called here. Every tensor is
 // checked before anything is written.
 
 #include "import.h"
 
 #if defined(TRF_WITH_CJSON)
-enum { NAME_BYTES = 512 };
-
-/* The tensors of a folder: one file, or several (shards). */
-struct weights {
-    trf_file **file;
-    char **path;
-    size_t n, capacity, paths_capacity;
-    char **used;                /* for each file: 1 for each of its tensors that a recipe knows */
-};
+#include <errno.h>
+#include <sys/stat.h>
 
 struct importing {
     struct settings *s;
-    char *config_path;
+    char *folder, *config_path;
+    const char *file;           /* the only file of weights that is read, or NULL */
     const struct recipe *recipe;
     const char *prefix;         /* in front of the names of tensors */
     trf_config config;
@@ -29,121 +23,11 @@ struct importing {
 };
 
 // -----------------------------------------------------------------------------------------------
-// >>weights        the tensors of one or several files
-// -----------------------------------------------------------------------------------------------
-
-static int open_weights(struct weights *w, char *path)
-{
-    trf_file *file = NULL;
-    trf_error err;
-    if (trf_file_open(&file, path, NULL, &err)) {
-        say_error(NULL, &err);
-        free(path);
-        return FAILED;
-    }
-    w->file = grow(w->file, &w->capacity, w->n + 1, sizeof *w->file);
-    w->path = grow(w->path, &w->paths_capacity, w->n + 1, sizeof *w->path);
-    w->path[w->n] = path;
-    w->file[w->n++] = file;
-    return DONE;
-}
-
-static void close_weights(struct weights *w)
-{
-    size_t i;
-    for (i = 0; i < w->n; i++) {
-        trf_file_close(w->file[i]);
-        free(w->path[i]);
-        if (w->used) free(w->used[i]);
-    }
-    free(w->file);
-    free(w->path);
-    free(w->used);
-}
-
-/* Opens every file that the index of shards names, each once. */
-static int open_shards(struct weights *w, const char *folder, const char *index)
-{
-    cJSON *json = read_json_file(index);
-    const cJSON *map = cJSON_GetObjectItemCaseSensitive(json, "weight_map"), *entry;
-    int status = json ? DONE : FAILED;
-    if (json && !cJSON_IsObject(map)) {
-        say("%s: expected an object \"weight_map\"", index);
-        status = FAILED;
-    }
-    cJSON_ArrayForEach(entry, map) {
-        const char *name = cJSON_GetStringValue(entry);
-        char *path;
-        size_t i;
-        if (status) break;
-        if (!name || strchr(name, '/')) {
-            say("%s: expected a name of a file of the same folder for \"%s\"", index,
-                entry->string);
-            status = FAILED;
-            break;
-        }
-        path = format_text("%s/%s", folder, name);
-        for (i = 0; i < w->n && strcmp(w->path[i], path); i++) { }
-        if (i < w->n) free(path);
-        else status = open_weights(w, path);
-    }
-    cJSON_Delete(json);
-    return status;
-}
-
-static int find_weights(struct weights *w, const char *folder)
-{
-    char *one = format_text("%s/model.safetensors", folder);
-    char *index = format_text("%s/model.safetensors.index.json", folder);
-    char *pickled = format_text("%s/pytorch_model.bin", folder);
-    int status = FAILED;
-    size_t i;
-    if (is_file(one)) { status = open_weights(w, one); one = NULL; }
-    else if (is_file(index)) status = open_shards(w, folder, index);
-    else if (is_file(pickled))
-        say("%s: trf reads safetensors files, and this folder has only pytorch_model.bin: in "
-            "Python, model.save_pretrained(folder) writes one", folder);
-    else say("%s: expected model.safetensors or model.safetensors.index.json, got neither", folder);
-    free(one);
-    free(index);
-    free(pickled);
-    if (status) return status;
-    w->used = zeroed(w->n, sizeof *w->used);
-    for (i = 0; i < w->n; i++) w->used[i] = zeroed((size_t)trf_file_count(w->file[i]) + 1, 1);
-    return DONE;
-}
-
-/* The file and the index of a tensor. Old models of BERT call the numbers of a norm gamma and
-   beta. */
-static trf_file *find_tensor(const struct weights *w, const char *prefix, const char *name,
-                             int32_t *index, size_t *file)
-{
-    static const char *const names[2][2] = {{"LayerNorm.weight", "LayerNorm.gamma"},
-                                            {"LayerNorm.bias", "LayerNorm.beta"}};
-    char whole[NAME_BYTES];
-    int k;
-    for (k = 0; k < 3; k++) {
-        const char *at = k ? strstr(name, names[k - 1][0]) : NULL;
-        size_t i;
-        if (k && !at) continue;
-        if (at) snprintf(whole, sizeof whole, "%s%.*s%s", prefix, (int)(at - name), name,
-                         names[k - 1][1]);
-        else snprintf(whole, sizeof whole, "%s%s", prefix, name);
-        for (i = 0; i < w->n; i++)
-            if ((*index = trf_file_find(w->file[i], whole)) >= 0) {
-                *file = i;
-                return w->file[i];
-            }
-    }
-    return NULL;
-}
-
-// -----------------------------------------------------------------------------------------------
 // >>pieces         tensors of theirs become parameters of ours
 // -----------------------------------------------------------------------------------------------
 
 /* A tensor of the piece, and where it begins among the rows of our parameter. */
-struct part { trf_file *file; int32_t index; int added; int64_t row, rows, columns; };
+struct part { struct tensors *file; int32_t index; int added; int64_t row, rows, columns; };
 enum { MOST_PARTS = 4 };
 
 static void shape_text(int rank, const int64_t *shape, char to[96])
@@ -163,23 +47,22 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
 {
     int64_t columns = parameter->rank > 1 ? parameter->shape[1] : 1, total = 0;
     int n = 0, bad = 0;
-    char name[NAME_BYTES], have[96], want[96];
+    char name[MOST_NAME], have[96], want[96];
     while (*theirs) {
         size_t length = strcspn(theirs, " ");
         int added = *theirs == '+';
         struct part *part = &parts[n++];
         trf_file_entry entry;
-        size_t file;
         snprintf(name, sizeof name, "%.*s", (int)length - added, theirs + added);
         theirs += length + (theirs[length] == ' ');
-        part->file = find_tensor(&m->weights, m->prefix, name, &part->index, &file);
+        part->file = find_tensor(&m->weights, m->prefix, name, &part->index);
         if (!part->file) {
             say("tensor '%s%s' is missing: it is needed for %s", m->prefix, name, ours);
             bad = 1;
             continue;
         }
-        m->weights.used[file][part->index] = 1;
-        entry = trf_file_at(part->file, part->index);
+        part->file->used[part->index] = 1;
+        entry = tensor_at(part->file, part->index);
         part->added = added;
         part->rows = entry.rank > 0 ? entry.shape[0] : 1;
         part->columns = entry.rank > 1 ? entry.shape[1] : 1;
@@ -202,15 +85,15 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
 }
 
 /* Reads the numbers of a part. The first row of an added one is added to all rows. */
-static int read_part(const struct part *part, const trf_tensor *to, trf_error *err)
+static int read_part(const struct part *part, const trf_tensor *to)
 {
     int64_t columns = part->columns, i, k;
     trf_real *row;
     if (!part->added)
-        return trf_file_read(part->file, part->index, 0, to->data + part->row * columns,
-                             part->rows * columns, err) != TRF_OK;
+        return read_tensor(part->file, part->index, to->data + part->row * columns,
+                           part->rows * columns);
     row = zeroed((size_t)columns, sizeof *row);
-    if (trf_file_read(part->file, part->index, 0, row, columns, err)) { free(row); return FAILED; }
+    if (read_tensor(part->file, part->index, row, columns)) { free(row); return FAILED; }
     for (i = 0; i < to->shape[0]; i++)
         for (k = 0; k < columns; k++) to->data[i * columns + k] += row[k];
     free(row);
@@ -220,11 +103,10 @@ static int read_part(const struct part *part, const trf_tensor *to, trf_error *e
 /* One piece of one layer. read 0: only checks. */
 static int take_piece(struct importing *m, const struct piece *piece, int layer, int read)
 {
-    char ours[NAME_BYTES], theirs[NAME_BYTES], *to = theirs;
+    char ours[MOST_NAME], theirs[MOST_NAME], *to = theirs;
     const char *from = piece->theirs;
     struct part parts[MOST_PARTS];
     trf_tensor parameter;
-    trf_error err;
     int n, i;
     snprintf(ours, sizeof ours, "%s", piece->ours);
     if (strstr(ours, "%d")) snprintf(ours, sizeof ours, piece->ours, layer);
@@ -239,8 +121,7 @@ static int take_piece(struct importing *m, const struct piece *piece, int layer,
     *to = 0;
     parameter = trf_model_parameter(m->model, trf_model_parameter_index(m->model, ours));
     if ((n = find_parts(m, ours, &parameter, theirs, parts)) < 0) { m->faults++; return DONE; }
-    for (i = 0; read && i < n; i++)
-        if (read_part(&parts[i], &parameter, &err)) { say_error(NULL, &err); return FAILED; }
+    for (i = 0; read && i < n; i++) if (read_part(&parts[i], &parameter)) return FAILED;
     return DONE;
 }
 
@@ -269,10 +150,10 @@ static void look_at_the_rest(struct importing *m)
     size_t i;
     int32_t k;
     for (i = 0; i < m->weights.n; i++)
-        for (k = 0; k < trf_file_count(m->weights.file[i]); k++) {
-            const char *name = trf_file_at(m->weights.file[i], k).name, *bare = name;
+        for (k = 0; k < count_tensors(&m->weights.file[i]); k++) {
+            const char *name = tensor_at(&m->weights.file[i], k).name, *bare = name;
             size_t length = strlen(m->prefix);
-            if (m->weights.used[i][k]) continue;
+            if (m->weights.file[i].used[k]) continue;
             if (!strncmp(name, m->prefix, length)) bare += length;
             if (begins_with_one_of(bare, m->recipe->buffers)) continue;
             if (begins_with_one_of(bare, m->recipe->left_out)) {
@@ -307,15 +188,14 @@ static int find_recipe(struct importing *m, const cJSON *json)
 /* The prefix with which the first tensor is there. */
 static void find_prefix(struct importing *m)
 {
-    char name[NAME_BYTES];
+    char name[MOST_NAME];
     const char *theirs = m->recipe->pieces[0].theirs;
     int32_t index;
-    size_t file;
     int i;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(theirs, " "), theirs);
     m->prefix = m->recipe->prefixes[0];
     for (i = 0; i < MOST_PREFIXES && m->recipe->prefixes[i]; i++)
-        if (find_tensor(&m->weights, m->recipe->prefixes[i], name, &index, &file))
+        if (find_tensor(&m->weights, m->recipe->prefixes[i], name, &index))
             m->prefix = m->recipe->prefixes[i];
 }
 
@@ -328,7 +208,7 @@ static void set_special_ids(trf_config *c, const int32_t special[SPECIALS])
     c->eos = special[SPECIAL_SEP] >= 0 ? special[SPECIAL_SEP] : special[SPECIAL_EOS];
 }
 
-static int import_folder(struct importing *m, const char *folder)
+static int import_folder(struct importing *m)
 {
     int32_t special[SPECIALS];
     trf_vocab *vocab = NULL;
@@ -338,18 +218,18 @@ static int import_folder(struct importing *m, const char *folder)
     if (!json || find_recipe(m, json)) goto done;
     m->config = trf_config_tiny();
     if (m->recipe->configure(json, m->config_path, &m->config)) goto done;
-    if (read_tokenizer(folder, &vocab, special)) goto done;
+    if (read_tokenizer(m->folder, &vocab, special)) goto done;
     set_special_ids(&m->config, special);
     if (trf_vocab_size(vocab) != m->config.source_vocab) {
-        say("%s: the tokenizer has %d tokens, but \"vocab_size\" is %d", folder,
+        say("%s: the tokenizer has %d tokens, but \"vocab_size\" is %d", m->folder,
             (int)trf_vocab_size(vocab), (int)m->config.source_vocab);
         goto done;
     }
-    if (trf_model_create(&m->model, &m->config, &err)) {
+    if (trf_model_create_zeros(&m->model, &m->config, &err)) {
         say_error(m->config_path, &err);
         goto done;
     }
-    if (find_weights(&m->weights, folder)) goto done;
+    if (open_weights(&m->weights, m->folder, m->file)) goto done;
     find_prefix(m);
     if (take_pieces(m, 0)) goto done;
     look_at_the_rest(m);
@@ -364,6 +244,25 @@ done:
     cJSON_Delete(json);
     trf_vocab_destroy(vocab);
     return status;
+}
+
+/* The argument is a folder, or a file of weights in one. */
+static int find_folder(struct importing *m, const char *path)
+{
+    struct stat info;
+    char *slash;
+    if (stat(path, &info)) { say("%s: %s", path, strerror(errno)); return FAILED; }
+    m->folder = format_text("%s", path);
+    if (!S_ISDIR(info.st_mode)) {
+        m->file = path;
+        if ((slash = strrchr(m->folder, '/'))) slash[slash == m->folder] = 0;
+        else { free(m->folder); m->folder = format_text("."); }
+    }
+    m->config_path = format_text("%s/config.json", m->folder);
+    if (!m->file || is_file(m->config_path)) return DONE;
+    say("%s: expected config.json and the tokenizer's files beside it, but there is no %s", path,
+        m->config_path);
+    return FAILED;
 }
 
 int command_import(struct settings *s, int argc, char **argv)
@@ -381,13 +280,14 @@ int command_import(struct settings *s, int argc, char **argv)
     if (check_output_name(s) || check_replaceable(s->output)) return FAILED;
     memset(&m, 0, sizeof m);
     m.s = s;
-    m.config_path = format_text("%s/config.json", argv[0]);
-    status = import_folder(&m, argv[0]);
+    status = find_folder(&m, argv[0]) || import_folder(&m) ? FAILED : DONE;
     if (!status)
-        inform_line("%s: %s, %lld weights, %d tokens", s->output, m.recipe->type,
-                    (long long)trf_model_parameter_total(m.model), (int)m.config.source_vocab);
+        inform_line("%s: %s, %lld weights, %d tokens; it took at most %.0f MB of memory", s->output,
+                    m.recipe->type, (long long)trf_model_parameter_total(m.model),
+                    (int)m.config.source_vocab, megabytes());
     trf_model_destroy(m.model);
     close_weights(&m.weights);
+    free(m.folder);
     free(m.config_path);
     return status;
 }

@@ -36,6 +36,80 @@ enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL
        SPECIALS };
 int read_tokenizer(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS]);
 
+/* import_weights.c: the tensors of one or several files. Calls that return an int print a message
+   when they return FAILED. */
+struct tensors {
+    trf_file *safetensors;          /* or */
+    struct pytorch *pytorch;
+    char *path, *used;              /* used: 1 for each tensor that a recipe knows */
+};
+struct weights { struct tensors *file; size_t n, capacity; };
+/* file NULL: those of the folder. */
+int open_weights(struct weights *w, const char *folder, const char *file);
+void close_weights(struct weights *w);
+int32_t count_tensors(const struct tensors *file);
+trf_file_entry tensor_at(const struct tensors *file, int32_t index);   /* without its place */
+/* The first `count` numbers. */
+int read_tensor(struct tensors *file, int32_t index, trf_real *to, int64_t count);
+/* The file and the index of a tensor, or NULL. Old models of BERT call the numbers of a norm gamma
+   and beta. */
+struct tensors *find_tensor(const struct weights *w, const char *prefix, const char *name,
+                            int32_t *index);
+
+/* import_pytorch.c: the tensors of a file of torch.save. Close it after a failure too. */
+int open_pytorch(struct pytorch **out, const char *path);
+void close_pytorch(struct pytorch *f);
+int32_t count_pytorch(const struct pytorch *f);
+trf_file_entry pytorch_at(const struct pytorch *f, int32_t index);
+int32_t find_pytorch(const struct pytorch *f, const char *name);        /* or -1 */
+int read_pytorch(struct pytorch *f, int32_t index, trf_real *to, int64_t count);
+
+/* import_pickle.c: a machine for pickles that runs nothing, and what is left on its stack. Calls
+   that return an int, but not pickle_is_..., print a message when they return FAILED. */
+enum { MOST_NAME = 512, TORCH_RANK = 8 };
+struct torch_tensor {
+    char *name, *key;               /* key: of its storage */
+    const char *dtype;              /* as in safetensors: "F32", ... */
+    int bytes, rank;                /* bytes: of a number */
+    int64_t shape[TORCH_RANK], stride[TORCH_RANK];
+    int64_t count;                  /* numbers of the tensor */
+    int64_t offset, last;           /* its first and last number, counted in the storage */
+    int64_t numbers;                /* of the storage */
+    uint64_t place;                 /* where the storage is; for the reader of the file */
+    uint32_t key_at, key_bytes;     /* bytes of the pickle */
+};
+struct torch_storage { char *key; int bytes; int64_t numbers; uint64_t place; };
+struct pickle {
+    const char *where;              /* for messages: they go on with ", byte 12: ..." */
+    int64_t (*more)(void *from, void *to, size_t n);    /* bytes; 0: the end; -1: after a message */
+    void *from;
+    unsigned char *bytes;           /* n of them so far; `at` is the next one */
+    size_t n, capacity, at;
+    size_t opcode_at;
+    const char *opcode;
+    struct value *values;
+    size_t n_values, values_capacity;
+    struct cell *cells;             /* items of containers */
+    size_t n_cells, cells_capacity;
+    uint32_t *stack, *memo;         /* numbers of values */
+    size_t n_stack, stack_capacity, n_memo, memo_capacity;
+    size_t *marks;                  /* heights of the stack */
+    size_t n_marks, marks_capacity;
+    struct torch_tensor *built;
+    size_t n_built, built_capacity;
+    int stopped;
+};
+int run_pickle(struct pickle *p);   /* one pickle; the next call runs the one after it */
+void free_pickle(struct pickle *p);
+/* The value of the pickle that was run last. */
+int pickle_is_number(const struct pickle *p, int64_t x);
+int pickle_is_large(const struct pickle *p, const void *bytes, size_t n);
+/* Their names and keys are malloc'd, also after a failure. */
+int pickle_tensors(struct pickle *p, struct torch_tensor **tensors, size_t *n);
+int pickle_texts(struct pickle *p, char ***texts, size_t *n);   /* of a list; malloc'd */
+/* The storages of all pickles so far, as often as they are named. */
+int pickle_storages(struct pickle *p, struct torch_storage **storages, size_t *n);
+
 /* import_json.c */
 int is_file(const char *path);                          /* not a folder */
 char *read_whole(const char *path, size_t *bytes);      /* ends with a NUL; NULL after a message */

@@ -169,6 +169,14 @@ static void print_labels(const trf_model *model, int json)
     printf(json ? "]" : "%s\n", *text ? " | ..." : "");
 }
 
+static int has_8_bits(const trf_file *file)
+{
+    int32_t i;
+    for (i = 0; i < trf_file_count(file); i++)
+        if (!strcmp(trf_file_at(file, i).dtype, "I8")) return 1;
+    return 0;
+}
+
 static int print_ours(struct report *r, int checkpoint)
 {
     struct settings *s = r->s;
@@ -187,14 +195,15 @@ static int print_ours(struct report *r, int checkpoint)
     print_labels(model, s->json);
     status = print_weight_counts(&s->config, trf_model_parameter_count(model), s->json);
     trf_model_destroy(model);
-    if (status || !checkpoint) return status ? status : print_resources(s);
+    if (status || !checkpoint)
+        return status ? status : print_resources(s, has_8_bits(r->file));
     if (stored_training(s, r->file)) return FAILED;
     steps = trf_file_metadata(r->file, "trf.step");
     updates = steps ? strtoll(steps, NULL, 10) : -1;
     if (s->json) printf(",\"updates\":%lld", updates);
     else printf("training: %lld update%s so far\n", updates, plural(updates));
     print_settings(s, "training", AT(training), sizeof s->training);
-    return print_resources(s);
+    return print_resources(s, 0);
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ int check_running(const struct settings *s);    /* options of training and searc
 int settle_lengths(struct settings *s);         /* of the sequences that are counted */
 /* parameters 0: unknown. */
 int print_weight_counts(const trf_config *config, int32_t parameters, int json);
-int print_resources(struct settings *s);        /* memory, operations, and the trace of s->config */
+/* Memory, operations, and the trace of s->config. of_8_bits: a file has its weights so. */
+int print_resources(struct settings *s, int of_8_bits);
 
 /* The rows of the encoder and of the decoder in one forward pass; 0: the model has none. */
 int64_t source_rows(const struct settings *s);

@@ -4,7 +4,8 @@
 //
 // Build, in the root of the repository: first without, then with learning of subwords, which needs
 // libsentencepiece-dev. The last command is one line. For trf import, which needs libcjson-dev, add
-// -DTRF_WITH_CJSON and -lcjson.
+// -DTRF_WITH_CJSON and -lcjson; for PyTorch's zip files in it, which need libzip-dev,
+// -DTRF_WITH_LIBZIP and -lzip.
 //     cc -O2 -march=native -I. tools/trf/*.c tools/metrics/metrics.c -o build/trf -lm
 //     c++ -O2 -c tools/trf/spm.cc -o build/spm.o
 //     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c tools/metrics/metrics.c
@@ -87,8 +88,10 @@ static void print_version(void)
 #endif
 #ifndef TRF_WITH_CJSON
     puts("models of others: this trf was built without cJSON and cannot import them");
+#elif defined(TRF_WITH_LIBZIP)
+    puts("models of others: imported, with cJSON and libzip");
 #else
-    puts("models of others: imported, with cJSON");
+    puts("models of others: imported, with cJSON, but without libzip: no zip files of PyTorch");
 #endif
 #ifdef TRF_NO_CBLAS
     puts("products: built-in");

@@ -13,7 +13,6 @@
 #include <math.h>
 #include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
@@ -158,12 +157,6 @@ static double share_done(const struct progress *p, int64_t step)
     if (s->updates != INT64_MAX) share = fmax(share, (double)step / (double)s->updates);
     if (s->corpus.epochs != TRF_ENDLESS) share = fmax(share, pass / (double)s->corpus.epochs);
     return fmin(1, share);
-}
-
-static double megabytes(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_SELF, &usage) ? 0 : (double)usage.ru_maxrss * 1.024e-3;
 }
 
 /* "[#####...............] 25 % ", as wide as the limit allows; "25 % " if a bar does not fit. */

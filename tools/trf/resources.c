@@ -127,10 +127,12 @@ int print_weight_counts(const trf_config *config, int32_t parameters, int json)
     return DONE;
 }
 
+/* bytes 0: there is no such thing. */
 static void print_bytes(const char *name, const char *key, const char *what, double bytes, int json,
                         int *first)
 {
     char text[32];
+    if (bytes <= 0) return;
     if (json) printf("%s\"%s\":%.0f", *first ? "" : ",", key, bytes);
     else printf("  %-24s %13s  %s\n", name, bytes_text(bytes, text), what);
     *first = 0;
@@ -151,50 +153,92 @@ int check_running(const struct settings *s)
     return trf_search_check(&s->search, &err) ? refused("search", &err) : DONE;
 }
 
-/* Memory as the library plans it; the file size without vocabularies and names. */
-static int print_memory(struct settings *s, int64_t weights, int json)
+/* A model whose matrices are packed, alone and with its search; 0: there is no such one. */
+struct packed { double model, translating; };
+
+static struct packed packed_memory(const struct settings *s, trf_weights weights, int32_t input)
 {
-    trf_config *c = &s->config;
+    trf_search search = s->search;
+    struct packed bytes;
+    size_t shared;
+    search.weights = weights;
+    bytes.model = (double)trf_packed_memory(&s->config, weights, &shared);
+    bytes.translating = (double)trf_translator_memory(&s->config, &search, s->batch, input);
+    if (bytes.model > 0 && bytes.translating > 0)
+        bytes.translating += bytes.model - (double)shared;
+    else bytes.translating = 0;
+    return bytes;
+}
+
+/* A model that can be trained, with gradients and moments; 0: it cannot be. */
+static double training_memory(struct settings *s, double model, int32_t *tokens)
+{
     trf_train_options *o = &s->training;
     int32_t longest =
         (s->source_length > s->target_length ? s->source_length : s->target_length) + 1;
-    int32_t tokens = s->corpus.batch_tokens > longest ? s->corpus.batch_tokens : longest;
-    int32_t longest_input = c->kind == TRF_DECODER_ONLY ? s->target_length : s->source_length;
-    double model = (double)trf_model_memory(c), training, translating;
-    trf_search small = s->search;
-    char what[160];
-    int first = 1;
-    o->source_tokens = o->target_tokens = tokens;
-    o->sequences = s->corpus.batch_sentences < tokens ? s->corpus.batch_sentences : tokens;
+    double training;
+    *tokens = s->corpus.batch_tokens > longest ? s->corpus.batch_tokens : longest;
+    o->source_tokens = o->target_tokens = *tokens;
+    o->sequences = s->corpus.batch_sentences < *tokens ? s->corpus.batch_sentences : *tokens;
     o->longest = longest;
-    training = (double)trf_trainer_memory(c, o);
-    translating = (double)trf_translator_memory(c, &s->search, s->batch, longest_input);
-    printf(json ? ",\"bytes\":{" : "memory and files:\n");
+    training = (double)trf_trainer_memory(&s->config, o);
+    return training > 0 ? model + training : 0;
+}
+
+/* Memory of a model whose weights have 32 bits; the file size without vocabularies and names. */
+static void print_memory(struct settings *s, int64_t weights, int32_t input, const char *search,
+                         int json)
+{
+    trf_config *c = &s->config;
+    double model = (double)trf_model_memory(c);
+    double translating = (double)trf_translator_memory(c, &s->search, s->batch, input);
+    struct packed in16 = packed_memory(s, TRF_WEIGHTS_BF16, input);
+    struct packed in8 = packed_memory(s, TRF_WEIGHTS_INT8, input);
+    char what[160];
+    int32_t tokens;
+    double training = training_memory(s, model, &tokens);
+    int first = 1;
     print_bytes("model", "model", "the weights, rows padded to whole registers", model, json,
                 &first);
+    print_bytes("  in 16 bits", "model_in_16_bits", "--weights bf16: its matrices, the rest in 32",
+                in16.model, json, &first);
+    print_bytes("  in 8 bits", "model_in_8_bits", "from a file of trf quantize --weights int8",
+                in8.model, json, &first);
     snprintf(what, sizeof what,
              "the model, gradients, moments, batches of at most %d tokens per side", (int)tokens);
-    if (training > 0) print_bytes("training", "training", what, model + training, json, &first);
-    snprintf(what, sizeof what,
-             "the model and its search: beam %d, %d sentence%s of %d token%s at a time",
-             (int)s->search.beam, (int)s->batch, plural(s->batch), (int)longest_input,
-             plural(longest_input));
-    if (translating > 0)
-        print_bytes("translating", "translating", what, model + translating, json, &first);
-    small.weights = TRF_WEIGHTS_INT8;
-    translating = (double)trf_translator_memory(c, &small, s->batch, longest_input);
-    if (translating > 0)
-        print_bytes("  in 8 bits", "translating_in_8_bits",
-                    "the same from a file of trf quantize --weights int8", translating, json,
-                    &first);
+    print_bytes("training", "training", what, training, json, &first);
+    print_bytes("translating", "translating", search, translating > 0 ? model + translating : 0,
+                json, &first);
+    print_bytes("  in 16 bits", "translating_in_16_bits", "the same with --weights bf16",
+                in16.translating, json, &first);
+    print_bytes("  in 8 bits", "translating_in_8_bits",
+                "the same from a file of trf quantize --weights int8", in8.translating, json,
+                &first);
     print_bytes("model file", "file", "weights of 32 bits, without vocabularies",
                 4.0 * (double)weights, json, &first);
     print_bytes("  of 16 bits", "file_of_16_bits", "trf quantize --weights f16",
                 2.0 * (double)weights, json, &first);
     print_bytes("checkpoint", "checkpoint", "weights and two moments", 12.0 * (double)weights, json,
                 &first);
-    if (json) putchar('}');
-    return DONE;
+}
+
+/* Memory as the library plans it. A model from a file of 8 bits has no floats of its matrices. */
+static void print_memory_of(struct settings *s, int64_t weights, int of_8_bits)
+{
+    int32_t input = s->config.kind == TRF_DECODER_ONLY ? s->target_length : s->source_length;
+    char search[160];
+    snprintf(search, sizeof search,
+             "the model and its search: beam %d, %d sentence%s of %d token%s at a time",
+             (int)s->search.beam, (int)s->batch, plural(s->batch), (int)input, plural(input));
+    printf(s->json ? ",\"bytes\":{" : "memory and files:\n");
+    if (of_8_bits) {
+        struct packed in8 = packed_memory(s, TRF_WEIGHTS_INT8, input);
+        int first = 1;
+        print_bytes("model", "model", "its matrices in 8 bits, the rest in 32", in8.model, s->json,
+                    &first);
+        print_bytes("translating", "translating", search, in8.translating, s->json, &first);
+    } else print_memory(s, weights, input, search, s->json);
+    if (s->json) putchar('}');
 }
 
 static void print_flops_part(const char *name, double flops, int64_t tokens, const char *side,
@@ -252,13 +296,14 @@ static int print_flops(const struct settings *s, int json)
 }
 
 /* For a file and for options; with --trace also the trace. */
-int print_resources(struct settings *s)
+int print_resources(struct settings *s, int of_8_bits)
 {
     trf_weight_counts n;
     trf_error err;
     if (settle_lengths(s)) return USAGE;
     if (trf_count_weights(&s->config, &n, &err)) return refused("model", &err);
-    if (print_memory(s, n.total, s->json) || print_flops(s, s->json)) return FAILED;
+    print_memory_of(s, n.total, of_8_bits);
+    if (print_flops(s, s->json)) return FAILED;
     if (s->trace) print_trace(s);
     return DONE;
 }

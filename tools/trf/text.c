@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 #include <time.h>
 
 // -----------------------------------------------------------------------------------------------
@@ -185,6 +186,12 @@ double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double megabytes(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (double)usage.ru_maxrss * 1.024e-3;
 }
 
 void time_text(double seconds, char text[32])

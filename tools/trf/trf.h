@@ -26,7 +26,8 @@
 //   measure.c         the metrics of a validation
 //   translate.c, generate.c, classify.c, embed.c, score.c, eval.c, average.c     other commands
 //   import.c        trf import; see import.h
-//   import_recipes.c, import_words.c, import_json.c
+//   import_recipes.c, import_words.c, import_weights.c, import_pytorch.c, import_pickle.c,
+//   import_json.c
 //   report.c        trf report; see report.h
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
 //   report_text.c
@@ -113,6 +114,7 @@ const char *name_of(const char *path);          /* "a/b" -> "b" */
 const char *plural(int64_t n);                  /* "s", or "" if n is 1 */
 char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* malloc'd */
 double now(void);
+double megabytes(void);                         /* most memory that the process had so far */
 void time_text(double seconds, char text[32]);  /* "2h05m", "3m09s", "12s" */
 
 /* The bytes of the UTF-8 character at text, and its code point. 0: there is none. */
