@@ -944,9 +944,9 @@ typedef enum trf_embedding_init {
 
 /* What the decoder reads before its first token. */
 typedef enum trf_decoder_start {
-    TRF_START_BOS  = 0,
+    TRF_START_BOS  = 0,     /* needs bos */
     TRF_START_EOS  = 1,     /* fairseq */
-    TRF_START_PAD  = 2,     /* Hugging Face Marian */
+    TRF_START_PAD  = 2,     /* Hugging Face Marian, T5; needs pad */
     TRF_START_ZERO = 3,     /* a zero vector: Marian */
     TRF_DECODER_START_COUNT
 } trf_decoder_start;
@@ -963,8 +963,8 @@ typedef enum trf_head {
                                without its pooling layer */
     TRF_HEAD_TOKENS = 3,    /* one label per token (trf_tag) */
     TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (trf_logits).
-                               Sources may contain pad, which is the mask. W is the source
-                               embedding: BERT without the layer before W */
+                               Needs pad, which is the mask: sources may contain it. W is the
+                               source embedding: BERT without the layer before W */
     TRF_HEAD_COUNT
 } trf_head;
 
@@ -993,9 +993,11 @@ typedef struct trf_config {
                                    share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
-    int32_t pad, bos, eos, unk; /* special ids, all different, below both vocabulary sizes;
-                                   default 0, 1, 2, 3. Batches need no padding. Answers never
-                                   contain pad or bos. pad may be the decoder's start */
+    int32_t pad, bos, eos, unk; /* special ids, below both vocabulary sizes; default 0, 1, 2, 3.
+                                   pad, bos and unk may be -1: the model has none. bos may be eos
+                                   (GPT-2). Otherwise all differ. Batches need no padding. Answers
+                                   never contain pad, nor bos unless it is eos. A field that uses
+                                   an id needs it: source_bos, decoder_start, head */
     trf_activation activation;  /* default TRF_RELU */
     int32_t feed_forward_gate;  /* 1: the inner layer is act(x U^T) * (x V^T). The first matrix has
                                    the d_ff rows of U, then those of V: ReGLU, GEGLU, SwiGLU
@@ -1492,8 +1494,9 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus);
            random order. A word that would bring the number of chosen ids above k is skipped; if
            every word would, the last one is chosen all the same. So fewer or more than k ids may
            be chosen. Each id of a chosen word becomes `mask` with probability `masked`,
-           or any id from 4 to vocab - 1 with probability `randomised`, or stays. The target has the
-           ids of chosen words, and -1 elsewhere (TRF_HEAD_MASKED).
+           or any id from 4 to vocab - 1 with probability `randomised`, or stays. A special id of
+           `words` stays out: the id of the text remains instead. The target has the ids of chosen
+           words, and -1 elsewhere (TRF_HEAD_MASKED).
    SPANS   k is at least 1 and at most n - 1. The noise has round(k / mean_span) spans, at least 1
            and at most min(k, n - k, n_sentinels). Plain and noisy spans alternate and end with a
            noisy one. All ways to cut the k ids and the n - k ids are equally likely. In the source
@@ -1522,12 +1525,13 @@ typedef struct trf_noise_options {
     int32_t first_sentinel, n_sentinels;    /* SPANS: the first sentinel, 4..2^24, and
                                                their number, 1..2^24. No source may contain a
                                                sentinel. default 0: set them */
-    const trf_vocab *words;     /* for whole_words: the vocabulary of the ids, which shows where
-                                   words begin; borrowed until trf_noise_destroy. A subword with
-                                   SentencePiece's space mark begins a word (or ends one, if the
-                                   model puts the mark there). Characters: each whitespace character
-                                   is a word and separates words. An id outside the vocabulary is a
-                                   word. default NULL: every id is a word */
+    const trf_vocab *words;     /* MASKS: the vocabulary of the ids, which has the special ids and,
+                                   for whole_words, shows where words begin; borrowed until
+                                   trf_noise_destroy. A subword with SentencePiece's space mark
+                                   begins a word (or ends one, if the model puts the mark there).
+                                   Characters: each whitespace character is a word and separates
+                                   words. An id outside the vocabulary is a word. default NULL:
+                                   every id is a word */
     uint64_t seed;              /* default 0 */
     trf_hooks hooks;            /* default none */
 } trf_noise_options;
@@ -1732,8 +1736,8 @@ typedef struct trf_train_options {
     int64_t warmup;                     /* number of updates, >= 1; default 100 */
     int64_t total_steps;                /* TRF_COSINE: > warmup. default 0 */
     double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation */
-    trf_smoothing smoothing_rule;       /* default TRF_SMOOTH_UNIFORM. NO_PAD_KL does not work
-                                           with a head: labels have no pad */
+    trf_smoothing smoothing_rule;       /* default TRF_SMOOTH_UNIFORM. NO_PAD_KL needs pad,
+                                           and does not work with a head: labels have no pad */
     double dropout;                     /* on the sum of embedding and position; default 0 */
     double attention_dropout;           /* on attention weights; default 0 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0 */
@@ -2025,7 +2029,7 @@ typedef struct trf_search {
                                    (CTranslate2); 0: EOS is not chosen, but keeps its probability;
                                    default 0 */
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its probability. A
-                                   prefix may contain it. default 0 */
+                                   prefix may contain it. Needs a model with unk. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
     int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. The answer to a source of n ids has
                                    at most a * n + b target tokens, and at most
@@ -2265,8 +2269,8 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
-   repetition_penalty, min_tokens, temperature, top_k, top_p, min_p. pad and bos are never drawn,
-   unk only with allow_unk. The host computes the rules, in double. */
+   repetition_penalty, min_tokens, temperature, top_k, top_p, min_p. pad is never drawn, bos only
+   where it is eos, unk only with allow_unk. The host computes the rules, in double. */
 typedef struct trf_sampling {
     double temperature;         /* divides the logits; 0..1e6. 0 takes the most likely token, of
                                    equal ones the lowest id, like beam 1. default 1 */
@@ -2290,7 +2294,7 @@ typedef struct trf_sampling {
                                    more row is computed per drawn token. 0: no window; a sequence
                                    ends at config.max_length - 1 ids. default INT32_MAX */
     int32_t min_tokens;         /* EOS is drawn only after this many tokens; >= 0; default 0 */
-    int32_t allow_unk;          /* 1: unk may be drawn; default 0 */
+    int32_t allow_unk;          /* 1: unk may be drawn; needs a model with unk; default 0 */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
                                    the prompt's ids too; default 0 */
     trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
@@ -10148,8 +10152,9 @@ TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
 }
 
-/* The four special ids lie in the vocabulary and differ: else a token and an end of sentence would
-   look alike. */
+/* Special ids lie in the vocabulary and differ: else a token and an end of sentence would look
+   alike. -1 is no id; only eos must be one. bos may be eos: a model that begins with the token that
+   ends. */
 TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field,
                                       trf_error *err)
 {
@@ -10157,17 +10162,36 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     static const char *const names[4] = {"pad", "bos", "eos", "unk"};
     int i, j;
     for (i = 0; i < 4; i++) {
-        if (ids[i] < 0 || ids[i] >= vocab)
+        int optional = i != 2;      /* 2: eos */
+        if (ids[i] < -optional || ids[i] >= vocab)
             return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
-                             "%s must be an id of 0 or more, below %s = %d, got %d",
-                             names[i], field, vocab, ids[i]);
+                             "%s must be an id of 0 or more, below %s = %d%s, got %d",
+                             names[i], field, vocab, optional ? ", or -1 for none" : "", ids[i]);
         for (j = 0; j < i; j++)
-            if (ids[i] == ids[j])
+            if (ids[i] >= 0 && ids[i] == ids[j] && !(j == 1 && i == 2))
                 return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
                                  "special ids must differ, but %s and %s are both %d", names[j],
                                  names[i], ids[i]);
     }
     return TRF_OK;
+}
+
+/* The fields of a configuration that use a special id, which the model then must have. */
+TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
+{
+    int start_bos = trf__has_target(c) && c->decoder_start == TRF_START_BOS;
+    int start_pad = trf__has_target(c) && c->decoder_start == TRF_START_PAD;
+    int source_bos = trf__has_source(c) && c->source_bos;
+    const char *field = NULL, *id = "bos";
+    if (c->bos < 0 && source_bos) field = "source_bos";
+    else if (c->bos < 0 && start_bos) field = "decoder_start";
+    else if (c->pad < 0 && (start_pad || c->head == TRF_HEAD_MASKED)) {
+        field = start_pad ? "decoder_start" : "head";
+        id = "pad";
+    }
+    if (!field) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
+                     "this value of %s needs %s, but the model has none (%s is -1)", field, id, id);
 }
 
 /* source, target: 1 if the model has that side. */
@@ -10272,6 +10296,7 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     TRF__TRY(trf__attention_check(c, err));
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
+    TRF__TRY(trf__special_needed(c, err));
     if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
         (c->final_norm == TRF_FINAL_NORM_DECODER && !target))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "final_norm",
@@ -13444,6 +13469,10 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
                          "an encoder-only model without a head has no loss: give it a head, or use "
                          "trf_encode");
+    if (c && c->pad < 0 && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
+                         "smoothing_rule must be 0 to 2 in a model without pad (pad is -1), got %d",
+                         (int)o->smoothing_rule);
     if (c && c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
                          "with a head, whose labels have no padding, smoothing_rule must be 0 to "
@@ -16916,12 +16945,21 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
 }
 
+/* A random id that a text may contain, or `own`: the id drawn is a special one. */
+TRF__FN int32_t trf__noise_random(const trf_noise_options *o, trf__noisy *x, int32_t own)
+{
+    int32_t id = 4 + (int32_t)trf__draw_below(&x->draws, (uint64_t)o->vocab - 4);
+    int which;
+    for (which = 0; which < TRF_SPECIAL_COUNT; which++)
+        if (trf_vocab_special(o->words, (trf_special)which) == id) return own;
+    return id;
+}
+
 /* Masked tokens: whole words are chosen in random order until `wanted` tokens are. A word longer
    than the rest is skipped, except that one word at least is chosen. Targets of -1 have no loss. */
 TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
 {
     const trf_vocab *words = o->whole_words ? o->words : NULL;
-    uint64_t tokens = (uint64_t)o->vocab - 4;
     int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0,
         w, i;
     for (i = 0; i < x->n; i++) {
@@ -16942,7 +16980,7 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
             x->target[i] = x->ids[i];
             if (chance < 0) x->source[i] = o->mask;
             else if (chance < o->randomised)
-                x->source[i] = 4 + (int32_t)trf__draw_below(&x->draws, tokens);
+                x->source[i] = trf__noise_random(o, x, x->ids[i]);
         }
     }
     x->n_source = x->n_target = x->n;
@@ -17306,13 +17344,36 @@ struct trf_translator {
 // trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
 // round calls trf__hypotheses_reserve; memory is kept between rounds and calls.
 
-/* Number of tokens that a search may choose: never pad and bos. */
-TRF__FN int64_t trf__choices(const trf_search *s, int64_t vocab) { return vocab - 2 - s->ban_unk; }
+/* An option that is about unk needs a model with one. */
+TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
+                                   trf_error *err)
+{
+    if (!value || c->unk >= 0) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, option,
+                     "%s must be 0, because the model has no unk (unk is -1)", option);
+}
+
+/* The ids that a search never chooses, -1 for none: pad, bos unless answers end with it, and unk if
+   it is banned. Returns how many there are. */
+TRF__FN int64_t trf__banned(const trf_config *c, const trf_search *s, int32_t ids[3])
+{
+    ids[0] = c->pad;
+    ids[1] = c->bos == c->eos ? -1 : c->bos;
+    ids[2] = s->ban_unk ? c->unk : -1;
+    return (ids[0] >= 0) + (ids[1] >= 0) + (ids[2] >= 0);
+}
+
+/* Number of tokens that a search may choose. */
+TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
+{
+    int32_t banned[3];
+    return c->target_vocab - trf__banned(c, s, banned);
+}
 
 /* The most candidates of a row: one more than the beam takes, for an EOS that may not come yet. */
-TRF__FN int64_t trf__max_candidates(const trf_search *s, int64_t vocab)
+TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
 {
-    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(s, vocab)));
+    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(c, s)));
 }
 
 TRF__COLD
@@ -17334,8 +17395,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * trf__k_width(c);
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__max_candidates(s, c->target_vocab),
-                              sizeof(double) + sizeof(int32_t));
+    size_t found = trf__bytes(trf__max_candidates(c, s), sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
     int i;
@@ -17362,10 +17422,9 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
     l->cross = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
-    h->top_scratch = trf__take(&device, 1, run->backend->top_scratch(&run->device, n,
-                                                                     c->target_vocab,
-                                                               trf__max_candidates(s,
-                                                               c->target_vocab)));
+    h->top_scratch = trf__take(&device, 1,
+                               run->backend->top_scratch(&run->device, n, c->target_vocab,
+                                                         trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
     h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
@@ -17492,6 +17551,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     if (!model) return trf__fail_null(err, "model");
     if (!search) search = &defaults;
     TRF__TRY(trf_search_check(search, err));
+    TRF__TRY(trf__unk_needed(&model->config, search->ban_unk, "ban_unk", err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
@@ -17561,8 +17621,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.w = trf__weight(&t->pass, &t->pass.layout->outer.generator);
     top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
-    /* pad and bos are never part of an answer */
-    top.banned[0] = c->pad; top.banned[1] = c->bos; top.banned[2] = t->search.ban_unk ? c->unk : -1;
+    trf__banned(c, &t->search, top.banned);
     top.only = h->lists.only; top.eos = c->eos;
     run->backend->top(run, &top);
     run->backend->reorder(run, &next);
@@ -17667,8 +17726,8 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, &t->search, n_source,
                                                                   n_prefix),
-                       h->there.prefixes + at, n_prefix, c->eos, (int32_t)trf__choices(&t->search,
-                       c->target_vocab));
+                       h->there.prefixes + at, n_prefix, c->eos,
+                       (int32_t)trf__choices(c, &t->search));
     /* decoder-only: min_length does not count the prefix, which the beam counts */
     if (!trf__has_source(c))
         arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix,
@@ -17830,7 +17889,7 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
         stack->rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
                                  trf__round_places(t));
         n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
-        *wanted = trf__max_candidates(&t->search, t->model->config.target_vocab);
+        *wanted = trf__max_candidates(&t->model->config, &t->search);
     }
     stack->n_self = stack->rows;
     stack->n_cross = round->sources ? n_cross : 0;
@@ -18041,7 +18100,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &defaults;
-    if (!config || trf_config_check(config, NULL) || trf_search_check(search, NULL)) return 0;
+    if (!config || trf_config_check(config, NULL) || trf_search_check(search, NULL) ||
+        trf__unk_needed(config, search->ban_unk, "ban_unk", NULL)) return 0;
     added = trf__has_source(config) ? trf__source_added(config) : 1;
     if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 ||
         source_tokens + added > config->max_length)
@@ -18358,8 +18418,9 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
         if (*x == (double)z[s->ids[i]]) *x = *x < 0 ? *x * o->repetition_penalty
             : *x / o->repetition_penalty;
     }
-    w[c->pad] = w[c->bos] = -HUGE_VAL;
-    if (!o->allow_unk) w[c->unk] = -HUGE_VAL;
+    if (c->pad >= 0) w[c->pad] = -HUGE_VAL;
+    if (c->bos >= 0 && c->bos != c->eos) w[c->bos] = -HUGE_VAL;
+    if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL;
     if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
     for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
     /* temperature 0 takes the best id */
@@ -18704,6 +18765,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf_sampling_check(sampling, err));
     TRF__TRY(trf__needs_target(&model->config, err));
+    TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
@@ -19354,21 +19416,23 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* Makes sources of unknown tokens with the lengths of the memories: the pass takes the extents of a
-   memory from sources. */
+/* Makes sources of one ordinary token with the lengths of the memories: the pass takes the extents
+   of a memory from sources. */
 TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t *rows,
                                        int32_t count, int64_t total,
                                        trf_sequences *sources, trf_error *err)
 {
     const trf_config *c = translator->pass.config;
+    int32_t token = 0;          /* a vocabulary has 5 tokens or more */
     int64_t i;
+    while (token == c->pad || token == c->bos || token == c->eos) token++;
     TRF__GROW(int32_t, translator->text.ids, translator->text.capacity, total + count,
               &translator->pass.run.hooks);
     sources->lengths = translator->text.ids;
     sources->ids = translator->text.ids + count;
     sources->count = count;
     for (i = 0; i < count; i++) translator->text.ids[i] = rows[i] - trf__source_added(c);
-    for (i = 0; i < total; i++) translator->text.ids[count + i] = c->unk;
+    for (i = 0; i < total; i++) translator->text.ids[count + i] = token;
     return TRF_OK;
 }
 
