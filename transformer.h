@@ -15545,12 +15545,12 @@ TRF__FN void trf__give_token(const trf_vocab *v, trf__ids *to, int32_t token)
     trf__give_id(to, id < 0 ? v->pieces->special[TRF__UNK] : id, id < 0);
 }
 
-/* Lengthens a run of unknown characters, which is one unk. In a map, another token may have its
-   text. */
+/* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
+   its text. */
 TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
 {
     const trf__pieces *p = v->pieces;
-    int32_t id;
+    int32_t token;
     if (!to->unknown) {
         trf__give_id(to, p->special[TRF__UNK], 1);
         to->run = text;
@@ -15561,11 +15561,11 @@ TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, s
     if (!p->tokens) return;
     to->n_run += n;
     to->hash = trf__hash_more(to->hash, text, n);
-    id = trf__id_of_text(v, to->run, to->n_run, trf__hash_end(to->hash));
+    token = trf__vocab_find(v, to->run, to->n_run, trf__hash_end(to->hash));
     to->n--;
     to->n_unknown -= !to->known;
-    to->known = id >= 0;
-    trf__give_id(to, id < 0 ? p->special[TRF__UNK] : id, !to->known);
+    to->known = trf__type_of(p, token) == TRF__PIECE_MORE;
+    trf__give_id(to, to->known ? p->pieces[token].id : p->special[TRF__UNK], !to->known);
 }
 
 /* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
