@@ -2639,8 +2639,10 @@ typedef struct trf_dataset_options {
                                                    default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
                                                    learned ones, as for subwords
-                                                   (trf_vocab_load_sentencepiece). Borrowed until
-                                                   trf_dataset_finish. default NULL */
+                                                   (trf_vocab_load_sentencepiece). Their pad, bos,
+                                                   eos and unk are 0 to 3 (TRF_E_UNSUPPORTED).
+                                                   Borrowed until trf_dataset_finish. default
+                                                   NULL */
     int32_t max_vocab;          /* limit of a learned vocabulary's ids, 5..2^24; default 32000 */
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
@@ -24517,6 +24519,18 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     return o;
 }
 
+/* The recipe's special ids are the usual ones, and texts alone end with id 2. */
+TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
+{
+    int i;
+    for (i = 0; vocab && i < TRF__SPECIALS; i++)
+        if (trf_vocab_special(vocab, (trf_special)i) != i)
+            return trf__fail(err, TRF_E_UNSUPPORTED, i, field,
+                             "a data set needs a vocabulary whose pad, bos, eos and unk are 0, 1, "
+                             "2 and 3; this one has ids of its own");
+    return TRF_OK;
+}
+
 TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *err)
 {
     TRF__RANGE(o, kind, 0, TRF_DATA_KIND_COUNT - 1);
@@ -24526,6 +24540,8 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, min_count, 1, (double)INT64_MAX);
     TRF__RANGE(o, held_out, -1, (double)INT64_MAX);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
+    TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
+    TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
     return trf__hooks_check(&o->hooks, err);
 }
 

@@ -383,6 +383,21 @@ static void no_memory(void **state)
     assert_true(k > 8);
 }
 
+/* A data set chooses a model whose special ids are the usual ones. */
+static void data_sets(void **state)
+{
+    trf_dataset_options o = trf_dataset_defaults();
+    trf_dataset *data;
+    trf_vocab *v;
+    (void)state;
+    make_marian();
+    OK(from_marian(&v, NULL));
+    o.target_vocab = v;
+    FAILS(trf_dataset_create(&data, &o, &err), TRF_E_UNSUPPORTED, "target_vocab", 0);
+    assert_null(data);
+    trf_vocab_destroy(v);
+}
+
 /* ---- in a model, in a file ---- */
 
 static void travels(void **state)
@@ -440,6 +455,7 @@ int main(void)
                                        cmocka_unit_test(hostile),
                                        cmocka_unit_test(long_runs),
                                        cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(data_sets),
                                        cmocka_unit_test(travels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
