@@ -174,8 +174,8 @@
 //   >>vocab            words and characters as numbers
 //                     >>vocab-learn
 //   >>pieces           SentencePiece models: raw text to subwords and back
-//                     >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut >>bpe
-//                     >>pieces-text
+//                     >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut
+//                     >>bpe >>pieces-text
 //   >>wordpiece        BERT's subwords: raw text to WordPiece tokens and back
 //                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text >>vocab-use >>vocab-bytes
 //   >>corpus           training pairs in batches, and the position among them
@@ -945,9 +945,9 @@ typedef enum trf_embedding_init {
 
 /* What the decoder reads before its first token. */
 typedef enum trf_decoder_start {
-    TRF_START_BOS  = 0,
+    TRF_START_BOS  = 0,     /* needs bos */
     TRF_START_EOS  = 1,     /* fairseq */
-    TRF_START_PAD  = 2,     /* Hugging Face Marian */
+    TRF_START_PAD  = 2,     /* Hugging Face Marian, T5; needs pad */
     TRF_START_ZERO = 3,     /* a zero vector: Marian */
     TRF_DECODER_START_COUNT
 } trf_decoder_start;
@@ -964,8 +964,8 @@ typedef enum trf_head {
                                without its pooling layer */
     TRF_HEAD_TOKENS = 3,    /* one label per token (trf_tag) */
     TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (trf_logits).
-                               Sources may contain pad, which is the mask. W is the source
-                               embedding: BERT without the layer before W */
+                               Needs pad, which is the mask: sources may contain it. W is the
+                               source embedding: BERT without the layer before W */
     TRF_HEAD_COUNT
 } trf_head;
 
@@ -994,9 +994,11 @@ typedef struct trf_config {
                                    share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
-    int32_t pad, bos, eos, unk; /* special ids, all different, below both vocabulary sizes;
-                                   default 0, 1, 2, 3. Batches need no padding. Answers never
-                                   contain pad or bos. pad may be the decoder's start */
+    int32_t pad, bos, eos, unk; /* special ids, below both vocabulary sizes; default 0, 1, 2, 3.
+                                   pad, bos and unk may be -1: the model has none. bos may be eos
+                                   (GPT-2). Otherwise all differ. Batches need no padding. Answers
+                                   never contain pad, nor bos unless it is eos. A field that uses
+                                   an id needs it: source_bos, decoder_start, head */
     trf_activation activation;  /* default TRF_RELU */
     int32_t feed_forward_gate;  /* 1: the inner layer is act(x U^T) * (x V^T). The first matrix has
                                    the d_ff rows of U, then those of V: ReGLU, GEGLU, SwiGLU
@@ -1115,7 +1117,8 @@ typedef enum trf_token_kind {
    can produce pad, bos or eos: learning skips these spellings, encoding turns them into unk.
    Learned tokens follow, the most frequent first, equal counts in byte order. [CLS] and [SEP] are
    not special ids; your texts contain them as words (examples/studies/next_sentence.c). A
-   vocabulary of WordPiece has special ids of its own instead (trf_vocab_special).
+   vocabulary of WordPiece, or with trf_piece_ids, has special ids of its own instead
+   (trf_vocab_special).
    One thread at a time may use a vocabulary that learns, any number a finished one. TRF_E_STATE: a
    vocabulary is used before trf_vocab_finish, or learns after that call. */
 typedef struct trf_vocab trf_vocab;
@@ -1141,7 +1144,38 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
    model of type word or char, or one with a denormaliser, which would change decoded text. */
 TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err);
-/* The same from a file. */
+typedef enum trf_special {
+    TRF_SPECIAL_PAD = 0, TRF_SPECIAL_BOS = 1, TRF_SPECIAL_EOS = 2, TRF_SPECIAL_UNK = 3,
+    TRF_SPECIAL_MASK = 4, TRF_SPECIAL_CLS = 5, TRF_SPECIAL_SEP = 6, TRF_SPECIAL_COUNT
+} trf_special;
+/* The ids of a published model, which are not those of its SentencePiece file: OPUS-MT, T5, Llama,
+   M2M100. Bad values: TRF_E_FORMAT with the array's name, `where` is the index in it. */
+typedef struct trf_piece_ids {
+    int32_t size;               /* number of ids, 1..2^24. An id that no token has is empty: it is
+                                   a row of padding, and decoding skips it */
+    /* (n_pieces) for each piece of the file in its order, unknown and control pieces included: its
+       id, or -1. Text with a piece of -1 becomes unk. No id occurs twice. NULL: piece i has id i */
+    const int32_t *pieces;
+    int32_t n_pieces;           /* number of pieces in the file; not read if pieces is NULL */
+    /* (n_more) tokens that are no pieces, UTF-8, and their ids: other languages' pieces, sentinels.
+       Decoding writes them. Text contains one only where the file has no pieces for it. */
+    const char *const *more;
+    const int32_t *more_ids;
+    int32_t n_more;
+    int32_t special[TRF_SPECIAL_COUNT];     /* ids, or -1 for none. They belong to control or
+                                   unknown pieces or to tokens of `more`. unk must exist unless
+                                   every piece has an id and the file has byte fallback */
+    int32_t codes;              /* 1: a text that begins with ">>" and has "<<" begins with one
+                                   token, which ends there: the language code of OPUS-MT */
+} trf_piece_ids;
+/* Makes a vocabulary that cuts text as trf_vocab_from_sentencepiece does, and has these ids. A
+   control piece in a text is ordinary text. Model files store the ids with the SentencePiece file.
+     - A run of unknown characters is one unk, or the token of `more` that has this text.
+     - Decoding writes no special ids except unk. */
+TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
+                                         const trf_piece_ids *ids, const trf_hooks *hooks,
+                                         trf_error *err);
+/* trf_vocab_from_sentencepiece from a file. */
 TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
                                                 const trf_hooks *hooks, trf_error *err);
 /* Makes a finished vocabulary of BERT's subwords from the bytes of a WordPiece file, which are
@@ -1162,16 +1196,13 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
 TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks,
                                   trf_error *err);
 /* The id of a special token, or -1: the vocabulary has none. pad, bos, eos and unk are 0 to 3, but
-   with WordPiece any ids. */
-typedef enum trf_special {
-    TRF_SPECIAL_PAD = 0, TRF_SPECIAL_BOS = 1, TRF_SPECIAL_EOS = 2, TRF_SPECIAL_UNK = 3,
-    TRF_SPECIAL_MASK = 4, TRF_SPECIAL_CLS = 5, TRF_SPECIAL_SEP = 6, TRF_SPECIAL_COUNT
-} trf_special;
+   with WordPiece and trf_piece_ids any ids. */
 TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which);
 /* Number of ids, the special ones included; 4 until it is finished. */
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
 TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
-/* The token of an id; valid until the next trf_vocab_add. NULL: the id is out of range. */
+/* The token of an id; valid until the next trf_vocab_add. NULL: the id is out of range. "": no
+   token has this id (trf_piece_ids). */
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
 /* The id of a token. Returns unk for unknown tokens and for the spellings of special ids. */
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
@@ -1503,8 +1534,9 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus);
            random order. A word that would bring the number of chosen ids above k is skipped; if
            every word would, the last one is chosen all the same. So fewer or more than k ids may
            be chosen. Each id of a chosen word becomes `mask` with probability `masked`,
-           or any id from 4 to vocab - 1 with probability `randomised`, or stays. The target has the
-           ids of chosen words, and -1 elsewhere (TRF_HEAD_MASKED).
+           or any id from 4 to vocab - 1 with probability `randomised`, or stays. A special id of
+           `words` stays out: the id of the text remains instead. The target has the ids of chosen
+           words, and -1 elsewhere (TRF_HEAD_MASKED).
    SPANS   k is at least 1 and at most n - 1. The noise has round(k / mean_span) spans, at least 1
            and at most min(k, n - k, n_sentinels). Plain and noisy spans alternate and end with a
            noisy one. All ways to cut the k ids and the n - k ids are equally likely. In the source
@@ -1533,12 +1565,13 @@ typedef struct trf_noise_options {
     int32_t first_sentinel, n_sentinels;    /* SPANS: the first sentinel, 4..2^24, and
                                                their number, 1..2^24. No source may contain a
                                                sentinel. default 0: set them */
-    const trf_vocab *words;     /* for whole_words: the vocabulary of the ids, which shows where
-                                   words begin; borrowed until trf_noise_destroy. A subword with
-                                   SentencePiece's space mark begins a word (or ends one, if the
-                                   model puts the mark there). Characters: each whitespace character
-                                   is a word and separates words. An id outside the vocabulary is a
-                                   word. default NULL: every id is a word */
+    const trf_vocab *words;     /* MASKS: the vocabulary of the ids, which has the special ids and,
+                                   for whole_words, shows where words begin; borrowed until
+                                   trf_noise_destroy. A subword with SentencePiece's space mark
+                                   begins a word (or ends one, if the model puts the mark there).
+                                   Characters: each whitespace character is a word and separates
+                                   words. An id outside the vocabulary is a word. default NULL:
+                                   every id is a word */
     uint64_t seed;              /* default 0 */
     trf_hooks hooks;            /* default none */
 } trf_noise_options;
@@ -1743,8 +1776,8 @@ typedef struct trf_train_options {
     int64_t warmup;                     /* number of updates, >= 1; default 100 */
     int64_t total_steps;                /* TRF_COSINE: > warmup. default 0 */
     double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation */
-    trf_smoothing smoothing_rule;       /* default TRF_SMOOTH_UNIFORM. NO_PAD_KL does not work
-                                           with a head: labels have no pad */
+    trf_smoothing smoothing_rule;       /* default TRF_SMOOTH_UNIFORM. NO_PAD_KL needs pad,
+                                           and does not work with a head: labels have no pad */
     double dropout;                     /* on the sum of embedding and position; default 0 */
     double attention_dropout;           /* on attention weights; default 0 */
     double activation_dropout;          /* on the inner layer of feed-forward; default 0 */
@@ -2036,7 +2069,7 @@ typedef struct trf_search {
                                    (CTranslate2); 0: EOS is not chosen, but keeps its probability;
                                    default 0 */
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its probability. A
-                                   prefix may contain it. default 0 */
+                                   prefix may contain it. Needs a model with unk. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
     int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. The answer to a source of n ids has
                                    at most a * n + b target tokens, and at most
@@ -2277,8 +2310,8 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
-   repetition_penalty, min_tokens, temperature, top_k, top_p, min_p. pad and bos are never drawn,
-   unk only with allow_unk. The host computes the rules, in double. */
+   repetition_penalty, min_tokens, temperature, top_k, top_p, min_p. pad is never drawn, bos only
+   where it is eos, unk only with allow_unk. The host computes the rules, in double. */
 typedef struct trf_sampling {
     double temperature;         /* divides the logits; 0..1e6. 0 takes the most likely token, of
                                    equal ones the lowest id, like beam 1. default 1 */
@@ -2302,7 +2335,7 @@ typedef struct trf_sampling {
                                    more row is computed per drawn token. 0: no window; a sequence
                                    ends at config.max_length - 1 ids. default INT32_MAX */
     int32_t min_tokens;         /* EOS is drawn only after this many tokens; >= 0; default 0 */
-    int32_t allow_unk;          /* 1: unk may be drawn; default 0 */
+    int32_t allow_unk;          /* 1: unk may be drawn; needs a model with unk; default 0 */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
                                    the prompt's ids too; default 0 */
     trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
@@ -2618,8 +2651,10 @@ typedef struct trf_dataset_options {
                                                    default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
                                                    learned ones, as for subwords
-                                                   (trf_vocab_load_sentencepiece). Borrowed until
-                                                   trf_dataset_finish. default NULL */
+                                                   (trf_vocab_load_sentencepiece). Their pad, bos,
+                                                   eos and unk are 0 to 3 (TRF_E_UNSUPPORTED).
+                                                   Borrowed until trf_dataset_finish. default
+                                                   NULL */
     int32_t max_vocab;          /* limit of a learned vocabulary's ids, 5..2^24; default 32000 */
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
@@ -10160,8 +10195,9 @@ TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
     return trf__fail(err, TRF_E_STATE, -1, "kind", "an encoder-only model has no decoder");
 }
 
-/* The four special ids lie in the vocabulary and differ: else a token and an end of sentence would
-   look alike. */
+/* Special ids lie in the vocabulary and differ: else a token and an end of sentence would look
+   alike. -1 is no id; only eos must be one. bos may be eos: a model that begins with the token that
+   ends. */
 TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const char *field,
                                       trf_error *err)
 {
@@ -10169,17 +10205,36 @@ TRF__FN trf_status trf__special_check(const trf_config *c, int32_t vocab, const 
     static const char *const names[4] = {"pad", "bos", "eos", "unk"};
     int i, j;
     for (i = 0; i < 4; i++) {
-        if (ids[i] < 0 || ids[i] >= vocab)
+        int optional = i != 2;      /* 2: eos */
+        if (ids[i] < -optional || ids[i] >= vocab)
             return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
-                             "%s must be an id of 0 or more, below %s = %d, got %d",
-                             names[i], field, vocab, ids[i]);
+                             "%s must be an id of 0 or more, below %s = %d%s, got %d",
+                             names[i], field, vocab, optional ? ", or -1 for none" : "", ids[i]);
         for (j = 0; j < i; j++)
-            if (ids[i] == ids[j])
+            if (ids[i] >= 0 && ids[i] == ids[j] && !(j == 1 && i == 2))
                 return trf__fail(err, TRF_E_INVALID_ARG, ids[i], names[i],
                                  "special ids must differ, but %s and %s are both %d", names[j],
                                  names[i], ids[i]);
     }
     return TRF_OK;
+}
+
+/* The fields of a configuration that use a special id, which the model then must have. */
+TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
+{
+    int start_bos = trf__has_target(c) && c->decoder_start == TRF_START_BOS;
+    int start_pad = trf__has_target(c) && c->decoder_start == TRF_START_PAD;
+    int source_bos = trf__has_source(c) && c->source_bos;
+    const char *field = NULL, *id = "bos";
+    if (c->bos < 0 && source_bos) field = "source_bos";
+    else if (c->bos < 0 && start_bos) field = "decoder_start";
+    else if (c->pad < 0 && (start_pad || c->head == TRF_HEAD_MASKED)) {
+        field = start_pad ? "decoder_start" : "head";
+        id = "pad";
+    }
+    if (!field) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
+                     "this value of %s needs %s, but the model has none (%s is -1)", field, id, id);
 }
 
 /* source, target: 1 if the model has that side. */
@@ -10284,6 +10339,7 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     TRF__TRY(trf__attention_check(c, err));
     if (source) TRF__TRY(trf__special_check(c, c->source_vocab, "source_vocab", err));
     if (target) TRF__TRY(trf__special_check(c, c->target_vocab, "target_vocab", err));
+    TRF__TRY(trf__special_needed(c, err));
     if ((c->final_norm == TRF_FINAL_NORM_ENCODER && !source) ||
         (c->final_norm == TRF_FINAL_NORM_DECODER && !target))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "final_norm",
@@ -13498,6 +13554,10 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
                          "an encoder-only model without a head has no loss: give it a head, or use "
                          "trf_encode");
+    if (c && c->pad < 0 && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
+                         "smoothing_rule must be 0 to 2 in a model without pad (pad is -1), got %d",
+                         (int)o->smoothing_rule);
     if (c && c->head && o->smoothing_rule == TRF_SMOOTH_NO_PAD_KL)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
                          "with a head, whose labels have no padding, smoothing_rule must be 0 to "
@@ -14453,6 +14513,13 @@ TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
     return value;
 }
 
+/* Writes an unsigned number in little-endian order, whatever the order of the host. */
+TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
+{
+    int i;
+    for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
+}
+
 TRF__FN double trf__from_float(uint32_t bits) { return (double)trf__float_of(bits); }
 
 /* CRC-32, sixteen bytes at a time: table[k][b] is the effect of byte b after k more bytes. value is
@@ -14819,8 +14886,8 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 //                          become U+2581
 //        -> pieces         unigram: the path with the highest sum of scores; BPE: the best pair
 //                          is merged, again and again
-//        -> ids            4 + number of the piece among the pieces of text; a run of unknown
-//                          pieces is one unk, or bytes
+//        -> ids            4 + number of the piece among the pieces of text, or what a map says
+//                          (>>pieces-map); a run of unknown pieces is one unk, or bytes
 //
 // The file is a protocol buffer. Only a dozen of its fields matter, so trf__wire_next reads them: a
 // library would be larger than this chapter. The file may be hostile, and errors give the offset.
@@ -14828,21 +14895,29 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // the child of node s for byte c is cell base(s) + c, if the parent of that cell is s.
 // -----------------------------------------------------------------------------------------------
 
-/* types of pieces, by their numbers in the file */
-enum { TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL, TRF__PIECE_USER,
+/* types of pieces, by their numbers in the file; 0: a token of a map that is no piece */
+enum { TRF__PIECE_MORE = 0, TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL, TRF__PIECE_USER,
       TRF__PIECE_UNUSED,
        TRF__PIECE_BYTE };
 #define TRF__SPACE "\xE2\x96\x81"               /* U+2581 */
 #define TRF__REPLACEMENT "\xEF\xBF\xBD"         /* U+FFFD */
 
-/* type: TRF__PIECE_BYTE + b stands for byte b */
-typedef struct trf__piece { float score; int32_t type; } trf__piece;
+/* type: TRF__PIECE_BYTE + b stands for byte b; id: -1 for a piece that a map leaves out */
+typedef struct trf__piece { float score; int32_t type, id; } trf__piece;
 /* parent -1: the cell is free; token -1: no piece ends here */
 typedef struct trf__cell { int32_t base, parent, token; } trf__cell;
 
 struct trf__pieces {
-    char *model;                    /* the file; rules and replaced point into it */
+    char *stored;                   /* a map, if there is one, and the file */
+    int64_t n_stored;
+    const char *model;              /* the file; rules and replaced point into it */
     int64_t model_bytes;
+    int32_t *tokens;                /* of a map: the token of each id, or -1; else NULL */
+    int32_t size;                   /* of a map: number of ids */
+    int32_t n_mapped, n_more;       /* of a map: how many pieces and further tokens it has */
+    int32_t n_read;                 /* pieces of the file read so far */
+    int32_t special[TRF_SPECIAL_COUNT];         /* pad bos eos unk mask cls sep, or -1 */
+    int32_t codes;                  /* a text may begin with >>code<< */
     const unsigned char *rules;     /* double array of the map of characters */
     uint32_t n_rules;
     const char *replaced, *unknown; /* the replacements of the map; the text of unk */
@@ -14857,6 +14932,215 @@ struct trf__pieces {
     /* options of the model; nuls: it has a piece that is a NUL */
     int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, nuls;
 };
+
+// >>pieces-map     ids of a published model, which are not those of its SentencePiece file
+//
+// With a map, every piece is a token, control and unknown pieces too, and so are the further
+// tokens. A map stands before the SentencePiece file, whose first byte is never 'T'. All numbers
+// are little-endian and have 32 bits:
+//
+//   "TRFPM" 0 0 1                      8 bytes
+//   flags                              bit 0: a text may begin with a code, as in ">>fr<< Hello"
+//   number of ids
+//   pad bos eos unk mask cls sep       ids, -1 for none
+//   number of pieces of the file, number of further tokens, bytes of their texts
+//   id of each piece                   -1: the model lacks it
+//   id of each further token
+//   texts of the further tokens        UTF-8, each followed by a NUL
+//   the SentencePiece file
+//
+// Faults name an array of trf_piece_ids and the index in it.
+
+enum { TRF__MAP_HEADER = 56, TRF__MAP_SIZE = 1 << 24 };
+
+/* A signed number of the map. */
+TRF__FN int32_t trf__map_number(const trf__pieces *p, int64_t index)
+{
+    uint32_t u = (uint32_t)trf__from_little((const unsigned char *)p->stored + 8 + 4 * index, 4);
+    return u <= INT32_MAX ? (int32_t)u : -(int32_t)(UINT32_MAX - u) - 1;
+}
+/* Index of the id of piece 0. The further tokens' ids follow. */
+enum { TRF__MAP_IDS = (TRF__MAP_HEADER - 8) / 4 };
+
+TRF__FN trf_status trf__map_fail(const char *array, int64_t at, const char *fault, int32_t got,
+                                 trf_error *err)
+{
+    if (at < 0)
+        return trf__fail(err, TRF_E_FORMAT, at, array, "%s: expected %s, got %d", array, fault,
+                         (int)got);
+    return trf__fail(err, TRF_E_FORMAT, at, array, "%s[%lld]: expected %s, got %d", array,
+                     (long long)at, fault, (int)got);
+}
+
+/* Checks an id of a map, or -1. */
+TRF__FN trf_status trf__map_range(const trf__pieces *p, const char *array, int64_t at, int32_t id,
+                                  int32_t least, trf_error *err)
+{
+    if (id >= least && id < p->size) return TRF_OK;
+    return trf__map_fail(array, at, least < 0 ? "-1 or an id below size" : "an id below size", id,
+                         err);
+}
+
+/* Reads the map's header, if there is a map, and finds the file behind it. */
+TRF__FN trf_status trf__read_map(trf__pieces *p, trf_error *err)
+{
+    int64_t texts, rest = p->n_stored - TRF__MAP_HEADER;
+    int i;
+    if (p->n_stored < 8 || memcmp(p->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
+    if (rest < 0)
+        return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)p->n_stored, err);
+    p->codes = trf__map_number(p, 0);
+    if (p->codes != 0 && p->codes != 1)
+        return trf__map_fail("codes", -1, "0 or 1", p->codes, err);
+    p->size = trf__map_number(p, 1);
+    if (p->size < 1 || p->size > TRF__MAP_SIZE) {
+        i = p->size;
+        p->size = 0;
+        return trf__map_fail("size", -1, "1 to 16777216 ids", i, err);
+    }
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) {
+        p->special[i] = trf__map_number(p, 2 + i);
+        TRF__TRY(trf__map_range(p, "special", i, p->special[i], -1, err));
+    }
+    p->n_mapped = trf__map_number(p, 9);
+    p->n_more = trf__map_number(p, 10);
+    texts = trf__map_number(p, 11);
+    if (p->n_mapped < 1 || p->n_mapped > rest / 4)
+        return trf__map_fail("pieces", -1, "the number of the file's pieces", p->n_mapped, err);
+    rest -= 4 * (int64_t)p->n_mapped;
+    if (p->n_more < 0 || p->n_more > rest / 4)
+        return trf__map_fail("more", -1, "the number of the further tokens", p->n_more, err);
+    rest -= 4 * (int64_t)p->n_more;
+    if (texts < 0 || texts > rest)
+        return trf__map_fail("more", -1, "the bytes of the further tokens", (int32_t)texts, err);
+    p->model_bytes = rest - texts;
+    p->model = p->stored + (p->n_stored - p->model_bytes);
+    return TRF_OK;
+}
+
+/* The id of the piece that is read next. */
+TRF__FN trf_status trf__mapped_id(trf__pieces *p, int32_t *id, trf_error *err)
+{
+    if (p->n_read == p->n_mapped)
+        return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
+                             p->n_mapped, err);
+    *id = trf__map_number(p, TRF__MAP_IDS + p->n_read);
+    return trf__map_range(p, "pieces", p->n_read++, *id, -1, err);
+}
+
+/* Whether text can contain a piece: bytes, control and unknown pieces stand for something else. */
+TRF__FN int trf__is_text_piece(int32_t type)
+{
+    return type == TRF__PIECE_NORMAL || type == TRF__PIECE_USER || type == TRF__PIECE_UNUSED;
+}
+
+/* Whether a text can be a token: UTF-8 without NUL. */
+TRF__FN int trf__is_line(const char *text, size_t n)
+{
+    return trf_find_invalid_utf8(text, n) < 0 && !memchr(text, 0, n);
+}
+
+/* Enters the piece that was read last as a token. Without a map its id is 4 and its number. */
+TRF__FN trf_status trf__enter_piece(trf_vocab *v, const char *text, size_t length, trf__piece piece,
+                                    trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    TRF__TRY(trf__vocab_insert(v, text, length, trf__hash_bytes(text, length), 0, err));
+    TRF__GROW(trf__piece, p->pieces, p->capacity, v->n_tokens, &v->hooks);
+    if (!p->n_mapped) piece.id = (int32_t)v->n_tokens - 1 + TRF__SPECIALS;
+    p->pieces[v->n_tokens - 1] = piece;
+    return TRF_OK;
+}
+
+/* Enters the further tokens. Their texts end where the file begins. */
+TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int64_t first = TRF__MAP_IDS + (int64_t)p->n_mapped;
+    const char *text = p->stored + 8 + 4 * (first + p->n_more);
+    int32_t i;
+    for (i = 0; i < p->n_more; i++) {
+        const char *end = (const char *)memchr(text, 0, (size_t)(p->model - text));
+        size_t n = end ? (size_t)(end - text) : 0;
+        trf__piece piece = {0, TRF__PIECE_MORE, -1};
+        piece.id = trf__map_number(p, first + i);
+        TRF__TRY(trf__map_range(p, "more_ids", i, piece.id, 0, err));
+        if (n < 1 || n > TRF__MAX_TOKEN_BYTES || !trf__is_line(text, n))
+            return trf__map_fail("more", i, "a text of UTF-8, of 1 byte to 1 MiB, and its NUL",
+                                 (int32_t)trf__min64((int64_t)n, INT32_MAX), err);
+        if (trf__vocab_find(v, text, n, trf__hash_bytes(text, n)) >= 0)
+            return trf__map_fail("more", i, "every token once", 2, err);
+        TRF__TRY(trf__enter_piece(v, text, n, piece, err));
+        text = end + 1;
+    }
+    if (text == p->model) return TRF_OK;
+    return trf__map_fail("more", p->n_more, "the SentencePiece file after the last token",
+                         *text, err);
+}
+
+/* Special ids belong to tokens that no text contains. A special token of `more` becomes a control
+   piece. */
+TRF__FN trf_status trf__check_special(const trf__pieces *p, int which, trf_error *err)
+{
+    int32_t id = p->special[which], token = id < 0 ? -1 : p->tokens[id], type;
+    if (id < 0) return TRF_OK;
+    if (token < 0) return trf__map_fail("special", which, "the id of a token", id, err);
+    type = p->pieces[token].type;
+    if (type == TRF__PIECE_MORE) p->pieces[token].type = TRF__PIECE_CONTROL;
+    else if (type != TRF__PIECE_CONTROL && type != TRF__PIECE_UNKNOWN)
+        return trf__map_fail("special", which, "the id of no piece of text", id, err);
+    return TRF_OK;
+}
+
+/* Finishes a vocabulary with a map: the token of each id, and what special ids need. */
+TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int32_t i;
+    if (p->n_read < p->n_mapped)
+        return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
+                             p->n_mapped, err);
+    TRF__TRY(trf__enter_more(v, err));
+    p->tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(p->size, sizeof *p->tokens));
+    if (!p->tokens)
+        return trf__fail(err, TRF_E_NOMEM, -1, "size", "no memory for %d ids", (int)p->size);
+    for (i = 0; i < p->size; i++) p->tokens[i] = -1;
+    for (i = 0; i < v->n_tokens; i++) {
+        int32_t id = p->pieces[i].id, more = i >= p->n_mapped;
+        if (id >= 0 && p->tokens[id] >= 0)
+            return trf__map_fail(more ? "more_ids" : "pieces", more ? i - p->n_mapped : i,
+                                 "every id once", id, err);
+        if (id >= 0) p->tokens[id] = i;
+        else if (p->special[TRF__UNK] < 0 && (trf__is_text_piece(p->pieces[i].type) ||
+                                              p->pieces[i].type >= TRF__PIECE_BYTE))
+            return trf__map_fail("pieces", i, "an id, as there is no unk", id, err);
+    }
+    if (p->special[TRF__UNK] < 0 && !p->byte_fallback)
+        return trf__map_fail("special", TRF__UNK, "unk, as there is no byte fallback", -1, err);
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(p, i, err));
+    return TRF_OK;
+}
+
+/* The token of an id, or -1: a special id without a token, or an id that nothing has. */
+TRF__FN int32_t trf__token_of(const trf_vocab *v, int32_t id)
+{
+    if (v->pieces->tokens) return v->pieces->tokens[id];
+    return id < TRF__SPECIALS ? -1 : id - (int32_t)TRF__SPECIALS;
+}
+
+/* The type of a token. No token is a control piece: text shows neither. */
+TRF__FN int32_t trf__type_of(const trf__pieces *p, int32_t token)
+{
+    return token < 0 ? (int32_t)TRF__PIECE_CONTROL : p->pieces[token].type;
+}
+
+/* The id of the token with this text, or -1. Control and unknown pieces are not found. */
+TRF__FN int32_t trf__id_of_text(const trf_vocab *v, const char *text, size_t n, uint64_t hash)
+{
+    int32_t token = trf__vocab_find(v, text, n, hash), type = trf__type_of(v->pieces, token);
+    if (type == TRF__PIECE_CONTROL || type == TRF__PIECE_UNKNOWN) return -1;
+    return v->pieces->pieces[token].id;
+}
 
 // >>pieces-file    reading the protocol buffers of a SentencePiece model
 //
@@ -14921,55 +15205,47 @@ TRF__FN int trf__byte_of(const char *text, size_t length)
     return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
 }
 
-/* Whether a text can be a token: UTF-8 without NUL. */
-TRF__FN int trf__is_line(const char *text, size_t n)
-{
-    return trf_find_invalid_utf8(text, n) < 0 && !memchr(text, 0, n);
-}
-
 /* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is the caller's cursor by value,
-   so this function may move it. Unknown and control pieces have no text, hence no token. */
+   so this function may move it. Unknown and control pieces have no text, hence no token unless
+   there is a map. */
 TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     const char *text = (const char *)w.at, *fault = NULL;
     size_t length = 0;
     const trf__wire whole = w;
-    float score = 0;
+    trf__piece piece = {0, TRF__PIECE_NORMAL, -1};
     int type = TRF__PIECE_NORMAL, more, byte, nul;
-    uint64_t hash;
     for (;;) {
         TRF__TRY(trf__wire_next(&w, &more, err));
         if (!more) break;
         if (w.key == 8 * 1 + 2) { text = (const char *)w.bytes; length = (size_t)w.value; }
-        if (w.key == 8 * 2 + 5) score = (float)trf__from_float((uint32_t)w.value);
+        if (w.key == 8 * 2 + 5) piece.score = (float)trf__from_float((uint32_t)w.value);
         if (w.key == 8 * 3 + 0 && w.value >= 1 && w.value <= TRF__PIECE_BYTE) type = (int)w.value;
     }
     /* a model with byte fallback may have the piece NUL; it is never used */
     if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) {
         type = TRF__PIECE_UNUSED; p->nuls = 1;
     }
-    hash = trf__hash_bytes(text, length);
     byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
     *unknowns += type == TRF__PIECE_UNKNOWN;
     if (length == 0) fault = "expected a piece, got an empty one";
     else if (length > 7999) fault = "expected a piece of at most 7999 bytes, got a longer one";
     else if (!nul && !trf__is_line(text, length)) fault = "expected UTF-8 without NUL";
-    else if (!trf__is_finite((double)score)) fault =
+    else if (!trf__is_finite((double)piece.score)) fault =
         "expected a finite score, got one that is infinite or not a number";
     else if (byte < 0) fault = "expected a byte written as in <0x0A>";
     else if (*unknowns > 1) fault = "expected one unknown piece, got a second one";
-    else if (trf__vocab_find(v, text, length, hash) >= 0) fault =
+    else if (trf__vocab_find(v, text, length, trf__hash_bytes(text, length)) >= 0) fault =
         "expected every piece once, got one twice";
     if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
-    if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
-    TRF__TRY(trf__vocab_insert(v, text, length, hash, 0, err));
-    TRF__GROW(trf__piece, p->pieces, p->capacity, v->n_tokens, &v->hooks);
-    p->pieces[v->n_tokens - 1].score = score;
-    p->pieces[v->n_tokens - 1].type = type + byte;
+    if (p->n_mapped) TRF__TRY(trf__mapped_id(p, &piece.id, err));
+    else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
+    piece.type = type + byte;
+    TRF__TRY(trf__enter_piece(v, text, length, piece, err));
     p->types |= 1 << type;
     if (type == TRF__PIECE_BYTE) p->bytes[byte] = (int32_t)v->n_tokens - 1;
-    if (type == TRF__PIECE_NORMAL && score < p->least) p->least = score;
+    if (type == TRF__PIECE_NORMAL && piece.score < p->least) p->least = piece.score;
     return TRF_OK;
 }
 
@@ -15144,7 +15420,7 @@ TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
     return TRF_OK;
 }
 
-/* Builds the double array of all pieces except those of bytes. A branch stands for one prefix of a
+/* Builds the double array of all pieces that text can contain. A branch stands for one prefix of a
    token, so n_bytes + 1 branches suffice. */
 TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 {
@@ -15159,7 +15435,7 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
         trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
     else {
         for (i = 0; i < v->n_tokens; i++)
-            if (v->pieces->pieces[i].type < TRF__PIECE_BYTE) sorted[n++] = v->tokens + i;
+            if (trf__is_text_piece(v->pieces->pieces[i].type)) sorted[n++] = v->tokens + i;
         trf__sort(sorted, (size_t)n, trf__by_count, v);         /* counts are 0: by bytes */
         branches[0].hi = n;
         status = trf__more_cells(v, 512, err);
@@ -15177,7 +15453,8 @@ TRF__FN void trf__pieces_release(trf_vocab *v)
 {
     trf__pieces *p = v->pieces;
     if (!p) return;
-    trf__free(&v->hooks, p->model, (size_t)p->model_bytes);
+    trf__free(&v->hooks, p->stored, (size_t)p->n_stored);
+    trf__free(&v->hooks, p->tokens, trf__bytes(p->size, sizeof *p->tokens));
     trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
     trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
     trf__free(&v->hooks, p, sizeof *p);
@@ -15299,14 +15576,52 @@ TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
 // Both algorithms read a normalised text and give its pieces in order to trf__give_piece. Their
 // scratch memory is proportional to the text.
 
-/* Ids beyond the capacity are only counted. unknown: 1 after an unknown piece; n_unknown: how many
-   of the n are unk. */
-typedef struct trf__ids { int32_t *ids; int32_t capacity, unknown; int64_t n, n_unknown; } trf__ids;
+/* Ids beyond the capacity are only counted. n_unknown: how many of the n are unk. unknown: 1 after
+   an unknown piece. Then `run` is the beginning of the run of such pieces, with its hash. */
+typedef struct trf__ids {
+    int32_t *ids;
+    int32_t capacity, unknown;
+    int64_t n, n_unknown;
+    const char *run;
+    size_t n_run;
+    uint64_t hash;
+    int known;                  /* 1: the run is a token of the map */
+} trf__ids;
 
-TRF__FN void trf__give_id(trf__ids *to, int32_t id)
+TRF__FN void trf__give_id(trf__ids *to, int32_t id, int unknown)
 {
     if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
-    to->n_unknown += id == TRF__UNK;
+    to->n_unknown += unknown;
+}
+
+/* Appends the id of a token, or unk for one that a map leaves out. */
+TRF__FN void trf__give_token(const trf_vocab *v, trf__ids *to, int32_t token)
+{
+    int32_t id = v->pieces->pieces[token].id;
+    trf__give_id(to, id < 0 ? v->pieces->special[TRF__UNK] : id, id < 0);
+}
+
+/* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
+   its text. */
+TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
+{
+    const trf__pieces *p = v->pieces;
+    int32_t token;
+    if (!to->unknown) {
+        trf__give_id(to, p->special[TRF__UNK], 1);
+        to->run = text;
+        to->n_run = 0;
+        to->known = 0;
+        to->hash = TRF__HASH_START;
+    }
+    if (!p->tokens) return;
+    to->n_run += n;
+    to->hash = trf__hash_more(to->hash, text, n);
+    token = trf__vocab_find(v, to->run, to->n_run, trf__hash_end(to->hash));
+    to->n--;
+    to->n_unknown -= !to->known;
+    to->known = trf__type_of(p, token) == TRF__PIECE_MORE;
+    trf__give_id(to, to->known ? p->pieces[token].id : p->special[TRF__UNK], !to->known);
 }
 
 /* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
@@ -15315,11 +15630,11 @@ TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, co
                              int32_t n)
 {
     int32_t i;
-    if (token >= 0) trf__give_id(to, token + TRF__SPECIALS);
+    if (token >= 0) trf__give_token(v, to, token);
     else if (v->pieces->byte_fallback)
         for (i = 0; i < n; i++)
-            trf__give_id(to, v->pieces->bytes[(unsigned char)text[i]] + TRF__SPECIALS);
-    else if (!to->unknown) trf__give_id(to, TRF__UNK);
+            trf__give_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
+    else trf__give_run(v, to, text, (size_t)n);
     to->unknown = token < 0;
 }
 
@@ -15530,12 +15845,24 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
     return TRF_OK;
 }
 
+/* Gives the token of a code at the beginning of a text, as in ">>fr<< Hello". Returns its length,
+   or 0: there is none. */
+TRF__FN size_t trf__give_code(const trf_vocab *v, const char *text, trf__ids *to)
+{
+    const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");
+    size_t n = end ? (size_t)(end + 2 - text) : 0;
+    int32_t id = n ? trf__id_of_text(v, text, n, trf__hash_bytes(text, n)) : -1;
+    if (n) trf__give_id(to, id < 0 ? v->pieces->special[TRF__UNK] : id, id < 0);
+    return n;
+}
+
 TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf__ids *to,
                                       trf_error *err)
 {
     trf__growing normal;
     trf_status status;
     TRF__ZERO(normal);
+    if (v->pieces->codes) text += trf__give_code(v, text, to);
     status = trf__normalise(v, text, strlen(text), &normal, err);
     if (!status && normal.n > 0)
         status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
@@ -15575,8 +15902,8 @@ TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *
 TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
 {
     int m;
-    for (m = 0; m < 4 && m < n && ids[m] > TRF__UNK; m++) {
-        int32_t type = v->pieces->pieces[ids[m] - TRF__SPECIALS].type;
+    for (m = 0; m < 4 && m < n; m++) {
+        int32_t type = trf__type_of(v->pieces, trf__token_of(v, ids[m]));
         if (type < TRF__PIECE_BYTE) break;
         bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
     }
@@ -15592,9 +15919,11 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
     int32_t i;
     for (i = 0; i < n; i++) {
         const trf__token *t;
+        int32_t token = trf__token_of(v, ids[i]), type = trf__type_of(p, token);
+        int unknown = ids[i] == p->special[TRF__UNK] || type == TRF__PIECE_UNKNOWN;
         char bytes[4];
         size_t m, k = 0;
-        if (ids[i] < TRF__UNK) continue;
+        if (type == TRF__PIECE_CONTROL && !unknown) continue;
         if ((m = (size_t)trf__piece_bytes(v, ids + i, n - i, bytes)) > 0) {
             k = (size_t)trf__utf8_at(bytes, m);
             trf__answer_add(to, i, 0, k ? bytes : TRF__REPLACEMENT, k ? k : 3, 0);
@@ -15604,10 +15933,8 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
         /* without remove_extra, normalising adds one blank at most: only that one is dropped */
         if (dropped || to->whole > 0) first = 0;
         dropped = 0;
-        if (ids[i] == TRF__UNK) {
-            trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue;
-        }
-        t = v->tokens + (ids[i] - TRF__SPECIALS);
+        if (unknown) { trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue; }
+        t = v->tokens + token;
         if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin,
                                                                       TRF__SPACE, 3)) k = 3;
         dropped = k > 0 && !p->remove_extra;
@@ -15633,24 +15960,108 @@ TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *m
     v->kind = TRF_SENTENCEPIECE;
     v->finished = 1;
     v->pieces = p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
-    if (p) p->model = (char *)trf__alloc(&v->hooks, bytes);
-    if (!p || !p->model)
+    if (p) p->stored = (char *)trf__alloc(&v->hooks, bytes);
+    if (!p || !p->stored)
         status = trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
     else {
-        memcpy(p->model, model, bytes);
-        p->model_bytes = (int64_t)bytes;
+        memcpy(p->stored, model, bytes);
+        p->n_stored = (int64_t)bytes;
+        p->model = p->stored;
+        p->model_bytes = p->n_stored;
         /* the defaults of fields that the file omits; unk reads U+2047 between blanks */
         p->unigram = p->dummy_prefix = p->remove_extra = p->escape = 1;
         p->unknown = " \xE2\x81\x87 ";
         p->n_unknown = 5;
         p->least = FLT_MAX;
         for (i = 0; i < 256; i++) p->bytes[i] = -1;
-        status = trf__read_pieces(v, err);
+        for (i = 0; i < TRF_SPECIAL_COUNT; i++) p->special[i] = i < TRF__SPECIALS ? i : -1;
+        status = trf__read_map(p, err);
+        if (!status) status = trf__read_pieces(v, err);
         if (!status) status = trf__pieces_index(v, err);
+        if (!status && p->n_mapped) status = trf__apply_map(v, err);
     }
     if (status) { trf_vocab_destroy(v); return status; }
     *vocab = v;
     return TRF_OK;
+}
+
+/* Counts the pieces of a SentencePiece file. */
+TRF__FN trf_status trf__count_pieces(const void *model, size_t bytes, int32_t *n, trf_error *err)
+{
+    const unsigned char *begin = (const unsigned char *)model;
+    trf__wire w = {begin, begin, begin + bytes, begin, 0, 0};
+    int more;
+    for (*n = 0; ; *n += w.key == 8 * 1 + 2) {
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) return TRF_OK;
+    }
+}
+
+TRF__FN char *trf__map_put(char *to, int32_t value)
+{
+    trf__to_little((unsigned char *)to, (uint32_t)value, 4);
+    return to + 4;
+}
+
+/* Writes a map to `to`, if it is not NULL. Returns its size. n: number of pieces. */
+TRF__FN size_t trf__write_map(char *to, const trf_piece_ids *ids, int32_t n)
+{
+    size_t bytes = TRF__MAP_HEADER + 4 * ((size_t)n + (size_t)ids->n_more), texts = 0, length;
+    int32_t i;
+    char *text = to ? to + bytes : NULL;
+    for (i = 0; i < ids->n_more; i++, texts = trf__add_size(texts, length)) {
+        length = strlen(ids->more[i]) + 1;
+        if (text) { memcpy(text, ids->more[i], length); text += length; }
+    }
+    if (!to) return trf__add_size(bytes, texts);
+    to = (char *)memcpy(to, "TRFPM\0\0\1", 8) + 8;
+    to = trf__map_put(trf__map_put(to, ids->codes), ids->size);
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) to = trf__map_put(to, ids->special[i]);
+    to = trf__map_put(trf__map_put(to, n), ids->n_more);
+    to = trf__map_put(to, (int32_t)texts);
+    for (i = 0; i < n; i++) to = trf__map_put(to, ids->pieces ? ids->pieces[i] : i);
+    for (i = 0; i < ids->n_more; i++) to = trf__map_put(to, ids->more_ids[i]);
+    return trf__add_size(bytes, texts);
+}
+
+/* Map and file as model files store them: one reader checks both. */
+TRF__COLD
+TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
+                                         const trf_piece_ids *ids, const trf_hooks *hooks,
+                                         trf_error *err)
+{
+    trf_hooks none;
+    trf_status status;
+    size_t all, map;
+    int32_t n, i;
+    char *stored;
+    TRF__ZERO(none);
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!model) return trf__fail_null(err, "model");
+    if (!ids) return trf__fail_null(err, "ids");
+    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
+    else hooks = &none;
+    TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
+    if (ids->n_more > 0 && !ids->more_ids) return trf__fail_null(err, "more_ids");
+    if (ids->n_more > 0 && !ids->more) return trf__fail_null(err, "more");
+    for (i = 0; i < ids->n_more; i++) if (!ids->more[i]) return trf__fail_null(err, "more");
+    TRF__TRY(trf__count_pieces(model, bytes, &n, err));
+    if (ids->pieces && ids->n_pieces != n)
+        return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
+                         "the SentencePiece file has %d pieces, and n_pieces is %d", (int)n,
+                         (int)ids->n_pieces);
+    map = trf__write_map(NULL, ids, n);
+    all = trf__add_size(map, bytes);
+    stored = all > INT32_MAX ? NULL : (char *)trf__alloc(hooks, all);
+    if (!stored)
+        return trf__fail(err, all > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
+                         "no memory for a SentencePiece model of %llu bytes, with its ids",
+                         (unsigned long long)all);
+    memcpy(stored + trf__write_map(stored, ids, n), model, bytes);
+    status = trf_vocab_from_sentencepiece(vocab, stored, all, hooks, err);
+    trf__free(hooks, stored, all);
+    return status;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -15978,13 +16389,6 @@ TRF__FN int32_t trf__longest_token(const trf_vocab *v, const char *text, size_t 
     return longest;
 }
 
-/* Gives an id. */
-TRF__FN void trf__give_wordpiece(trf__ids *to, int32_t id, int unknown)
-{
-    if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
-    to->n_unknown += unknown;
-}
-
 /* Gives the ids of a word and empties it. */
 TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
 {
@@ -15998,11 +16402,11 @@ TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
         if (prefix) text[0] = text[1] = '#';            /* over bytes that are done */
         id = trf__longest_token(v, text, prefix, word->n - at + prefix, &length);
         good = id >= 0;
-        if (good) { trf__give_wordpiece(to, id, 0); at += length - prefix; }
+        if (good) { trf__give_id(to, id, 0); at += length - prefix; }
     }
     if (!good) {
         to->n = before;
-        trf__give_wordpiece(to, v->wordpiece->special[TRF__WORD_UNK], 1);
+        trf__give_id(to, v->wordpiece->special[TRF__WORD_UNK], 1);
     }
     trf__word_clear(word);
 }
@@ -16113,23 +16517,28 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 // >>vocab-use      tokens, ids, texts
 //
 // The public functions. trf__encode_text and trf_vocab_decode serve tokens and pieces alike. Token
-// i of the array has the id i + trf__first_id.
+// i of the array has the id i + trf__first_id, unless a map says otherwise.
 
 TRF__FN int32_t trf__first_id(const trf_vocab *v)
 {
     return v->kind == TRF_WORDPIECE ? 0 : (int32_t)TRF__SPECIALS;
 }
 
+/* Whether the ids are those of a map (>>pieces-map). */
+TRF__FN int trf__is_mapped(const trf_vocab *v) { return v->pieces && v->pieces->tokens; }
+
 TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which)
 {
     if (!vocab || (uint32_t)which >= TRF_SPECIAL_COUNT) return -1;
     if (vocab->wordpiece) return vocab->wordpiece->special[which];
+    if (vocab->pieces) return vocab->pieces->special[which];
     return (int)which < TRF__SPECIALS ? (int32_t)which : -1;
 }
 
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
 {
     if (!vocab) return 0;
+    if (trf__is_mapped(vocab)) return vocab->pieces->size;
     return vocab->finished ? (int32_t)vocab->n_tokens + trf__first_id(vocab)
                            : (int32_t)TRF__SPECIALS;
 }
@@ -16142,6 +16551,10 @@ TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab)
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
 {
     if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
+    if (trf__is_mapped(vocab)) {
+        int32_t token = vocab->pieces->tokens[id];
+        return token < 0 ? "" : vocab->bytes + vocab->tokens[token].begin;
+    }
     return id < trf__first_id(vocab) ? trf__special_text(id) : vocab->bytes +
         vocab->tokens[id - trf__first_id(vocab)].begin;
 }
@@ -16150,6 +16563,10 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
 {
     int32_t number = -1;
     size_t length = token ? strlen(token) : 0;
+    if (vocab && trf__is_mapped(vocab)) {
+        number = trf__id_of_text(vocab, token, length, trf__hash_bytes(token, length));
+        return number < 0 ? vocab->pieces->special[TRF__UNK] : number;
+    }
     if (vocab && vocab->finished)
         number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
     if (number < 0 || (vocab->wordpiece && trf__wordpiece_special(vocab->wordpiece, number)))
@@ -16170,7 +16587,7 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
     TRF__TRY(trf__check_utf8(text, "text", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
         int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS);
+        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
     }
     return TRF_OK;
 }
@@ -16306,11 +16723,11 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
 /* The bytes that files store of a finished vocabulary. */
 TRF__FN const char *trf__vocab_bytes(const trf_vocab *v)
 {
-    return v->pieces ? v->pieces->model : v->wordpiece ? v->wordpiece->stored : v->bytes;
+    return v->pieces ? v->pieces->stored : v->wordpiece ? v->wordpiece->stored : v->bytes;
 }
 TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
 {
-    return v->pieces ? v->pieces->model_bytes : v->wordpiece ? v->wordpiece->n_stored : v->n_bytes;
+    return v->pieces ? v->pieces->n_stored : v->wordpiece ? v->wordpiece->n_stored : v->n_bytes;
 }
 
 /* Inserts the tokens that end within n bytes, which begin at offset `at` of the stored bytes. *used
@@ -16967,7 +17384,17 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
     if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
     n = strlen(before);
-    return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
+    return n == 0 || before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
+}
+
+/* A random id that a text may contain, or `own`: the id drawn is a special one. */
+TRF__FN int32_t trf__noise_random(const trf_noise_options *o, trf__noisy *x, int32_t own)
+{
+    int32_t id = 4 + (int32_t)trf__draw_below(&x->draws, (uint64_t)o->vocab - 4);
+    int which;
+    for (which = 0; which < TRF_SPECIAL_COUNT; which++)
+        if (trf_vocab_special(o->words, (trf_special)which) == id) return own;
+    return id;
 }
 
 /* Masked tokens: whole words are chosen in random order until `wanted` tokens are. A word longer
@@ -16975,7 +17402,6 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
 TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
 {
     const trf_vocab *words = o->whole_words ? o->words : NULL;
-    uint64_t tokens = (uint64_t)o->vocab - 4;
     int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0,
         w, i;
     for (i = 0; i < x->n; i++) {
@@ -16996,7 +17422,7 @@ TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
             x->target[i] = x->ids[i];
             if (chance < 0) x->source[i] = o->mask;
             else if (chance < o->randomised)
-                x->source[i] = 4 + (int32_t)trf__draw_below(&x->draws, tokens);
+                x->source[i] = trf__noise_random(o, x, x->ids[i]);
         }
     }
     x->n_source = x->n_target = x->n;
@@ -17360,13 +17786,36 @@ struct trf_translator {
 // trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
 // round calls trf__hypotheses_reserve; memory is kept between rounds and calls.
 
-/* Number of tokens that a search may choose: never pad and bos. */
-TRF__FN int64_t trf__choices(const trf_search *s, int64_t vocab) { return vocab - 2 - s->ban_unk; }
+/* An option that is about unk needs a model with one. */
+TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
+                                   trf_error *err)
+{
+    if (!value || c->unk >= 0) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, option,
+                     "%s must be 0, because the model has no unk (unk is -1)", option);
+}
+
+/* The ids that a search never chooses, -1 for none: pad, bos unless answers end with it, and unk if
+   it is banned. Returns how many there are. */
+TRF__FN int64_t trf__banned(const trf_config *c, const trf_search *s, int32_t ids[3])
+{
+    ids[0] = c->pad;
+    ids[1] = c->bos == c->eos ? -1 : c->bos;
+    ids[2] = s->ban_unk ? c->unk : -1;
+    return (ids[0] >= 0) + (ids[1] >= 0) + (ids[2] >= 0);
+}
+
+/* Number of tokens that a search may choose. */
+TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
+{
+    int32_t banned[3];
+    return c->target_vocab - trf__banned(c, s, banned);
+}
 
 /* The most candidates of a row: one more than the beam takes, for an EOS that may not come yet. */
-TRF__FN int64_t trf__max_candidates(const trf_search *s, int64_t vocab)
+TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
 {
-    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(s, vocab)));
+    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(c, s)));
 }
 
 TRF__COLD
@@ -17388,8 +17837,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * trf__k_width(c);
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__max_candidates(s, c->target_vocab),
-                              sizeof(double) + sizeof(int32_t));
+    size_t found = trf__bytes(trf__max_candidates(c, s), sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
     int i;
@@ -17416,10 +17864,9 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
     l->cross = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
-    h->top_scratch = trf__take(&device, 1, run->backend->top_scratch(&run->device, n,
-                                                                     c->target_vocab,
-                                                               trf__max_candidates(s,
-                                                               c->target_vocab)));
+    h->top_scratch = trf__take(&device, 1,
+                               run->backend->top_scratch(&run->device, n, c->target_vocab,
+                                                         trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
     h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
@@ -17546,6 +17993,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     if (!model) return trf__fail_null(err, "model");
     if (!search) search = &defaults;
     TRF__TRY(trf_search_check(search, err));
+    TRF__TRY(trf__unk_needed(&model->config, search->ban_unk, "ban_unk", err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
@@ -17615,8 +18063,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.w = trf__weight(&t->pass, &t->pass.layout->outer.generator);
     top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
-    /* pad and bos are never part of an answer */
-    top.banned[0] = c->pad; top.banned[1] = c->bos; top.banned[2] = t->search.ban_unk ? c->unk : -1;
+    trf__banned(c, &t->search, top.banned);
     top.only = h->lists.only; top.eos = c->eos;
     run->backend->top(run, &top);
     run->backend->reorder(run, &next);
@@ -17721,8 +18168,8 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, &t->search, n_source,
                                                                   n_prefix),
-                       h->there.prefixes + at, n_prefix, c->eos, (int32_t)trf__choices(&t->search,
-                       c->target_vocab));
+                       h->there.prefixes + at, n_prefix, c->eos,
+                       (int32_t)trf__choices(c, &t->search));
     /* decoder-only: min_length does not count the prefix, which the beam counts */
     if (!trf__has_source(c))
         arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix,
@@ -17884,7 +18331,7 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
         stack->rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
                                  trf__round_places(t));
         n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
-        *wanted = trf__max_candidates(&t->search, t->model->config.target_vocab);
+        *wanted = trf__max_candidates(&t->model->config, &t->search);
     }
     stack->n_self = stack->rows;
     stack->n_cross = round->sources ? n_cross : 0;
@@ -18095,7 +18542,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &defaults;
-    if (!config || trf_config_check(config, NULL) || trf_search_check(search, NULL)) return 0;
+    if (!config || trf_config_check(config, NULL) || trf_search_check(search, NULL) ||
+        trf__unk_needed(config, search->ban_unk, "ban_unk", NULL)) return 0;
     added = trf__has_source(config) ? trf__source_added(config) : 1;
     if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 ||
         source_tokens + added > config->max_length)
@@ -18412,8 +18860,9 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
         if (*x == (double)z[s->ids[i]]) *x = *x < 0 ? *x * o->repetition_penalty
             : *x / o->repetition_penalty;
     }
-    w[c->pad] = w[c->bos] = -HUGE_VAL;
-    if (!o->allow_unk) w[c->unk] = -HUGE_VAL;
+    if (c->pad >= 0) w[c->pad] = -HUGE_VAL;
+    if (c->bos >= 0 && c->bos != c->eos) w[c->bos] = -HUGE_VAL;
+    if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL;
     if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
     for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
     /* temperature 0 takes the best id */
@@ -18758,6 +19207,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf_sampling_check(sampling, err));
     TRF__TRY(trf__needs_target(&model->config, err));
+    TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
@@ -19408,21 +19858,23 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     return pass->run.backend->sync(&pass->run, err);
 }
 
-/* Makes sources of unknown tokens with the lengths of the memories: the pass takes the extents of a
-   memory from sources. */
+/* Makes sources of one ordinary token with the lengths of the memories: the pass takes the extents
+   of a memory from sources. */
 TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t *rows,
                                        int32_t count, int64_t total,
                                        trf_sequences *sources, trf_error *err)
 {
     const trf_config *c = translator->pass.config;
+    int32_t token = 0;          /* a vocabulary has 5 tokens or more */
     int64_t i;
+    while (token == c->pad || token == c->bos || token == c->eos) token++;
     TRF__GROW(int32_t, translator->text.ids, translator->text.capacity, total + count,
               &translator->pass.run.hooks);
     sources->lengths = translator->text.ids;
     sources->ids = translator->text.ids + count;
     sources->count = count;
     for (i = 0; i < count; i++) translator->text.ids[i] = rows[i] - trf__source_added(c);
-    for (i = 0; i < total; i++) translator->text.ids[count + i] = c->unk;
+    for (i = 0; i < total; i++) translator->text.ids[count + i] = token;
     return TRF_OK;
 }
 
@@ -20719,13 +21171,6 @@ TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
 {
     const void *found = trf__find_name(file->by_name, file->count, name);
     return found ? (int32_t)((const trf_file_entry *)found - file->entries) : -1;
-}
-
-/* Writes an unsigned number in little-endian order, whatever the order of the host. */
-TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
-{
-    int i;
-    for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
 }
 
 /* IEEE 754 binary16: 1 bit of sign, 5 of exponent, 10 of fraction. Exponent 0: subnormal. */
@@ -24128,6 +24573,18 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     return o;
 }
 
+/* The recipe's special ids are the usual ones, and texts alone end with id 2. */
+TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
+{
+    int i;
+    for (i = 0; vocab && i < TRF__SPECIALS; i++)
+        if (trf_vocab_special(vocab, (trf_special)i) != i)
+            return trf__fail(err, TRF_E_UNSUPPORTED, i, field,
+                             "a data set needs a vocabulary whose pad, bos, eos and unk are 0, 1, "
+                             "2 and 3; this one has ids of its own");
+    return TRF_OK;
+}
+
 TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *err)
 {
     TRF__RANGE(o, kind, 0, TRF_DATA_KIND_COUNT - 1);
@@ -24137,6 +24594,8 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, min_count, 1, (double)INT64_MAX);
     TRF__RANGE(o, held_out, -1, (double)INT64_MAX);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
+    TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
+    TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
     return trf__hooks_check(&o->hooks, err);
 }
 

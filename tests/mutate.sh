@@ -427,8 +427,28 @@ ancestors of the row itself @@ ops decoding programs @@ trf__cpu_backpointers @@
     j->parents[r] * j @@ r * j
 answers where their place is @@ decoding programs @@ trf__round_store @@
     h->sentence[place]; @@ place;
-BOS may be said @@ decoding programs @@ trf__issue_token @@
-    top.banned[1] = c->bos @@ top.banned[1] = -1
+BOS may be said @@ decoding programs @@ trf__banned @@
+    c->bos == c->eos ? -1 : c->bos @@ -1
+EOS may not be said where it is BOS @@ special @@ trf__banned @@
+    c->bos == c->eos ? -1 : c->bos @@ c->bos
+pad and BOS count among the choices of a model without them @@ special @@ trf__choices @@
+    c->target_vocab - trf__banned(c, s, banned) @@
+    c->target_vocab - 2 - s->ban_unk + 0 * trf__banned(c, s, banned)
+EOS is not drawn where it is BOS @@ special generate @@ trf__draw @@
+    if (c->bos >= 0 && c->bos != c->eos) @@ if (c->bos >= 0)
+pad is drawn @@ special generate @@ trf__draw @@
+    if (c->pad >= 0) w[c->pad] = -HUGE_VAL @@ (void)0
+a search without unk bans it @@ special @@ trf__unk_needed @@ c->unk >= 0 @@ c->unk >= -1
+no eos @@ special model @@ trf__special_check @@ ids[i] < -optional @@ ids[i] < -1
+bos is not eos @@ special @@ trf__special_check @@ && !(j == 1 && i == 2) @@ && 1
+ids that do not exist differ @@ special @@ trf__special_check @@ ids[i] >= 0 && @@ 1 &&
+a source begins with no id @@ special @@ trf__special_needed @@
+    if (c->bos < 0 && source_bos) @@ if (0)
+a decoder begins with no id @@ special @@ trf__special_needed @@
+    else if (c->bos < 0 && start_bos) @@ else if (0)
+a decoder begins with no padding @@ special @@ trf__special_needed @@ (start_pad || @@ (0 ||
+no mask @@ special @@ trf__special_needed @@ c->head == TRF_HEAD_MASKED @@ 0
+special ids as random ones @@ noise @@ trf__noise_random @@ return own @@ return id
 only one id can be banned @@ ops decoding programs @@ trf__top_slice @@
     id != t->banned[0] && id != t->banned[1] && @@ id != t->banned[0] &&
 a forced id need not be the one @@ ops decoding programs @@ trf__top_slice @@
@@ -510,7 +530,7 @@ a piece of any length @@ pieces @@ trf__read_piece @@
 missed updates of a file are not checked @@ finetune @@ trf__read_frozen @@
     t->missed[i] < least || t->missed[i] > least + updates @@ 0
 room for candidates that cannot be @@ memory @@ trf__max_candidates @@
-    trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(s, vocab)) @@ (int64_t)s->beam *
+    trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(c, s)) @@ (int64_t)s->beam *
         s->candidates + 1
 the logarithm of no smoothing @@ definitions @@ trf__smooth @@
     TRF_SMOOTH_OTHERS || l->off @@ TRF_SMOOTH_OTHERS || e
@@ -1141,9 +1161,8 @@ a beginning longer than the window is read from its start @@ generate @@ trf__sa
 tokens of a generator without their probabilities @@ generate @@ trf__append_drawn @@
     each[s->answer.n] = log_probability @@ each[s->answer.n] = 0
 unk is drawn @@ generate @@ trf__draw @@
-    if (!o->allow_unk) w[c->unk] = -HUGE_VAL @@ (void)0
-unk is chosen @@ search @@ trf__issue_token @@
-    top.banned[2] = t->search.ban_unk ? c->unk : -1 @@ top.banned[2] = -1
+    if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL @@ (void)0
+unk is chosen @@ special generate @@ trf__banned @@ s->ban_unk ? c->unk : -1 @@ -1
 tokens of an answer with the next one's probability @@ search @@ trf__beam_finish @@
     beam->own[node]; @@ beam->own[(size_t)beam->search.beam * (size_t)(best->n - t) + (size_t)row];
 EOS of an answer without its probability @@ search @@ trf__beam_finish @@

@@ -17,6 +17,7 @@
 enum { VOCAB = 23 };
 
 static int32_t width = 32;
+static int gpt2_ids;            /* 1: bos is eos, and there is no pad and no unk */
 
 static trf_model *make_model_of(trf_kind kind, trf_positions positions, int32_t vocab,
                                 const trf_hooks *hooks)
@@ -34,6 +35,7 @@ static trf_model *make_model_of(trf_kind kind, trf_positions positions, int32_t 
     c = kit_of_kind(c, kind);
     c.device.threads = 2;
     c.embedding_init = TRF_EMBEDDING_NORMAL_1;          /* logits that differ */
+    if (gpt2_ids) { c.bos = c.eos; c.pad = c.unk = -1; }
     if (hooks) c.hooks = *hooks;
     assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
     return model;
@@ -120,7 +122,8 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
         p[i] = (double)z[i];
         for (k = 0; k < n && ids[k] != i; k++) { }
         if (k < n) p[i] = p[i] < 0 ? p[i] * o->repetition_penalty : p[i] / o->repetition_penalty;
-        if (i == c->pad || i == c->bos || (i == c->eos && generated < o->min_tokens))
+        if (i == c->pad || (i == c->bos && i != c->eos) ||
+            (i == c->eos && generated < o->min_tokens))
             p[i] = -HUGE_VAL;
         if (i == c->unk && !o->allow_unk) p[i] = -HUGE_VAL;
         p[i] /= o->temperature;
@@ -1123,7 +1126,7 @@ static void check_window(trf_model *model, int32_t window, int32_t tokens)
     trf_sampler *g;
     trf_real logits[64 * VOCAB];
     int32_t i, k, moved = 0;
-    s.window = asked; s.max_tokens = s.min_tokens = tokens; s.allow_unk = 1;
+    s.window = asked; s.max_tokens = s.min_tokens = tokens; s.allow_unk = !gpt2_ids;
     search.threads = 1;
     g = make(model, &s);
     assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
@@ -1219,6 +1222,19 @@ static void test_window(void **state)
         trf_sampler_destroy(other);
         trf_model_destroy(model);
     }
+}
+
+/* A model whose bos is eos, without pad and unk: the rules, the search and windows. */
+static void test_bos_is_eos(void **state)
+{
+    trf_model *model;
+    gpt2_ids = 1;
+    test_rules(state);
+    test_greedy(state);
+    model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    check_window(model, 17, 90);
+    trf_model_destroy(model);
+    gpt2_ids = 0;
 }
 
 /* A beginning longer than max_length is read where there is a window, and refused where there is
@@ -1868,6 +1884,7 @@ int main(void)
                                        cmocka_unit_test(test_hostile_sessions),
                                        cmocka_unit_test(test_format_1),
                                        cmocka_unit_test(test_window),
+                                       cmocka_unit_test(test_bos_is_eos),
                                        cmocka_unit_test(test_no_window),
                                        cmocka_unit_test(test_window_cancelled),
                                        cmocka_unit_test(test_cancel),

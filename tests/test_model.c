@@ -157,7 +157,9 @@ enum {
     SHARED_KEYS = 64,
     WIDE_HEADS = 128,
     INTERLEAVED = 256,
-    SCALED = 512
+    SCALED = 512,
+    GPT2_IDS = 1024,            /* bos is eos; no pad, no unk */
+    MARIAN_IDS = 2048           /* no bos; pad is the last id */
 }; /* beside the generator's bias, 1, in variant.bias */
 typedef struct variant {
     const char *name;
@@ -255,6 +257,9 @@ static const variant variants[] = {
      {0.3, 0.1, 0, 0.1}},
     {"RMS norm on embeddings, decoder only, dropout", 2, 0, 2, 2, 0, 3, 1, EMBED_NORM, 0, 0, 0, 0, 0,
      {0.3, 0, 0, 0}},
+    {"decoder only, bos is eos", 2, 1, 0, 3, 1, 3, 1, GPT2_IDS, 0, 0, 0, 0, 0, {0, 0, 0, 0}},
+    {"no bos, decoder starts with pad, tied all", 0, 0, 0, 2, 2, 2, 0, 1 | MARIAN_IDS, 1, 1, 2,
+     TRF_SMOOTH_NO_PAD_KL, 0, {0, 0, 0, 0}},
     {"no biases of q, k and v", 0, 0, 0, 1, 0, 0, 1, 1 | NO_QKV, 1, 1, 0, 0, 0, {0, 0, 0, 0}},
     {"T5: distances, scaled logits", 0, 1, 2, 0, 2, TRF_POSITIONS_RELATIVE, 1,
      NO_QKV | NO_OUT | NO_FORWARD | WIDE_HEADS | SCALED, 0, 1, 2, 0, 0, {0, 0, 0, 0}},
@@ -297,6 +302,8 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
     c.rotary_width = v->bias & INTERLEAVED ? 2 : 0;
     c.scale_embeddings = v->scale; c.source_eos = v->source_eos;
     c.decoder_start = (trf_decoder_start)v->start; c.position_offset = v->offset;
+    if (v->bias & GPT2_IDS) { c.bos = c.eos; c.pad = c.unk = -1; }
+    if (v->bias & MARIAN_IDS) { c.bos = -1; c.pad = c.source_vocab++; c.target_vocab++; }
     o.smoothing_rule = (trf_smoothing)v->smoothing;
     o.dropout = v->p[0];
     o.attention_dropout = v->p[1];
@@ -1803,6 +1810,13 @@ static void test_success_clears(void **state)
         BAD_CONFIG(field, INT32_MAX); \
         BAD_CONFIG(field, above); \
     } while (0)
+#define BAD_OPTIONAL(field, above) \
+    do { \
+        BAD_CONFIG(field, -2); \
+        BAD_CONFIG(field, INT32_MIN); \
+        BAD_CONFIG(field, INT32_MAX); \
+        BAD_CONFIG(field, above); \
+    } while (0)
 #define BAD_CHOICE(type, field, above) \
     do { \
         BAD_CONFIG(field, (type)-1); \
@@ -1828,12 +1842,12 @@ static void test_bad_config(void **state)
     BAD_INT(source_vocab, 4);
     BAD_INT(target_vocab, 4);
     BAD_INT(max_length, 1);
-    BAD_INT(pad, VOCAB);
-    BAD_INT(bos, VOCAB);
+    BAD_OPTIONAL(pad, VOCAB);
+    BAD_OPTIONAL(bos, VOCAB);
     BAD_INT(eos, VOCAB);
-    BAD_INT(unk, VOCAB);
+    BAD_OPTIONAL(unk, VOCAB);
     BAD_CONFIG(bos, 0);         /* as pad */
-    BAD_CONFIG(eos, 1);         /* as bos */
+    BAD_CONFIG(eos, 0);         /* as pad */
     BAD_CONFIG(unk, 2);         /* as eos */
     BAD_CHOICE(trf_activation, activation, 4);
     BAD_INT(feed_forward_gate, 2);

@@ -607,6 +607,34 @@ static void parts_of_a_step(void **state)
     assert_true(fabs(loss[2] - loss[0]) > 1e-4 * loss[0]);      /* counted twice: other dropout */
 }
 
+/* Random ids are never special ones of `words`: of 4 to 7 here, 4 and 6 are special. A special id
+   drawn leaves the id of the text. */
+static void no_special_ids(void **state)
+{
+    static const char file[] = "TRFWP\0\0\1" "\0\0\0\0" "\12\0\0\0"
+                               "\0\0\0\0" "\xFF\xFF\xFF\xFF" "\xFF\xFF\xFF\xFF" "\1\0\0\0"
+                               "\xFF\xFF\xFF\xFF" "\4\0\0\0" "\6\0\0\0" "\10\0\0\0" "\0\0\0\0"
+                               "\0\0\0\0" "[PAD]\0[UNK]\0a\0b\0[CLS]\0c\0[SEP]\0d";
+    trf_noise_options o = noise_of(TRF_NOISE_MASKS);
+    int32_t many[400], n = 400, count[8] = {0, 0, 0, 0, 0, 0, 0, 0}, i;
+    trf_batch plain, made;
+    trf_vocab *words;
+    trf_noise *noise;
+    (void)state;
+    OK(trf_vocab_from_wordpiece(&words, file, sizeof file, NULL, &err));
+    for (i = 0; i < n; i++) many[i] = 3;
+    plain = batch_of(many, &n, 1);
+    o.vocab = 8; o.density = 1; o.masked = 0; o.randomised = 1;
+    o.words = words;
+    noise = open_noise(&o);
+    OK(trf_noise_apply(noise, &plain, &made, &err));
+    for (i = 0; i < n; i++) count[made.source.ids[i]]++;
+    assert_true(count[4] == 0 && count[6] == 0);
+    assert_true(count[3] > 100 && count[5] > 50 && count[7] > 50);
+    trf_noise_destroy(noise);
+    trf_vocab_destroy(words);
+}
+
 /* -----------------------------------------------------------------------------------------------
    Corners. */
 
@@ -894,6 +922,7 @@ int main(void)
         cmocka_unit_test(whole_words),
         cmocka_unit_test(same_for_any_split),
         cmocka_unit_test(parts_of_a_step),
+        cmocka_unit_test(no_special_ids),
         cmocka_unit_test(corners),
         cmocka_unit_test(options_refused),
         cmocka_unit_test(batches_refused),

@@ -1012,7 +1012,8 @@ static void config_against_tensors(void **state)
                  {"pad", "7", "pad"},
                  {"bos", "100", "bos"},
                  {"eos", "7", "eos"},
-                 {"unk", "-1", "unk"},
+                 {"unk", "-2", "unk"},
+                 {"eos", "-1", "eos"},
                  {"pad", "1", "bos"},
                  {"eos", "3", "unk"}};
     draft d;
@@ -1150,8 +1151,8 @@ static void without_metadata(void **state)
                  NULL);
     other = config; other.d_ff = 0;
     refused_with(&options, in_folder("draft"), TRF_E_INVALID_ARG, "d_ff", NULL);
-    other = config; other.eos = other.bos;
-    refused_with(&options, in_folder("draft"), TRF_E_INVALID_ARG, "eos", NULL);
+    other = config; other.unk = other.eos;
+    refused_with(&options, in_folder("draft"), TRF_E_INVALID_ARG, "unk", NULL);
     other = config; other.generator_bias = 0;
     refused_with(&options, in_folder("draft"), TRF_E_SHAPE, "generator.bias", NULL);
     forget(&d);

@@ -72,7 +72,7 @@ fresh; head -c 9000 folder/model.safetensors >cut; mv cut folder/model.safetenso
 fresh bert_shards; rm folder/model-00002-of-00002.safetensors; refuses "a file that is missing" "model-00002-of-00002.safetensors"
 fresh bert_shards; change 's/model-00002-of-00002/..\/bert\/model/' model.safetensors.index.json; refuses "a file of another folder" "a file of the same folder"
 fresh bert_shards; echo '{}' >folder/model.safetensors.index.json; refuses "an index without a map" "an object \"weight_map\""
-fresh; rm folder/tokenizer.json; refuses "no tokenizer" "expected tokenizer.json or vocab.txt"
+fresh; rm folder/tokenizer.json; refuses "no tokenizer" "expected tokenizer.json, vocab.txt or files of SentencePiece"
 fresh; change 's/"WordPiece"/"Unigram"/' tokenizer.json; refuses "another tokenizer" "a model of type WordPiece, got Unigram"
 fresh; change 's/"BertNormalizer"/"Lowercase"/' tokenizer.json; refuses "another normalizer" "a normalizer of type BertNormalizer, got Lowercase"
 fresh; change 's/"the": *5/"the": 6/' tokenizer.json; refuses "an id twice" "both have the id 6"
@@ -147,6 +147,75 @@ expect 0 "a file of the current folder" "47 tokens" sh -c "cd folder && '$trf' i
 cp "$golden/pytorch/pickles.bin" alone.bin
 expect 1 "a file alone" "alone.bin: expected config.json and the tokenizer's files beside it, but there is no ./config.json" "$trf" import alone.bin --output out.model
 expect 1 "a file that is not there" "folder/nothing.bin: No such file" "$trf" import folder/nothing.bin --output out.model
+# --- SentencePiece: the words of a vocabulary as pieces, which have the same ids ----------------------
+piece() { printf '\012'"$(printf '\\%03o' $((${#1} + 9)))"'\012'"$(printf '\\%03o' ${#1})"'%s\025\0\0\0\0\030'"$2" "$1"; }
+word() { printf '\012'"$(printf '\\%03o' $((${#1} + 12)))"'\012'"$(printf '\\%03o' $((${#1} + 3)))"'\342\226\201%s\025\0\0\0\0\030\001' "$1"; }
+normal() { printf '\032\006\030\001\040\001\050\001'; }        # a blank in front, none twice, blanks are U+2581
+marian()
+{
+    fresh; rm folder/tokenizer.json
+    {
+        piece '<unk>' '\002'; piece '<s>' '\003'; piece '</s>' '\003'
+        for w in dog the man woman are play; do word $w; done
+        word zz                                         # vocab.json lacks it
+        normal
+    } >folder/source.spm
+    { piece '<unk>' '\002'; word man; word the; normal; } >folder/target.spm
+    awk '/"vocab": \{/ { on = 1; print "{"; next } on && /\}/ { print "}"; exit } on' "$golden/bert/tokenizer.json" |
+        sed -e 's/"\(the\|man\|woman\|dog\|are\|play\)"/"\xe2\x96\x81\1"/' >folder/vocab.json
+    cat >folder/tokenizer_config.json <<'JSON'
+{"tokenizer_class": "MarianTokenizer", "pad_token": "[PAD]", "unk_token": {"content": "[UNK]"}, "eos_token": "[SEP]", "cls_token": "[CLS]",
+ "sep_token": "[SEP]"}
+JSON
+}
+same() { echo "$1" | "$trf" embed --model bert.model >want; echo "$2" | "$trf" embed --model out.model >got; cmp -s want got; }
+marian
+expect 0 "source.spm, target.spm and vocab.json" "47 tokens" "$trf" import folder --output out.model
+check "pieces have the ids of vocab.json" same "the man are play" "the man are play"
+check "pieces that vocab.json lacks, and unknown characters" same "the zzzzzz dog" "the zz dog"
+check "a code that is no token" same "zzzzzz the dog" ">>fr<< the dog"
+check "no special token is in a text" same "zzzzzz" "[MASK]"
+marian; rm folder/tokenizer_config.json; change 's/\[SEP\]/<\/s>/; s/\[UNK\]/<unk>/; s/\[PAD\]/<pad>/' vocab.json
+refuses "the files tell the class; but BERT needs [CLS]" "source_bos needs bos"
+marian; rm folder/vocab.json; refuses "no vocab.json" "vocab.json: No such file"
+marian; rm folder/target.spm; refuses "no target.spm" "target.spm: No such file"
+marian; change 's/"the": *5/"the": 6/; s/the": *5/the": 6/' vocab.json; refuses "an id twice" "both have the id 6"
+marian; change 's/the": *5/the": -1/' vocab.json; refuses "an id below 0" "vocab.json: expected an id of 0 to"
+marian; change 's/the": *5/the": 5.5/' vocab.json; refuses "half an id" "got 5.5"
+marian; change 's/the": *5/the": "x"/' vocab.json; refuses "a text for an id" "vocab.json: expected an id of 0 to"
+marian; change 's/the": *5/the": 99/' vocab.json; refuses "an id beyond the others" "has the id 99, but there are only 47 tokens"
+marian; change '/\[SEP\]/d' vocab.json; refuses "an id is missing" "but there are only 46 tokens"
+marian; change 's/"\[SEP\]"/"none"/' vocab.json; refuses "no end" "expected the special token \"\[SEP\]\" among the tokens"
+marian; change 's/\[UNK\]/\xe2\x96\x81the/' tokenizer_config.json; refuses "a special token that is a word" "special\[3\]: expected the id of no piece of text, got 5"
+marian; head -c 60 folder/source.spm >cut; mv cut folder/source.spm; refuses "half a source.spm" "source.spm: .*byte"
+marian; change 's/"vocab_size": 47/"vocab_size": 46/' config.json; refuses "too few rows" "the tokenizer has 47 ids, but the model has only 46"
+marian; change 's/Marian/Pegasus/' tokenizer_config.json; refuses "another class" "got none that trf reads"
+
+numbered()
+{
+    fresh; rm folder/tokenizer.json
+    { piece '<pad>' '\003'; piece '<unk>' '\002'; piece '<s>' '\003'; piece '</s>' '\003'; piece '[MASK]' '\003'; word the; word a; word man; normal; } >folder/$1
+    echo '{"tokenizer_class": "'$2'", "bos_token": "<s>", "pad_token": "<pad>"'"$3}" >folder/tokenizer_config.json
+}
+numbered tokenizer.model LlamaTokenizer ''
+expect 0 "tokenizer.model, and rows that are no tokens" "47 tokens" "$trf" import folder --output out.model
+check "piece i has id i" same "the a man" "the a man"
+numbered tokenizer.model LlamaTokenizerFast ', "added_tokens_decoder": {"5": {"content": "\u2581the"}, "8": {"content": "<new>"}}'
+expect 0 "tokens that are added" "47 tokens" "$trf" import folder --output out.model
+check "pieces stay" same "the a man" "the a man"
+numbered tokenizer.model LlamaTokenizer ', "added_tokens_decoder": {"6": {"content": "<new>"}}'
+refuses "an id of a piece" "the id 6 is \"<new>\", but piece 6"
+numbered tokenizer.model LlamaTokenizer ', "added_tokens_decoder": {"8": {"content": "<new>"}, "9": {"content": "<new>"}}'
+refuses "a token twice" "more\[1\]: expected every token once"
+numbered tokenizer.model LlamaTokenizer ', "added_tokens_decoder": {"x": {"content": "<new>"}}'
+refuses "no number" "expected an id and its \"content\""
+numbered tokenizer.model LlamaTokenizer ', "added_tokens_decoder": {"47": {"content": "<new>"}}'
+refuses "an id beyond the model" "the tokenizer has 48 ids, but the model has only 47"
+numbered spiece.model T5Tokenizer ', "extra_ids": 30'
+expect 0 "spiece.model" "47 tokens" "$trf" import folder --output out.model
+check "piece i has id i there too" same "the a man" "the a man"
+numbered spiece.model T5Tokenizer ''
+refuses "a hundred sentinels" "the tokenizer has 108 ids, but the model has only 47"
 
 expect 2 "no folder" "give one folder" "$trf" import --output out.model
 expect 2 "no output" "give --output FILE" "$trf" import "$golden/bert"

@@ -4,6 +4,7 @@
     python3 tools/parity/pieces.py compare build/pieces TEXT [MODEL...]
     python3 tools/parity/pieces.py random build/pieces MODELS [SEED]
     python3 tools/parity/pieces.py golden build/test_pieces >tests/golden/pieces.h
+    python3 tools/parity/pieces.py published build/pieces KIND FOLDER TEXT...
 
 compare: models of both types and several sizes, with byte fallback and without, are trained on TEXT; with them and with every
 MODEL all lines of TEXT and 100,000 random and hostile ones are cut and put together again. Nothing may differ. Prints the
@@ -11,8 +12,13 @@ seconds that both take for TEXT, the least of five. The exit status is 1 if anyt
 random: the same with MODELS made-up models: short pieces of all kinds that overlap, scores that tie, all options, maps, sound
 and damaged ones, which both must refuse or both take; 150 lines for each model.
 golden: the answers for the models and texts of tests/test_pieces.c.
+published: a folder of Hugging Face, with the ids of its model. KIND is marian (source.spm, target.spm, vocab.json), t5 (spiece.model,
+100 sentinels) or llama (tokenizer.model). All lines of the TEXTs and 100,000 hostile ones, which are UTF-8 here, are cut and put
+together again by trf_vocab_from_pieces and by transformers (measured with 5.24) and, as two witnesses of what transformers means,
+by libsentencepiece with the same ids. Differences from transformers are counted with and without those that libsentencepiece has
+too. The exit status is 1 if anything differs from libsentencepiece or, for marian, from transformers.
 """
-import os, random, struct, subprocess, sys, tempfile, time
+import json, os, random, struct, subprocess, sys, tempfile, time
 import sentencepiece
 
 
@@ -152,6 +158,93 @@ def made_up(program, models, seed):
     return 1 if different else 0
 
 
+def stored_with(model, ids, more=(), special=(-1,) * 7, size=None, codes=0):
+    """The bytes that a model file stores of a SentencePiece file and its ids (transformer.h, >>pieces-map)."""
+    texts = b"".join(text.encode() + b"\0" for text, _ in more)
+    numbers = [codes, size, *special, len(ids), len(more), len(texts), *ids, *(i for _, i in more)]
+    return b"TRFPM\0\0\1" + struct.pack(f"<{len(numbers)}i", *numbers) + texts + model
+
+
+class Published:
+    """A folder of transformers: stored bytes, ids and texts of transformers and of libsentencepiece."""
+    def __init__(self, kind, folder, side="source"):
+        import transformers
+        transformers.logging.set_verbosity_error()
+        name = {"marian": side + ".spm", "t5": "spiece.model", "llama": "tokenizer.model"}[kind]
+        self.kind, self.side, path = kind, side, os.path.join(folder, name)
+        self.processor = p = sentencepiece.SentencePieceProcessor(model_file=path)
+        pieces, model = [p.id_to_piece(i) for i in range(p.get_piece_size())], open(path, "rb").read()
+        if kind == "marian":
+            self.table = table = json.load(open(os.path.join(folder, "vocab.json")))
+            self.theirs = transformers.MarianTokenizer.from_pretrained(folder)
+            more = [(text, i) for text, i in table.items() if text not in set(pieces)]
+            self.unk = table["<unk>"]
+            self.hidden = {table["<pad>"], table["</s>"], table.get("<s>", -1)}
+            special = table["<pad>"], -1, table["</s>"], self.unk, -1, -1, -1
+            self.stored = stored_with(model, [table.get(text, -1) for text in pieces], more, special, len(table), 1)
+        elif kind == "t5":
+            self.theirs = transformers.T5Tokenizer.from_pretrained(folder)
+            n = len(pieces)
+            self.unk, self.hidden = 2, {0, 1}
+            self.stored = stored_with(model, range(n), [(f"<extra_id_{i}>", n + 99 - i) for i in range(100)], (0, -1, 1, 2, -1, -1, -1), n + 128)
+        else:
+            self.theirs = transformers.LlamaTokenizer.from_pretrained(folder)
+            self.unk, self.hidden = 0, {1, 2}
+            self.stored = stored_with(model, range(len(pieces)), special=(-1, 1, 2, 0, -1, -1, -1), size=len(pieces))
+
+    def cut(self, lines):
+        """Their ids of each line. A special token in a text is ordinary text."""
+        if self.kind != "marian": return [e.ids for e in self.encode_fast(lines)]
+        as_side = "text" if self.side == "source" else "text_target"
+        return [self.theirs(**{as_side: line}, add_special_tokens=False, split_special_tokens=True).input_ids for line in lines]
+
+    def encode_fast(self, lines):
+        inner = self.theirs._tokenizer
+        inner.encode_special_tokens = True
+        return inner.encode_batch(lines, add_special_tokens=False)
+
+    def join(self, ids): return self.theirs.decode([i for i in ids if i != self.unk], skip_special_tokens=True)
+
+    def witness(self, line):
+        """libsentencepiece's ids."""
+        if self.kind != "marian": return self.processor.encode(line)
+        code = line[:line.find("<<") + 2] if line.startswith(">>") and "<<" in line else ""
+        parts = ([code] if code else []) + self.processor.encode(line[len(code):], out_type=str)
+        return [self.table.get(part, self.unk) for part in parts]
+
+
+def published(program, kind, folder, texts):
+    lines = list(dict.fromkeys(line for text in texts for line in open(text, encoding="utf-8").read().split("\n") if line))
+    odd = [line.decode("utf-8", "replace") for line in hostile_lines([line.encode() for line in lines[:50000]], 100000)]
+    if kind == "marian": odd += [f">>{line[:3]}<<{line}" for line in odd[:2000]] + [f">>{line}" for line in odd[2000:4000]]
+    failed = 0
+    for side in ("source", "target") if kind == "marian" else ("",):
+        model = Published(kind, folder, side or "source")
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(model.stored)
+            file.flush()
+            for name, some in (("lines", lines), ("hostile", odd)):
+                run = subprocess.run([program, file.name], input="\n".join(some).encode() + b"\n", capture_output=True, check=True)
+                count = dict.fromkeys(("ids", "ours", "texts", "witness"), 0)
+                for line, answer, theirs in zip(some, run.stdout.decode("utf-8", "replace").split("\n"), model.cut(some)):
+                    cut, text = answer.split("\t", 1)
+                    cut, witness = [int(i) for i in cut.split()], model.witness(line)
+                    if cut != witness:
+                        count["witness"] += 1
+                        if count["witness"] < 4: print(f"    {line!r}: {cut}, libsentencepiece {witness}")
+                    if cut != theirs:
+                        count["ids"] += 1
+                        count["ours"] += witness == theirs
+                        if count["ids"] < 4: print(f"    {line!r}: {cut}, transformers {theirs}")
+                    elif model.unk not in cut and text != model.join(cut):
+                        count["texts"] += 1
+                        if count["texts"] < 4: print(f"    {line!r}: {text!r}, transformers {model.join(cut)!r}")
+                print(f"{kind} {os.path.basename(folder.rstrip('/'))} {side}: {len(some)} {name}; ids that differ from transformers {count['ids']}, where libsentencepiece "
+                      f"does not {count['ours']}; from libsentencepiece {count['witness']}; texts that differ {count['texts']}", flush=True)
+                failed |= count["witness"] > 0 or (kind == "marian" and count["ids"] + count["texts"] > 0)
+    return failed
+
+
 def golden(program):
     with tempfile.TemporaryDirectory() as folder:
         for number in range(15):
@@ -170,5 +263,6 @@ def golden(program):
 if __name__ == "__main__":
     if sys.argv[1:2] == ["compare"] and len(sys.argv) > 3: sys.exit(compare(sys.argv[2], sys.argv[3], sys.argv[4:]))
     if sys.argv[1:2] == ["random"] and len(sys.argv) in (4, 5): sys.exit(made_up(sys.argv[2], int(sys.argv[3]), int((sys.argv + ["1"])[4])))
+    if sys.argv[1:2] == ["published"] and len(sys.argv) > 5: sys.exit(published(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:]))
     if sys.argv[1:2] == ["golden"] and len(sys.argv) == 3: sys.exit(golden(sys.argv[2]))
     sys.exit(__doc__)

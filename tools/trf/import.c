@@ -210,20 +210,26 @@ static void set_special_ids(trf_config *c, const int32_t special[SPECIALS])
 
 static int import_folder(struct importing *m)
 {
-    int32_t special[SPECIALS];
-    trf_vocab *vocab = NULL;
+    int32_t special[SPECIALS], n_ids[2];
+    trf_vocab *vocab[2] = {NULL, NULL};
+    const trf_vocab *sides[2];
     trf_error err;
-    int status = FAILED;
+    int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
     if (!json || find_recipe(m, json)) goto done;
     m->config = trf_config_tiny();
     if (m->recipe->configure(json, m->config_path, &m->config)) goto done;
-    if (read_tokenizer(m->folder, &vocab, special)) goto done;
+    n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
+    n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
+    if (read_tokenizer(m->folder, n_ids, vocab, special)) goto done;
     set_special_ids(&m->config, special);
-    if (trf_vocab_size(vocab) != m->config.source_vocab) {
-        say("%s: the tokenizer has %d tokens, but \"vocab_size\" is %d", m->folder,
-            (int)trf_vocab_size(vocab), (int)m->config.source_vocab);
-        goto done;
+    for (side = 0; side < 2; side++) {
+        sides[side] = n_ids[side] == 0 ? NULL : side && vocab[1] ? vocab[1] : vocab[0];
+        if (sides[side] && trf_vocab_size(sides[side]) != n_ids[side]) {
+            say("%s: the tokenizer has %d tokens, but \"vocab_size\" is %d", m->folder,
+                (int)trf_vocab_size(sides[side]), (int)n_ids[side]);
+            goto done;
+        }
     }
     if (trf_model_create_zeros(&m->model, &m->config, &err)) {
         say_error(m->config_path, &err);
@@ -234,7 +240,7 @@ static int import_folder(struct importing *m)
     if (take_pieces(m, 0)) goto done;
     look_at_the_rest(m);
     if (m->faults || take_pieces(m, 1)) goto done;
-    if (trf_model_set_vocabs(m->model, vocab, NULL, &err) ||
+    if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
         trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->weights, &err)) {
         say_error(NULL, &err);
         goto done;
@@ -242,7 +248,8 @@ static int import_folder(struct importing *m)
     status = DONE;
 done:
     cJSON_Delete(json);
-    trf_vocab_destroy(vocab);
+    trf_vocab_destroy(vocab[0]);
+    trf_vocab_destroy(vocab[1]);
     return status;
 }
 

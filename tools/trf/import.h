@@ -30,11 +30,17 @@ struct recipe {
 
 extern const struct recipe recipes[];           /* type NULL: the end */
 
-/* import_words.c: the vocabulary of a folder. special: pad, bos, eos, unk, mask, cls, sep; -1 for
-   none. */
+/* import_words.c: the vocabularies of a folder. vocab[1] stays NULL if one serves both sides. n_ids:
+   how many the model has on each side; 0 for a side that it lacks. special: pad, bos, eos, unk,
+   mask, cls, sep; -1 for none. */
 enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL_CLS, SPECIAL_SEP,
        SPECIALS };
-int read_tokenizer(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS]);
+int read_tokenizer(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
+                   int32_t special[SPECIALS]);
+
+/* import_pieces.c: the same for SentencePiece. *found 0: the folder has another tokenizer. */
+int read_pieces(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
+                int32_t special[SPECIALS], int *found);
 
 /* import_weights.c: the tensors of one or several files. Calls that return an int print a message
    when they return FAILED. */

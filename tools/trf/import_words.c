@@ -1,5 +1,5 @@
 // trf import: the tokenizer of a folder becomes a vocabulary. BERT's WordPiece: from
-// tokenizer.json, or from vocab.txt and tokenizer_config.json.
+// tokenizer.json, or from vocab.txt and tokenizer_config.json. SentencePiece: import_pieces.c.
 
 #include "import.h"
 
@@ -161,7 +161,8 @@ static int take_tokens(struct tokenizer *t, const char *folder)
     t->path = format_text("%s/vocab.txt", folder);
     if (is_file(t->path))
         return (t->text = read_whole(t->path, NULL)) ? take_text(t) : FAILED;
-    say("%s: expected tokenizer.json or vocab.txt, got neither", folder);
+    say("%s: expected tokenizer.json, vocab.txt or files of SentencePiece (source.spm, "
+        "spiece.model, tokenizer.model); got none that trf reads", folder);
     return FAILED;
 }
 
@@ -195,14 +196,16 @@ static int make_vocab(struct tokenizer *t, trf_vocab **vocab)
     return status;
 }
 
-int read_tokenizer(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS])
+int read_tokenizer(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
+                   int32_t special[SPECIALS])
 {
     struct tokenizer t;
-    int status;
+    int found, status = read_pieces(folder, n_ids, vocab, special, &found);
+    if (status || found) return status;
     memset(&t, 0, sizeof t);
     status = take_tokens(&t, folder);
     if (!status) status = find_special_ids(&t);
-    if (!status) status = make_vocab(&t, vocab);
+    if (!status) status = make_vocab(&t, &vocab[0]);
     memcpy(special, t.settings.special, sizeof t.settings.special);
     cJSON_Delete(t.json);
     cJSON_Delete(t.config);

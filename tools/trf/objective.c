@@ -224,7 +224,7 @@ static int32_t find_sentinels(const trf_vocab *vocab, int32_t *first)
     char token[32] = "<extra_id_0>";
     int32_t n = 0;
     *first = trf_vocab_id(vocab, token);
-    if (*first == UNK) return 0;
+    if (*first == unknown_id(vocab)) return 0;
     do snprintf(token, sizeof token, "<extra_id_%d>", (int)++n);
     while (trf_vocab_id(vocab, token) == *first + n);
     return n;

@@ -381,7 +381,11 @@ static void put_vocabulary(FILE *to, const struct data *d, int side, const char 
     put_whole(to, trf_vocab_size(vocab));
     fprintf(to, " tokens (%s), the special ones included. Special ids:",
             kinds_of_tokens[trf_vocab_kind(vocab)]);
-    for (i = 0; i < 4; i++) fprintf(to, "%s %s %d", i ? "," : "", names[i], (int)special[i]);
+    for (i = 0; i < 4; i++) {
+        fprintf(to, "%s %s ", i ? "," : "", names[i]);
+        if (special[i] < 0) fputs("none", to);
+        else fprintf(to, "%d", (int)special[i]);
+    }
     fputs(".", to);
     if (d->tokens[side]) {
         fputs(" Of ", to);

@@ -289,6 +289,11 @@ int stored_subwords(const struct settings *s, struct vocabularies *v, int side, 
     }
     trf_file_close(file);
     if (status) say_error(NULL, &err);
+    else if (s->subword_samples > 1 && n > 5 && !memcmp(bytes, "TRFPM", 5)) {
+        say("%s has the ids of a model that another program trained: --subword-samples must be 1",
+            path);
+        status = FAILED;
+    }
     keep_model_bytes(v, side, side, bytes, n);
     return status;
 }

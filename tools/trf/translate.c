@@ -174,15 +174,16 @@ static int read_answer_attention(struct translating *t, const int32_t *source, i
 static int choose_copies(struct translating *t, const int32_t *source, int32_t n_source,
                          const struct answer *a, const struct span **copies)
 {
+    const int32_t unk = trf_model_config(t->model)->unk;
     int32_t i, j, begins = trf_model_config(t->model)->source_bos;
     size_t k;
-    for (i = 0; i < a->n && a->ids[i] != UNK; i++) { }
+    for (i = 0; i < a->n && a->ids[i] != unk; i++) { }
     memset(copies, 0, (size_t)a->n * sizeof *copies);
     if (i == a->n || t->spans.n == 0) return DONE;
     if (t->spans.n > 1 && read_answer_attention(t, source, n_source, a)) return FAILED;
     for (i = 0; i < a->n; i++) {
         double largest = -1;
-        for (k = 0; k < t->spans.n && a->ids[i] == UNK; k++) {
+        for (k = 0; k < t->spans.n && a->ids[i] == unk; k++) {
             const struct span *span = &t->spans.item[k];
             double sum = 0;
             for (j = span->from; t->spans.n > 1 && j < span->end; j++)

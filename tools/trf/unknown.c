@@ -18,16 +18,18 @@ static void add_span(struct spans *to, const char *text, size_t bytes, int32_t f
 }
 
 /* Adjacent unknown characters form one span. */
-static void find_characters(const char *line, const int32_t *ids, int32_t n, struct spans *to)
+static void find_characters(const trf_vocab *vocab, const char *line, const int32_t *ids, int32_t n,
+                            struct spans *to)
 {
+    const int32_t unk = unknown_id(vocab);
     const char *end = line + strlen(line);
     uint32_t c;
     int32_t i;
     for (i = 0; i < n && *line; i++) {
         size_t bytes = character_of(line, (size_t)(end - line), &c);
         struct span *last = to->n ? &to->item[to->n - 1] : NULL;
-        if (ids[i] == UNK && last && last->end == i) { last->bytes += bytes; last->end++; }
-        else if (ids[i] == UNK) add_span(to, line, bytes, i, i + 1);
+        if (ids[i] == unk && last && last->end == i) { last->bytes += bytes; last->end++; }
+        else if (ids[i] == unk) add_span(to, line, bytes, i, i + 1);
         line += bytes;      /* the line has been encoded: it is UTF-8 */
     }
 }
@@ -59,7 +61,7 @@ void find_unknown(const trf_vocab *vocab, const char *line, const int32_t *ids, 
     to->n = 0;
     for (i = 0; i < n && ids[i] != unknown_id(vocab); i++) { }
     if (i == n) return;
-    if (trf_vocab_kind(vocab) == TRF_CHARACTERS) find_characters(line, ids, n, to);
+    if (trf_vocab_kind(vocab) == TRF_CHARACTERS) find_characters(vocab, line, ids, n, to);
     else find_words(vocab, line, ids, n, to);
 }
 
@@ -99,9 +101,9 @@ static int begins_word(const trf_vocab *vocab, int32_t id)
 }
 
 /* Whether an unknown token is replaced: a copy exists for it, or all of them are dropped. */
-static int is_replaced(const int32_t *ids, int32_t i, const struct span *const *copies)
+static int is_replaced(int32_t unk, const int32_t *ids, int32_t i, const struct span *const *copies)
 {
-    return ids[i] == UNK && (!copies || copies[i]);
+    return ids[i] == unk && (!copies || copies[i]);
 }
 
 char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n,
@@ -109,19 +111,19 @@ char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n
 {
     size_t capacity = 0, used = 0, part_capacity = 0;
     char *text = grow(NULL, &capacity, 1, 1), *part = NULL;
-    int32_t i, end;
+    int32_t i, end, unk = unknown_id(vocab);
     *text = 0;
     for (i = 0; i < n; i = end) {
         int space = used > 0 && text[used - 1] != ' ' && begins_word(vocab, ids[i]);
         const struct span *copy = copies ? copies[i] : NULL;
         end = i + 1;
-        if (is_replaced(ids, i, copies)) {
-            while (copy && end < n && ids[end] == UNK && copies[end] == copy) end++;
+        if (is_replaced(unk, ids, i, copies)) {
+            while (copy && end < n && ids[end] == unk && copies[end] == copy) end++;
             if (copy && space) append(&text, &used, &capacity, " ", 1);
             if (copy) append(&text, &used, &capacity, copy->text, copy->bytes);
             continue;
         }
-        while (end < n && !is_replaced(ids, end, copies)) end++;
+        while (end < n && !is_replaced(unk, ids, end, copies)) end++;
         if (!text_of(vocab, ids + i, end - i, &part, &part_capacity)) { free(text); return NULL; }
         if (space) append(&text, &used, &capacity, " ", 1);
         append(&text, &used, &capacity, part, strlen(part));
