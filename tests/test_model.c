@@ -1847,7 +1847,8 @@ static void test_bad_config(void **state)
     BAD_INT(embedding_norm, -1);
     BAD_INT(segments, 1025);
     BAD_INT(head_layer, 1);
-    BAD_INT(mask, 5);
+    BAD_CONFIG(mask, 5);
+    BAD_CONFIG(mask, -2);
     BAD_CHOICE(trf_positions, positions, 8);
     BAD_INT(kv_heads, good.n_heads + 1);
     BAD_INT(d_head, (1 << 20) / good.n_heads + 1);
