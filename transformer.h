@@ -244,6 +244,7 @@
 //     translate with a trained model               trf_model_load, trf_translate_text
 //     continue a text                              trf_model_load, trf_sampler_create
 //     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
+//     classify pairs of texts                      trf_config.segments, trf_join_texts
 //     train on texts, without settings             trf_dataset_create, trf_learn
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
 //     continue a training run                      trf_checkpoint_load
@@ -1124,9 +1125,8 @@ typedef enum trf_token_kind {
 
 /* Ids 0 to 3 are pad, bos, eos and unk, spelled "<pad>", "<s>", "</s>" and "<unk>". No text
    can produce pad, bos or eos: learning skips these spellings, encoding turns them into unk.
-   Learned tokens follow, the most frequent first, equal counts in byte order. [CLS] and [SEP] are
-   not special ids; your texts contain them as words (examples/studies/next_sentence.c). A
-   vocabulary of WordPiece has special ids of its own instead (trf_vocab_special).
+   Learned tokens follow, the most frequent first, equal counts in byte order. A vocabulary of
+   WordPiece has special ids of its own instead (trf_vocab_special).
    One thread at a time may use a vocabulary that learns, any number a finished one. TRF_E_STATE: a
    vocabulary is used before trf_vocab_finish, or learns after that call. */
 typedef struct trf_vocab trf_vocab;
