@@ -243,8 +243,6 @@ tanh is a sigmoid @@ ops golden heads @@ trf__act_of @@
     trf__set(2), trf__set(-1) @@ trf__set(1), trf__set(0)
 a GPU's tanh without its slope @@ cuda_ops @@ trf__gpu_slope @@
     4 * s * (1 - s) @@ 4 * s
-attention scale @@ ops blocks golden @@ trf__head_of @@
-    sqrt((double)in->d_head) @@ (double)in->d_head
 attention scale @@ blocks golden @@ trf__default_scale @@
     sqrt((double)d_head) @@ (double)d_head
 the scale of attention is not the model's @@ golden @@ trf__operands_of @@
