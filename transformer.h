@@ -244,6 +244,7 @@
 //     translate with a trained model               trf_model_load, trf_translate_text
 //     continue a text                              trf_model_load, trf_sampler_create
 //     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
+//     classify pairs of texts                      trf_config.segments, trf_join_texts
 //     train on texts, without settings             trf_dataset_create, trf_learn
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
 //     continue a training run                      trf_checkpoint_load
@@ -960,12 +961,12 @@ typedef enum trf_head {
                                without a head has no logits and cannot be trained */
     TRF_HEAD_MEAN   = 1,    /* one label per sequence (trf_classify); x is the mean of its rows,
                                the row of EOS included */
-    TRF_HEAD_FIRST  = 2,    /* one label per sequence (trf_classify); x is its first row: BERT
-                               without its pooling layer */
+    TRF_HEAD_FIRST  = 2,    /* one label per sequence (trf_classify); x is its first row. With
+                               head_layer: BERT, RoBERTa */
     TRF_HEAD_TOKENS = 3,    /* one label per token (trf_tag) */
     TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (trf_logits).
-                               Needs pad, which is the mask: sources may contain it. W is the
-                               source embedding: BERT without the layer before W */
+                               Sources may contain the mask (trf_config.mask). W is the source
+                               embedding. With head_layer: BERT, RoBERTa */
     TRF_HEAD_COUNT
 } trf_head;
 
@@ -1030,6 +1031,11 @@ typedef struct trf_config {
                                    default 1 */
     int32_t embedding_norm;     /* 1: the sum of embedding and position is normalised, before its
                                    dropout: BERT, BART; default 0 */
+    int32_t segments;           /* rows of a parameter (segments, d) for the source; 0..1024. Each
+                                   row of a source adds the one of its segment to embedding and
+                                   position. EOS ends a segment: sources may then contain it
+                                   (trf_join). BERT has 2: [CLS] A [SEP] B [SEP] has the segments
+                                   0 0 0 1 1. default 0: there are no segments */
     trf_tying tying;            /* decoder-only: UNTIED or TIED_DECODER. encoder-only: UNTIED.
                                    (TRF_HEAD_MASKED always uses the source embedding.) default
                                    TRF_UNTIED */
@@ -1053,6 +1059,13 @@ typedef struct trf_config {
     trf_head head;              /* of an encoder-only model; TRF_HEAD_NONE in the others; default
                                    TRF_HEAD_NONE */
     int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS; else 0; default 0 */
+    int32_t head_layer;         /* 1: the head has a layer (U, c) before its matrix W. FIRST: x
+                                   becomes tanh(x U^T + c): BERT's pooler. MASKED: x becomes
+                                   norm(act(x U^T + c)), with `activation`: BERT's transform. 0 with
+                                   other heads; default 0 */
+    int32_t mask;               /* MASKED: the id that stands for a hidden token: [MASK] in BERT.
+                                   Sources may contain it. -1: pad is the mask, and sources may
+                                   contain pad. -1 with other heads; default -1 */
     uint64_t seed;              /* of the initial weights, any value; default 1 */
     trf_device device;          /* not stored in files; default trf_device_default() */
     trf_hooks hooks;            /* not stored in files; default none */
@@ -1086,10 +1099,9 @@ TRF_API trf_config trf_config_big(void);
        embedding_init    NORMAL_1           NORMAL_D
 
    Both also set: ReLU without a gate; kv_heads, d_head and attention_scale 0; interleaved positions
-   from 0; post-norm; standard norm; scaled embeddings without a norm; scale_logits 0; source_bos 0;
-   source_eos 1; decoder_start BOS. With PYTORCH,
-   embeddings are much larger than positions (trf_embedding_init): set NORMAL_D if the order of
-   tokens matters. */
+   from 0; post-norm; standard norm; scaled embeddings without a norm and without segments;
+   scale_logits 0; source_bos 0; source_eos 1; decoder_start BOS. With PYTORCH, embeddings are much
+   larger than positions (trf_embedding_init): set NORMAL_D if the order of tokens matters. */
 typedef enum trf_conventions {
     TRF_CONVENTIONS_PYTORCH = 0,    /* nn.Transformer, nn.CrossEntropyLoss, torch.optim.Adam */
     TRF_CONVENTIONS_PAPER   = 1,    /* Vaswani et al. 2017; tensor2tensor where it is silent */
@@ -1115,10 +1127,8 @@ typedef enum trf_token_kind {
 
 /* Ids 0 to 3 are pad, bos, eos and unk, spelled "<pad>", "<s>", "</s>" and "<unk>". No text
    can produce pad, bos or eos: learning skips these spellings, encoding turns them into unk.
-   Learned tokens follow, the most frequent first, equal counts in byte order. [CLS] and [SEP] are
-   not special ids; your texts contain them as words (examples/studies/next_sentence.c). A
-   vocabulary of WordPiece, or with trf_piece_ids, has special ids of its own instead
-   (trf_vocab_special).
+   Learned tokens follow, the most frequent first, equal counts in byte order. A vocabulary of
+   WordPiece, or with trf_piece_ids, has special ids of its own instead (trf_vocab_special).
    One thread at a time may use a vocabulary that learns, any number a finished one. TRF_E_STATE: a
    vocabulary is used before trf_vocab_finish, or learns after that call. */
 typedef struct trf_vocab trf_vocab;
@@ -1262,7 +1272,7 @@ TRF_API size_t trf_model_memory(const trf_config *config);
    trf_model_create. */
 typedef struct trf_weight_counts {
     int64_t source_embedding, target_embedding;
-    int64_t positions;                  /* learned positions of both sides */
+    int64_t positions;                  /* learned positions of both sides, and segments */
     int64_t encoder_attention, encoder_feed_forward;        /* of all layers */
     int64_t encoder_norms;                                  /* with the final norm */
     int64_t decoder_attention, cross_attention, decoder_feed_forward, decoder_norms;
@@ -1421,8 +1431,8 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
    call. Sequences have no BOS, no EOS and no padding: the library adds what the configuration
    requires, and shifts the target itself. TRF_E_LIMIT: a sequence is too long for max_length;
    `where` is its index. TRF_E_INVALID_ARG: an id is out of range or special; `where` is its index
-   in `ids`. Allowed are unk; EOS in targets if target_eos is 0; and pad with TRF_HEAD_MASKED, where
-   it is the mask. */
+   in `ids`. Allowed are unk; EOS in targets if target_eos is 0, and in sources of a model with
+   segments; the mask with TRF_HEAD_MASKED. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
@@ -1463,6 +1473,26 @@ typedef struct trf_batch {
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
                                    batches of your own, unless they get noise (trf_noise_apply) */
 } trf_batch;
+
+/* Join two sequences to the source of a model with segments: the first ids, EOS, the second ids.
+   With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
+   EOS twice in the middle: RoBERTa. `ids` has room for `capacity` ids. *n is the number of ids that
+   the pair needs, even if that is more than `capacity`; then nothing is written and the call fails
+   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments.
+
+       trf_join        joins ids
+       trf_join_texts  encodes two texts with the source's vocabulary, and joins them. Fails as
+                       trf_vocab_encode does; after TRF_E_LIMIT `ids` may be partly written */
+TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
+                            const int32_t *second, int32_t n_second, int32_t *ids,
+                            int32_t capacity, int32_t *n, trf_error *err);
+TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *vocab,
+                                  const char *first, const char *second, int32_t *ids,
+                                  int32_t capacity, int32_t *n, trf_error *err);
+/* Shortens a pair to `room` ids in all (>= 0): the longer sequence loses its last id until the pair
+   fits, the second one if they are equally long (BERT's truncate_seq_pair). room is max_length less
+   what the library and trf_join add: 3 for BERT, 4 for RoBERTa. */
+TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room);
 
 /* Convert from and to padded (count, width) arrays. Rows shorter than `width` end in `pad`, which
    occurs nowhere else (TRF_E_INVALID_ARG). `lengths` has room for `count` numbers, `ids` for
@@ -1531,12 +1561,12 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus);
    ids, k = round(density * n), ties to even, should become noise.
 
    MASKS   k is at least 1. Without whole_words, each id counts as a word. Words are chosen in
-           random order. A word that would bring the number of chosen ids above k is skipped; if
-           every word would, the last one is chosen all the same. So fewer or more than k ids may
-           be chosen. Each id of a chosen word becomes `mask` with probability `masked`,
-           or any id from 4 to vocab - 1 with probability `randomised`, or stays. A special id of
-           `words` stays out: the id of the text remains instead. The target has the ids of chosen
-           words, and -1 elsewhere (TRF_HEAD_MASKED).
+           random order, but never eos. A word that would bring the number of chosen ids above k
+           is skipped; if every word would, the last one is chosen all the same. So fewer or more
+           than k ids may be chosen. Each id of a chosen word becomes `mask` with probability
+           `masked`, or any id from 4 to vocab - 1 with probability `randomised`, or stays. pad, bos,
+           eos and special ids of `words` stay out: the id of the text remains instead. The target
+           has the ids of chosen words, and -1 elsewhere (TRF_HEAD_MASKED).
    SPANS   k is at least 1 and at most n - 1. The noise has round(k / mean_span) spans, at least 1
            and at most min(k, n - k, n_sentinels). Plain and noisy spans alternate and end with a
            noisy one. All ways to cut the k ids and the n - k ids are equally likely. In the source
@@ -1561,6 +1591,7 @@ typedef struct trf_noise_options {
                                    default 0 */
     double mean_span;           /* SPANS: 1..1e6; default 3 */
     int32_t mask;               /* MASKS: 0..vocab - 1; default 0: pad, which no text has */
+    int32_t pad, bos, eos;      /* MASKS: the special ids of the model, 0..2^24; default 0, 1, 2 */
     int32_t vocab;              /* MASKS: number of ids, 5..2^24; default 0: set it */
     int32_t first_sentinel, n_sentinels;    /* SPANS: the first sentinel, 4..2^24, and
                                                their number, 1..2^24. No source may contain a
@@ -3417,6 +3448,8 @@ TRF__FN int trf__pools(const trf_config *c)
 {
     return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST;
 }
+/* The id that hides a token from a masked head. */
+TRF__FN int32_t trf__mask_of(const trf_config *c) { return c->mask >= 0 ? c->mask : c->pad; }
 /* Both sides share one embedding; a stack ends with a norm. */
 TRF__FN int trf__shares_embedding(const trf_config *c)
 {
@@ -3500,7 +3533,8 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
 }
 
 /* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, BOS or EOS, since the
-   library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. */
+   library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. A source of a
+   model with segments may have EOS, which ends one. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
                                    int eos, int extra,
                                    const char *side, int64_t *rows, int64_t *longest,
@@ -3518,7 +3552,8 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
                                  "%s sequence %d, position %d: id must be 0 or more and below %d, "
                                  "got %d", side,
                                  i, k, vocab, id);
-            if ((id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos)
+            if ((id == c->pad && !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id)) ||
+                id == c->bos || id == c->eos)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
                                  "%s sequence %d, position %d: the id must not be special, got %d; "
                                  "the library adds BOS and EOS itself", side, i, k, id);
@@ -4105,7 +4140,9 @@ typedef struct trf__embed {
     trf__act *y;                        /* (rows, d) */
     trf__mat weight;                    /* (vocab, d) */
     const trf_real *table;              /* (positions, d) or NULL */
+    const trf_real *segments;           /* (segments, d) or NULL */
     const int32_t *ids;                 /* -1: the zero vector */
+    const int32_t *segment;             /* of each row, if there are segments */
     trf__rows at;
     int64_t rows, d;
     trf_real scale;
@@ -4118,11 +4155,12 @@ typedef struct trf__groups { const int32_t *rows, *first; int64_t n; } trf__grou
 
 typedef struct trf__embed_gradient {
     trf_real *dweight, *dtable;         /* dtable: NULL if positions are not learned */
+    trf_real *dsegments;                /* or NULL */
     trf__act *dy;                       /* becomes drop(dy) */
-    const int32_t *ids;
+    const int32_t *ids, *segment;
     trf__groups groups;                 /* without rows of id -1 */
     trf__rows at;
-    int64_t rows, d, vocab, positions;  /* positions: rows of dtable */
+    int64_t rows, d, vocab, positions, n_segments;      /* positions: rows of dtable */
     trf_real scale;
     trf__drop drop;
     int first, first_table;
@@ -4151,8 +4189,8 @@ typedef struct trf__linear_dw {
     int first;
 } trf__linear_dw;
 
-/* a = h, for dropout alone: beside the values of trf_activation. */
-enum { TRF__IDENTITY = TRF_ACTIVATION_COUNT };
+/* Beside the values of trf_activation: a = h, for dropout alone; a = tanh(h). */
+enum { TRF__IDENTITY = TRF_ACTIVATION_COUNT, TRF__TANH, TRF__ACTIVATIONS };
 
 /* gate: h has 2 * width columns. a may be h, without a gate. */
 typedef struct trf__activate {
@@ -7221,13 +7259,16 @@ TRF__INLINE trf__v16 trf__mask_chunk(trf__mask *mask, int64_t chunk)
 
 // >>embed          paper 3.4, 3.5
 //
-//   y[r] = scale * weight[id[r]] + table[position[r]], then dropout
+//   y[r] = scale * weight[id[r]] + table[position[r]] + segments[segment[r]], then dropout
 //   id < 0: the zero vector instead of a weight
-//   weight: (vocab, d)   table: (max_length, d) or NULL   y: (rows, d)
+//   weight: (vocab, d)   table: (max_length, d) or NULL   segments: (segments, d) or NULL
+//   y: (rows, d)
 //
 //   with g = drop(dy):   dweight[id[r]] += scale * g[r]     dtable[position[r]] += g[r]
+//                        dsegments[segment[r]] += g[r]
 //   A tile of the gradient has 16 columns. It takes the ids in groups of equal ones, and the rows
-//   of a group in order, so that every sum has one order. Positions follow, in the order of rows.
+//   of a group in order, so that every sum has one order. Positions and segments follow, in the
+//   order of rows.
 
 /* The weight may be only packed: then a row is read through its format. */
 TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile, int worker)
@@ -7242,11 +7283,13 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
         const trf_real *w = j->ids[row] < 0 || !j->weight.plain ? NULL : j->weight.plain +
             j->ids[row] * j->d;
         const trf_real *p = j->table ? j->table + trf__position(&j->at, row) * j->d : NULL;
+        const trf_real *s = j->segments ? j->segments + j->segment[row] * j->d : NULL;
         trf__mask mask;
         if (dropping) mask = trf__mask_of_row(run, &j->drop, &j->at, row);
         for (c = 0; c < j->d; c += 16) {
             int64_t n = j->d - c;
             trf__v16 value = p ? trf__load_n(p + c, n) : trf__set(0);
+            if (s) value = trf__add(value, trf__load_n(s + c, n));
             if (w) value = trf__fma(trf__load_n(w + c, n), trf__set(j->scale), value);
             else if (j->ids[row] >= 0)
                 value = trf__fma(format->read(j->weight.packed, j->ids[row], c, j->d),
@@ -7289,13 +7332,27 @@ TRF__FN void trf__zero_columns(trf_real *table, int64_t rows, int64_t d, int64_t
         memset(table + row * d + c, 0, (size_t)trf__min64(16, d - c) * sizeof *table);
 }
 
+/* Columns c to c + 15 of the gradient of a table whose row `place` (NULL: the row's position) is
+   added to each row. */
+TRF__FN void trf__table_gradient(const trf__embed_gradient *j, trf_real *table, int64_t size,
+                                 const int32_t *place, int64_t c)
+{
+    const trf_real *dy = trf__from(j->dy);
+    int64_t row, n = j->d - c;
+    if (j->first_table) trf__zero_columns(table, size, j->d, c);
+    for (row = 0; row < j->rows; row++) {
+        trf_real *to = table + (place ? place[row] : trf__position(&j->at, row)) * j->d + c;
+        trf__store_n(to, trf__add(trf__load_n(dy + row * j->d + c, n), trf__load_n(to, n)), n);
+    }
+}
+
 /* A tile writes only its own columns, so two rows with the same id never meet in two threads. */
 TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int64_t tile,
                                       int worker)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
     const trf_real *dy = trf__from(j->dy);
-    int64_t row, k, i, c = tile * 16, n = j->d - c;
+    int64_t k, i, c = tile * 16, n = j->d - c;
     (void)run; (void)worker;
     if (j->first) trf__zero_columns(j->dweight, j->vocab, j->d, c);
     for (k = 0; k < j->groups.n; k++) {
@@ -7310,15 +7367,11 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
             sum = trf__fma(trf__load_n(dy + rows[i] * j->d + c, n), trf__set(j->scale), sum);
         trf__store_n(dw, sum, n);
     }
-    if (!j->dtable) return;
-    if (j->first_table) trf__zero_columns(j->dtable, j->positions, j->d, c);
-    for (row = 0; row < j->rows; row++) {
-        trf_real *dp = j->dtable + trf__position(&j->at, row) * j->d + c;
-        trf__store_n(dp, trf__add(trf__load_n(dy + row * j->d + c, n), trf__load_n(dp, n)), n);
-    }
+    if (j->dtable) trf__table_gradient(j, j->dtable, j->positions, NULL, c);
+    if (j->dsegments) trf__table_gradient(j, j->dsegments, j->n_segments, j->segment, c);
 }
 
-/* Dropout first: dy is read once for ids and once for positions. */
+/* Dropout first: dy is read once for ids, for positions and for segments. */
 TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
 {
     if (trf__dropping(run, &j->drop))
@@ -7430,6 +7483,7 @@ TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__linear_dw *produ
 //   gelu by tanh = h s, its slope s (1 + h (1 - s) w'), s = 1 / (1 + exp(-w)):
 //   w = c (h + b h^3), w' = c (1 + 3 b h^2), c = 2 sqrt(2 / pi), b = 0.044715, as
 //   (1 + tanh(w / 2)) / 2 = s
+//   tanh = 2 s - 1, tanh' = 4 s (1 - s), s = 1 / (1 + exp(-2 h))
 
 TRF__INLINE trf__v16 trf__sigmoid(trf__v16 h)
 {
@@ -7460,6 +7514,8 @@ TRF__INLINE trf__v16 trf__act_of(int kind, trf__v16 h)
     if (kind == TRF_RELU) return trf__max(h, trf__set(0));
     if (kind == TRF_GELU) return trf__mul(h, trf__normal_distribution(h));
     if (kind == TRF__IDENTITY) return h;
+    if (kind == TRF__TANH)
+        return trf__fma(trf__sigmoid(trf__add(h, h)), trf__set(2), trf__set(-1));
     return trf__mul(h, kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h));
 }
 
@@ -7468,6 +7524,10 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 {
     if (kind == TRF_RELU) return trf__if_less(trf__set(0), h, trf__set(1), trf__set(0));
     if (kind == TRF__IDENTITY) return trf__set(1);
+    if (kind == TRF__TANH) {
+        trf__v16 s = trf__sigmoid(trf__add(h, h));
+        return trf__mul(trf__mul(trf__set(4), s), trf__sub(trf__set(1), s));
+    }
     if (kind == TRF_GELU) {
         trf__v16 density = trf__mul(trf__set((trf_real)0.39894228040143268),
                                     trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
@@ -10067,6 +10127,7 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
     int paper = conventions == TRF_CONVENTIONS_PAPER;
     config->activation = TRF_RELU;
     config->feed_forward_gate = config->embedding_norm = config->scale_logits = 0;
+    config->segments = 0;
     config->kv_heads = config->d_head = 0;
     config->attention_scale = 0;
     config->positions = TRF_POSITIONS_INTERLEAVED;
@@ -10107,6 +10168,7 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     config.relative_distance = 128;
     config.rotary_base = 10000;
     config.rotary_scale = 1;
+    config.mask = -1;
     config.seed = 1;
     config.device = trf_device_default();
     return config;
@@ -10228,7 +10290,7 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     const char *field = NULL, *id = "bos";
     if (c->bos < 0 && source_bos) field = "source_bos";
     else if (c->bos < 0 && start_bos) field = "decoder_start";
-    else if (c->pad < 0 && (start_pad || c->head == TRF_HEAD_MASKED)) {
+    else if (c->pad < 0 && (start_pad || (c->head == TRF_HEAD_MASKED && c->mask < 0))) {
         field = start_pad ? "decoder_start" : "head";
         id = "pad";
     }
@@ -10273,6 +10335,7 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(trf_final_norm,     final_norm,       0, TRF_FINAL_NORM_COUNT - 1, 2) \
     X(int32_t,            scale_embeddings, 0, 1, 2) \
     X(int32_t,            embedding_norm,   0, 1, 5) \
+    X(int32_t,            segments,         0, source * 1024, 6) \
     X(trf_tying,          tying,            0, source && target ? TRF_TYING_COUNT - 1 : target, 2) \
     X(int32_t,            generator_bias,   0, 1, 2) \
     X(int32_t,            scale_logits,     0, target, 6) \
@@ -10287,7 +10350,28 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(trf_decoder_start,  decoder_start,    0, TRF_DECODER_START_COUNT - 1, 2) \
     X(trf_head,           head,             0, target ? 0 : TRF_HEAD_COUNT - 1, 3) \
     X(int32_t,            n_labels,         INT32_MIN, INT32_MAX, 3) \
+    X(int32_t,            head_layer,       0, 1, 6) \
+    X(int32_t,            mask,             -1, source ? c->source_vocab - 1 : -1, 6) \
     X(uint64_t,           seed,             0, 2e19, 2)
+
+/* The fields that only some heads have. */
+TRF__FN trf_status trf__head_check(const trf_config *c, trf_error *err)
+{
+    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, 2, 1 << 24);
+    else if (c->n_labels)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
+                         "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);
+    if (c->head_layer && c->head != TRF_HEAD_FIRST && c->head != TRF_HEAD_MASKED)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "head_layer",
+                         "head_layer must be 0 with head %d, got %d", (int)c->head, c->head_layer);
+    if (c->mask < 0) return TRF_OK;
+    if (c->head != TRF_HEAD_MASKED)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "mask", "mask must be -1 with head %d, got %d",
+                         (int)c->head, c->mask);
+    if (c->mask != c->pad && c->mask != c->bos && c->mask != c->eos) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "mask",
+                     "mask must not be pad, bos or eos, got %d (-1: pad is the mask)", c->mask);
+}
 
 /* Where the largest value is 0 this kind of model has no such field: say so. */
 TRF__FN trf_status trf__check_field(const trf_config *c, const char *field, double value,
@@ -10349,10 +10433,7 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target_vocab",
                          "one embedding for both sides needs vocabularies of the same size, got "
                          "source %d and target %d", c->source_vocab, c->target_vocab);
-    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, 2, 1 << 24);
-    else if (c->n_labels)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
-                         "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);
+    TRF__TRY(trf__head_check(c, err));
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);
 }
@@ -10398,7 +10479,9 @@ enum {
     X(src_distances,  source && relative, \
       "encoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
     X(tgt_distances,  target && relative, \
-      "decoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS)
+      "decoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
+    X(src_segments,   c->segments > 0, \
+      "src_segments.weight",  c->segments, d, TRF__START_POSITIONS)
 
 /* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
    there; and where w begins among the packed matrices, by format. A norm: where gain and bias
@@ -10433,6 +10516,8 @@ typedef struct trf__outer {
 #undef TRF__X
     trf__scaling embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
     trf__affine generator;              /* of states to logits or labels; w -1: there is none */
+    trf__affine head_layer;             /* out 0: there is none */
+    trf__scaling head_norm;             /* of the layer of a masked head */
     trf__affine embed[2];               /* the matrices of src_embed and tgt_embed */
 } trf__outer;
 
@@ -10612,6 +10697,21 @@ TRF__FN void trf__add_scaling(trf__layout *layout, const trf_config *c, trf__sca
         norm->bias = trf__add_param(layout, stack, layer, names[1], d, 0, TRF__START_ZERO);
 }
 
+/* The layer before the head's matrix (trf_config.head_layer). */
+TRF__FN void trf__add_head_layer(trf__layout *layout, const trf_config *c)
+{
+    static const char *const names[2] = {"head.layer.weight", "head.layer.bias"};
+    static const char *const norms[2] = {"head.norm.weight", "head.norm.bias"};
+    trf__affine *a = &layout->outer.head_layer;
+    trf__scaling *norm = &layout->outer.head_norm;
+    a->w = a->b = norm->gain = norm->bias = -1;
+    if (!c->head_layer) return;
+    a->out = a->in = c->d_model;
+    a->biased = 1;
+    trf__add_affine(layout, a, NULL, 0, names, TRF__START_MATRIX, TRF__START_BIAS);
+    if (c->head == TRF_HEAD_MASKED) trf__add_scaling(layout, c, norm, NULL, 0, norms);
+}
+
 /* The parameters of one layer, in nn.Transformer's order: matrices, then norms. */
 TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int decoder, int layer)
 {
@@ -10689,6 +10789,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     layout->outer.embed[0].w = layout->outer.embed[1].w = -1;
     if (source) trf__add_embedding(layout, c, 0);
     if (target) trf__add_embedding(layout, c, 1);
+    trf__add_head_layer(layout, c);
     for (stack = 0; stack < 2; stack++) {
         trf__scaling *norm = &layout->outer.embed_norm[stack];
         norm->gain = norm->bias = -1;
@@ -10872,10 +10973,11 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
     n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d
         : 0;
     n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * d
-                * (c->max_length + (int64_t)c->position_offset)
+                * (c->max_length + (int64_t)c->position_offset) + c->segments * d
                 + ((at->src_distances >= 0) + (at->tgt_distances >= 0))
                 * (int64_t)c->relative_buckets * c->n_heads;
-    n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0);
+    n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0) +
+        trf__affine_size(&at->head_layer) + (at->head_norm.gain >= 0 ? norm : 0);
     n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention +
         n.encoder_feed_forward
             + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
@@ -10931,7 +11033,8 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
                                  &n.decoder_feed_forward);
         }
     logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
-    n.generator = 2 * (double)c->d_model * trf__n_logits(c) * logits;
+    n.generator = 2 * (double)c->d_model *
+        ((double)trf__n_logits(c) + (c->head_layer ? c->d_model : 0)) * logits;
     n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward +
         n.decoder_projections
             + n.decoder_attention + n.cross_projections + n.cross_attention +
@@ -11729,11 +11832,12 @@ typedef struct trf__sublayer {
 } trf__sublayer;
 
 /* A stack's part of the block, on the host or on the device. Per row: the id that it reads (-1: the
-   zero vector), its target, its position in the sequence, and the number of the sequence in the
-   whole step. group_rows and group_first, rows grouped by id, are for training. only, parents and
-   slots are for decoding: forced tokens, continued rows, slots in the cache (>>translate). */
+   zero vector), its target, its position in the sequence, the number of the sequence in the whole
+   step, and its segment, if the model has segments. group_rows and group_first, rows grouped by
+   id, are for training. only, parents and slots are for decoding: forced tokens, continued rows,
+   slots in the cache (>>translate). */
 typedef struct trf__lists {
-    int32_t *ids, *targets, *position, *sentence;
+    int32_t *ids, *targets, *position, *sentence, *segment;
     int32_t *group_rows, *group_first;
     int32_t *only, *parents, *slots;
     trf__span *self, *cross;            /* per sequence */
@@ -11759,8 +11863,8 @@ typedef struct trf__stack {
     int32_t begins, ends;               /* 1: BOS, EOS is added to a sequence */
     int shifts;                         /* 1: row 0 reads the start id, row k reads token k - 1 */
     trf_attention_kind self_map;        /* which maps its self-attention has */
-    int64_t embed, positions, distances;    /* where the embedding, learned positions and numbers
-                                               for distances begin, or -1 */
+    /* where the embedding, learned positions, numbers for distances and segments begin, or -1 */
+    int64_t embed, positions, distances, segments;
     int embed_shared;                   /* backward: its gradient has been set elsewhere already */
     trf__scaling embed_norm;            /* of embeddings, or gain -1 */
     trf__scaling first_norm;            /* pre-norm: in front of the first sublayer */
@@ -11828,6 +11932,12 @@ typedef struct trf__pass_losses {
     trf__sums *sums;
 } trf__pass_losses;
 
+/* The layer of a head (head_layer): h = x U^T + c, a = tanh(h) or act(h), y = norm(a). */
+typedef struct trf__head_acts {
+    trf__act *h, *a, *y;                /* without a norm y is a */
+    trf_real *stats;
+} trf__head_acts;
+
 typedef struct trf__pass {
     trf__run run;
     const trf_config *config;
@@ -11839,6 +11949,7 @@ typedef struct trf__pass {
     trf__pass_back back;
     trf__pass_losses loss;
     trf__stack encoder, decoder;
+    trf__head_acts head;
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>look-inside reads from this batch, or NULL */
     trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
@@ -11865,7 +11976,8 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 //                 (rows, 2); without training one set for all, and none of the statistics;
 //                 recomputing one set a layer for all layers, and per layer the last sublayer's s
 //                 and statistics
-//   once          table of positions, proj (rows, d), room for logits, losses (target rows)
+//   once          table of positions, proj (rows, d), room for logits, losses (target rows), h, a,
+//                 y (target rows, d) of a head's layer
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of projected, memory, hidden: one
 //                 set for all sublayers; with a number for each distance, its gradients of every
 //                 sequence (sentences, heads, buckets)
@@ -11951,6 +12063,19 @@ TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows
     pass->back.dmemory = trf__take_acts(cursor, pass, pass->plan.limits.source_rows, memory);
 }
 
+/* Reserves the activations of a head's layer. */
+TRF__FN void trf__take_head(trf__cursor *cursor, trf__pass *pass)
+{
+    const trf_config *c = pass->config;
+    trf__head_acts *head = &pass->head;
+    int64_t rows = c->head_layer ? pass->plan.limits.target_rows : 0, d = c->d_model;
+    int normalises = c->head == TRF_HEAD_MASKED;
+    head->h = trf__take_acts(cursor, pass, rows, d);
+    head->a = trf__take_acts(cursor, pass, rows, d);
+    head->y = normalises ? trf__take_acts(cursor, pass, rows, d) : head->a;
+    head->stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
+}
+
 /* Lays the whole arena out; returns its size. base NULL: only the size. */
 TRF__COLD
 TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
@@ -11971,6 +12096,7 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     pass->loss.row_loss = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->loss.row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->loss.sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
+    trf__take_head(&cursor, pass);
     pass->loss.scratch = NULL;
     if (trf__has_target(c) || (c->head && pass->training))
         pass->loss.scratch = trf__take(&cursor, 1,
@@ -11999,6 +12125,8 @@ TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__
     lists->ids = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
     lists->position = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
     lists->sentence = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
+    lists->segment = (int32_t *)trf__take(cursor, pass->config->segments ? rows : 0,
+                                          sizeof(int32_t));
     lists->targets = (int32_t *)trf__take(cursor, rows, sizeof(int32_t));
     lists->group_rows = (int32_t *)trf__take(cursor, pass->training ? rows : 0, sizeof(int32_t));
     lists->group_first = (int32_t *)trf__take(cursor, pass->training ? rows + 1 : 0,
@@ -12103,6 +12231,7 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
     stack.decoder = decoder;
     stack.per_layer = trf__per_layer(c, decoder);
     stack.n_sublayers = trf__n_sublayers(c, decoder);
+    stack.segments = -1;
     stack.first_norm.gain = stack.first_norm.bias = -1;
     stack.embed_norm = stack.first_norm;
     if (!layout) return stack;
@@ -12122,6 +12251,7 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
         stack.embed = layout->outer.src_embed;
         stack.positions = layout->outer.src_positions;
         stack.distances = layout->outer.src_distances;
+        stack.segments = layout->outer.src_segments;
         stack.embed_shared = trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED;
         stack.begins = c->source_bos;
         stack.ends = c->source_eos;
@@ -12368,6 +12498,7 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
         trf__pack_matrix(pass, &layout->parts[i].out);
     }
     trf__pack_matrix(pass, &layout->outer.generator);
+    trf__pack_matrix(pass, &layout->outer.head_layer);
     for (i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
         const trf__affine *embed = &layout->outer.embed[i];
         if (embed->w != layout->outer.generator.w &&
@@ -12686,6 +12817,7 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
             l->ids[row] = l->targets[row] = -1;
             l->position[row] = (int32_t)k;
             l->sentence[row] = 0;
+            if (stack->segments >= 0) l->segment[row] = 0;
         }
     }
     if (!pass->training || rows == row) return;
@@ -12694,6 +12826,17 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
     for (k = stack->n_groups + 1; k <= stack->rows; k++)
         l->group_first[k] = l->group_first[stack->n_groups];
     stack->n_groups = stack->rows;
+}
+
+/* Segments of the rows from `row` to `end` of one sequence: an EOS is the last row of its segment.
+   All that follow the last segment belong to it. */
+TRF__FN void trf__fill_segments(const trf_config *c, const trf__lists *l, int64_t row, int64_t end)
+{
+    int32_t segment = 0;
+    for (; row < end; row++) {
+        l->segment[row] = segment;
+        segment += l->ids[row] == c->eos && segment < c->segments - 1;
+    }
 }
 
 /* Writes one stack's rows. The source has BOS, the ids and EOS, as configured. The target reads the
@@ -12721,6 +12864,7 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
             l->position[row] = k;
             l->sentence[row] = span->sentence;
         }
+        if (stack->segments >= 0) trf__fill_segments(c, l, span->query, row);
         at += x->lengths[i];
     }
     if (pass->training)
@@ -12808,8 +12952,9 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     int64_t i, wanted;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
-        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, 0, trf__source_added(c),
-                                 "source", &need.source_rows, &need.longest, err));
+        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->segments > 0,
+                                 trf__source_added(c), "source", &need.source_rows,
+                                 &need.longest, err));
     if (target)
         TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos,
                                  "target", &need.target_rows, &need.longest, err));
@@ -13055,7 +13200,9 @@ TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
     e.table = trf__is_sinusoidal(pass->config) ? pass->table : NULL;
     if (stack->positions >= 0)
         e.table = pass->weights.plain + stack->positions + pass->config->position_offset * e.d;
+    e.segments = trf__plain(pass, stack->segments);
     e.ids = stack->device.ids;
+    e.segment = stack->device.segment;
     e.at = trf__stack_rows(stack);
     e.rows = stack->rows;
     e.scale = trf__embedding_scale(pass->config);
@@ -13110,12 +13257,46 @@ TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__a
     return p;
 }
 
+/* The activation of a head's layer. */
+TRF__FN int trf__head_activation(const trf_config *c)
+{
+    return c->head == TRF_HEAD_MASKED ? (int)c->activation : (int)TRF__TANH;
+}
+
+/* The layer of a head, from x (rows, d). All of `to` may be one. */
+TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, const trf__act *x,
+                             int64_t rows)
+{
+    const trf__affine *layer = &pass->layout->outer.head_layer;
+    trf__scaling scaling = pass->layout->outer.head_norm;
+    trf__norm n = trf__norm_of(pass, &pass->decoder, scaling);
+    trf__activate a;
+    trf__project(&pass->run, to->h, x, trf__weight(pass, layer), trf__plain(pass, layer->b), rows,
+                 layer->out, layer->in);
+    TRF__ZERO(a);
+    a.a = to->a; a.h = to->h; a.rows = rows; a.width = layer->out;
+    a.kind = trf__head_activation(pass->config);
+    pass->run.backend->activate(&pass->run, &a);
+    if (scaling.gain < 0) return;
+    n.x = to->a; n.y = to->y; n.stats = to->stats; n.rows = rows;
+    pass->run.backend->add_norm(&pass->run, &n);
+}
+
 /* The rows that a head projects: the encoder's, or one for each sequence. */
+TRF__FN const trf__act *trf__head_rows(const trf__pass *pass)
+{
+    return trf__pools(pass->config) ? pass->decoder.embedded : pass->encoder.out;
+}
+
+/* Leaves in decoder.out what the head's matrix multiplies. */
 TRF__FN void trf__head_forward(trf__pass *pass)
 {
     trf__pool p = trf__pool_of(pass, pass->decoder.embedded, pass->encoder.out);
-    pass->decoder.out = trf__pools(pass->config) ? p.to : pass->encoder.out;
     if (trf__pools(pass->config)) pass->run.backend->pool(&pass->run, &p);
+    pass->decoder.out = trf__pools(pass->config) ? p.to : pass->encoder.out;
+    if (!pass->config->head_layer) return;
+    trf__head_layer(pass, &pass->head, pass->decoder.out, pass->decoder.rows);
+    pass->decoder.out = pass->head.y;
 }
 
 /* Runs the stacks of these sides, which trf__pass_sides has prepared. */
@@ -13294,6 +13475,9 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
             pass->run.backend->zero(&pass->run, table, trf__bytes(c->position_offset * e.d,
                                                                   sizeof(trf_real)));
     }
+    e.dsegments = trf__at(pass->back.gradients, stack->segments);
+    e.n_segments = c->segments;
+    e.segment = stack->device.segment;
     e.dy = pass->back.ds;
     e.ids = stack->device.ids;
     e.groups.rows = stack->device.group_rows;
@@ -13362,11 +13546,37 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     return TRF_OK;
 }
 
-/* From the gradient of the rows that the head projects, in din, to that of the encoder's result,
+/* The backward pass of a head's layer: din becomes the gradient of its input. ds and dsub are
+   scratch. */
+TRF__FN void trf__head_layer_backward(const trf__pass *pass)
+{
+    const trf__affine *layer = &pass->layout->outer.head_layer;
+    trf__scaling scaling = pass->layout->outer.head_norm;
+    int64_t rows = pass->decoder.rows, d = pass->config->d_model;
+    trf_real *g = pass->back.gradients;
+    trf__norm_gradient n = trf__norm_gradient_of(pass, &pass->decoder, scaling, pass->head.a,
+                                                 pass->head.stats);
+    trf__activate_gradient a;
+    trf__linear_dw dw = trf__dw_of(g + layer->w, g + layer->b, pass->back.dsub,
+                                   trf__head_rows(pass), rows, d, d, pass->back.first);
+    n.dy = pass->back.din;
+    if (scaling.gain >= 0) pass->run.backend->norm_gradient(&pass->run, &n);
+    TRF__ZERO(a);
+    a.dh = pass->back.dsub; a.da = scaling.gain >= 0 ? pass->back.ds : pass->back.din;
+    a.h = pass->head.h; a.rows = rows; a.width = d;
+    a.kind = trf__head_activation(pass->config);
+    pass->run.backend->activate_gradient(&pass->run, &a);
+    pass->run.backend->linear_dw(&pass->run, &dw, 1);
+    trf__project_dx(&pass->run, pass->back.din, pass->back.dsub, trf__weight(pass, layer), rows, d,
+                    d, 0);
+}
+
+/* From the gradient of what the head's matrix multiplies, in din, to that of the encoder's result,
    wherever that is. */
 TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
 {
     trf__pool p = trf__pool_of(pass, pass->back.dencoded, pass->back.din);
+    if (pass->config->head_layer) trf__head_layer_backward(pass);
     if (!trf__pools(pass->config)) return pass->back.din;
     pass->run.backend->pool_gradient(&pass->run, &p);
     return pass->back.dencoded;
@@ -14896,7 +15106,8 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 // -----------------------------------------------------------------------------------------------
 
 /* types of pieces, by their numbers in the file; 0: a token of a map that is no piece */
-enum { TRF__PIECE_MORE = 0, TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL, TRF__PIECE_USER,
+enum { TRF__PIECE_MORE = 0, TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL,
+       TRF__PIECE_USER,
       TRF__PIECE_UNUSED,
        TRF__PIECE_BYTE };
 #define TRF__SPACE "\xE2\x96\x81"               /* U+2581 */
@@ -17058,10 +17269,84 @@ TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
     return place;
 }
 
-// >>padded         from padded arrays and to them
+// >>padded         joined pairs; from padded arrays and to them
 //
-// Two functions for callers with (count, width) arrays, as other systems use. Padding in the middle
-// of a row is an error: to drop it would shift the ids after it without notice.
+// Sources of two texts, and two functions for callers with (count, width) arrays, as other systems
+// use. Padding in the middle of a row is an error: to drop it would shift the ids after it without
+// notice.
+
+TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
+{
+    while (*n_first > 0 || *n_second > 0) {
+        if ((int64_t)*n_first + *n_second <= room) return;
+        if (*n_first > *n_second) --*n_first;
+        else --*n_second;
+    }
+}
+
+/* How many EOS stand between the sequences of a pair. */
+TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_error *err)
+{
+    *n = 0;
+    if (!config) return trf__fail_null(err, "config");
+    if (config->segments < 1)
+        return trf__fail(err, TRF_E_STATE, -1, "segments",
+                         "only a model with segments reads pairs, segments is %d",
+                         config->segments);
+    *n = config->segments == 1 ? 2 : 1;
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
+{
+    *n = (int32_t)trf__min64(needed, INT32_MAX);
+    if (needed <= capacity) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, -1, "capacity",
+                     "the pair needs room for %lld ids, capacity is %d", (long long)needed,
+                     capacity);
+}
+
+/* The second sequence moves first: `ids` may be `first`. */
+TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
+                            const int32_t *second, int32_t n_second, int32_t *ids,
+                            int32_t capacity, int32_t *n, trf_error *err)
+{
+    int32_t between, i;
+    TRF__TRY(trf__begin(n, "n", err));
+    *n = 0;
+    TRF__TRY(trf__separators(config, &between, err));
+    if (n_first < 0) return trf__fail_below(err, "n_first", 0, n_first);
+    if (n_second < 0) return trf__fail_below(err, "n_second", 0, n_second);
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    if (!first && n_first) return trf__fail_null(err, "first");
+    if (!second && n_second) return trf__fail_null(err, "second");
+    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
+    if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
+    if (n_first) memmove(ids, first, (size_t)n_first * sizeof *ids);
+    for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *vocab,
+                                  const char *first, const char *second, int32_t *ids,
+                                  int32_t capacity, int32_t *n, trf_error *err)
+{
+    int32_t n_first = 0, n_second = 0, between, i;
+    trf_status one, other;
+    TRF__TRY(trf__begin(n, "n", err));
+    *n = 0;
+    TRF__TRY(trf__separators(config, &between, err));
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
+    if (one != TRF_OK && one != TRF_E_LIMIT) return one;
+    i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
+    other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);
+    if (other != TRF_OK && other != TRF_E_LIMIT) return other;
+    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
+    return TRF_OK;
+}
 
 /* Index of the first padding that precedes an id in its row, or -1. */
 TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width,
@@ -17384,7 +17669,8 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
     if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
     n = strlen(before);
-    return n == 0 || before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
+    return n == 0 || before[n - 1] == ' ' ||
+        (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
 }
 
 /* A random id that a text may contain, or `own`: the id drawn is a special one. */
@@ -17392,37 +17678,45 @@ TRF__FN int32_t trf__noise_random(const trf_noise_options *o, trf__noisy *x, int
 {
     int32_t id = 4 + (int32_t)trf__draw_below(&x->draws, (uint64_t)o->vocab - 4);
     int which;
+    if (id == o->pad || id == o->bos || id == o->eos) return own;
     for (which = 0; which < TRF_SPECIAL_COUNT; which++)
         if (trf_vocab_special(o->words, (trf_special)which) == id) return own;
     return id;
+}
+
+/* Whether id i of a sequence begins a word: EOS is one by itself. */
+TRF__FN int trf__noise_word(const trf_noise_options *o, const trf__noisy *x, int32_t i)
+{
+    return i == 0 || x->ids[i] == o->eos || x->ids[i - 1] == o->eos ||
+        trf__begins_word(o->whole_words ? o->words : NULL, x->ids[i - 1], x->ids[i]);
 }
 
 /* Masked tokens: whole words are chosen in random order until `wanted` tokens are. A word longer
    than the rest is skipped, except that one word at least is chosen. Targets of -1 have no loss. */
 TRF__FN void trf__noise_masks(const trf_noise_options *o, trf__noisy *x)
 {
-    const trf_vocab *words = o->whole_words ? o->words : NULL;
     int32_t wanted = (int32_t)trf__max64(1, (int64_t)rint(o->density * x->n)), n_words = 0, n = 0,
-        w, i;
+        w, i, *to;
     for (i = 0; i < x->n; i++) {
         x->source[i] = x->ids[i];
         x->target[i] = -1;
-        if (trf__begins_word(words, i ? x->ids[i - 1] : -1, x->ids[i])) x->work[n_words++] = i;
+        if (x->ids[i] != o->eos && trf__noise_word(o, x, i)) x->work[n_words++] = i;
     }
     trf__shuffle(x->work, n_words, x->draws.key, TRF__NOISE_ORDER);
     /* work has the first positions of all words */
     for (w = 0; w < n_words && n < wanted; w++) {
         int32_t end = x->work[w] + 1;
-        while (end < x->n && !trf__begins_word(words, x->ids[end - 1], x->ids[end])) end++;
+        while (end < x->n && !trf__noise_word(o, x, end)) end++;
         if (end - x->work[w] > wanted - n && (n > 0 || w + 1 < n_words)) continue;
         for (i = x->work[w]; i < end; i++, n++) {
             /* one draw decides: below `masked` a mask, then a random token, else the id itself */
             double chance = trf__uniform(x->draws.key, x->draws.stream, x->draws.next++) -
                 o->masked;
             x->target[i] = x->ids[i];
-            if (chance < 0) x->source[i] = o->mask;
+            to = &x->source[i];
+            if (chance < 0) *to = o->mask;
             else if (chance < o->randomised)
-                x->source[i] = trf__noise_random(o, x, x->ids[i]);
+                *to = trf__noise_random(o, x, x->ids[i]);
         }
     }
     x->n_source = x->n_target = x->n;
@@ -17474,6 +17768,8 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     o.masked = 0.8;
     o.randomised = 0.1;
     o.mean_span = 3;
+    o.bos = 1;
+    o.eos = 2;
     return o;
 }
 
@@ -17488,6 +17784,9 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     X(mean_span,      1, 1e6) \
     X(vocab,          masks ? 5 : 0, 1 << 24) \
     X(mask,           0, masks ? o->vocab - 1 : 1 << 24) \
+    X(pad,            0, 1 << 24) \
+    X(bos,            0, 1 << 24) \
+    X(eos,            0, 1 << 24) \
     X(first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24) \
     X(n_sentinels,    spans, 1 << 24)
 
@@ -19931,6 +20230,7 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     const trf__run *run;
     int64_t rows, vocab;
     size_t bytes;
+    trf__head_acts layer;
     trf__act *x, *y;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
@@ -19946,17 +20246,25 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     vocab = trf__n_logits(c);
     TRF__TRY(trf__shape_check(logits, "logits", rows, vocab, err));
     if (rows == 0) return TRF_OK;
-    /* scratch memory: the states, then the logits */
+    /* scratch memory: the states, the activations of the head's layer, then the logits */
     bytes = trf__bytes(rows, trf__bytes(trf__round_up(c->d_model, 16), run->element));
     TRF__TRY(trf__workspace_reserve(run, &translator->work,
-                           trf__add_size(bytes, trf__bytes(rows, trf__bytes(vocab, run->element))),
+                           trf__add_size(trf__bytes(1 + c->head_layer, bytes),
+                                         trf__bytes(rows, trf__bytes(vocab, run->element))),
                            err));
     /* more rows than the pass has planned may be converted */
     TRF__TRY(run->backend->reserve(&pass->run, 0, 1, 0,
                                    run->backend->converted(run->format, rows, c->d_model), err));
     x = (trf__act *)translator->work.memory;
-    y = (trf__act *)(void *)((char *)translator->work.memory + bytes);
+    y = (trf__act *)(void *)((char *)translator->work.memory +
+                             (size_t)(1 + c->head_layer) * bytes);
     run->backend->feed(run, x, states->data, rows * c->d_model);
+    if (c->head_layer) {
+        layer.h = layer.a = layer.y = (trf__act *)(void *)((char *)translator->work.memory + bytes);
+        layer.stats = NULL;
+        trf__head_layer(pass, &layer, x, rows);
+        x = layer.y;
+    }
     trf__project_states(pass, y, x, rows);
     run->backend->fetch(run, logits->data, y, rows * vocab);
     return run->backend->sync(run, err);
@@ -21866,7 +22174,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      NAME_scale of type F32. The last, of type U8, are trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
 //                      SentencePiece model, or a WordPiece file (>>wordpiece).
-//   __metadata__       trf.format = 5; trf.version, that of the library that wrote the file;
+//   __metadata__       trf.format = 6; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
 //                      trf.target_vocab = words | characters | sentencepiece | wordpiece;
@@ -22274,6 +22582,7 @@ TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t par
         if (layout->parts[i].out.param == param) return &layout->parts[i].out;
     }
     if (outer->generator.out && outer->generator.param == param) return &outer->generator;
+    if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;
     return outer->embed[0].out && outer->embed[0].param == param ? &outer->embed[0]
         : &outer->embed[1];
 }
@@ -27196,12 +27505,13 @@ TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
 // >>cuda-embed
 //
 // The formulas are in >>embed. Gradients of the weight are summed by id, those of positions by
-// position, so that no two blocks write the same row.
+// position, those of segments by segment, so that no two blocks write the same numbers.
 
 template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now *now)
 {
     trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
         float value = j.table ? j.table[(j.at.position ? j.at.position[row] : row) * j.d + c] : 0;
+        if (j.segments) value += j.segments[j.segment[row] * j.d + c];
         if (j.ids[row] >= 0) value = fmaf(j.weight.plain[j.ids[row] * j.d + c], j.scale, value);
         trf__put<A>(j.y, row * j.d + c, value * factor);
     });
@@ -27241,21 +27551,26 @@ template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient 
     }
 }
 
-/* A block for each position, a thread for each column: it adds the rows at that position in order.
-   Every block reads the positions of all rows, which are few bytes beside the rows themselves. */
-template <class A> TRF__KERNEL void trf__gpu_position_gradient(trf__embed_gradient j)
+/* The gradient of a table of `size` rows, where `place` (NULL: the number of the row) is what each
+   row of dy reads. A block has one row of the table and as many columns as threads: a thread adds
+   the rows of dy that read it, in order. Every block reads the places of all rows, which are few
+   bytes beside the rows themselves. */
+template <class A> TRF__KERNEL void trf__gpu_table_gradient(trf__embed_gradient j, float *table,
+                                                            int64_t size, const int32_t *place)
 {
-    for (int64_t p = blockIdx.x; p < j.positions; p += gridDim.x)
-        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
-            float sum = j.first_table ? 0 : j.dtable[p * j.d + c];
-            for (int64_t row = 0; row < j.rows; row++)
-                if ((j.at.position ? j.at.position[row] : row) == p)
-                    sum += trf__get<A>(j.dy, row * j.d + c);
-            j.dtable[p * j.d + c] = sum;
-        }
+    int64_t parts = (j.d + blockDim.x - 1) / blockDim.x;
+    for (int64_t k = blockIdx.x; k < size * parts; k += gridDim.x) {
+        int64_t p = k / parts, c = k % parts * blockDim.x + threadIdx.x;
+        float sum;
+        if (c >= j.d) continue;
+        sum = j.first_table ? 0 : table[p * j.d + c];
+        for (int64_t row = 0; row < j.rows; row++)
+            if ((place ? place[row] : row) == p) sum += trf__get<A>(j.dy, row * j.d + c);
+        table[p * j.d + c] = sum;
+    }
 }
 
-/* The table of positions needs no zeroing: every position has a block, which begins with 0. */
+/* The tables need no zeroing: each of their rows has blocks, which begin with 0. */
 TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
 {
     if (j->first)
@@ -27266,8 +27581,13 @@ TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_grad
     trf__launch<128>(run, "embed_gradient", j->groups.n, TRF__OF_ACT(run, trf__gpu_embed_gradient),
                      *j);
     if (j->dtable)
-        trf__launch<128>(run, "embed_gradient", j->positions,
-                         TRF__OF_ACT(run, trf__gpu_position_gradient), *j);
+        trf__launch<128>(run, "embed_gradient", j->positions * trf__ceil_div(j->d, 128),
+                         TRF__OF_ACT(run, trf__gpu_table_gradient), *j, j->dtable, j->positions,
+                         j->at.position);
+    if (j->dsegments)
+        trf__launch<128>(run, "embed_gradient", j->n_segments * trf__ceil_div(j->d, 128),
+                         TRF__OF_ACT(run, trf__gpu_table_gradient), *j, j->dsegments,
+                         j->n_segments, j->segment);
 }
 
 #endif
@@ -27454,6 +27774,7 @@ TRF__DEVICE float trf__gpu_act(int kind, float h)
     if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0, so that NaN stays
                                                            NaN */
     if (kind == TRF__IDENTITY) return h;
+    if (kind == TRF__TANH) return fmaf(trf__gpu_sigmoid(h + h), 2.0f, -1.0f);
     return h * (kind == TRF_GELU ? trf__gpu_normal(h)
                 : kind == TRF_SILU ? trf__gpu_sigmoid(h) : trf__gpu_gelu_tanh_sigmoid(h));
 }
@@ -27463,6 +27784,10 @@ TRF__DEVICE float trf__gpu_slope(int kind, float h)
     float s;
     if (kind == TRF_RELU) return h > 0 ? 1.0f : 0.0f;
     if (kind == TRF__IDENTITY) return 1;
+    if (kind == TRF__TANH) {
+        s = trf__gpu_sigmoid(h + h);
+        return 4 * s * (1 - s);
+    }
     if (kind == TRF_GELU)
         return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f), trf__gpu_normal(h));
     if (kind == TRF_SILU) {

@@ -57,6 +57,8 @@ static trf_config config_of(int variant, int32_t d_model)
         c.decoder_layers = 0;
         c.tying = TRF_UNTIED;
         c.head = TRF_HEAD_MASKED;
+        c.head_layer = 1;
+        c.segments = 2;
         break;
     default: c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; break;
     }

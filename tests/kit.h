@@ -272,6 +272,14 @@ static KIT_UNUSED trf_batch kit_fill(kit_pairs *p, int32_t count, int32_t shorte
     return p->batch;
 }
 
+/* Ends a segment at every third id of the sources: pairs for a model with segments. */
+static KIT_UNUSED void kit_cut(kit_pairs *p, int32_t eos)
+{
+    int32_t i, k, n = 0;
+    for (i = 0; i < p->batch.source.count; i++)
+        for (k = 0; k < p->source_lengths[i]; k++, n++) if (k % 3 == 1) p->source[n] = eos;
+}
+
 static KIT_UNUSED trf_sequences kit_part(const trf_sequences *x, int32_t first, int32_t count)
 {
     trf_sequences part;

@@ -236,7 +236,13 @@ a sampler's sources without their BOS @@ targets @@ trf__sampled_reserve @@
 probabilities of BOS for those of the first id @@ targets @@ trf__probabilities @@
     row += apart ? c->source_bos : 0 @@ (void)0
 silu's slope with the wrong sign @@ ops blocks model @@ trf__act_slope @@
-    trf__sub(trf__set(1), s) @@ trf__add(trf__set(1), s)
+    trf__fma(steep, trf__sub(trf__set(1), s) @@ trf__fma(steep, trf__add(trf__set(1), s)
+tanh's slope is half of it @@ ops heads @@ trf__act_slope @@
+    trf__set(4) @@ trf__set(2)
+tanh is a sigmoid @@ ops golden heads @@ trf__act_of @@
+    trf__set(2), trf__set(-1) @@ trf__set(1), trf__set(0)
+a GPU's tanh without its slope @@ cuda_ops @@ trf__gpu_slope @@
+    4 * s * (1 - s) @@ 4 * s
 attention scale @@ blocks golden @@ trf__default_scale @@
     sqrt((double)d_head) @@ (double)d_head
 the scale of attention is not the model's @@ golden @@ trf__operands_of @@
@@ -365,8 +371,42 @@ the first gain gradient is added @@ ops model @@ trf__norm_gain_tile @@
     all_gain = j->first @@ all_gain = 0
 the first embedding gradient is added @@ ops model @@ trf__embed_gradient_tile @@
     (j->first) trf__zero_columns @@ (0) trf__zero_columns
-the first gradient of positions is added @@ ops model golden @@ trf__embed_gradient_tile @@
+the first gradient of positions is added @@ ops model golden @@ trf__table_gradient @@
     (j->first_table) @@ (0)
+segments have no gradient @@ ops golden heads model @@ trf__embed_gradient_tile @@
+    if (j->dsegments) @@ if (0)
+the gradient of segments by position @@ ops golden heads model @@ trf__embed_gradient_tile @@
+    j->n_segments, j->segment @@ j->n_segments, NULL
+a GPU's segments by position @@ cuda cuda_ops @@ trf__cuda_embed_gradient @@
+    j->n_segments, j->segment @@ j->n_segments, j->at.position
+a source has one segment @@ golden heads @@ trf__fill_segments @@
+    segment += l->ids[row] == c->eos && @@ segment += 0 &&
+EOS begins a segment @@ golden heads @@ trf__fill_segments @@
+    l->segment[row] = segment @@ l->segment[row] = segment + (l->ids[row] == c->eos && segment == 0)
+segments go on behind the last @@ golden heads @@ trf__fill_segments @@
+    segment < c->segments - 1 @@ segment < c->segments
+a pooler without tanh @@ golden heads @@ trf__head_activation @@
+    TRF__TANH @@ TRF__IDENTITY
+a masked head without the norm's backward @@ golden heads @@ trf__head_layer_backward @@
+    if (scaling.gain >= 0) pass @@ if (0) pass
+the layer of a head learns from what it made @@ golden heads @@ trf__head_layer_backward @@
+    trf__head_rows(pass) @@ pass->head.y
+a projection without the layer @@ heads @@ trf_project @@
+    if (c->head_layer) @@ if (0)
+the layer of a head is not packed @@ small pack @@ trf__pack_weights @@
+    trf__pack_matrix(pass, &layout->outer.head_layer); @@ (void)0;
+the layer of a head is read as an embedding @@ small @@ trf__affine_of @@
+    outer->head_layer.out && @@ 0 &&
+RoBERTa's pair with one separator @@ heads @@ trf__separators @@
+    ? 2 : 1 @@ ? 1 : 1
+the wrong text of a pair is cut @@ heads @@ trf_shorten_pair @@
+    *n_first > *n_second @@ *n_first >= *n_second
+a separator is hidden @@ noise @@ trf__noise_masks @@
+    x->ids[i] != o->eos && trf__noise_word @@ trf__noise_word
+a separator inside a word @@ noise @@ trf__noise_word @@
+    i == 0 || x->ids[i] == o->eos || x->ids[i - 1] == o->eos || @@ i == 0 ||
+noise draws special ids @@ noise @@ trf__noise_random @@
+    id == o->pad || id == o->bos || id == o->eos @@ 0
 every group of a loss is the first @@ ops @@ trf__cpu_cross_entropy @@
     first && job.row0 == 0 @@ first
 a loss without rows leaves its gradients @@ ops @@ trf__cpu_cross_entropy @@
@@ -448,7 +488,8 @@ a decoder begins with no id @@ special @@ trf__special_needed @@
     else if (c->bos < 0 && start_bos) @@ else if (0)
 a decoder begins with no padding @@ special @@ trf__special_needed @@ (start_pad || @@ (0 ||
 no mask @@ special @@ trf__special_needed @@ c->head == TRF_HEAD_MASKED @@ 0
-special ids as random ones @@ noise @@ trf__noise_random @@ return own @@ return id
+special ids as random ones @@ noise @@ trf__noise_random @@
+    == id) return own @@ == id) return id
 only one id can be banned @@ ops decoding programs @@ trf__top_slice @@
     id != t->banned[0] && id != t->banned[1] && @@ id != t->banned[0] &&
 a forced id need not be the one @@ ops decoding programs @@ trf__top_slice @@
@@ -637,8 +678,7 @@ answers in the order they ended @@ search decoding programs @@ trf__beam_ranks_b
 sequences at the limit are refused @@ definitions decoding programs model @@ trf__check_lengths @@
     extra > max_length @@ extra >= max_length
 EOS may stand in a sequence @@ decoding programs definitions @@ trf__check_side @@
-    (id == c->pad && c->head != TRF_HEAD_MASKED) || id == c->bos || id == c->eos @@ id == c->pad ||
-        id == c->bos
+    id == c->bos || id == c->eos @@ id == c->bos
 translating cannot be cancelled @@ decoding programs @@ trf__stack_forward @@
     TRF__TRY(trf__cancel_status(&pass->run.hooks, err)) @@ (void)err
 a step does not count @@ decoding programs model @@ trf_trainer_end_step @@
@@ -662,7 +702,11 @@ rows that fill up have a label @@ cuda @@ trf__fill_labels @@
 a label beyond the last @@ heads @@ trf__check_head @@
     ids[at] >= trf__n_logits @@ ids[at] > trf__n_logits
 a mask in every model @@ heads @@ trf__check_side @@
-    (id == c->pad && c->head != TRF_HEAD_MASKED) @@ 0
+    !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id) @@ 0
+pad beside a mask of its own @@ heads @@ trf__check_side @@
+    trf__mask_of(c) == id @@ 1
+EOS in sources without segments @@ heads decoding @@ trf__pass_sides @@
+    c->segments > 0 @@ 1
 labels that nobody asks for count @@ heads @@ trf__check_head @@
     x->ids[at] >= 0; @@ 1;
 tags of EOS @@ heads @@ trf__probabilities @@

@@ -141,6 +141,7 @@ static KIT_UNUSED double plain_activation(int kind, double h)
     if (kind == TRF_GELU) return h * 0.5 * (1 + erf(h / sqrt(2.0)));
     if (kind == TRF_GELU_TANH)
         return h * 0.5 * (1 + tanh(sqrt(2 / acos(-1.0)) * (h + 0.044715 * h * h * h)));
+    if (kind == TRF__TANH) return tanh(h);
     return kind == TRF_SILU ? h / (1 + exp(-h)) : h;
 }
 
@@ -155,6 +156,7 @@ static KIT_UNUSED double plain_slope(int kind, double h)
         return 0.5 * (1 + t) +
                0.5 * h * (1 - t * t) * sqrt(2 / acos(-1.0)) * (1 + 3 * 0.044715 * h * h);
     }
+    if (kind == TRF__TANH) return 1 - tanh(h) * tanh(h);
     return kind == TRF_SILU ? s + h * s * (1 - s) : 1;
 }
 

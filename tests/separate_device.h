@@ -129,7 +129,9 @@ static void see_embed(const trf__embed *j)
     ON(j->y);
     MAT(j->weight);
     ON(j->table);
+    ON(j->segments);
     ON(j->ids);
+    ON(j->segment);
     ROWS(j->at);
 }
 static void see_linear(const trf__linear *j) { ON(j->y); ON(j->x); MAT(j->w); ON(j->b); }
@@ -193,8 +195,10 @@ static void see_embed_gradient(const trf__embed_gradient *j)
 {
     ON(j->dweight);
     ON(j->dtable);
+    ON(j->dsegments);
     ON(j->dy);
     ON(j->ids);
+    ON(j->segment);
     ON(j->groups.rows);
     ON(j->groups.first);
     ROWS(j->at);

@@ -100,6 +100,8 @@ static trf_config config_of(const kind *k, trf_device_kind device)
     c.qkv_bias = c.out_bias = c.feed_forward_bias = k->rule != TRF_NORM_RMS;
     c.activation = k->activation;
     c.feed_forward_gate = c.embedding_norm = k->activation == TRF_GELU_TANH;
+    c.head_layer = k->head == TRF_HEAD_FIRST || k->head == TRF_HEAD_MASKED;
+    c.segments = c.feed_forward_gate || c.head_layer ? 2 : 0;
     c.tying = k->tying; c.positions = k->positions;
     c.scale_logits = k->positions == TRF_POSITIONS_RELATIVE;
     c.kv_heads = k->positions > TRF_POSITIONS_NONE;
@@ -161,6 +163,7 @@ static trf_batch batch_of(const kind *k, kit_pairs *data, int32_t count, int32_t
     trf_batch batch = kit_fill(data, count, shortest, longest, k->vocab, seed);
     int pools = k->head == TRF_HEAD_MEAN || k->head == TRF_HEAD_FIRST;
     int32_t i, n = 0;
+    if (config_of(k, TRF_DEVICE_CPU).segments) kit_cut(data, 2);
     if (!k->head) return batch;
     for (i = 0; i < count; i++) n += data->target_lengths[i] = pools ? 1 : data->source_lengths[i];
     for (i = 0; i < n; i++)

@@ -210,20 +210,23 @@ static trf__drop drop_of(double p) { return trf__drop_of(p, 77); }
 static void test_embed(void **state)
 {
     static const int64_t widths[] = { 1, 33, 128, 130 };
-    static int32_t ids[ROWS], groups[2 * ROWS + 1];
+    static int32_t ids[ROWS], groups[2 * ROWS + 1], segment_of[ROWS];
     size_t w;
     int64_t i, n;
     int r;
     (void)state;
+    for (i = 0; i < ROWS; i++) segment_of[i] = (int32_t)(i / 7 % 3);
     for (i = 0; i < ROWS; i++) ids[i] = i % 11 == 7 ? -1 : (int32_t)(i * i % 37);
     n = trf__group_rows(groups, groups + ROWS, ids, ROWS);
     for (w = 0; w < sizeof widths / sizeof *widths; w++) {
         int64_t d = widths[w];
         struct thing *y, *dy, *table, *dtable, *dweight, *t_ids, *first, *t_rows;
+        struct thing *segments, *dsegments, *segment;
         make_rows();
         make_weights(37 * d);
         y = acts(ROWS * d, 1); dy = acts(ROWS * d, 1); dweight = reals(37 * d, 1);
         table = reals(200 * d, 1); dtable = reals(200 * d, 1);
+        segments = reals(3 * d, 1); dsegments = reals(3 * d, 1); segment = ints(segment_of, ROWS);
         t_ids = ints(ids, ROWS); t_rows = ints(groups, ROWS); first = ints(groups + ROWS, n + 1);
         EVERYWHERE {
             trf__embed e;
@@ -231,11 +234,14 @@ static void test_embed(void **state)
             e.y = ACT(y);
             e.weight = mat_on(r, 0);
             e.table = REAL(table);
-            e.ids = INT(t_ids);
+            e.segments = w % 2 ? REAL(segments) : NULL;
+            e.ids = INT(t_ids); e.segment = INT(segment);
             e.at = rows_on(r);
             e.rows = ROWS; e.d = d; e.scale = 2; e.drop = drop_of(0.25);
             ON->embed(&runs[r], &e);
             g.dweight = REAL(dweight); g.dtable = REAL(dtable); g.dy = ACT(dy); g.ids = INT(t_ids);
+            g.dsegments = w == 0 ? NULL : REAL(dsegments); g.segment = INT(segment);
+            g.n_segments = 3;
             g.groups.rows = INT(t_rows); g.groups.first = INT(first); g.groups.n = n;
             g.at = rows_on(r); g.rows = ROWS; g.d = d; g.vocab = 37; g.positions = 200;
             g.scale = 2; g.drop = drop_of(0.25); g.first = w % 2 == 0; g.first_table = w % 2 == 1;
@@ -244,6 +250,7 @@ static void test_embed(void **state)
         same("embed", ROWS, d, y, ROWS * d, 1);
         same("dweight", 37, d, dweight, 37 * d, 0);
         same("dtable", 200, d, dtable, 200 * d, 0);
+        same("dsegments", 3, d, dsegments, 3 * d, 0);
         forget();
     }
 }
@@ -302,9 +309,9 @@ static void test_activate(void **state)
     size_t w;
     int kind, r;
     (void)state;
-    for (kind = TRF_RELU; kind <= 2 * TRF__IDENTITY + 1; kind++)        /* with and without a gate */
+    for (kind = TRF_RELU; kind < 2 * TRF__ACTIVATIONS; kind++)      /* with and without a gate */
         for (w = 0; w < sizeof widths / sizeof *widths; w++) {
-            int gate = kind > TRF__IDENTITY;
+            int gate = kind >= TRF__ACTIVATIONS;
             int64_t n = ROWS * widths[w], m = n << gate;
             struct thing *a, *h, *da, *dh;
             make_rows();
@@ -316,7 +323,7 @@ static void test_activate(void **state)
                 f.h = ACT(h);
                 f.rows = ROWS;
                 f.width = widths[w];
-                f.kind = kind % (TRF__IDENTITY + 1);
+                f.kind = kind % TRF__ACTIVATIONS;
                 f.gate = gate;
                 f.at = rows_on(r);
                 f.drop = drop_of(w == 1 ? 0 : 0.1);
@@ -345,7 +352,7 @@ static void test_nan(void **state)
     struct thing *q, *kv, *out, *a, *h, *t_span;
     int kind, i, r;
     (void)state;
-    for (kind = TRF_RELU; kind <= TRF__IDENTITY; kind++) {
+    for (kind = TRF_RELU; kind < TRF__ACTIVATIONS; kind++) {
         for (i = 0; i < 8; i++) numbers[i] = i == 3 ? (trf_real)NAN : (trf_real)(i - 4);
         make_rows();
         h = acts_of(numbers, 8); a = acts(8, 1);

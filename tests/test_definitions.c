@@ -636,7 +636,7 @@ static void test_presets(void **state)
         others = o;
         trf_config_set_conventions(&c, whose);
         assert_int_equal(c.activation, TRF_RELU);
-        assert_true(!c.feed_forward_gate && !c.embedding_norm && !c.source_bos);
+        assert_true(!c.feed_forward_gate && !c.embedding_norm && !c.segments && !c.source_bos);
         assert_true(!c.kv_heads && !c.d_head && c.attention_scale == 0 && !c.scale_logits);
         assert_int_equal(c.positions, TRF_POSITIONS_INTERLEAVED);
         assert_int_equal(c.position_offset, 0);
@@ -653,6 +653,7 @@ static void test_presets(void **state)
         assert_int_equal(c.decoder_start, TRF_START_BOS);
         rest.activation = c.activation;
         rest.feed_forward_gate = rest.embedding_norm = rest.source_bos = rest.scale_logits = 0;
+        rest.segments = 0;
         rest.kv_heads = rest.d_head = 0; rest.attention_scale = 0;
         rest.positions = c.positions;
         rest.position_offset = c.position_offset;

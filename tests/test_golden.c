@@ -250,6 +250,8 @@ static const field fields[] = {
     {CONFIG(activation), INT32, 0, 4, {TRF_RELU, TRF_GELU, TRF_SILU, TRF_GELU_TANH}},
     {CONFIG(feed_forward_gate), INT32, 1, 2, {0, 1}},
     {CONFIG(embedding_norm), INT32, 1, 2, {0, 1}},
+    {CONFIG(segments), INT32, 1, 3, {0, 1, 3}},
+    {CONFIG(head_layer), INT32, 1, 2, {0, 1}},
     {CONFIG(positions),
      INT32,
      0,

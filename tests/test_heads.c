@@ -28,12 +28,18 @@ enum { VOCAB = 13, LABELS = 5, D = 8, MOST = 512, WEIGHTS = 1 << 14, HEADS = 4 }
 /* -----------------------------------------------------------------------------------------------
    Models and batches. */
 
+static int bert;        /* 1: models have what BERT has: segments, a layer in the head, a mask of its own */
+
 static trf_config config_of(trf_head head)
 {
     trf_config c = kit_of_kind(kit_small(2, D, VOCAB, 20), TRF_ENCODER_ONLY);
     c.seed = 5;
     c.head = head;
     c.n_labels = head == TRF_HEAD_NONE || head == TRF_HEAD_MASKED ? 0 : LABELS;
+    if (!bert) return c;
+    c.segments = 2;
+    c.head_layer = head == TRF_HEAD_FIRST || head == TRF_HEAD_MASKED;
+    if (head == TRF_HEAD_MASKED) c.mask = 6;
     return c;
 }
 
@@ -71,7 +77,7 @@ static int32_t draw(uint64_t seed, uint64_t *at, int32_t n)
 }
 
 /* Sequences of shortest to longest ids with random labels; one in five is not asked for. Of masked tokens one in
-   three is a mask, and is asked for, with one or two more. */
+   three is a mask, and is asked for, with one or two more. With segments, one id in five ends one. */
 static trf_batch fill(data *d, const trf_config *c, int32_t count, int32_t shortest, int32_t longest, uint64_t seed)
 {
     int32_t i, k, n = 0, m = 0;
@@ -82,11 +88,12 @@ static trf_batch fill(data *d, const trf_config *c, int32_t count, int32_t short
         d->n_labels[i] = trf__pools(c) ? 1 : length;
         for (k = 0; k < length; k++, n++) {
             d->ids[n] = 4 + draw(seed, &at, VOCAB - 4);
+            if (c->segments && k % 5 == 2) d->ids[n] = c->eos;
             if (trf__pools(c)) continue;
             d->labels[n] = draw(seed, &at, 5) ? draw(seed, &at, trf__n_logits(c)) : -1;
             if (c->head != TRF_HEAD_MASKED) continue;
             d->labels[n] = d->ids[n];
-            if (draw(seed, &at, 3) == 0) d->ids[n] = c->pad;
+            if (draw(seed, &at, 3) == 0) d->ids[n] = trf__mask_of(c);
             else if (draw(seed, &at, 5)) d->labels[n] = -1;
         }
         if (trf__pools(c)) d->labels[m++] = draw(seed, &at, 5) ? draw(seed, &at, c->n_labels) : -1;
@@ -112,6 +119,33 @@ static trf_real *parameter(const trf_model *model, const char *name)
     return kit_numbers(trf_model_parameter(model, index));
 }
 
+/* What the layer of a head makes of x (D), by a plain loop. */
+static void plain_layer(const trf_model *model, double *x)
+{
+    const trf_config *c = trf_model_config(model);
+    trf_real *w = parameter(model, "head.layer.weight"), *b = parameter(model, "head.layer.bias");
+    double y[D], mean = 0, variance = 0;
+    int64_t i, j;
+    for (i = 0; i < D; i++) {
+        y[i] = (double)b[i];
+        for (j = 0; j < D; j++) y[i] += x[j] * (double)w[i * D + j];
+        y[i] = c->head == TRF_HEAD_FIRST ? tanh(y[i])
+            : c->activation == TRF_RELU ? (y[i] > 0 ? y[i] : 0) : y[i] * 0.5 * (1 + erf(y[i] / sqrt(2.0)));
+    }
+    free(w);
+    free(b);
+    if (c->head == TRF_HEAD_MASKED) {
+        trf_real *gain = parameter(model, "head.norm.weight"), *bias = parameter(model, "head.norm.bias");
+        for (i = 0; i < D; i++) mean += y[i] / D;
+        for (i = 0; i < D; i++) variance += (y[i] - mean) * (y[i] - mean) / D;
+        for (i = 0; i < D; i++)
+            y[i] = (y[i] - mean) / sqrt(variance + c->norm_epsilon) * (double)gain[i] + (double)bias[i];
+        free(gain);
+        free(bias);
+    }
+    memcpy(x, y, sizeof y);
+}
+
 /* The plain loops: logits of all rows of the head, from the encoder's output; into z (rows, vocab). Returns rows. */
 static int64_t plain_logits(trf_translator *t, const trf_sequences *x, double *z)
 {
@@ -125,18 +159,20 @@ static int64_t plain_logits(trf_translator *t, const trf_sequences *x, double *z
     OK(trf_encode(t, x, &h, &err));
     for (i = 0; i < x->count; i++) {
         int64_t n = x->lengths[i] + c->source_eos, m = c->head == TRF_HEAD_FIRST ? 1 : n;
-        for (k = 0; k < (trf__pools(c) ? 1 : n); k++, out++)
+        for (k = 0; k < (trf__pools(c) ? 1 : n); k++, out++) {
+            double mean[D] = {0};
+            int64_t r;
+            for (j = 0; j < D; j++) {
+                if (trf__pools(c)) for (r = 0; r < m; r++) mean[j] += (double)hidden[(row + r) * D + j] / (double)m;
+                else mean[j] = (double)hidden[(row + k) * D + j];
+            }
+            if (c->head_layer) plain_layer(t->model, mean);
             for (v = 0; v < vocab; v++) {
                 double sum = (double)b[v];
-                for (j = 0; j < D; j++) {
-                    double mean = 0;
-                    int64_t r;
-                    if (trf__pools(c)) for (r = 0; r < m; r++) mean += (double)hidden[(row + r) * D + j] / (double)m;
-                    else mean = (double)hidden[(row + k) * D + j];
-                    sum += mean * (double)w[v * D + j];
-                }
+                for (j = 0; j < D; j++) sum += mean[j] * (double)w[v * D + j];
                 z[out * vocab + v] = sum;
             }
+        }
         row += n;
     }
     free(w);
@@ -905,9 +941,247 @@ static void test_corpus(void **state)
     trf_corpus_destroy(corpus);
 }
 
+/* -----------------------------------------------------------------------------------------------
+   Segments, pairs, and the layer of a head. */
+
+/* The input of the first layer is embedding + position + segment; the segments are written down here. */
+static void test_segments(void **state)
+{
+    enum { ROWS = 26, N = 4 };
+    static const int32_t ids[] = {5, 2, 6, 7, 2, 2, 8, 2, 4, 5, 2, 9, 2, 10, 2, 11, 2, 12};
+    static const int32_t lengths[N] = {4, 3, 0, 11};
+    static const int32_t segments[2][ROWS] = {
+        {0, 0, 0, 1, 1, 1, /**/ 0, 0, 1, 2, 2, /**/ 0, 0, /**/ 0, 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2},
+        {0}};
+    static trf_real states[3 * ROWS * D];
+    int few;
+    (void)state;
+    for (few = 0; few < 2; few++) {
+        trf_config c = config_of(TRF_HEAD_NONE);
+        trf_model *model;
+        trf_translator *t;
+        trf_tensor out = trf_tensor_of(states, 3, 3, ROWS, D);
+        trf_views views;
+        trf_batch batch;
+        trf_real *embed, *segment, *position;
+        int64_t row = 0, at = 0, i, k, j;
+        c.segments = few ? 1 : 3;
+        c.source_bos = 1;
+        c.positions = TRF_POSITIONS_LEARNED;
+        c.position_offset = 2;
+        model = model_of(&c);
+        t = translator_of(model);
+        TRF__ZERO(batch); TRF__ZERO(views);
+        batch.source = (trf_sequences){ids, lengths, N};
+        views.encoder_states = &out;
+        assert_int_equal(trf_source_rows(model, &batch.source), ROWS);
+        OK(trf_look_inside(t, &batch, &views, &err));
+        embed = parameter(model, "src_embed.weight");
+        segment = parameter(model, "src_segments.weight");
+        position = parameter(model, "src_positions.weight");
+        for (i = 0; i < N; i++) {
+            for (k = 0; k < lengths[i] + 2; k++, row++) {
+                int32_t id = k == 0 ? c.bos : k <= lengths[i] ? ids[at + k - 1] : c.eos;
+                for (j = 0; j < D; j++)
+                    near("state", c.head, (double)states[row * D + j],
+                         sqrt((double)D) * (double)embed[id * D + j] + (double)position[(k + 2) * D + j] +
+                         (double)segment[segments[few][row] * D + j], FORMULA);
+            }
+            at += lengths[i];
+        }
+        free(embed); free(segment); free(position);
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+/* What config and sources may not be. */
+static void test_bert_refusals(void **state)
+{
+    static trf_real numbers[64];
+    trf_head head;
+    (void)state;
+    for (head = TRF_HEAD_NONE; head <= TRF_HEAD_MASKED; head = (trf_head)(head + 1)) {
+        trf_config c = config_of(head);
+        int layered = head == TRF_HEAD_FIRST || head == TRF_HEAD_MASKED, masked = head == TRF_HEAD_MASKED;
+        c.head_layer = 1;
+        if (layered) OK(trf_config_check(&c, &err));
+        else FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "head_layer", -1);
+        c.head_layer = 2;
+        FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "head_layer", -1);
+        c.head_layer = 0;
+        c.mask = VOCAB - 1;
+        if (masked) OK(trf_config_check(&c, &err));
+        else FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "mask", -1);
+        for (c.mask = -2; c.mask <= VOCAB; c.mask++)
+            if (c.mask != -1 && (c.mask < 3 || c.mask == VOCAB))
+                FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "mask", -1);
+    }
+    {
+        trf_config c = config_of(TRF_HEAD_MASKED);
+        trf_model *model;
+        trf_translator *t;
+        int32_t ids[2] = {5, 0}, n = 2;
+        trf_batch batch;
+        trf_tensor out = trf_tensor_of(numbers, 2, 3, VOCAB, 1);
+        TRF__ZERO(batch);
+        batch.source = (trf_sequences){ids, &n, 1};
+        c.mask = 7;
+        model = model_of(&c);
+        t = translator_of(model);
+        FAILS(trf_logits(t, &batch, &out, &err), TRF_E_INVALID_ARG, "source", 1);      /* pad is not the mask */
+        ids[1] = 7;
+        OK(trf_logits(t, &batch, &out, &err));
+        ids[1] = c.eos;                                     /* no segments */
+        FAILS(trf_logits(t, &batch, &out, &err), TRF_E_INVALID_ARG, "source", 1);
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+        c.segments = 2;
+        model = model_of(&c);
+        t = translator_of(model);
+        OK(trf_logits(t, &batch, &out, &err));
+        ids[1] = c.bos;
+        FAILS(trf_logits(t, &batch, &out, &err), TRF_E_INVALID_ARG, "source", 1);
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+    }
+    {
+        trf_config c = kit_of_kind(kit_small(2, D, VOCAB, 20), TRF_DECODER_ONLY);
+        c.segments = 2;
+        FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "segments", -1);
+        c = config_of(TRF_HEAD_NONE);
+        c.segments = 1025;
+        FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "segments", -1);
+        c.segments = -1;
+        FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "segments", -1);
+    }
+}
+
+static void test_join(void **state)
+{
+    trf_config c = config_of(TRF_HEAD_FIRST);
+    const int32_t first[] = {5, 6, 7}, second[] = {8, 9};
+    int32_t ids[8], in_place[8] = {5, 6, 7}, n = -1, a, b, room;
+    trf_vocab *vocab = NULL;
+    (void)state;
+    FAILS(trf_join(&c, first, 3, second, 2, ids, 8, &n, &err), TRF_E_STATE, "segments", -1);
+    assert_int_equal(n, 0);
+    c.segments = 2;
+    OK(trf_join(&c, first, 3, second, 2, ids, 6, &n, &err));
+    assert_int_equal(n, 6);
+    assert_memory_equal(ids, ((const int32_t[]){5, 6, 7, 2, 8, 9}), 6 * sizeof *ids);
+    OK(trf_join(&c, in_place, 3, second, 2, in_place, 8, &n, &err));
+    assert_memory_equal(in_place, ids, 6 * sizeof *ids);
+    OK(trf_join(&c, NULL, 0, NULL, 0, ids, 8, &n, &err));
+    assert_true(n == 1 && ids[0] == 2);
+    ids[0] = -9;
+    FAILS(trf_join(&c, first, 3, second, 2, ids, 5, &n, &err), TRF_E_LIMIT, "capacity", -1);
+    assert_true(n == 6 && ids[0] == -9);
+    FAILS(trf_join(&c, first, 3, second, 2, NULL, 0, &n, &err), TRF_E_LIMIT, "capacity", -1);
+    assert_int_equal(n, 6);
+    FAILS(trf_join(&c, first, 3, second, 2, NULL, 9, &n, &err), TRF_E_INVALID_ARG, "ids", -1);
+    FAILS(trf_join(&c, NULL, 3, second, 2, ids, 8, &n, &err), TRF_E_INVALID_ARG, "first", -1);
+    FAILS(trf_join(&c, first, 3, NULL, 2, ids, 8, &n, &err), TRF_E_INVALID_ARG, "second", -1);
+    FAILS(trf_join(&c, first, -1, second, 2, ids, 8, &n, &err), TRF_E_INVALID_ARG, "n_first", -1);
+    FAILS(trf_join(&c, first, 3, second, -1, ids, 8, &n, &err), TRF_E_INVALID_ARG, "n_second", -1);
+    FAILS(trf_join(&c, first, 3, second, 2, ids, -1, &n, &err), TRF_E_INVALID_ARG, "capacity", -1);
+    FAILS(trf_join(NULL, first, 3, second, 2, ids, 8, &n, &err), TRF_E_INVALID_ARG, "config", -1);
+    FAILS(trf_join(&c, first, 3, second, 2, ids, 8, NULL, &err), TRF_E_INVALID_ARG, "n", -1);
+    c.segments = 1;                                         /* RoBERTa */
+    OK(trf_join(&c, first, 3, second, 2, ids, 8, &n, &err));
+    assert_int_equal(n, 7);
+    assert_memory_equal(ids, ((const int32_t[]){5, 6, 7, 2, 2, 8, 9}), 7 * sizeof *ids);
+    OK(trf_vocab_create(&vocab, TRF_WORDS, NULL, &err));
+    OK(trf_vocab_learn(vocab, "a a a b b c", &err));
+    OK(trf_vocab_finish(vocab, 100, 1, &err));
+    c.segments = 2;
+    for (room = 0; room < 5; room++) {
+        FAILS(trf_join_texts(&c, vocab, "a b", "c x", ids, room, &n, &err), TRF_E_LIMIT, "capacity", -1);
+        assert_int_equal(n, 5);
+    }
+    OK(trf_join_texts(&c, vocab, "a b", "c x", ids, 5, &n, &err));
+    assert_int_equal(n, 5);
+    assert_memory_equal(ids, ((const int32_t[]){4, 5, 2, 6, 3}), 5 * sizeof *ids);
+    FAILS(trf_join_texts(&c, vocab, "a b", "\xff", ids, 5, &n, &err), TRF_E_FORMAT, "text", 0);
+    FAILS(trf_join_texts(&c, vocab, NULL, "c", ids, 5, &n, &err), TRF_E_INVALID_ARG, "text", -1);
+    FAILS(trf_join_texts(&c, NULL, "a", "c", ids, 5, &n, &err), TRF_E_INVALID_ARG, "vocab", -1);
+    trf_vocab_destroy(vocab);
+    /* BERT's rule, one token at a time */
+    for (a = 0; a < 9; a++) for (b = 0; b < 9; b++) for (room = 0; room < 18; room++) {
+        int32_t x = a, y = b, p = a, q = b;
+        while (x + y > room) {
+            if (x > y) x--;
+            else y--;
+        }
+        trf_shorten_pair(&p, &q, room);
+        assert_true(p == x && q == y);
+    }
+    a = 3; b = 2;
+    trf_shorten_pair(&a, &b, -5);
+    assert_true(a == 0 && b == 0);
+}
+
+/* trf_project applies the layer, for more rows than any batch had. */
+static void test_project(void **state)
+{
+    enum { MANY = 300 };
+    static trf_real states[MANY * D], logits[MANY * VOCAB];
+    trf_head head;
+    (void)state;
+    EVERY_HEAD {
+        trf_config c = config_of(head);
+        trf_model *model = model_of(&c);
+        trf_translator *t;
+        trf_real *w, *b;
+        int64_t vocab = trf__n_logits(&c), r, v, j;
+        trf_tensor from = trf_tensor_of(states, 2, MANY, D, 1), to = trf_tensor_of(logits, 2, MANY, vocab, 1);
+        shake(model);
+        t = translator_of(model);
+        w = parameter(model, head == TRF_HEAD_MASKED ? "src_embed.weight" : "head.weight");
+        b = parameter(model, "head.bias");
+        for (r = 0; r < MANY * D; r++) states[r] = (trf_real)(2 * trf__uniform(3, 5, (uint64_t)r) - 1);
+        OK(trf_project(t, &from, &to, &err));
+        for (r = 0; r < MANY; r++) {
+            double x[D];
+            for (j = 0; j < D; j++) x[j] = (double)states[r * D + j];
+            if (c.head_layer) plain_layer(model, x);
+            for (v = 0; v < vocab; v++) {
+                double sum = (double)b[v];
+                for (j = 0; j < D; j++) sum += x[j] * (double)w[v * D + j];
+                near("projection", head, (double)logits[r * vocab + v], sum, 20 * FORMULA);
+            }
+        }
+        free(w);
+        free(b);
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+static int as_bert(void **state) { (void)state; bert = 1; return 0; }
+static int as_before(void **state) { (void)state; bert = 0; return 0; }
+#define BERT(test) {"BERT: " #test, test, as_bert, as_before, NULL}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_segments),
+        cmocka_unit_test(test_bert_refusals),
+        cmocka_unit_test(test_join),
+        cmocka_unit_test(test_project),
+        BERT(test_project),
+        BERT(test_logits),
+        BERT(test_loss),
+        BERT(test_gradients),
+        BERT(test_parts),
+#if !defined(KIT_ON_CUDA) && !defined(TRF__TEST_BACKEND)
+        BERT(test_ranks),
+#endif
+#if !defined(KIT_ON_CUDA)
+        BERT(test_same_bits),
+#endif
+        BERT(test_resume),
+        BERT(test_memory),
         cmocka_unit_test(test_logits),
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_gradients),

@@ -619,7 +619,7 @@ static int has(const char *text, const char *part) { return strstr(text, part) !
 static int64_t *part_of(trf_weight_counts *n, const char *name)
 {
     int decoder = !strncmp(name, "decoder.", 8);
-    if (has(name, "positions")) return &n->positions;
+    if (has(name, "positions") || has(name, "segments")) return &n->positions;
     if (has(name, "src_embed")) return &n->source_embedding;
     if (has(name, "tgt_embed")) return &n->target_embedding;
     if (has(name, "generator") || has(name, "head.")) return &n->generator;
@@ -655,7 +655,9 @@ static trf_config random_config(void)
         c.target_vocab = 0;
         c.head = (trf_head)up_to(5);
         c.n_labels = c.head && c.head != TRF_HEAD_MASKED ? 2 + up_to(9) : 0;
+        c.head_layer = (c.head == TRF_HEAD_FIRST || c.head == TRF_HEAD_MASKED) && up_to(2);
     }
+    c.segments = c.kind != TRF_DECODER_ONLY ? up_to(4) : 0;
     return c;
 }
 
@@ -751,6 +753,7 @@ static void test_count_flops(void **state)
                   : c.head == TRF_HEAD_MASKED ? 2 * d * c.source_vocab * (double)s
                   : c.head == TRF_HEAD_TOKENS ? 2 * d * c.n_labels * (double)s
                   : c.head ? 2 * d * c.n_labels * (s > 0) : 0;
+        if (c.head_layer) generator += 2 * d * d * (c.head == TRF_HEAD_FIRST ? s > 0 : (double)s);
         assert_true(fabs(got.encoder_projections + got.decoder_projections + got.cross_projections -
                          projections) < 1e-9 * (1 + projections));
         assert_true(fabs(got.encoder_attention + got.decoder_attention + got.cross_attention -

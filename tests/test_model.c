@@ -159,7 +159,8 @@ enum {
     INTERLEAVED = 256,
     SCALED = 512,
     GPT2_IDS = 1024,            /* bos is eos; no pad, no unk */
-    MARIAN_IDS = 2048           /* no bos; pad is the last id */
+    MARIAN_IDS = 2048,          /* no bos; pad is the last id */
+    SEGMENTS = 4096
 }; /* beside the generator's bias, 1, in variant.bias */
 typedef struct variant {
     const char *name;
@@ -271,6 +272,10 @@ static const variant variants[] = {
      NO_QKV | NO_OUT | NO_FORWARD | GATE | SHARED_KEYS | WIDE_HEADS, 0, 0, 0, 0, 0, {0, 0, 0, 0}},
     {"rotary, interleaved", 0, 0, 0, 1, 0, TRF_POSITIONS_ROTARY, 1, 1 | INTERLEAVED | WIDE_HEADS, 1,
      1, 0, 0, 0, {0, 0.1, 0, 0.1}},
+    {"segments, post, learned positions", 0, 0, 0, 1, 0, 3, 0, 1 | SEGMENTS, 0, 1, 0, 0, 2,
+     {0, 0, 0, 0}},
+    {"segments, norm on embeddings, dropout", 0, 1, 0, 1, 2, 0, 1, 1 | EMBED_NORM | SEGMENTS, 1, 1,
+     0, 0, 0, {0.3, 0, 0, 0.1}},
 };
 
 static trf_products whose_products = TRF_PRODUCTS_AUTO;
@@ -300,6 +305,7 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
     c.relative_buckets = 8; c.relative_distance = 6;
     c.rotary_pairs = v->bias & INTERLEAVED ? TRF_ROTARY_INTERLEAVED : TRF_ROTARY_HALVES;
     c.rotary_width = v->bias & INTERLEAVED ? 2 : 0;
+    c.segments = (v->bias & SEGMENTS) ? 2 : 0;
     c.scale_embeddings = v->scale; c.source_eos = v->source_eos;
     c.decoder_start = (trf_decoder_start)v->start; c.position_offset = v->offset;
     if (v->bias & GPT2_IDS) { c.bos = c.eos; c.pad = c.unk = -1; }
@@ -386,6 +392,7 @@ static void check_gradients(const variant *v, int32_t d, int32_t heads, int32_t 
     trf_step_report report;
     double worst = 0;
     int32_t i, failed = 0;
+    if (v->bias & SEGMENTS) kit_cut(&data, l.c.eos);
     shake(&l, 0.1);
     assert_true(gradient_count(&l) <= MAX_WEIGHTS);
     for (i = 0; i < gradient_count(&l); i++) gradients[i] = (trf_real)NAN;
@@ -1852,6 +1859,10 @@ static void test_bad_config(void **state)
     BAD_CHOICE(trf_activation, activation, 4);
     BAD_INT(feed_forward_gate, 2);
     BAD_INT(embedding_norm, -1);
+    BAD_INT(segments, 1025);
+    BAD_INT(head_layer, 1);
+    BAD_CONFIG(mask, 5);
+    BAD_CONFIG(mask, -2);
     BAD_CHOICE(trf_positions, positions, 8);
     BAD_INT(kv_heads, good.n_heads + 1);
     BAD_INT(d_head, (1 << 20) / good.n_heads + 1);
@@ -1953,6 +1964,18 @@ static void test_fields_of_a_kind(void **state)
     bad_kind(c, "n_labels", "n_labels must be between 2 and 16777216, got 1");
     c.head = TRF_HEAD_MASKED;
     bad_kind(c, "n_labels", "n_labels must be 0 with head 4, got 1");
+    c.n_labels = 0;
+    c.mask = c.eos;
+    bad_kind(c, "mask", "mask must not be pad, bos or eos, got 2 (-1: pad is the mask)");
+    c.head = TRF_HEAD_NONE;
+    bad_kind(c, "mask", "mask must be -1 with head 0, got 2");
+    c.mask = -1;
+    c.head_layer = 1;
+    bad_kind(c, "head_layer", "head_layer must be 0 with head 0, got 1");
+    c = seeded_config();
+    c = kit_of_kind(c, TRF_DECODER_ONLY);
+    c.segments = 2;
+    bad_kind(c, "segments", "segments must be 0 in a decoder-only model, got 2");
     c = seeded_config();
     c.head = TRF_HEAD_MASKED;
     bad_kind(c, "head", "head must be 0 in an encoder-decoder model, got 4");

@@ -912,6 +912,67 @@ static void learning(void **state)
     }
 }
 
+/* EOS between two texts is never hidden, ends a word, and like pad and BOS never drawn. */
+static void pairs_of_texts(void **state)
+{
+    enum { ROUNDS = 400, N = 6, PAD = 5, BOS = 6, EOS = 7, TEXTS = 12 };
+    const int32_t ids[N] = {4, 8, EOS, 9, 10, EOS}, lengths[1] = {N};
+    int32_t drawn[TEXTS] = {0}, hidden[N] = {0}, word[4] = {4, 5, 2, 6}, round, k, four = 4;
+    int together = 0, alone = 0;
+    trf_noise_options o = trf_noise_defaults();
+    trf_vocab *vocab = NULL;
+    trf_noise *noise;
+    trf_batch plain, made;
+    (void)state;
+    assert_true(o.pad == 0 && o.bos == 1 && o.eos == 2);
+    memset(&plain, 0, sizeof plain);
+    plain.source.ids = ids;
+    plain.source.lengths = lengths;
+    plain.source.count = 1;
+    o.vocab = TEXTS;
+    o.pad = PAD; o.bos = BOS; o.eos = EOS;
+    o.masked = 0; o.randomised = 1; o.density = 0.5;
+    noise = open_noise(&o);
+    for (round = 0; round < ROUNDS; round++) {
+        plain.place.batch = round;
+        OK(trf_noise_apply(noise, &plain, &made, &err));
+        for (k = 0; k < N; k++) {
+            if (made.target.ids[k] < 0) { assert_int_equal(made.source.ids[k], ids[k]); continue; }
+            assert_int_equal(made.target.ids[k], ids[k]);
+            hidden[k]++;
+            drawn[made.source.ids[k]]++;
+        }
+    }
+    trf_noise_destroy(noise);
+    assert_true(!hidden[2] && !hidden[5]);
+    for (k = 0; k < N; k++) if (k != 2 && k != 5) assert_true(hidden[k] > ROUNDS / 2);
+    for (k = 0; k < TEXTS; k++)
+        assert_true(k < 4 || (k >= PAD && k <= EOS) ? drawn[k] == 0 : drawn[k] > ROUNDS / 6);
+    OK(trf_vocab_create(&vocab, TRF_CHARACTERS, NULL, &err));
+    OK(trf_vocab_learn(vocab, "aaabbc", &err));
+    OK(trf_vocab_finish(vocab, 100, 1, &err));
+    o = trf_noise_defaults();
+    o.vocab = trf_vocab_size(vocab);
+    o.words = vocab;
+    o.whole_words = 1;
+    o.density = 0.5;
+    noise = open_noise(&o);
+    plain.source.ids = word;            /* "ab", EOS, "c" */
+    plain.source.lengths = &four;
+    for (round = 0; round < 50; round++) {
+        plain.place.batch = round;
+        OK(trf_noise_apply(noise, &plain, &made, &err));
+        assert_int_equal(made.target.ids[0] >= 0, made.target.ids[1] >= 0);
+        assert_int_equal(made.target.ids[2], -1);
+        assert_true((made.target.ids[0] >= 0) != (made.target.ids[3] >= 0));
+        together += made.target.ids[0] >= 0;
+        alone += made.target.ids[3] >= 0;
+    }
+    assert_true(together > 5 && alone > 5);
+    trf_noise_destroy(noise);
+    trf_vocab_destroy(vocab);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -920,6 +981,7 @@ int main(void)
         cmocka_unit_test(spans_and_prefixes_as_foretold),
         cmocka_unit_test(where_words_begin),
         cmocka_unit_test(whole_words),
+        cmocka_unit_test(pairs_of_texts),
         cmocka_unit_test(same_for_any_split),
         cmocka_unit_test(parts_of_a_step),
         cmocka_unit_test(no_special_ids),

@@ -1226,9 +1226,9 @@ static void test_rows_in_groups(void **state)
     assert_int_equal(groups_of(ids, 300).n, 0);
 }
 
-/* first: 1 the gradient of the weight is set, 2 that of the positions, 3 both */
-static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int with_table, double p,
-                            int first)
+/* first: 1 the gradient of the weight is set, 2 those of positions and segments, 3 all of them */
+static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int with_table,
+                            int segments, double p, int first)
 {
     enum { VOCAB = 13, PLACES = 9 };
     int mark = plain_used;
@@ -1238,6 +1238,9 @@ static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int wi
              *table = with_table ? plain_random(PLACES * d, 1) : NULL;
     trf_real *dweight = gradient_of(VOCAB * d, first & 1);
     trf_real *dtable = with_table ? gradient_of(PLACES * d, first & 2) : NULL;
+    trf_real *of_segments = segments ? plain_random(segments * d, 1) : NULL;
+    trf_real *dsegments = segments ? gradient_of(segments * d, first & 2) : NULL;
+    double *want_dsegments = segments ? gradient_before(dsegments, segments * d, first & 2) : NULL;
     trf_real *y = plain_empty(rows * d), *dy = plain_random(rows * d, 1),
              *dropped = plain_copy(dy, rows * d);
     double *want = plain_zeros(rows * d),
@@ -1245,6 +1248,7 @@ static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int wi
     double *want_dtable = with_table ? gradient_before(dtable, PLACES * d, first & 2) : NULL,
            scale = 2.5;
     int32_t *ids = (int32_t *)plain_work((size_t)rows * sizeof *ids);
+    int32_t *segment = (int32_t *)plain_work((size_t)rows * sizeof *segment);
     trf__embed e;
     trf__embed_gradient g;
     uint64_t hash;
@@ -1253,6 +1257,7 @@ static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int wi
         ids[r] = r == 2 ? -1
                         : (int32_t)plain_below(
                               VOCAB - 1); /* -1: no token, as before a target's first one */
+        segment[r] = segments ? (int32_t)plain_below(segments) : 0;
         for (c = 0; c < d; c++) {
             double factor = kept_in(&drop, &at, r, c), gradient = factor * (double)dy[r * d + c];
             dropped[r * d + c] *= (trf_real)factor;
@@ -1264,13 +1269,19 @@ static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int wi
                 want[r * d + c] += (double)table[at.position[r] * d + c];
                 want_dtable[at.position[r] * d + c] += gradient;
             }
+            if (segments) {
+                want[r * d + c] += (double)of_segments[segment[r] * d + c];
+                want_dsegments[segment[r] * d + c] += gradient;
+            }
             want[r * d + c] *= factor;
         }
     }
     e.y = act(y);
     e.weight = floats_of(weight);
     e.table = table;
+    e.segments = of_segments;
     e.ids = ids;
+    e.segment = segment;
     e.at = at;
     e.rows = rows;
     e.d = d;
@@ -1278,8 +1289,11 @@ static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int wi
     OP(run, embed, &e);
     g.dweight = dweight;
     g.dtable = dtable;
+    g.dsegments = dsegments;
     g.dy = act(dy);
     g.ids = ids;
+    g.segment = segment;
+    g.n_segments = segments;
     g.groups = groups_of(ids, rows);
     g.at = at;
     g.rows = rows;
@@ -1293,9 +1307,11 @@ static uint64_t check_embed(const trf__run *run, int64_t rows, int64_t d, int wi
     assert_all_near("y", y, want, rows * d, TIGHT);
     assert_all_near("dweight", dweight, want_dweight, VOCAB * d, TIGHT);
     if (with_table) assert_all_near("dtable", dtable, want_dtable, PLACES * d, TIGHT);
+    if (segments) assert_all_near("dsegments", dsegments, want_dsegments, segments * d, TIGHT);
     assert_same("dy", dy, dropped, rows * d);
     hash = hash_of(hash_of(hash_of(HASH_START, y, rows * d), dweight, VOCAB * d), dy, rows * d);
     if (with_table) hash = hash_of(hash, dtable, PLACES * d);
+    if (segments) hash = hash_of(hash, dsegments, segments * d);
     plain_release(mark);
     return hash;
 }
@@ -1309,11 +1325,13 @@ static void test_embed(void **state)
     (void)state;
     for (i = 0; i < 6; i++)
         for (first = 0; first < 4; first++) {
-            check_embed(&run, 50, widths[i], 1, 0.2, first);
-            check_embed(&run, 3, widths[i], 0, 0, first & 1);
-            check_embed(&run, 7, widths[i], 0, 0.5, first & 1);
-            check_embed(&run, 80, widths[i], 1, 0, first);
-            check_embed(&run, 0, widths[i], 1, 0.2, first);
+            check_embed(&run, 50, widths[i], 1, 0, 0.2, first);
+            check_embed(&run, 3, widths[i], 0, 0, 0, first & 1);
+            check_embed(&run, 7, widths[i], 0, 0, 0.5, first & 1);
+            check_embed(&run, 80, widths[i], 1, 0, 0, first);
+            check_embed(&run, 0, widths[i], 1, 2, 0.2, first);
+            check_embed(&run, 60, widths[i], 1, 2, 0.2, first);
+            check_embed(&run, 40, widths[i], 0, 5, 0, first);
         }
     end_run(&run);
 }
@@ -1480,7 +1498,7 @@ static void test_activate(void **state)
     trf__run run = run_of(1, 1);
     int kind;
     (void)state;
-    for (kind = TRF_RELU; kind <= TRF__IDENTITY; kind++) {
+    for (kind = TRF_RELU; kind < TRF__ACTIVATIONS; kind++) {
         check_activate(&run, 40, 33, kind, 0, 0);
         check_activate(&run, 5, 300, kind, 0, 0.3);
         check_activate(&run, 3, 1, kind, 0, 0.5);
@@ -3131,10 +3149,10 @@ static const int64_t shared_dw[][3] = {{100, 130, 40}, {70, 20, 300}, {33, 5, 5}
 static const loss_case shared_loss = {530, 1040, 6, 0, 0.1, 1, 3, 0, 0, 0};
 static const top_case shared_top = {200, 100, 6, 0, 1, 0, 0};
 
-static uint64_t sample_embed(const trf__run *run) { return check_embed(run, 200, 50, 1, 0.1, 0); }
+static uint64_t sample_embed(const trf__run *run) { return check_embed(run, 200, 50, 1, 2, 0.1, 0); }
 static uint64_t sample_embed_gradient(const trf__run *run)
 {
-    return check_embed(run, 100, 150, 1, 0.2, 3);
+    return check_embed(run, 100, 150, 1, 2, 0.2, 3);
 }
 static uint64_t sample_linear(const trf__run *run)
 {

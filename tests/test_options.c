@@ -126,6 +126,7 @@ static const struct tested table[] = {
     OPTION(TRAIN, TEXT, "source", source),
     OPTION(TRAIN, TEXT, "target", target),
     OPTION(TRAIN, TEXT, "tsv", tsv),
+    OPTION(TRAIN, TEXT, "next-sentences", next_sentences),
     OPTION(TRAIN, TEXT, "columns", columns),
     OPTION(SCORE, TEXT, "columns", columns),
     OPTION(TRAIN, TEXT, "text", text),
@@ -204,6 +205,8 @@ static const struct tested table[] = {
        {"decoder", TRF_FINAL_NORM_DECODER}),
     OPTION(TRAIN, SWITCH, "scale-embeddings", config.scale_embeddings),
     OPTION(TRAIN, SWITCH, "embedding-norm", config.embedding_norm),
+    OPTION(TRAIN, NUMBER, "segments", config.segments),
+    OPTION(TRAIN, SWITCH, "head-layer", config.head_layer),
     OF(TRAIN, "tying", config.tying, trf_tying, {"untied", TRF_UNTIED},
        {"decoder", TRF_TIED_DECODER}, {"all", TRF_TIED_ALL}, {"embeddings", TRF_TIED_EMBEDDINGS}),
     OPTION(TRAIN, SWITCH, "generator-bias", config.generator_bias),
@@ -1031,6 +1034,7 @@ static void want_conventions(int paper)
     wanted.conventions = paper ? TRF_CONVENTIONS_PAPER : TRF_CONVENTIONS_PYTORCH;
     wanted.config.activation = TRF_RELU;
     wanted.config.feed_forward_gate = wanted.config.embedding_norm = wanted.config.source_bos = 0;
+    wanted.config.segments = 0;
     wanted.config.kv_heads = wanted.config.d_head = wanted.config.scale_logits = 0;
     wanted.config.attention_scale = 0;
     wanted.config.positions = TRF_POSITIONS_INTERLEAVED;

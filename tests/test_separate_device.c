@@ -60,6 +60,7 @@ static trf_config config_of(int variant)
         c.embedding_norm = c.feed_forward_gate = 1;
         c.kv_heads = 1;
         c.positions = TRF_POSITIONS_RELATIVE;
+        c.segments = 2;
     }
     return c;
 }

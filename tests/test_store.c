@@ -443,6 +443,10 @@ static void every_configuration(void **state)
         config.target_eos = number / 13 % 2;
         if (config.kind == TRF_ENCODER_ONLY) config.head = (trf_head)(number / 3 % 5);
         if (trf__has_labels(&config)) config.n_labels = 2 + number % 7;
+        if (config.kind != TRF_DECODER_ONLY) config.segments = number / 41 % 3;
+        config.head_layer = (config.head == TRF_HEAD_FIRST || config.head == TRF_HEAD_MASKED) &&
+            number / 43 % 2;
+        if (config.head == TRF_HEAD_MASKED && number / 15 % 2) config.mask = 4;
         config.decoder_start = (trf_decoder_start)(number / 2 % 4);
         config.position_offset = number % 3;
         config.norm_epsilon = number % 2 ? 0.1 : 1.2345678901234567e-7;
@@ -942,7 +946,13 @@ static void config_fields(void **state)
                    {"head", "1"},
                    {"head", "4"},
                    {"head", "-1"},
-                   {"n_labels", "2"}};
+                   {"n_labels", "2"},
+                   {"segments", "1025"},
+                   {"segments", "-1"},
+                   {"head_layer", "1"},
+                   {"head_layer", "2"},
+                   {"mask", "4"},
+                   {"mask", "-2"}};
     static const struct { const char *key; int real; } fields[] = {
 #define X(type, field, low, high, stored) {"trf.config." #field, TRF__IS_REAL(type)},
         TRF__CONFIG_FIELDS(X)
@@ -1006,6 +1016,7 @@ static void config_against_tensors(void **state)
                  {"d_model", "65536", "src_embed.weight"},
                  {"encoder_layers", "256", "encoder.layers.1.self_attn.in_proj_weight"},
                  {"positions", "3", "src_positions.weight"},
+                 {"segments", "2", "src_segments.weight"},
                  {"final_norm", "0", "encoder.norm.weight"},
                  {"generator_bias", "0", "generator.bias"},
                  {"tying", "1", "generator.weight"},

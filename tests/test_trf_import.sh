@@ -38,6 +38,50 @@ expect 0 "in 8 bits" "47 tokens" "$trf" import "$golden/bert" --output small.mod
 expect 0 "which embeds" "^-*[0-9.]*e*-*[0-9]* " sh -c "'$trf' embed --model small.model <'$golden/bert/lines.txt'"
 expect 0 "special tokens in a text are text" "." sh -c "echo '[MASK] [SEP]' | '$trf' embed --model bert.model"
 
+# --- heads: labels of lines and of pairs, and of words, with their probabilities -----------------------
+for folder in bert_first bert_next roberta_first; do
+    expect 0 "import of $folder" ", 47 tokens" "$trf" import "$golden/$folder" --output $folder.model
+    cat "$golden/$folder/lines.txt" "$golden/$folder/pairs.tsv" | "$trf" classify --model $folder.model --scores >got
+    cut -f 2 got >labels; cut -f 2 "$golden/$folder/scores.txt" | cmp -s - labels
+    check "$folder: the labels of transformers" test $? -eq 0
+    cut -f 1 got >scores; cut -f 1 "$golden/$folder/scores.txt" >wanted
+    check "$folder: their probabilities" near scores wanted
+done
+expect 0 "import of a tagger" "47 tokens" "$trf" import "$golden/bert_tokens" --output tagger
+"$trf" tag --model tagger <"$golden/bert_tokens/lines.txt" >got
+check "a tagger: the labels of transformers" cmp -s got "$golden/bert_tokens/scores.txt"
+expect 0 "a long pair is cut" "cut\|first tokens" sh -c "printf 'a a a a a a a a a a a a a a a a a a a a a a a a a a a a\tthe the the the the the\n' | '$trf' classify --model bert_first.model --truncate"
+expect 1 "or refused" "35 tokens, at most 30" sh -c "printf 'a a a a a a a a a a a a a a a a a a a a a a a a a a a a\tthe the the the the the\n' | '$trf' classify --model bert_first.model"
+expect 0 "a tab is a blank without segments" "." sh -c "printf 'a man\tthe dog\n' | '$trf' tag --model tagger"
+
+# tensor FILE NAME: the bytes of a tensor of a safetensors file
+tensor()
+{
+    header=$(od -An -t u8 -N 8 "$1" | tr -d ' ')
+    offsets=$(dd if="$1" bs=1 skip=8 count="$header" 2>dd.log | sed 's/.*"'"$2"'":{[^}]*"data_offsets":\[\([0-9]*\),\([0-9]*\)\].*/\1 \2/')
+    dd if="$1" bs=1 skip=$((8 + header + ${offsets% *})) count=$((${offsets#* } - ${offsets% *})) 2>dd.log
+}
+masked()        # FOLDER; then pairs: OURS THEIRS
+{
+    folder=$1; shift
+    expect 0 "import of $folder" ", 47 tokens" "$trf" import "$golden/$folder" --output masked.model --overwrite
+    while [ $# -gt 0 ]; do
+        tensor masked.model "$1" >ours; tensor "$golden/$folder/model.safetensors" "$2" >theirs
+        check "$folder: $1" test -s ours
+        check "$folder: $1 is $2" cmp -s ours theirs
+        shift 2
+    done
+}
+masked bert_masked head.layer.weight cls.predictions.transform.dense.weight head.layer.bias cls.predictions.transform.dense.bias \
+    head.norm.weight cls.predictions.transform.LayerNorm.weight head.norm.bias cls.predictions.transform.LayerNorm.bias \
+    head.bias cls.predictions.bias src_segments.weight bert.embeddings.token_type_embeddings.weight \
+    src_positions.weight bert.embeddings.position_embeddings.weight
+expect 0 "its mask is [MASK]" '"mask":4' sh -c "tr -d '\\\\' <masked.model | grep -a -o '.trf.config.mask.:.[0-9-]*' | sed 's/.*:./\"mask\":/'"
+masked roberta_masked head.layer.weight lm_head.dense.weight head.layer.bias lm_head.dense.bias head.norm.weight lm_head.layer_norm.weight \
+    head.norm.bias lm_head.layer_norm.bias head.bias lm_head.bias src_positions.weight roberta.embeddings.position_embeddings.weight
+printf 'a man is playing\ntwo dogs run\nthe woman is on the street\na dog , a dog\n' >text
+expect 0 "a masked model learns on" "" "$trf" train --objective mask --text text --init-from masked.model --model on --updates 3 --valid-size 0 --threads 1
+
 # --- training goes on ------------------------------------------------------------------------------
 printf 'a man is playing\tgood\ntwo dogs run\tbad\nthe woman is on the street\tgood\na dog , a dog\tbad\n' >labels.tsv
 expect 0 "training from it" "" "$trf" train --objective classify --tsv labels.tsv --init-from bert.model --model tuned --updates 3 --valid-size 0 --threads 1
@@ -66,6 +110,15 @@ fresh; change 's/"layer_norm_eps": 1e-12/"layer_norm_eps": null/' config.json; r
 fresh; change 's/"use_cache": true/"position_embedding_type": "relative_key"/' config.json; refuses "relative positions" "builds only absolute"
 fresh; change 's/"is_decoder": false/"is_decoder": true/' config.json; refuses "a decoder" "only BERT as an encoder"
 fresh; change 's/"vocab_size": 47/"vocab_size": 48/' config.json; refuses "another vocabulary" "has 47 tokens, but \"vocab_size\" is 48"
+fresh bert_first; change 's/"neutral"/"entailment"/' config.json; refuses "a label twice" "labels that differ"
+fresh bert_first; change 's/"0": "neutral",//' config.json; refuses "a label without a name" "the name of a label for \"0\""
+fresh bert_first; change 's/"id2label": {/"id2label": 3, "x": {/' config.json; refuses "a number for labels" "an object \"id2label\""
+fresh bert_first; change 's/"id2label": {/"id2label": {"0": "one"}, "x": {/' config.json; refuses "one label" "has 1 label, but trf builds only"
+fresh bert_first; change 's/"id2label": {/"x": {/' config.json; refuses "labels that weights contradict" "head.weight with shape (2, 16)\|3 rows together, but it needs 2"
+fresh bert_masked; change 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' config.json; refuses "a masked head of its own" "only a masked head that is tied"
+fresh bert_first; change 's/BertForSequenceClassification/BertForMaskedLM/' config.json; refuses "another head" "tensor 'cls.predictions.transform.dense.weight' is missing"
+fresh; change 's/"type_vocab_size": 2/"type_vocab_size": 3/' config.json; refuses "more segments" "src_segments.weight"
+fresh roberta_first; change 's/"pad_token_id": 1/"pad_token_id": 40/' config.json; refuses "pad behind the positions" "\"pad_token_id\" to be 0 or more"
 fresh; rm folder/model.safetensors; refuses "no weights" "expected model.safetensors, pytorch_model.bin, or one of them with"
 fresh; mv folder/model.safetensors folder/pytorch_model.bin; refuses "safetensors by another name" "begins with PK (a zip file) or 0x80 (a pickle), got 0x"
 fresh; head -c 9000 folder/model.safetensors >cut; mv cut folder/model.safetensors; refuses "half the weights" "model.safetensors:"

@@ -352,4 +352,57 @@ awk \
 expect 0 "a rare label takes its source along" "held out: [0-9]*[02468] of 200" "$trf" train \
     --objective classify --tsv twice.tsv $tiny --valid-size 150 --model labels
 
+# --- pairs of texts, and sentences that follow one another ---------------------------------------
+# Sixty documents of eight sentences, about four topics with words of their own: a random sentence
+# is of another topic in three cases of four.
+awk 'BEGIN { srand(3); for (d = 0; d < 60; d++) { t = d % 4; for (i = 0; i < 8; i++) { s = ""
+    for (k = 0; k < 4; k++) s = s (k ? " " : "") "w" t "_" int(rand() * 8); print s }; print "" } }' >story
+bert="--objective classify --segments 2 --pooling first --head-layer yes --source-bos yes"
+bert="$bert --encoder-layers 1 --d-model 32 --n-heads 2 --d-ff 64 --threads 1"
+expect 0 "next sentences" "^399 texts" "$trf" train $bert --next-sentences story --updates 300 \
+    --seed 3 --model nsp
+check "are learned" awk '/^done/ { exit !($0 ~ /accuracy (8[5-9]|9)/) }' err
+printf 'w0_1 w0_2\tw0_3 w0_4\nw0_1 w0_2\tw2_3 w2_4\n' >two.pairs
+"$trf" classify --model nsp <two.pairs >out
+check "and told apart" test "$(cat out)" = "next
+random"
+expect 0 "the same seed" "" "$trf" train $bert --next-sentences story --updates 5 --seed 3 --model nsp2
+expect 0 "gives the same" "" "$trf" train $bert --next-sentences story --updates 5 --seed 3 --model nsp3
+check "pairs" same nsp2 nsp3
+"$trf" train $bert --next-sentences story --updates 5 --seed 4 --model nsp3 2>err
+check "another seed other pairs" test "$(cmp -s nsp2 nsp3; echo $?)" -eq 1
+printf 'one\n\ntwo\n\nthree\n' >alone
+expect 1 "documents of one sentence" "no sentence follows another one" \
+    "$trf" train $bert --next-sentences alone --model m
+printf 'one\ntwo\n' >alone
+expect 1 "two sentences" "need three sentences or more, one per line, got 2" \
+    "$trf" train $bert --next-sentences alone --model m
+expect 2 "pairs from two places" "do not work with it" \
+    "$trf" train $bert --next-sentences story --tsv counts.tsv --model m
+expect 2 "of another objective" "no effect on --objective tag" \
+    "$trf" train --objective tag --next-sentences story --model m
+expect 1 "without segments" "two texts, but the model has no segments" "$trf" train \
+    --objective classify --next-sentences story --strict --updates 2 --valid-size 0 --model m
+# three columns: whether both texts have the same word
+awk 'BEGIN { srand(5); for (i = 0; i < 600; i++) { a = int(rand() * 6); b = rand() < 0.5 ? a : int(rand() * 6)
+    print "x" a "\tx" b "\t" (a == b ? "same" : "other") } }' >equal.tsv
+expect 0 "pairs in three columns" "accuracy 100" "$trf" train $bert --tsv equal.tsv --updates 400 \
+    --seed 2 --model equal
+printf 'x1\tx1\nx1\tx2\n\n' | "$trf" classify --model equal >out 2>err
+check "their labels" test "$(cat out; echo .)" = "same
+other
+
+."
+awk -F '\t' '{ print $0 "\tmore" }' equal.tsv >wide.tsv
+expect 1 "four columns" "more than one tab" "$trf" train $bert --tsv wide.tsv --strict --model m
+expect 0 "a layer of a masked head" "^done" "$trf" train --objective mask --text counting \
+    --head-layer yes --updates 5 --valid-size 0 --model hidden --threads 1
+expect 0 "is another layer for labels" "^done" "$trf" train --objective classify --tsv counts.tsv \
+    --init-from hidden --pooling first --head-layer yes --extend-vocabulary --updates 2 \
+    --valid-size 0 --model m --threads 1
+expect 2 "a layer behind the mean" "head-layer must be 0 with head 1" "$trf" train \
+    --objective classify --tsv counts.tsv --head-layer yes --pooling mean --updates 2 --model m
+expect 0 "inspect shows both" "plus segments" "$trf" inspect nsp --trace
+check "and the layer" grep -q "head.layer.weight (32, 32) and bias, then tanh" out
+
 finish

@@ -1,8 +1,9 @@
 /* next_sentence.c - does the second sentence follow the first? BERT's other objective.
 
    Tutorials name next sentence prediction beside masks, draw [CLS] before the first sentence and
-   [SEP] after each, and read the answer from the row of [CLS]. BERT adds a segment embedding, which
-   this header does not have. Here [CLS] and [SEP] are words of the vocabulary like any others.
+   [SEP] after each, and read the answer from the row of [CLS]. BERT adds a segment embedding
+   (trf_config.segments), which this study does without: here [CLS] and [SEP] are words of the
+   vocabulary like any others.
 
    The study makes its own stories. A story has a hero, a topic with its own things, and a plot: a
    cycle of seven events, each with two verbs. Each sentence has the next event: hero, up to two

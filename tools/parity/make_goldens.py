@@ -31,6 +31,9 @@ LABELLED = {    # sequences and their labels; -1 is not asked for, nor is EOS; i
     "HEAD_FIRST": [([5, 9, 7, 4, 10], [0]), ([8], [3]), ([10, 6, 6, 4, 3, 7, 9], [1]), ([4, 8, 5], [1])],
     "HEAD_TOKENS": [([5, 9, 7, 4, 10], [2, 0, 1, -1, 2]), ([8], [1]), ([10, 6, 6, 4], [0, 0, -1, 2]),
                     ([4, 8], [1, 2])],
+    "BERT_MASKED": [([5, 11, 2, 4, 10], [-1, 9, -1, 4, -1]), ([8], [-1]), ([10, 6, 2, 11, 11], [-1, 6, -1, 6, 4]),
+                    ([4, 2, 8, 2, 9], [-1, -1, 5, -1, -1])],    # pairs; 11 is the mask
+    "BERT_FIRST": [([5, 9, 2, 4, 10], [0]), ([8], [3]), ([10, 6, 2, 7, 2, 9], [1]), ([2, 8, 5], [1])],
     "HEAD_MASKED": [([5, 0, 7, 4, 10], [-1, 9, -1, 4, -1]), ([8], [-1]), ([10, 6, 0, 0], [-1, 6, 6, 4]),
                     ([4, 8], [-1, 5])]}
 WITH_EMPTY = PAIRS[:2] + [([], [8, 6]), ([9, 4], [])]      # an empty source is one EOS, an empty target too
@@ -41,11 +44,11 @@ CONFIG = dict(kind="ENCODER_DECODER", d_model=16, n_heads=2, d_ff=24, encoder_la
               source_vocab=13, target_vocab=11, max_length=16, pad=0, bos=1, eos=2, unk=3, activation="RELU",
               positions="POSITIONS_INTERLEAVED", position_offset=0, norm_place="POST_NORM", norm_rule="NORM_STANDARD",
               norm_epsilon=1e-5, final_norm=1, scale_embeddings=1, tying="UNTIED", generator_bias=1,
-              feed_forward_gate=0, embedding_norm=0, qkv_bias=1, out_bias=1, feed_forward_bias=1, source_bos=0,
+              feed_forward_gate=0, embedding_norm=0, segments=0, qkv_bias=1, out_bias=1, feed_forward_bias=1, source_bos=0,
               source_eos=1,
               decoder_start="START_BOS", head="HEAD_NONE", n_labels=0, kv_heads=0, d_head=0, attention_scale=0.0,
               relative_buckets=32, relative_distance=128, rotary_base=10000.0, rotary_width=0, rotary_scale=1.0,
-              rotary_pairs="ROTARY_HALVES", scale_logits=0)
+              rotary_pairs="ROTARY_HALVES", scale_logits=0, head_layer=0, mask=-1)
 TRAINING = dict(optimizer="ADAM", beta1=0.9, beta2=0.98, epsilon=1e-3, epsilon_rule="EPSILON_OUTSIDE",
                 weight_decay=0.0,
                 decay_all=0, schedule="NOAM", learning_rate=0.25, initial_rate=0.0, final_rate=0.0, warmup=4,
@@ -155,6 +158,14 @@ CASES = [
          rotary_pairs="ROTARY_INTERLEAVED", rotary_width=4, rotary_base=100.0, rotary_scale=2.0, activation="GELU_TANH",
          generator_bias=1, norm_place="PRE_NORM", qkv_bias=0, out_bias=0, scale_logits=1),
     dict(name="rotary", positions="POSITIONS_ROTARY", rotary_base=50.0, kv_heads=1, activation="GELU", qkv_bias=1),
+    # segments, and the layers of BERT's heads
+    dict(name="bert_first", labelled="BERT_FIRST", kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0, generator_bias=0,
+         activation="GELU", head="HEAD_FIRST", n_labels=4, head_layer=1, segments=2, source_bos=1, embedding_norm=1,
+         final_norm=0, norm_epsilon=1e-12, positions="POSITIONS_LEARNED", scale_embeddings=0, weight_decay=0.05),
+    dict(name="bert_masked", labelled="BERT_MASKED", kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0,
+         generator_bias=0, activation="GELU_TANH", head="HEAD_MASKED", n_labels=0, head_layer=1, mask=11, segments=3,
+         source_bos=1, embedding_norm=1, final_norm=0, norm_epsilon=1e-3, positions="POSITIONS_LEARNED",
+         scale_embeddings=0, optimizer="ADAMW", weight_decay=0.05),
 ]
 
 
@@ -292,6 +303,10 @@ class Model(nn.Module):
             self.src_embed = nn.Embedding(c["source_vocab"], d)
             if learned: self.src_positions = nn.Embedding(c["max_length"] + c["position_offset"], d)
             self.encoder = stack("self", c["encoder_layers"], 2)
+        if c["segments"]: self.src_segments = nn.Embedding(c["segments"], d)
+        if c["head_layer"]:     # as head.layer and head.norm in the file
+            self.act, self.head_layer = act, nn.Linear(d, d)
+            if c["head"] == "HEAD_MASKED": self.head_norm = norm(d, c["norm_epsilon"])
         if c["head"] != "HEAD_NONE":
             self.head = nn.Linear(d, c["n_labels"] or c["source_vocab"])
             if c["head"] == "HEAD_MASKED": self.head.weight = self.src_embed.weight
@@ -304,8 +319,9 @@ class Model(nn.Module):
             if shared: self.tgt_embed = self.src_embed
             if c["tying"] in ("TIED_ALL", "TIED_DECODER"): self.generator.weight = self.tgt_embed.weight
 
-    def embed(self, stack, table, positions, ids, zero_first=False):
+    def embed(self, stack, table, positions, ids, zero_first=False, segments=None):
         x = self.sum(table, positions, ids, zero_first)
+        if segments is not None: x = x + self.src_segments(segments)
         return stack.embed_norm(x) if self.c["embedding_norm"] else x
 
     def sum(self, table, positions, ids, zero_first):
@@ -317,7 +333,8 @@ class Model(nn.Module):
         return x + position_table(c["positions"], ids.shape[1], c["d_model"], c["position_offset"]).to(x.dtype)
 
     def encode(self, b):
-        x = self.embed(self.encoder, self.src_embed, getattr(self, "src_positions", None), b["src"])
+        x = self.embed(self.encoder, self.src_embed, getattr(self, "src_positions", None), b["src"],
+                       segments=b["segments"] if self.c["segments"] else None)
         return self.encoder(x, src_key_padding_mask=b["src_pad"])
 
     def head_logits(self, b):
@@ -325,6 +342,8 @@ class Model(nn.Module):
         if self.c["head"] == "HEAD_MEAN": x = (x * real[..., None]).sum(1) / real.sum(1, keepdim=True)
         elif self.c["head"] == "HEAD_FIRST": x = x[:, 0]
         else: x = x[real]
+        if self.c["head_layer"] and self.c["head"] == "HEAD_FIRST": x = torch.tanh(self.head_layer(x))
+        elif self.c["head_layer"]: x = self.head_norm(self.act(self.head_layer(x)))
         return self.head(x)
 
     def logits(self, b):
@@ -343,7 +362,8 @@ class Model(nn.Module):
 
     def names(self):
         """Parameters, a tied one once, under the name of the file."""
-        return dict(self.named_parameters())
+        of_head = lambda n: n.replace("head_layer.", "head.layer.").replace("head_norm.", "head.norm.")
+        return {of_head(n): p for n, p in self.named_parameters()}
 
 
 def padded(rows):
@@ -352,11 +372,20 @@ def padded(rows):
             torch.tensor([[False] * len(r) + [True] * (n - len(r)) for r in rows]))
 
 
+def segments_of(ids, c):
+    """BERT's token_type_ids: a separator is the last of its segment."""
+    before = [sum(i == c["eos"] for i in ids[:k]) for k in range(len(ids))]
+    return [min(n, c["segments"] - 1) for n in before]
+
+
 def make_batch(c, pairs):
     start = {"START_BOS": c["bos"], "START_EOS": c["eos"], "START_PAD": c["pad"],
               "START_ZERO": c["bos"]}[c["decoder_start"]]
     b = {}
     b["src"], b["src_pad"] = padded([[c["bos"]] * c["source_bos"] + s + [c["eos"]] * c["source_eos"] for s, _ in pairs])
+    if c["segments"]:
+        b["segments"] = padded([segments_of([c["bos"]] * c["source_bos"] + s + [c["eos"]] * c["source_eos"], c)
+                                for s, _ in pairs])[0]
     if c["head"] != "HEAD_NONE":
         each = c["head"] in ("HEAD_TOKENS", "HEAD_MASKED")
         begins, ends = [-1] * (c["source_bos"] and each), [-1] * (c["source_eos"] and each)
@@ -395,7 +424,8 @@ class Optimizer:
     the matrices of the layers and the generator's own, unless decay_all."""
     def __init__(self, t, parameters):
         self.t, self.named, self.state = t, parameters, {n: [0.0, 0.0] for n in parameters}
-        decayed = lambda n: t["decay_all"] or (parameters[n].dim() > 1 and not any(part in n for part in ("embed", "positions", "distances")))
+        decayed = lambda n: t["decay_all"] or (
+            parameters[n].dim() > 1 and not any(w in n for w in ("embed", "positions", "distances", "segments")))
         self.decay = {n: t["weight_decay"] if decayed(n) else 0.0 for n in parameters}
         kind = torch.optim.AdamW if t["optimizer"] == "ADAMW" else torch.optim.Adam
         self.torch = kind([dict(params=[p], weight_decay=self.decay[n]) for n, p in parameters.items()],
@@ -463,7 +493,7 @@ def initialise(model, deviation):
         with torch.no_grad():
             if "norm" in n: p.normal_(1.0 if n.endswith("weight") else 0.0, 0.2)
             elif "embed" in n: p.normal_(0.0, deviation or model.c["d_model"] ** -0.5)
-            elif "positions" in n or "distances" in n: p.normal_(0.0, 0.5)
+            elif any(w in n for w in ("positions", "distances", "segments")): p.normal_(0.0, 0.5)
             elif p.dim() > 1: nn.init.xavier_uniform_(p).mul_(deviation if deviation and writes(n) else 1.0)
             else: p.normal_(0.0, 0.2 * deviation if deviation else 0.2)
 
@@ -519,7 +549,7 @@ def main():
         t = {k: case.get(k, v) for k, v in TRAINING.items()}
         pairs = WITH_EMPTY if c["source_eos"] and number % 2 == 0 and c["kind"] == "ENCODER_DECODER" else PAIRS
         if case["name"] in ("long", "relative_long"): pairs = LONG
-        if c["head"] != "HEAD_NONE": pairs = LABELLED[c["head"]]
+        if c["head"] != "HEAD_NONE": pairs = LABELLED[case.get("labelled", c["head"])]
         else: pairs = [tuple([c["unk"] if i == 3 else i for i in row] for row in pair) for pair in pairs]
         torch.manual_seed(1000 + number)
         model = Model(c)

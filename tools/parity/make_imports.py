@@ -10,8 +10,9 @@ import json, pathlib, shutil
 import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertModel
 import make_pickles
+from transformers import (BertConfig, BertForMaskedLM, BertForNextSentencePrediction, BertForSequenceClassification,
+                          BertForTokenClassification, BertModel, RobertaForMaskedLM, RobertaForSequenceClassification)
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/import"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -79,4 +80,64 @@ def main():
     make_pickles.main(FOLDER)
 
 
+PAIRS = [("A man is playing a guitar.", "the woman is on the grass"), ("Two dogs, running!", "?"),
+         ("a a a a a a a a a a a a", "the the the the the")]
+
+
+def headed(name, seed, model_class, pad=0, **more):
+    """A model with a head. scores.txt: probability and label of each line and of each pair (pairs.tsv), or the labels
+    of the words of each line, of a tagger."""
+    torch.manual_seed(seed)
+    roberta = "Roberta" in model_class.__name__
+    # RoBERTa counts positions from behind pad, which is 1 there; its tokenizer is another, so this one is BERT's
+    special = ["[UNK]", "[PAD]"] + SPECIAL[2:] if pad else SPECIAL
+    vocabulary = special + WORDS + sorted(set("zou\u00dftr") - set(WORDS))
+    tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(vocabulary)}, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    tokenizer.add_special_tokens(special)
+    config = model_class.config_class(vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=1,
+                                      num_attention_heads=2, intermediate_size=24, max_position_embeddings=32,
+                                      type_vocab_size=1 if roberta else 2, pad_token_id=pad, **more)
+    model = model_class(config).eval()
+    with torch.no_grad():
+        for n, p in model.named_parameters(): p.normal_(1.0 if n.lower().endswith("norm.weight") else 0.0, 0.3)
+    folder = FOLDER / name
+    folder.mkdir(parents=True)
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    if "MaskedLM" in model_class.__name__: return
+    tokenizer.encode_special_tokens = True
+    ids_of = lambda text: tokenizer.encode(text, add_special_tokens=False).ids
+    (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
+
+    def logits(ids, kinds):
+        kinds = [0] * len(ids) if roberta else kinds
+        with torch.no_grad(): return model(torch.tensor([ids]), token_type_ids=torch.tensor([kinds])).logits[0]
+    with open(folder / "scores.txt", "w") as f:
+        for line in LINES:
+            if "Token" in model_class.__name__:
+                words = [ids_of(w) for w in line.split()]
+                z = logits([2] + sum(words, []) + [3], [0] * (2 + sum(map(len, words))))
+                firsts = [1 + sum(map(len, words[:i])) for i in range(len(words))]
+                f.write(" ".join(config.id2label[int(z[i].argmax())] for i in firsts) + "\n")
+                continue
+            ids = [2] + ids_of(line) + [3]
+            p = logits(ids, [0] * len(ids)).softmax(-1)
+            f.write(f"{p.max():.6f}\t{config.id2label[int(p.argmax())]}\n")
+        for first, second in PAIRS if "Token" not in model_class.__name__ else []:
+            a, b = [2] + ids_of(first) + [3], ([3] if roberta else []) + ids_of(second) + [3]
+            p = logits(a + b, [0] * len(a) + [1] * len(b)).softmax(-1)
+            f.write(f"{p.max():.6f}\t{config.id2label[int(p.argmax())]}\n")
+
+
 main()
+names = lambda *labels: dict(id2label=dict(enumerate(labels)), label2id={l: i for i, l in enumerate(labels)})
+headed("bert_first", 3, BertForSequenceClassification, **names("neutral", "contradiction", "entailment"))
+headed("bert_next", 4, BertForNextSentencePrediction)
+headed("bert_tokens", 5, BertForTokenClassification, hidden_act="relu", **names("O", "B-PER", "I-PER"))
+headed("bert_masked", 6, BertForMaskedLM)
+headed("roberta_first", 7, RobertaForSequenceClassification, pad=1, **names("b", "a"))
+headed("roberta_masked", 8, RobertaForMaskedLM, pad=1)

@@ -79,6 +79,10 @@ static int make_model(struct training *t, int64_t unknown)
     s->config.source_vocab = t->plan.vocab_size[0];
     s->config.target_vocab = t->plan.vocab_size[1];
     s->config.n_labels = t->labels.n;
+    /* a vocabulary with a mask of its own gives it to a new head */
+    if (s->config.head == TRF_HEAD_MASKED && s->config.mask < 0 &&
+        !(t->from && trf_model_config(t->from)->head == TRF_HEAD_MASKED))
+        s->config.mask = trf_vocab_special(t->vocabularies.of[0], TRF_SPECIAL_MASK);
     if (trf_model_create(&t->run.model, &s->config, &err) ||
         trf_model_set_vocabs(t->run.model, t->vocabularies.of[0], t->vocabularies.of[1], &err))
         return refused("model", &err);

@@ -31,6 +31,7 @@ int check_own_names(const struct settings *s, const char *model, const char *che
                  {"source", s->source},
                  {"target", s->target},
                  {"tsv", s->tsv},
+                 {"next-sentences", s->next_sentences},
                  {"text", s->text},
                  {"valid-source", s->valid_source},
                  {"valid-target", s->valid_target},
@@ -170,11 +171,11 @@ static int check_other_model(const struct settings *s, const char *checkpoint)
 // >>read           files that training reads
 // -----------------------------------------------------------------------------------------------
 
-enum { N_DATA = 8 };
+enum { N_DATA = 9 };
 
 static void data_files(const struct settings *s, const char *files[N_DATA])
 {
-    const char *const all[N_DATA] = {s->source, s->target, s->tsv, s->text,
+    const char *const all[N_DATA] = {s->source, s->target, s->tsv, s->text, s->next_sentences,
                                      s->valid_source, s->valid_target, s->valid_tsv, s->valid_text};
     memcpy(files, all, sizeof all);
 }
@@ -289,7 +290,11 @@ static int check_data(const struct settings *s)
         say("--%s is for --objective causal, mask and span", s->text ? "text" : "valid-text");
         return USAGE;
     }
-    if (check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
+    if (s->next_sentences && (s->source || s->target || s->tsv)) {
+        say("--next-sentences makes the pairs: --source, --target and --tsv do not work with it");
+        return USAGE;
+    }
+    if (!s->next_sentences && check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
     if (!s->valid_tsv && !s->valid_source && !s->valid_target) return DONE;
     return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE
                                                                                        : DONE;

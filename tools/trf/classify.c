@@ -53,8 +53,8 @@ static const char *add_line(struct labelling *t, struct word_tokens *words, int3
     *n = 0;
     if (t->in.fault) return t->in.fault;
     if (!t->tags)
-        return add_words(&t->side, t->vocab, t->in.line, t->limit, t->s->truncate ? &t->cut : NULL,
-                         n, why);
+        return add_source(&t->side, t->vocab, trf_model_config(t->model), t->in.line, t->limit,
+                          t->s->truncate ? &t->cut : NULL, n, why);
     if (encode_words(t->vocab, t->in.line, words)) snprintf(why, 300, "%s", words->why);
     else if (words->n > t->limit && !t->s->split)
         snprintf(why, 300, "%d tokens, at most %d", (int)words->n, (int)t->limit);

@@ -12,7 +12,8 @@
 
 const char *training_file(const struct settings *s, int side)
 {
-    return s->text ? s->text : s->tsv ? s->tsv : side ? s->target : s->source;
+    if (s->text || s->next_sentences) return s->text ? s->text : s->next_sentences;
+    return s->tsv ? s->tsv : side ? s->target : s->source;
 }
 
 int skip(const struct settings *s, struct examples *data, enum skip why, const char *file,
@@ -88,6 +89,7 @@ static int read_pairs(const struct settings *s, struct examples *data, struct pa
     struct pair_reader pairs;
     int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? s->columns : NULL);
     if (!status) {
+        pairs.two_texts = s->objective == OBJECTIVE_CLASSIFY;
         while ((got = next_pair(&pairs)) > 0) {
             if (pairs.lacks_tab && no_tab.n == pairs.at->number - 1 && !s->strict) {
                 if (no_tab.n < 5) no_tab.number[no_tab.n] = pairs.at->number;
@@ -209,8 +211,10 @@ static int hold_out(struct settings *s, struct examples *data, trf_hold_out_rule
 
 int read_data(struct settings *s, struct examples *data, trf_hold_out_rule rule)
 {
-    int status = s->text ? read_documents(s, data, &data->learn, s->text)
-                         : read_pairs(s, data, &data->learn, s->source, s->target, s->tsv);
+    struct pairs *learn = &data->learn;
+    int status = s->text             ? read_documents(s, data, learn, s->text)
+                 : s->next_sentences ? read_next_sentences(s, data, learn, s->next_sentences)
+                                     : read_pairs(s, data, learn, s->source, s->target, s->tsv);
     if (status) return status;
     if (!s->valid_tsv && !s->valid_source && !s->valid_text) return hold_out(s, data, rule);
     if (s->valid_text) return read_documents(s, data, &data->held, s->valid_text);

@@ -15,6 +15,10 @@ struct importing {
     char *folder, *config_path;
     const char *file;           /* the only file of weights that is read, or NULL */
     const struct recipe *recipe;
+    const struct headed *head;  /* class_name NULL: none */
+    struct labels labels;
+    int32_t *label_order;       /* theirs, of our labels */
+    char *taken;                /* 1 for each parameter that a piece fills */
     const char *prefix;         /* in front of the names of tensors */
     trf_config config;
     struct weights weights;
@@ -27,7 +31,7 @@ struct importing {
 // -----------------------------------------------------------------------------------------------
 
 /* A tensor of the piece, and where it begins among the rows of our parameter. */
-struct part { struct tensors *file; int32_t index; int added; int64_t row, rows, columns; };
+struct part { struct tensors *file; int32_t index; int64_t row, rows, columns; };
 enum { MOST_PARTS = 4 };
 
 static void shape_text(int rank, const int64_t *shape, char to[96])
@@ -50,24 +54,24 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
     char name[MOST_NAME], have[96], want[96];
     while (*theirs) {
         size_t length = strcspn(theirs, " ");
-        int added = *theirs == '+';
+        int whole = *theirs == '/';
+        const char *prefix = whole ? "" : m->prefix;
         struct part *part = &parts[n++];
         trf_file_entry entry;
-        snprintf(name, sizeof name, "%.*s", (int)length - added, theirs + added);
+        snprintf(name, sizeof name, "%.*s", (int)length - whole, theirs + whole);
         theirs += length + (theirs[length] == ' ');
-        part->file = find_tensor(&m->weights, m->prefix, name, &part->index);
+        part->file = find_tensor(&m->weights, prefix, name, &part->index);
         if (!part->file) {
-            say("tensor '%s%s' is missing: it is needed for %s", m->prefix, name, ours);
+            say("tensor '%s%s' is missing: it is needed for %s", prefix, name, ours);
             bad = 1;
             continue;
         }
         part->file->used[part->index] = 1;
         entry = tensor_at(part->file, part->index);
-        part->added = added;
         part->rows = entry.rank > 0 ? entry.shape[0] : 1;
         part->columns = entry.rank > 1 ? entry.shape[1] : 1;
         part->row = total;
-        if (!added) total += part->rows;
+        total += part->rows;
         if (part->columns != columns || entry.rank != parameter->rank) {
             shape_text(entry.rank, entry.shape, have);
             shape_text(parameter->rank, parameter->shape, want);
@@ -84,32 +88,26 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
     return bad ? -1 : n;
 }
 
-/* Reads the numbers of a part. The first row of an added one is added to all rows. */
+/* Reads the numbers of a part. */
 static int read_part(const struct part *part, const trf_tensor *to)
 {
-    int64_t columns = part->columns, i, k;
-    trf_real *row;
-    if (!part->added)
-        return read_tensor(part->file, part->index, to->data + part->row * columns,
-                           part->rows * columns);
-    row = zeroed((size_t)columns, sizeof *row);
-    if (read_tensor(part->file, part->index, row, columns)) { free(row); return FAILED; }
-    for (i = 0; i < to->shape[0]; i++)
-        for (k = 0; k < columns; k++) to->data[i * columns + k] += row[k];
-    free(row);
-    return DONE;
+    return read_tensor(part->file, part->index, to->data + part->row * part->columns,
+                       part->rows * part->columns);
 }
 
-/* One piece of one layer. read 0: only checks. */
+/* One piece of one layer, if the model has the parameter. read 0: only checks. */
 static int take_piece(struct importing *m, const struct piece *piece, int layer, int read)
 {
     char ours[MOST_NAME], theirs[MOST_NAME], *to = theirs;
     const char *from = piece->theirs;
     struct part parts[MOST_PARTS];
     trf_tensor parameter;
+    int32_t index;
     int n, i;
     snprintf(ours, sizeof ours, "%s", piece->ours);
     if (strstr(ours, "%d")) snprintf(ours, sizeof ours, piece->ours, layer);
+    if ((index = trf_model_parameter_index(m->model, ours)) < 0) return DONE;
+    m->taken[index] = 1;
     for (; *from; from += 2) {          /* every %d of theirs */
         size_t length = strcspn(from, "%");
         memcpy(to, from, length);
@@ -119,20 +117,33 @@ static int take_piece(struct importing *m, const struct piece *piece, int layer,
         to += sprintf(to, "%d", layer);
     }
     *to = 0;
-    parameter = trf_model_parameter(m->model, trf_model_parameter_index(m->model, ours));
+    parameter = trf_model_parameter(m->model, index);
     if ((n = find_parts(m, ours, &parameter, theirs, parts)) < 0) { m->faults++; return DONE; }
     for (i = 0; read && i < n; i++) if (read_part(&parts[i], &parameter)) return FAILED;
     return DONE;
 }
 
-static int take_pieces(struct importing *m, int read)
+static int take_list(struct importing *m, const struct piece *piece, int read)
 {
-    const struct piece *piece;
     int32_t layers = m->config.encoder_layers > m->config.decoder_layers
                          ? m->config.encoder_layers : m->config.decoder_layers, k;
-    for (piece = m->recipe->pieces; piece->ours; piece++)
+    for (; piece && piece->ours; piece++)
         for (k = 0; k < (strstr(piece->ours, "%d") ? layers : 1); k++)
             if (take_piece(m, piece, k, read)) return FAILED;
+    return DONE;
+}
+
+/* The pieces of the model and of its head. Every parameter must have one. */
+static int take_pieces(struct importing *m, int read)
+{
+    int32_t i, n = trf_model_parameter_count(m->model);
+    if (!m->taken) m->taken = zeroed((size_t)n, 1);
+    if (take_list(m, m->recipe->pieces, read) || take_list(m, m->head->pieces, read)) return FAILED;
+    for (i = 0; i < n; i++) {
+        if (m->taken[i]) continue;
+        say("nothing becomes the parameter %s", trf_model_parameter(m->model, i).name);
+        return FAILED;
+    }
     return DONE;
 }
 
@@ -181,8 +192,30 @@ static int find_recipe(struct importing *m, const cJSON *json)
     for (m->recipe = recipes; m->recipe->type; m->recipe++)
         if (type && !strcmp(type, m->recipe->type)) return DONE;
     if (!type) say("%s: expected \"model_type\", got none: give --as", m->config_path);
-    else say("%s: trf knows no model_type \"%s\"; it knows bert", m->config_path, type);
+    else say("%s: trf knows no model_type \"%s\"; it knows bert and roberta", m->config_path, type);
     return FAILED;
+}
+
+/* The head that the class of the model has, with its labels. A class that is not listed has none:
+   a model without a head. */
+static int find_head(struct importing *m, const cJSON *json)
+{
+    const cJSON *classes = cJSON_GetObjectItemCaseSensitive(json, "architectures");
+    const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(classes, 0));
+    trf_config *c = &m->config;
+    for (m->head = m->recipe->heads; m->head->class_name; m->head++)
+        if (name && !strcmp(name, m->head->class_name)) break;
+    c->head = m->head->head;
+    c->head_layer = m->head->layer;
+    if (c->head == TRF_HEAD_MASKED && !json_true(json, "tie_word_embeddings", 1)) {
+        say("%s: \"tie_word_embeddings\" is false, but trf builds only a masked head that is tied",
+            m->config_path);
+        return FAILED;
+    }
+    if (c->head == TRF_HEAD_NONE || c->head == TRF_HEAD_MASKED) return DONE;
+    if (read_labels(json, m->config_path, &m->labels, &m->label_order)) return FAILED;
+    c->n_labels = m->labels.n;
+    return DONE;
 }
 
 /* The prefix with which the first tensor is there. */
@@ -206,6 +239,7 @@ static void set_special_ids(trf_config *c, const int32_t special[SPECIALS])
     c->unk = special[SPECIAL_UNK];
     c->bos = special[SPECIAL_CLS] >= 0 ? special[SPECIAL_CLS] : special[SPECIAL_BOS];
     c->eos = special[SPECIAL_SEP] >= 0 ? special[SPECIAL_SEP] : special[SPECIAL_EOS];
+    if (c->head == TRF_HEAD_MASKED) c->mask = special[SPECIAL_MASK];
 }
 
 static int import_folder(struct importing *m)
@@ -219,9 +253,14 @@ static int import_folder(struct importing *m)
     if (!json || find_recipe(m, json)) goto done;
     m->config = trf_config_tiny();
     if (m->recipe->configure(json, m->config_path, &m->config)) goto done;
+    if (find_head(m, json)) goto done;
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
     if (read_tokenizer(m->folder, n_ids, vocab, special)) goto done;
+    if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0) {
+        say("%s: a masked head needs a mask, but the tokenizer has none", m->folder);
+        goto done;
+    }
     set_special_ids(&m->config, special);
     for (side = 0; side < 2; side++) {
         sides[side] = n_ids[side] == 0 ? NULL : side && vocab[1] ? vocab[1] : vocab[0];
@@ -240,6 +279,7 @@ static int import_folder(struct importing *m)
     if (take_pieces(m, 0)) goto done;
     look_at_the_rest(m);
     if (m->faults || take_pieces(m, 1)) goto done;
+    if (m->labels.n && set_labels(m->model, &m->labels, m->label_order)) goto done;
     if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
         trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->weights, &err)) {
         say_error(NULL, &err);
@@ -295,6 +335,9 @@ int command_import(struct settings *s, int argc, char **argv)
     trf_model_destroy(m.model);
     close_weights(&m.weights);
     free(m.folder);
+    free_labels(&m.labels);
+    free(m.label_order);
+    free(m.taken);
     free(m.config_path);
     return status;
 }

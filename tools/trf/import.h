@@ -10,11 +10,19 @@
 #include <cjson/cJSON.h>
 
 /* A parameter of ours, and the tensors of the other system that it consists of: their rows one
-   below the other, with blanks between the names. A name that begins with '+' is a matrix whose
-   first row is added to every row. "%d" stands for the number of a layer, in both. */
+   below the other, with blanks between the names. A name that begins with '/' has no prefix. "%d"
+   stands for the number of a layer, in both. */
 struct piece { const char *ours, *theirs; };
 
 enum { MOST_PREFIXES = 3 };
+
+/* A model of a type by its class (the first of "architectures"), and the pieces of its head. */
+struct headed {
+    const char *class_name;     /* NULL: the end; such a model has no head */
+    trf_head head;
+    int layer;                  /* head_layer */
+    const struct piece *pieces;
+};
 
 /* A model_type of Hugging Face. */
 struct recipe {
@@ -24,6 +32,7 @@ struct recipe {
        message. */
     int (*configure)(const cJSON *json, const char *path, trf_config *config);
     const struct piece *pieces;                 /* ours NULL: the end */
+    const struct headed *heads;
     /* beginnings of names that are no weights, and of parts that trf does not build; then NULL */
     const char *const *buffers, *const *left_out;
 };
@@ -115,6 +124,11 @@ int pickle_tensors(struct pickle *p, struct torch_tensor **tensors, size_t *n);
 int pickle_texts(struct pickle *p, char ***texts, size_t *n);   /* of a list; malloc'd */
 /* The storages of all pickles so far, as often as they are named. */
 int pickle_storages(struct pickle *p, struct torch_storage **storages, size_t *n);
+/* import_labels.c: the labels of "id2label", sorted as ours are; order[i] is the number that label
+   i has there. Both are the caller's to free. FAILED after a message. */
+int read_labels(const cJSON *json, const char *path, struct labels *labels, int32_t **order);
+/* The rows of a head in the order of the labels, and the labels in the model's metadata. */
+int set_labels(trf_model *model, const struct labels *labels, const int32_t *order);
 
 /* import_json.c */
 int is_file(const char *path);                          /* not a folder */

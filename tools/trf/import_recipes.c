@@ -38,9 +38,6 @@ static int find_epsilon(const cJSON *json, const char *path, double *to)
 
 // -----------------------------------------------------------------------------------------------
 // >>bert           Devlin et al. 2019: BERT, and sentence encoders made from it (MiniLM)
-//
-// Embeddings of segments: every token of a single text has segment 0, so its vector is added to
-// all positions.
 // -----------------------------------------------------------------------------------------------
 
 static int configure_bert(const cJSON *json, const char *path, trf_config *c)
@@ -52,6 +49,7 @@ static int configure_bert(const cJSON *json, const char *path, trf_config *c)
         json_int(json, path, "num_hidden_layers", INT32_MIN, &c->encoder_layers) ||
         json_int(json, path, "vocab_size", INT32_MIN, &c->source_vocab) ||
         json_int(json, path, "max_position_embeddings", INT32_MIN, &c->max_length) ||
+        json_int(json, path, "type_vocab_size", 2, &c->segments) ||
         find_activation(json, path, &c->activation) || find_epsilon(json, path, &c->norm_epsilon))
         return FAILED;
     if (positions && strcmp(positions, "absolute")) {
@@ -77,8 +75,8 @@ static int configure_bert(const cJSON *json, const char *path, trf_config *c)
 
 static const struct piece bert_pieces[] = {
     {"src_embed.weight", "embeddings.word_embeddings.weight"},
-    {"src_positions.weight",
-     "embeddings.position_embeddings.weight +embeddings.token_type_embeddings.weight"},
+    {"src_positions.weight", "embeddings.position_embeddings.weight"},
+    {"src_segments.weight", "embeddings.token_type_embeddings.weight"},
     {"encoder.embed_norm.weight", "embeddings.LayerNorm.weight"},
     {"encoder.embed_norm.bias", "embeddings.LayerNorm.bias"},
 #define OURS "encoder.layers.%d."
@@ -106,9 +104,82 @@ static const char *const bert_buffers[] = {"embeddings.position_ids", "embedding
                                            NULL};
 static const char *const bert_left_out[] = {"pooler.", "cls.", "classifier.", NULL};
 
+static const struct piece bert_masked[] = {
+    {"head.layer.weight", "/cls.predictions.transform.dense.weight"},
+    {"head.layer.bias", "/cls.predictions.transform.dense.bias"},
+    {"head.norm.weight", "/cls.predictions.transform.LayerNorm.weight"},
+    {"head.norm.bias", "/cls.predictions.transform.LayerNorm.bias"},
+    {"head.bias", "/cls.predictions.bias"},
+    {NULL, NULL}};
+static const struct piece bert_first[] = {
+    {"head.layer.weight", "pooler.dense.weight"},
+    {"head.layer.bias", "pooler.dense.bias"},
+    {"head.weight", "/classifier.weight"},
+    {"head.bias", "/classifier.bias"},
+    {NULL, NULL}};
+static const struct piece bert_next[] = {
+    {"head.layer.weight", "pooler.dense.weight"},
+    {"head.layer.bias", "pooler.dense.bias"},
+    {"head.weight", "/cls.seq_relationship.weight"},
+    {"head.bias", "/cls.seq_relationship.bias"},
+    {NULL, NULL}};
+static const struct piece bert_tokens[] = {
+    {"head.weight", "/classifier.weight"},
+    {"head.bias", "/classifier.bias"},
+    {NULL, NULL}};
+static const struct headed bert_heads[] = {
+    {"BertForMaskedLM", TRF_HEAD_MASKED, 1, bert_masked},
+    {"BertForPreTraining", TRF_HEAD_MASKED, 1, bert_masked},
+    {"BertForSequenceClassification", TRF_HEAD_FIRST, 1, bert_first},
+    {"BertForNextSentencePrediction", TRF_HEAD_FIRST, 1, bert_next},
+    {"BertForTokenClassification", TRF_HEAD_TOKENS, 0, bert_tokens},
+    {NULL, TRF_HEAD_NONE, 0, NULL}};
+
+// -----------------------------------------------------------------------------------------------
+// >>roberta        Liu et al. 2019: BERT's layers with other heads. Its positions begin behind pad
+// -----------------------------------------------------------------------------------------------
+
+static int configure_roberta(const cJSON *json, const char *path, trf_config *c)
+{
+    int32_t pad;
+    if (configure_bert(json, path, c) || json_int(json, path, "pad_token_id", 1, &pad))
+        return FAILED;
+    if (pad < 0 || pad >= c->max_length) {
+        say("%s: expected \"pad_token_id\" to be 0 or more and below \"max_position_embeddings\", "
+            "got %d", path, (int)pad);
+        return FAILED;
+    }
+    c->position_offset = pad + 1;
+    c->max_length -= pad + 1;
+    return DONE;
+}
+
+static const struct piece roberta_masked[] = {
+    {"head.layer.weight", "/lm_head.dense.weight"},
+    {"head.layer.bias", "/lm_head.dense.bias"},
+    {"head.norm.weight", "/lm_head.layer_norm.weight"},
+    {"head.norm.bias", "/lm_head.layer_norm.bias"},
+    {"head.bias", "/lm_head.bias"},
+    {NULL, NULL}};
+static const struct piece roberta_first[] = {
+    {"head.layer.weight", "/classifier.dense.weight"},
+    {"head.layer.bias", "/classifier.dense.bias"},
+    {"head.weight", "/classifier.out_proj.weight"},
+    {"head.bias", "/classifier.out_proj.bias"},
+    {NULL, NULL}};
+static const struct headed roberta_heads[] = {
+    {"RobertaForMaskedLM", TRF_HEAD_MASKED, 1, roberta_masked},
+    {"RobertaForSequenceClassification", TRF_HEAD_FIRST, 1, roberta_first},
+    {"RobertaForTokenClassification", TRF_HEAD_TOKENS, 0, bert_tokens},
+    {NULL, TRF_HEAD_NONE, 0, NULL}};
+static const char *const roberta_left_out[] = {"pooler.", "lm_head.", "classifier.", NULL};
+
 const struct recipe recipes[] = {
-    {"bert", {"", "bert.", NULL}, configure_bert, bert_pieces, bert_buffers, bert_left_out},
-    {NULL, {NULL}, NULL, NULL, NULL, NULL}};
+    {"bert", {"", "bert.", NULL}, configure_bert, bert_pieces, bert_heads, bert_buffers,
+     bert_left_out},
+    {"roberta", {"", "roberta.", NULL}, configure_roberta, bert_pieces, roberta_heads, bert_buffers,
+     roberta_left_out},
+    {NULL, {NULL}, NULL, NULL, NULL, NULL, NULL}};
 #else
 typedef int import_recipes_is_empty;
 #endif

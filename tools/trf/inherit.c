@@ -79,10 +79,17 @@ static int rows_agree(const struct training *t, const char *name)
     const trf_vocab *old[2] = {trf_model_source_vocab(t->from), trf_model_target_vocab(t->from)};
     const char *labels[2] = {trf_model_metadata(t->from, "labels"),
                              trf_model_metadata(t->run.model, "labels")};
+    if (!strncmp(name, "head.layer.", 11) || !strncmp(name, "head.norm.", 10))
+        return trf_model_config(t->from)->head == trf_model_config(t->run.model)->head;
     if (!strncmp(name, "head.", 5))
         return !labels[0] || !labels[1] || !strcmp(labels[0], labels[1]);
     if (strncmp(name, "tgt_embed.", 10) && strncmp(name, "generator.", 10)) return 1;
     return t->s->objective != OBJECTIVE_SPAN || !old[1] || same_tokens(old[0], old[1]);
+}
+
+static int has_rows_of_labels(const char *name)
+{
+    return !strcmp(name, "head.weight") || !strcmp(name, "head.bias");
 }
 
 /* Copies the rows of labels that both models have. */
@@ -122,7 +129,7 @@ static int copy_weights(struct training *t, int32_t *copied)
         if (rows_agree(t, w.name)) continue;
         fresh[i] = malloc(count * sizeof **fresh);
         status = !fresh[i] || trf_tensor_read(&w, fresh[i], (int64_t)count, &err) ||
-                         (!strncmp(w.name, "head.", 5) && copy_rows_of_labels(t, &old, w, fresh[i]))
+                         (has_rows_of_labels(w.name) && copy_rows_of_labels(t, &old, w, fresh[i]))
                      ? FAILED
                      : DONE;
     }

@@ -203,12 +203,16 @@ static const char *add_classified(const struct settings *s, const struct labels 
                      (int)(bytes < 200 ? bytes : 200), label);
         return why;
     }
-    if (add_text(&ids[0], vocab, line[0], s->corpus.max_length, &n, why)) {
+    if (strchr(line[0], '\t') && !s->config.segments) {
+        *kind = SKIP_UNREADABLE;
+        snprintf(why, 300, "two texts, but the model has no segments (--segments 2)");
+        return why;
+    }
+    if (add_source(&ids[0], vocab, &s->config, line[0], source_limit(&s->config), NULL, &n, why)) {
         *kind = n ? SKIP_LONG : SKIP_UNREADABLE;
         return why;
     }
     if (n) add_ids(&ids[1], &number, 1);
-    else drop_last(&ids[0]);
     return NULL;
 }
 

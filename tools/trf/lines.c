@@ -162,13 +162,19 @@ void cut_pair(struct pair_reader *p)
 {
     struct reader *r = &p->side[0];
     int column = 1;
-    char *at, *tab;
+    char *at, *tab, *third = NULL;
     p->source = p->target = NULL;
     p->fault = NULL;
     for (at = r->line; at; at = tab, column++) {
         if ((tab = strchr(at, '\t'))) *tab++ = 0;
         if (column == p->column[0]) p->source = at;
         if (column == p->column[1]) p->target = at;
+        if (column == 3) third = at;
+    }
+    if (p->two_texts && p->exactly_two && column == 4) {
+        r->line[strlen(r->line)] = '\t';
+        p->target = third;
+        column = 3;
     }
     if (r->fault == r->not_utf8 && p->source && p->target && is_utf8(p->source) &&
         is_utf8(p->target))

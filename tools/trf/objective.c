@@ -26,6 +26,7 @@ int leading_side(const struct settings *s)
 void set_kind(struct settings *s)
 {
     trf_config *c = &s->config;
+    trf_head before = c->head;
     int encoder = reads_side(s, 0), decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
     c->kind = !encoder ? TRF_DECODER_ONLY : decoder ? TRF_ENCODER_DECODER : TRF_ENCODER_ONLY;
     c->head = s->objective == OBJECTIVE_MASK       ? TRF_HEAD_MASKED
@@ -33,6 +34,9 @@ void set_kind(struct settings *s)
               : s->objective != OBJECTIVE_CLASSIFY ? TRF_HEAD_NONE
               : s->pooling                         ? TRF_HEAD_FIRST
                                                    : TRF_HEAD_MEAN;
+    /* the layer of another head is another layer */
+    if (c->head != before && !is_given(s, AT(config.head_layer)) && !s->shape) c->head_layer = 0;
+    if (c->head != before) c->mask = -1;
     if (s->objective == OBJECTIVE_CAUSAL) c->target_eos = 0;        /* documents have their own */
     if (!encoder && !is_given(s, AT(config.encoder_layers))) c->encoder_layers = 0;
     if (!decoder && !is_given(s, AT(config.decoder_layers))) c->decoder_layers = 0;
@@ -158,6 +162,9 @@ int check_effects(const struct settings *s)
               {AT(config.source_eos), ENCODES},
               {AT(config.target_eos), TRANSLATES | SPANS},
               {AT(pooling), CLASSIFIES},
+              {AT(next_sentences), CLASSIFIES},
+              {AT(config.segments), ENCODES},
+              {AT(config.head_layer), CLASSIFIES | MASKS},
               {AT(noise.density), MASKS | SPANS},
               {AT(noise.masked), MASKS},
               {AT(noise.randomised), MASKS},
@@ -259,7 +266,10 @@ int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **tra
     trf_noise_options o;
     trf_error err;
     if (!hides_tokens(s, &o)) return DONE;
-    o.mask = s->config.pad;
+    o.mask = s->config.mask >= 0 ? s->config.mask : s->config.pad;
+    o.pad = s->config.pad;
+    o.bos = s->config.bos;
+    o.eos = s->config.eos;
     o.vocab = trf_vocab_size(vocab);
     o.words = vocab;
     o.seed = s->corpus.seed;

@@ -21,7 +21,8 @@ const struct row rows[] = {
     {RUN | ATTENTION, HEADING, "Data", 0, NULL, NULL, NULL},
     {TRAIN | INSPECT, CHOICE, "objective", AT(objective), OBJECTIVES,
      "what the model learns. translate: the target line of each pair; causal: the next token of a "
-     "text (a language model); classify: a label for each text (the targets are the labels); tag: "
+     "text (a language model); classify: a label for each text (the targets are the labels; with "
+     "--segments, a pair of texts may have one: text, tab, text, tab, label); tag: "
      "a label for each word (a target has as many labels as its source has words); mask: hidden "
      "tokens of a text (like BERT); span: missing spans of a text (like T5)", NULL},
     {TRAIN | SCORE, TEXT, "source", AT(source), "FILE",
@@ -30,6 +31,10 @@ const struct row rows[] = {
      "target sentences; line n belongs to line n of the source", NULL},
     {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE",
      "both sides in one file: source, tab, target", NULL},
+    {TRAIN, TEXT, "next-sentences", AT(next_sentences), "FILE",
+     "make pairs for classify from a text with one sentence per line and empty lines between its "
+     "documents. Each sentence gets, by --seed, the one that follows it (label next) or one of "
+     "another document (label random), as in BERT. Needs --segments", NULL},
     {TRAIN, TEXT, "columns", AT(columns), "S,T",
      "which columns of --tsv and --valid-tsv are source and target, counted from 1. Without it, "
      "each line must have exactly two columns. Quotation marks are part of the text", NULL},

@@ -66,6 +66,9 @@
      "multiply embeddings by sqrt(d-model)", NULL},
     {TRAIN | INSPECT, SWITCH, "embedding-norm", AT(config.embedding_norm), NO_YES,
      "normalise the sum of embedding and position (BERT, BART)", NULL},
+    {TRAIN | INSPECT, NUMBER, "segments", AT(config.segments), "N",
+     "embeddings that tell the texts of a source apart, for pairs of texts. BERT has 2, RoBERTa 1; "
+     "0: sources have one text", NULL},
     {TRAIN | INSPECT | FROM_DATA, CHOICE, "tying", AT(config.tying),
      "untied|decoder|all|embeddings",
      "which matrices are shared. decoder: target embedding and output projection; all: these and "
@@ -100,3 +103,6 @@
 
     {TRAIN | INSPECT, CHOICE, "pooling", AT(pooling), "mean|first",
      "for classify: predict from the mean of the encoder's output rows, or from the first", NULL},
+    {TRAIN | INSPECT, SWITCH, "head-layer", AT(config.head_layer), NO_YES,
+     "for mask, and for classify with --pooling first: a layer before the last projection (BERT)",
+     NULL},

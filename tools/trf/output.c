@@ -51,6 +51,7 @@ int check_written(const struct settings *s, const char *option, const char *path
     } read[] = {{"source", s->source},
                 {"target", s->target},
                 {"tsv", s->tsv},
+                {"next-sentences", s->next_sentences},
                 {"valid-source", s->valid_source},
                 {"valid-target", s->valid_target},
                 {"valid-tsv", s->valid_tsv},

@@ -51,7 +51,8 @@ static void set_family(struct settings *s, int family)
                     : family == MARIAN || family == LLAMA ? TRF_SILU
                     : family == GPT2   ? TRF_GELU_TANH
                                        : TRF_GELU;
-    c->embedding_norm = family == BERT;
+    c->embedding_norm = c->head_layer = family == BERT;
+    c->segments = family == BERT ? 2 : 0;
     c->positions = family == T5       ? TRF_POSITIONS_RELATIVE
                    : family == MARIAN ? TRF_POSITIONS_HALVES
                    : family == LLAMA  ? TRF_POSITIONS_ROTARY
@@ -103,14 +104,10 @@ static int differences_of(const struct shape *shape, struct difference *to)
 #define DIFFER(number, sentence) (to[n].weights = (number), to[n++].why = (sentence))
     switch (shape->family) {
     case BERT:
-        DIFFER(2 * d,
-               "segments: BERT adds one of two embeddings to each token; there are none here");
-        DIFFER(d * d + d,
-               "pooler: BERT has a layer with tanh over its first row; there is none here");
         DIFFER(-(int64_t)shape->vocab,
                "the bias of the head that predicts hidden tokens is not in BERT's count");
-        DIFFER(0, "BERT's count leaves out one more layer and a norm of that head; the head "
-                  "here is only the projection");
+        DIFFER(-2 * d, "nor are the layer and the norm of that head; BERT's count has the pooler "
+                       "instead, which is as large as the layer");
         break;
     case GPT2:
         DIFFER(0, "GPT-2's tokens are a BPE of bytes; tokens here are words, characters or "

@@ -84,6 +84,57 @@ const char *add_words(struct side *side, const trf_vocab *vocab, const char *tex
     return fails ? why : NULL;
 }
 
+/* Encodes both texts, cuts the pair if it may, and appends it. */
+static const char *add_joined(struct side *side, const trf_vocab *vocab, const trf_config *config,
+                              const char *const text[2], int32_t limit, int64_t *cut, int32_t *n,
+                              char why[300])
+{
+    int32_t *ids = NULL, of[2] = {0, 0}, between = 0, first;
+    size_t capacity = 0;
+    trf_error err;
+    int i, status = DONE;
+    for (i = 0; i < 2 && !status; i++)
+        status = encode_after(vocab, text[i], &ids, (size_t)of[0], &capacity, &of[i], &err);
+    if (!status) (void)trf_join(config, NULL, 0, NULL, 0, NULL, 0, &between, &err);
+    *n = status ? 0 : of[0] + between + of[1];
+    first = of[0];
+    if (status) snprintf(why, 300, "%s", err.message);
+    else if (of[0] + of[1] == 0) *n = 0;
+    else if (*n > limit && !cut) {
+        snprintf(why, 300, "%d tokens, at most %d", (int)*n, (int)limit);
+        status = FAILED;
+    } else {
+        if (*n > limit) {
+            trf_shorten_pair(&of[0], &of[1], limit - between);
+            ++*cut;
+        }
+        *n = of[0] + between + of[1];
+        side->ids = grow(side->ids, &side->ids_capacity, side->used + (size_t)*n, sizeof *side->ids);
+        side->lengths =
+            grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
+        (void)trf_join(config, ids, of[0], ids + first, of[1], side->ids + side->used, *n, n, &err);
+        side->used += (size_t)*n;
+        side->lengths[side->count++] = *n;
+    }
+    free(ids);
+    return status ? why : NULL;
+}
+
+const char *add_source(struct side *side, const trf_vocab *vocab, const trf_config *config,
+                       const char *text, int32_t limit, int64_t *cut, int32_t *n, char why[300])
+{
+    const char *tab = strchr(text, '\t'), *fault;
+    char *first;
+    if (!tab || !config->segments) return add_words(side, vocab, text, limit, cut, n, why);
+    first = format_text("%.*s", (int)(tab - text), text);
+    {
+        const char *const texts[2] = {first, tab + 1};
+        fault = add_joined(side, vocab, config, texts, limit, cut, n, why);
+    }
+    free(first);
+    return fault;
+}
+
 const char *token_of(const trf_vocab *vocab, int32_t id, size_t *bytes)
 {
     const char *token = trf_vocab_token(vocab, id);

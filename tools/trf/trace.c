@@ -147,6 +147,9 @@ static void trace_embedding(struct trace *t, int64_t n)
         snprintf(weights, sizeof weights, "%s, computed", positions[c->positions]);
     if (c->positions <= TRF_POSITIONS_LEARNED)
         step(t, "plus positions", n, c->d_model, 0, weights);
+    snprintf(weights, sizeof weights, "src_segments.weight (%d, %d)", (int)c->segments,
+             (int)c->d_model);
+    if (c->segments && !t->decoder) step(t, "plus segments", n, c->d_model, 0, weights);
     if (!c->embedding_norm) return;
     snprintf(weights, sizeof weights, "%s.embed_norm.weight (%d)%s",
              t->decoder ? "decoder" : "encoder", (int)c->d_model,
@@ -200,6 +203,9 @@ static void trace_end(struct trace *t, int64_t n)
     if (c->head == TRF_HEAD_MEAN) step(t, "mean of the rows", 1, c->d_model, 0, "");
     if (c->head == TRF_HEAD_FIRST) step(t, "the first row", 1, c->d_model, 0, "");
     if (c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST) n = 1;
+    snprintf(weights, sizeof weights, "head.layer.weight (%d, %d) and bias%s", (int)c->d_model,
+             (int)c->d_model, labels ? ", then tanh" : ", then activation and norm");
+    if (c->head_layer) step(t, "layer of the head", n, c->d_model, 0, weights);
     snprintf(weights, sizeof weights, "%s (%d, %d)%s", matrix, (int)logits, (int)c->d_model,
              c->generator_bias || c->head ? " and bias" : "");
     step(t, "logits", n, logits, 0, weights);

@@ -23,11 +23,12 @@
 //   progress.c        the line of progress, the log
 //   data.c            reads the data, holds out a part of them
 //   labelled.c        the labels of the data
+//   sentences.c       pairs of sentences of a text, for next-sentence prediction
 //   measure.c         the metrics of a validation
 //   translate.c, generate.c, classify.c, embed.c, score.c, eval.c, average.c     other commands
 //   import.c        trf import; see import.h
 //   import_recipes.c, import_words.c, import_pieces.c, import_weights.c, import_pytorch.c,
-//   import_pickle.c, import_json.c
+//   import_pickle.c, import_labels.c, import_json.c
 //   report.c        trf report; see report.h
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
 //   report_text.c
@@ -176,6 +177,7 @@ struct settings {
     trf_sampling sampling;
 
     const char *source, *target, *tsv, *columns;                /* data */
+    const char *next_sentences;     /* a text to make pairs of; or NULL */
     const char *valid_source, *valid_target, *valid_tsv;
     const char *model, *checkpoint, *input, *output;
     int64_t valid_size;
@@ -338,7 +340,8 @@ struct pair_reader {
     struct reader side[2];          /* source, target; side[0] is the TSV */
     int tsv;
     int column[2];                  /* of a TSV, from 1 */
-    int exactly_two;                /* 1: a TSV with other columns is an error */
+    int exactly_two;                /* 1: a TSV with other columns is an error, except that with */
+    int two_texts;                  /* 1 a source may have two columns, and so a tab */
     int lacks_tab;                  /* 1: the line of the TSV has no tab */
     int keep_unpaired;              /* 1: a line without a partner is a pair with a fault */
     int unpaired;                   /* 1: there was one */
@@ -421,6 +424,11 @@ void drop_last(struct side *side);
    `limit` tokens, and *cut counts it. Returns the reason if the text cannot be added, or NULL. */
 const char *add_words(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit,
                       int64_t *cut, int32_t *n, char why[300]);
+
+/* The same for a source. If the model has segments and the text a tab, it is a pair of texts, which
+   are joined; a longer pair loses the ends of its longer text. */
+const char *add_source(struct side *side, const trf_vocab *vocab, const trf_config *config,
+                       const char *text, int32_t limit, int64_t *cut, int32_t *n, char why[300]);
 
 /* The text of a token. A SentencePiece model may have the piece NUL: one byte. */
 const char *token_of(const trf_vocab *vocab, int32_t id, size_t *bytes);
