@@ -6,9 +6,12 @@
 
    parity create CONFIG MODEL             makes a model and saves it
    parity logits CONFIG MODEL BATCHES     loads a state_dict, prints the teacher-forced logits of the first batch
+   parity encode CONFIG MODEL BATCHES     the same for the states of the encoder
    parity train  CONFIG MODEL BATCHES     loads it, one update a batch, prints loss, norm of the gradient and rate
-   parity search CONFIG MODEL BATCHES     loads it, translates; the targets are forced prefixes. Prints every answer:
-                                          sentence, 1 if it ended with EOS, score, log-probability, tokens
+   parity search CONFIG MODEL BATCHES     loads it, translates; the targets are forced prefixes, or a decoder's prompts.
+                                          Prints every answer: sentence, 1 if it ended with EOS, score, log-probability,
+                                          tokens
+   The configuration in a model file of ours goes before CONFIG's.
 
    CONFIG: lines "field value"; `rule` sets other fields of the search, so it stands before them. BATCHES: for each
    batch its number of pairs, then every pair as the number of source tokens, the source, the number of target tokens,
@@ -105,7 +108,8 @@ static int next_batch(batch_reader *r, trf_batch *batch)
     return 1;
 }
 
-static int print_logits(const trf_model *model, batch_reader *reader, trf_error *err)
+/* The logits of the first batch, or with `states` the encoder's. */
+static int print_pass(const trf_model *model, int states, batch_reader *reader, trf_error *err)
 {
     trf_search search = trf_search_defaults();
     trf_translator *translator = NULL;
@@ -118,12 +122,14 @@ static int print_logits(const trf_model *model, batch_reader *reader, trf_error 
     if (!next_batch(reader, &batch)) return 1;
     rows = !c->head ? trf_target_rows(model, &batch.target)
          : c->head >= TRF_HEAD_TOKENS ? trf_source_rows(model, &batch.source) : batch.source.count;
-    out = trf_tensor_of(NULL, 2, rows, !c->head ? c->target_vocab : c->n_labels ? c->n_labels : c->source_vocab, 1);
+    if (states) rows = trf_source_rows(model, &batch.source);
+    out = trf_tensor_of(NULL, 2, rows, states ? c->d_model : !c->head ? c->target_vocab : c->n_labels ? c->n_labels : c->source_vocab, 1);
     n = trf_tensor_count(&out);
     out.data = logits = (trf_real *)malloc((size_t)n * sizeof *logits);
     if (!logits) return 1;
     status = trf_translator_create(&translator, model, &search, err);
-    if (!status) status = trf_logits(translator, &batch, &out, err);
+    if (!status) status = states ? trf_encode(translator, &batch.source, &out, err)
+                                 : trf_logits(translator, &batch, &out, err);
     for (i = 0; i < n && !status; i++) printf("%.9g\n", (double)logits[i]);
     trf_translator_destroy(translator);
     free(logits);
@@ -151,7 +157,9 @@ static int search_all(const trf_model *model, const trf_search *search, batch_re
     trf_status status = trf_translator_create(&translator, model, search, err);
     int32_t first = 0, i, k, t;
     for (; !status && next_batch(reader, &batch); first += batch.source.count) {
-        status = trf_translate_prefixed(translator, &batch.source, &batch.target, err);
+        status = trf_model_config(model)->kind == TRF_DECODER_ONLY
+            ? trf_translate_batch(translator, &batch.target, err)
+            : trf_translate_prefixed(translator, &batch.source, &batch.target, err);
         for (i = 0; i < batch.source.count && !status; i++)
             for (k = 0; k < trf_hypothesis_count(translator, i); k++) {
                 const trf_hypothesis *h = trf_hypothesis_at(translator, i, k);
@@ -174,7 +182,7 @@ int main(int argc, char **argv)
     int failed = 1, create = argc == 4 && !strcmp(argv[1], "create");
     memset(&err, 0, sizeof err);
     if (!reader || !(create || argc == 5) || !read_settings(&s, argv[2])) {
-        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|train|search CONFIG MODEL BATCHES\n");
+        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|train|search CONFIG MODEL BATCHES\n");
         free(reader);
         return 2;
     }
@@ -187,7 +195,7 @@ int main(int argc, char **argv)
         if (reader->f && !trf_model_load(&model, argv[3], &options, &err))
             failed = !strcmp(argv[1], "train") ? train(model, &s.training, reader, &err)
                    : !strcmp(argv[1], "search") ? search_all(model, &s.search, reader, &err)
-                   : print_logits(model, reader, &err);
+                   : print_pass(model, !strcmp(argv[1], "encode"), reader, &err);
         if (reader->f) fclose(reader->f);
     }
     if (failed) fprintf(stderr, "%s: %s\n", trf_status_name((trf_status)err.status), err.message);

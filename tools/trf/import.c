@@ -31,7 +31,7 @@ struct importing {
 // -----------------------------------------------------------------------------------------------
 
 /* A tensor of the piece, and where it begins among the rows of our parameter. */
-struct part { struct tensors *file; int32_t index; int64_t row, rows, columns; };
+struct part { struct tensors *file; int32_t index; int transposed; int64_t row, rows, columns; };
 enum { MOST_PARTS = 4 };
 
 static void shape_text(int rank, const int64_t *shape, char to[96])
@@ -44,6 +44,18 @@ static void shape_text(int rank, const int64_t *shape, char to[96])
                                  (long long)shape[i]);
 }
 
+/* The tensor that the first `length` bytes of a piece name, or NULL. name: its name behind the
+   prefix. */
+static struct tensors *find_named(const struct importing *m, const char *piece, size_t length,
+                                  char name[MOST_NAME], const char **prefix, int32_t *index)
+{
+    size_t marks = *piece == '^';
+    *prefix = piece[marks] == '/' ? "" : m->prefix;
+    marks += piece[marks] == '/';
+    snprintf(name, MOST_NAME, "%.*s", (int)(length - marks), piece + marks);
+    return find_tensor(&m->weights, *prefix, name, index);
+}
+
 /* Finds the tensors of a piece and checks their shapes against the parameter. Returns their number,
    or -1 after a message. */
 static int find_parts(struct importing *m, const char *ours, const trf_tensor *parameter,
@@ -54,13 +66,13 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
     char name[MOST_NAME], have[96], want[96];
     while (*theirs) {
         size_t length = strcspn(theirs, " ");
-        int whole = *theirs == '/';
-        const char *prefix = whole ? "" : m->prefix;
         struct part *part = &parts[n++];
+        const char *prefix = "";
         trf_file_entry entry;
-        snprintf(name, sizeof name, "%.*s", (int)length - whole, theirs + whole);
+        int rank;
+        part->file = find_named(m, theirs, length, name, &prefix, &part->index);
+        part->transposed = *theirs == '^';
         theirs += length + (theirs[length] == ' ');
-        part->file = find_tensor(&m->weights, prefix, name, &part->index);
         if (!part->file) {
             say("tensor '%s%s' is missing: it is needed for %s", prefix, name, ours);
             bad = 1;
@@ -68,11 +80,16 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
         }
         part->file->used[part->index] = 1;
         entry = tensor_at(part->file, part->index);
-        part->rows = entry.rank > 0 ? entry.shape[0] : 1;
-        part->columns = entry.rank > 1 ? entry.shape[1] : 1;
+        rank = entry.rank;
+        if (rank == 2 && parameter->rank == 1 && entry.shape[0] == 1) {     /* (1, n) as (n) */
+            entry.shape[0] = entry.shape[1];
+            rank = 1;
+        }
+        part->rows = rank > 0 ? entry.shape[part->transposed] : 1;
+        part->columns = rank > 1 ? entry.shape[!part->transposed] : 1;
         part->row = total;
         total += part->rows;
-        if (part->columns != columns || entry.rank != parameter->rank) {
+        if (part->columns != columns || rank != parameter->rank) {
             shape_text(entry.rank, entry.shape, have);
             shape_text(parameter->rank, parameter->shape, want);
             say("tensor '%s' has shape (%s), but is a part of %s with shape (%s)", entry.name, have,
@@ -91,8 +108,33 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
 /* Reads the numbers of a part. */
 static int read_part(const struct part *part, const trf_tensor *to)
 {
-    return read_tensor(part->file, part->index, to->data + part->row * part->columns,
-                       part->rows * part->columns);
+    trf_real *rows = to->data + part->row * part->columns, *columns;
+    int64_t i, k, n = part->rows * part->columns;
+    int status;
+    if (!part->transposed) return read_tensor(part->file, part->index, rows, n);
+    columns = zeroed((size_t)n, sizeof *columns);
+    status = read_tensor(part->file, part->index, columns, n);
+    for (i = 0; i < part->rows; i++)
+        for (k = 0; k < part->columns; k++)
+            rows[i * part->columns + k] = columns[k * part->rows + i];
+    free(columns);
+    return status;
+}
+
+/* The way to write a piece whose first tensor is there; if there is none, the first way. *found: if
+   there is one. It ends with a NUL, in `piece` itself. */
+static const char *choose_way(const struct importing *m, char *piece, int *found)
+{
+    char name[MOST_NAME], *way = piece, *first = piece;
+    const char *prefix;
+    int32_t index;
+    for (*found = 0; way && !*found; way = *found ? way : strchr(way, 0) + 1) {
+        char *end = strchr(way, '|');
+        if (end) *end = 0;
+        *found = find_named(m, way, strcspn(way, " "), name, &prefix, &index) != NULL;
+        if (*found || !end) break;
+    }
+    return *found ? way : first;
 }
 
 /* One piece of one layer, if the model has the parameter. read 0: only checks. */
@@ -103,7 +145,7 @@ static int take_piece(struct importing *m, const struct piece *piece, int layer,
     struct part parts[MOST_PARTS];
     trf_tensor parameter;
     int32_t index;
-    int n, i;
+    int n, i, found;
     snprintf(ours, sizeof ours, "%s", piece->ours);
     if (strstr(ours, "%d")) snprintf(ours, sizeof ours, piece->ours, layer);
     if ((index = trf_model_parameter_index(m->model, ours)) < 0) return DONE;
@@ -118,7 +160,9 @@ static int take_piece(struct importing *m, const struct piece *piece, int layer,
     }
     *to = 0;
     parameter = trf_model_parameter(m->model, index);
-    if ((n = find_parts(m, ours, &parameter, theirs, parts)) < 0) { m->faults++; return DONE; }
+    from = choose_way(m, theirs + (*theirs == '?'), &found);
+    if (!found && *theirs == '?') return DONE;
+    if ((n = find_parts(m, ours, &parameter, from, parts)) < 0) { m->faults++; return DONE; }
     for (i = 0; read && i < n; i++) if (read_part(&parts[i], &parameter)) return FAILED;
     return DONE;
 }
@@ -147,11 +191,65 @@ static int take_pieces(struct importing *m, int read)
     return DONE;
 }
 
-static int begins_with_one_of(const char *name, const char *const *beginnings)
+/* Whether a name begins like one of the patterns, in which "%d" is a number and a '/' in front means
+   that the name has no prefix. */
+static int begins_with_one_of(const struct importing *m, const char *name,
+                              const char *const *patterns)
 {
-    for (; *beginnings; beginnings++)
-        if (!strncmp(name, *beginnings, strlen(*beginnings))) return 1;
+    size_t length = strlen(m->prefix);
+    for (; *patterns; patterns++) {
+        const char *at = name, *p = *patterns;
+        if (*p == '/') p++;
+        else if (!strncmp(name, m->prefix, length)) at += length;
+        while (*p)
+            if (!strncmp(p, "%d", 2) && strspn(at, "0123456789")) {
+                at += strspn(at, "0123456789");
+                p += 2;
+            } else if (*p == *at) { p++; at++; }
+            else break;
+        if (!*p) return 1;
+    }
     return 0;
+}
+
+/* Whether a tensor has the numbers of an embedding, as files of tied models may repeat it. */
+static int is_copy(struct importing *m, struct tensors *file, int32_t index, int *status)
+{
+    static const char *const names[2] = {"src_embed.weight", "tgt_embed.weight"};
+    trf_file_entry entry = tensor_at(file, index);
+    trf_real *numbers;
+    int i, same = 0;
+    for (i = 0; i < 2 && !same && *status == DONE; i++) {
+        int32_t k = trf_model_parameter_index(m->model, names[i]);
+        trf_tensor p = trf_model_parameter(m->model, k < 0 ? 0 : k);
+        size_t n = (size_t)trf_tensor_count(&p);
+        if (k < 0 || entry.rank != 2 || entry.shape[0] != p.shape[0] ||
+            entry.shape[1] != p.shape[1]) continue;
+        numbers = zeroed(n, sizeof *numbers);
+        *status = read_tensor(file, index, numbers, (int64_t)n);
+        same = *status == DONE && !memcmp(numbers, p.data, n * sizeof *numbers);
+        free(numbers);
+    }
+    return same;
+}
+
+/* Tensors that should repeat an embedding: an output projection of its own is a fault. */
+static int check_copies(struct importing *m)
+{
+    size_t i;
+    int32_t k;
+    int status = DONE;
+    for (i = 0; i < m->weights.n; i++)
+        for (k = 0; k < count_tensors(&m->weights.file[i]); k++) {
+            const char *name = tensor_at(&m->weights.file[i], k).name;
+            if (m->weights.file[i].used[k] || !begins_with_one_of(m, name, m->recipe->copies) ||
+                is_copy(m, &m->weights.file[i], k, &status)) continue;
+            if (status) return status;
+            say("tensor '%s' differs from the embedding, but config.json says that they are tied",
+                name);
+            m->faults++;
+        }
+    return m->faults ? FAILED : DONE;
 }
 
 /* Tensors that no piece has used: parts that are left out, which a line tells, buffers, or
@@ -162,12 +260,11 @@ static void look_at_the_rest(struct importing *m)
     int32_t k;
     for (i = 0; i < m->weights.n; i++)
         for (k = 0; k < count_tensors(&m->weights.file[i]); k++) {
-            const char *name = tensor_at(&m->weights.file[i], k).name, *bare = name;
-            size_t length = strlen(m->prefix);
+            const char *name = tensor_at(&m->weights.file[i], k).name;
             if (m->weights.file[i].used[k]) continue;
-            if (!strncmp(name, m->prefix, length)) bare += length;
-            if (begins_with_one_of(bare, m->recipe->buffers)) continue;
-            if (begins_with_one_of(bare, m->recipe->left_out)) {
+            if (begins_with_one_of(m, name, m->recipe->buffers) ||
+                begins_with_one_of(m, name, m->recipe->copies)) continue;
+            if (begins_with_one_of(m, name, m->recipe->left_out)) {
                 inform_line("left out: '%s'", name);
                 continue;
             }
@@ -192,7 +289,13 @@ static int find_recipe(struct importing *m, const cJSON *json)
     for (m->recipe = recipes; m->recipe->type; m->recipe++)
         if (type && !strcmp(type, m->recipe->type)) return DONE;
     if (!type) say("%s: expected \"model_type\", got none: give --as", m->config_path);
-    else say("%s: trf knows no model_type \"%s\"; it knows bert and roberta", m->config_path, type);
+    else {
+        char known[256] = "";
+        for (m->recipe = recipes; m->recipe->type; m->recipe++)
+            snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s",
+                     m->recipe == recipes ? "" : ", ", m->recipe->type);
+        say("%s: trf knows no model_type \"%s\"; it knows %s", m->config_path, type, known);
+    }
     return FAILED;
 }
 
@@ -225,7 +328,7 @@ static void find_prefix(struct importing *m)
     const char *theirs = m->recipe->pieces[0].theirs;
     int32_t index;
     int i;
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(theirs, " "), theirs);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(theirs, " |"), theirs);
     m->prefix = m->recipe->prefixes[0];
     for (i = 0; i < MOST_PREFIXES && m->recipe->prefixes[i]; i++)
         if (find_tensor(&m->weights, m->recipe->prefixes[i], name, &index))
@@ -240,6 +343,22 @@ static void set_special_ids(trf_config *c, const int32_t special[SPECIALS])
     c->bos = special[SPECIAL_CLS] >= 0 ? special[SPECIAL_CLS] : special[SPECIAL_BOS];
     c->eos = special[SPECIAL_SEP] >= 0 ? special[SPECIAL_SEP] : special[SPECIAL_EOS];
     if (c->head == TRF_HEAD_MASKED) c->mask = special[SPECIAL_MASK];
+}
+
+/* What the decoder reads before its first token. */
+static int find_start(struct importing *m, const cJSON *json)
+{
+    trf_config *c = &m->config;
+    int32_t start;
+    if (c->kind != TRF_ENCODER_DECODER) return DONE;
+    if (json_int(json, m->config_path, "decoder_start_token_id", INT32_MIN, &start)) return FAILED;
+    if (start == c->pad) c->decoder_start = TRF_START_PAD;
+    else if (start == c->eos) c->decoder_start = TRF_START_EOS;
+    else if (start == c->bos) c->decoder_start = TRF_START_BOS;
+    if (start >= 0 && (start == c->pad || start == c->eos || start == c->bos)) return DONE;
+    say("%s: expected \"decoder_start_token_id\" to be the tokenizer's pad, eos or bos, %d, %d or "
+        "%d, got %d", m->config_path, (int)c->pad, (int)c->eos, (int)c->bos, (int)start);
+    return FAILED;
 }
 
 static int import_folder(struct importing *m)
@@ -262,6 +381,7 @@ static int import_folder(struct importing *m)
         goto done;
     }
     set_special_ids(&m->config, special);
+    if (find_start(m, json)) goto done;
     for (side = 0; side < 2; side++) {
         sides[side] = n_ids[side] == 0 ? NULL : side && vocab[1] ? vocab[1] : vocab[0];
         if (sides[side] && trf_vocab_size(sides[side]) != n_ids[side]) {
@@ -278,7 +398,7 @@ static int import_folder(struct importing *m)
     find_prefix(m);
     if (take_pieces(m, 0)) goto done;
     look_at_the_rest(m);
-    if (m->faults || take_pieces(m, 1)) goto done;
+    if (m->faults || take_pieces(m, 1) || check_copies(m)) goto done;
     if (m->labels.n && set_labels(m->model, &m->labels, m->label_order)) goto done;
     if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
         trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->weights, &err)) {

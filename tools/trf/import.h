@@ -10,8 +10,10 @@
 #include <cjson/cJSON.h>
 
 /* A parameter of ours, and the tensors of the other system that it consists of: their rows one
-   below the other, with blanks between the names. A name that begins with '/' has no prefix. "%d"
-   stands for the number of a layer, in both. */
+   below the other, with blanks between the names. "%d" stands for the number of a layer, in both.
+   '|' separates ways to write it: the first one that is there is taken. A piece that begins with '?'
+   may be missing: then the parameter is 0. In front of a name '^' means transposed, and '/' that it
+   has no prefix. */
 struct piece { const char *ours, *theirs; };
 
 enum { MOST_PREFIXES = 3 };
@@ -33,11 +35,30 @@ struct recipe {
     int (*configure)(const cJSON *json, const char *path, trf_config *config);
     const struct piece *pieces;                 /* ours NULL: the end */
     const struct headed *heads;
-    /* beginnings of names that are no weights, and of parts that trf does not build; then NULL */
+    /* beginnings of names that are no weights, and of parts that trf does not build; then NULL.
+       "%d" stands for a number, '/' for a name without prefix */
     const char *const *buffers, *const *left_out;
+    /* names of tensors that repeat an embedding */
+    const char *const *copies;
 };
 
 extern const struct recipe recipes[];           /* type NULL: the end */
+/* import_seq2seq.c, import_decoders.c */
+int configure_marian(const cJSON *json, const char *path, trf_config *c);
+int configure_bart(const cJSON *json, const char *path, trf_config *c);
+int configure_mbart(const cJSON *json, const char *path, trf_config *c);
+int configure_m2m(const cJSON *json, const char *path, trf_config *c);
+int configure_t5(const cJSON *json, const char *path, trf_config *c);
+int configure_gpt2(const cJSON *json, const char *path, trf_config *c);
+int configure_llama(const cJSON *json, const char *path, trf_config *c);
+int configure_mistral(const cJSON *json, const char *path, trf_config *c);
+int configure_qwen2(const cJSON *json, const char *path, trf_config *c);
+extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_pieces[];
+
+/* import_recipes.c: an activation by its name in Hugging Face; FAILED without a message. */
+int activation_of(const char *name, trf_activation *to);
+/* The same of a member of config.json; FAILED after a message. */
+int find_activation(const cJSON *json, const char *path, const char *member, trf_activation *to);
 
 /* import_words.c: the vocabularies of a folder. vocab[1] stays NULL if one serves both sides. n_ids:
    how many the model has on each side; 0 for a side that it lacks. special: pad, bos, eos, unk,
@@ -138,6 +159,8 @@ cJSON *read_json_file(const char *path);                /* NULL after a message 
    message. */
 int json_int(const cJSON *json, const char *path, const char *name, int32_t missing, int32_t *to);
 const char *json_text(const cJSON *json, const char *name);     /* or NULL */
+/* The same for a number; `missing` NAN: none is allowed to be missing. */
+int json_real(const cJSON *json, const char *path, const char *name, double missing, double *to);
 int json_true(const cJSON *json, const char *name, int missing);
 #endif
 

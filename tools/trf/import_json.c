@@ -74,6 +74,21 @@ int json_int(const cJSON *json, const char *path, const char *name, int32_t miss
     return DONE;
 }
 
+int json_real(const cJSON *json, const char *path, const char *name, double missing, double *to)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
+    if (cJSON_IsNumber(value)) {
+        *to = value->valuedouble;
+        return DONE;
+    }
+    if ((!value || cJSON_IsNull(value)) && missing == missing) {
+        *to = missing;
+        return DONE;
+    }
+    say("%s: expected a number \"%s\", got %s", path, name, value ? "another value" : "none");
+    return FAILED;
+}
+
 const char *json_text(const cJSON *json, const char *name)
 {
     return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(json, name));

@@ -6,33 +6,27 @@
 #if defined(TRF_WITH_CJSON)
 #include <math.h>
 
-/* The activations of Hugging Face by their names. */
-static int find_activation(const cJSON *json, const char *path, trf_activation *to)
+int activation_of(const char *name, trf_activation *to)
 {
     static const struct { const char *name; trf_activation is; } known[] = {
         {"relu", TRF_RELU}, {"gelu", TRF_GELU}, {"silu", TRF_SILU}, {"swish", TRF_SILU},
         {"gelu_new", TRF_GELU_TANH}, {"gelu_pytorch_tanh", TRF_GELU_TANH},
         {"gelu_fast", TRF_GELU_TANH}};
-    const char *name = json_text(json, "hidden_act");
     size_t i;
-    for (i = 0; name && i < sizeof known / sizeof *known; i++)
+    for (i = 0; i < sizeof known / sizeof *known; i++)
         if (!strcmp(name, known[i].name)) {
             *to = known[i].is;
             return DONE;
         }
-    say("%s: expected \"hidden_act\" to be gelu, gelu_new, relu or silu, got %s", path,
-        name ? name : "none");
     return FAILED;
 }
 
-static int find_epsilon(const cJSON *json, const char *path, double *to)
+int find_activation(const cJSON *json, const char *path, const char *member, trf_activation *to)
 {
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, "layer_norm_eps");
-    if (cJSON_IsNumber(value)) {
-        *to = value->valuedouble;
-        return DONE;
-    }
-    say("%s: expected a number \"layer_norm_eps\", got %s", path, value ? "another value" : "none");
+    const char *name = json_text(json, member);
+    if (name && activation_of(name, to) == DONE) return DONE;
+    say("%s: expected \"%s\" to be gelu, gelu_new, relu or silu, got %s", path, member,
+        name ? name : "none");
     return FAILED;
 }
 
@@ -50,7 +44,8 @@ static int configure_bert(const cJSON *json, const char *path, trf_config *c)
         json_int(json, path, "vocab_size", INT32_MIN, &c->source_vocab) ||
         json_int(json, path, "max_position_embeddings", INT32_MIN, &c->max_length) ||
         json_int(json, path, "type_vocab_size", 2, &c->segments) ||
-        find_activation(json, path, &c->activation) || find_epsilon(json, path, &c->norm_epsilon))
+        find_activation(json, path, "hidden_act", &c->activation) || 
+        json_real(json, path, "layer_norm_eps", NAN, &c->norm_epsilon))
         return FAILED;
     if (positions && strcmp(positions, "absolute")) {
         say("%s: \"position_embedding_type\" is %s, but trf builds only absolute", path, positions);
@@ -174,12 +169,48 @@ static const struct headed roberta_heads[] = {
     {NULL, TRF_HEAD_NONE, 0, NULL}};
 static const char *const roberta_left_out[] = {"pooler.", "lm_head.", "classifier.", NULL};
 
+// -----------------------------------------------------------------------------------------------
+// >>recipes        all architectures
+// -----------------------------------------------------------------------------------------------
+
+static const struct headed headless[] = {{NULL, TRF_HEAD_NONE, 0, NULL}};
+static const char *const nothing[] = {NULL};
+
+static const char *const bart_copies[] = {"encoder.embed_tokens.weight",
+                                          "decoder.embed_tokens.weight", "/lm_head.weight", NULL};
+static const char *const bart_left_out[] = {"/classification_head.", "/qa_outputs.", NULL};
+/* sines, which are computed here (learned positions are pieces) */
+static const char *const bart_buffers[] = {"encoder.embed_positions.", "decoder.embed_positions.",
+                                           NULL};
+static const char *const t5_copies[] = {"encoder.embed_tokens.weight",
+                                        "decoder.embed_tokens.weight", "lm_head.weight", NULL};
+/* cross-attention has no positions, but some files have a table for it */
+static const char *const t5_buffers[] = {
+    "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.", NULL};
+static const char *const decoder_copies[] = {"/lm_head.weight", NULL};
+static const char *const gpt2_buffers[] = {"h.%d.attn.bias", "h.%d.attn.masked_bias", NULL};
+static const char *const llama_buffers[] = {"layers.%d.self_attn.rotary_emb.inv_freq",
+                                            "rotary_emb.inv_freq", NULL};
+
 const struct recipe recipes[] = {
     {"bert", {"", "bert.", NULL}, configure_bert, bert_pieces, bert_heads, bert_buffers,
-     bert_left_out},
+     bert_left_out, nothing},
     {"roberta", {"", "roberta.", NULL}, configure_roberta, bert_pieces, roberta_heads, bert_buffers,
-     roberta_left_out},
-    {NULL, {NULL}, NULL, NULL, NULL, NULL, NULL}};
+     roberta_left_out, nothing},
+#define BART_LIKE(type, configure) \
+    {type, {"model.", "", NULL}, configure, bart_pieces, headless, bart_buffers, bart_left_out, \
+     bart_copies}
+    BART_LIKE("marian", configure_marian), BART_LIKE("bart", configure_bart),
+    BART_LIKE("mbart", configure_mbart), BART_LIKE("m2m_100", configure_m2m),
+    {"t5", {"", NULL}, configure_t5, t5_pieces, headless, t5_buffers, nothing, t5_copies},
+    {"gpt2", {"transformer.", "", NULL}, configure_gpt2, gpt2_pieces, headless, gpt2_buffers,
+     nothing, decoder_copies},
+#define LLAMA_LIKE(type, configure) \
+    {type, {"model.", "", NULL}, configure, llama_pieces, headless, llama_buffers, nothing, \
+     decoder_copies}
+    LLAMA_LIKE("llama", configure_llama), LLAMA_LIKE("mistral", configure_mistral),
+    LLAMA_LIKE("qwen2", configure_qwen2),
+    {NULL, {NULL}, NULL, NULL, NULL, NULL, NULL, NULL}};
 #else
 typedef int import_recipes_is_empty;
 #endif

@@ -1,0 +1,291 @@
+"""Are imported models those of transformers? Logits, states, answers and training, of every architecture that
+trf import reads.
+
+    cc -O2 -march=native -I. tools/parity/parity.c -o build/parity -lopenblas -lm
+    python3 tools/parity/published.py [--whole] [NAME...]    needs torch, transformers, tokenizers and sentencepiece;
+                                                    trf and parity in build/; minutes on one core
+
+For every model in MODELS: random weights in a published configuration, cut to two layers and a small vocabulary
+(--whole: as published), saved by save_pretrained beside a tokenizer that is made here, imported by trf.
+1. Logits, and the encoder's states, agree to 1e-5 of the largest one.
+2. generate of transformers gives the same answers to 500 random inputs each, greedy and with a beam of 4.
+3. Fifty updates from the same weights (T5, Llama, BART, GPT-2): every loss agrees to 1e-5.
+Prints a line for each; the exit status is 1 if anything is further apart.
+"""
+import argparse, json, pathlib, random, subprocess, sys, tempfile, warnings
+import torch, torch.nn.functional as F
+import transformers as tf
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+warnings.filterwarnings("ignore")
+tf.logging.set_verbosity_error()
+torch.set_num_threads(1)
+TRF, PARITY = "build/trf", "build/parity"
+SMALL_VOCAB, ANSWERS, STEPS, TOLERANCE = 300, 500, 50, 1e-5
+TEXT = [" ".join(random.Random(i).choices("the a man woman dog plays walks reads green street river and with in of".split(),
+                                          k=8)) for i in range(300)]
+HUGGING_FACE = 5
+
+
+def byte_bpe(folder, size, special, more):
+    """A byte-level BPE; its special tokens have the first ids."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    t.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False,
+                                                    initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    t.add_tokens([f"<more{i}>" for i in range(size - t.get_vocab_size())])
+    t.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(more))
+
+
+def spm(folder, name, size, **more):
+    import sentencepiece
+    (folder / "text").write_text("\n".join(TEXT))
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=size, hard_vocab_limit=False,
+        minloglevel=2, **more)
+    (folder / "m.model").rename(folder / name)
+    for left in ("text", "m.vocab"): (folder / left).unlink()
+
+
+def t5_words(folder, c):
+    spm(folder, "spiece.model", 60, pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "T5Tokenizer", "extra_ids": 100, "eos_token": "</s>", "unk_token": "<unk>",
+         "pad_token": "<pad>"}))
+
+
+def llama_words(folder, c):
+    spm(folder, "tokenizer.model", min(c.vocab_size, 280), model_type="bpe", byte_fallback=True, unk_id=0, bos_id=1,
+        eos_id=2, pad_id=-1)
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}))
+
+
+def marian_words(folder, c):
+    import sentencepiece
+    for side in ("source", "target"): spm(folder, side + ".spm", 60, pad_id=-1)
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    words = ["</s>", "<unk>"] + [pieces.id_to_piece(i) for i in range(3, pieces.get_piece_size())]
+    words += [f"w{i}" for i in range(c.vocab_size - 1 - len(words))] + ["<pad>"]
+    (folder / "vocab.json").write_text(json.dumps({w: i for i, w in enumerate(words)}))
+    (folder / "tokenizer_config.json").write_text(json.dumps(
+        {"tokenizer_class": "MarianTokenizer", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}))
+
+
+def bart_words(folder, c):
+    byte_bpe(folder, c.vocab_size, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+             {"tokenizer_class": "BartTokenizer", "bos_token": "<s>", "cls_token": "<s>", "sep_token": "</s>",
+              "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>", "mask_token": "<mask>"})
+
+
+def gpt2_words(folder, c):
+    byte_bpe(folder, c.vocab_size, ["<|endoftext|>"],
+             {"tokenizer_class": "GPT2Tokenizer", "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"})
+
+
+def small(whole, **cut): return {} if whole else cut
+
+
+def marian(whole):
+    v = 58101 if whole else SMALL_VOCAB
+    return tf.MarianMTModel(tf.MarianConfig(
+        vocab_size=v, d_model=512, encoder_ffn_dim=2048, decoder_ffn_dim=2048, encoder_attention_heads=8,
+        decoder_attention_heads=8, activation_function="swish", scale_embedding=True, max_position_embeddings=512,
+        pad_token_id=v - 1, bos_token_id=0, eos_token_id=0, decoder_start_token_id=v - 1, forced_eos_token_id=None,
+        encoder_layers=6 if whole else 2, decoder_layers=6 if whole else 2))
+
+
+def bart(whole):
+    return tf.BartForConditionalGeneration(tf.BartConfig(
+        d_model=768, encoder_ffn_dim=3072, decoder_ffn_dim=3072, encoder_attention_heads=12, decoder_attention_heads=12,
+        encoder_layers=6 if whole else 2, decoder_layers=6 if whole else 2, forced_eos_token_id=None,
+        vocab_size=50265 if whole else SMALL_VOCAB))
+
+
+def t5(whole, **more):
+    return tf.T5ForConditionalGeneration(tf.T5Config(
+        d_model=512, d_ff=more.pop("d_ff", 2048), num_heads=more.pop("num_heads", 8), decoder_start_token_id=0,
+        num_layers=more.pop("layers", 6) if whole else 2, vocab_size=32128 if whole else SMALL_VOCAB, **more))
+
+
+def gpt2(whole):
+    v = 50257 if whole else SMALL_VOCAB
+    return tf.GPT2LMHeadModel(tf.GPT2Config(vocab_size=v, n_layer=12 if whole else 2, bos_token_id=0 if not whole else v - 1,
+                                            eos_token_id=0 if not whole else v - 1))
+
+
+def llama(whole, kind=tf.LlamaForCausalLM, config=tf.LlamaConfig, **more):
+    return kind(config(hidden_size=640, intermediate_size=1728, num_attention_heads=10, num_key_value_heads=2,
+                       num_hidden_layers=16 if whole else 2, vocab_size=32000 if whole else SMALL_VOCAB,
+                       max_position_embeddings=2048, rms_norm_eps=1e-5, bos_token_id=1, eos_token_id=2, **more))
+
+
+# name: the model, its tokenizer, whether it is trained
+MODELS = {
+    "marian": (marian, marian_words, False),
+    "bart": (bart, bart_words, True),
+    "t5": (t5, t5_words, True),
+    "t5-1.1": (lambda whole: t5(whole, d_ff=1024, num_heads=6, layers=8, feed_forward_proj="gated-gelu",
+                                tie_word_embeddings=False), t5_words, True),
+    "gpt2": (gpt2, gpt2_words, True),
+    "llama": (llama, llama_words, True),
+    "llama-linear": (lambda whole: llama(whole, head_dim=48, tie_word_embeddings=True, rope_parameters={
+        "rope_type": "linear", "factor": 2.0, "rope_theta": 50000.0}), llama_words, False),
+    "mistral": (lambda whole: llama(whole, tf.MistralForCausalLM, tf.MistralConfig, sliding_window=None), llama_words,
+                False),
+    "qwen2": (lambda whole: llama(whole, tf.Qwen2ForCausalLM, tf.Qwen2Config), llama_words, False),
+}
+
+
+def shake(net):
+    """Nothing stays at 0 or 1, and logits are steep enough for answers to differ."""
+    with torch.no_grad():
+        for name, p in net.named_parameters():
+            if not p.requires_grad or "embed_positions" in name and "bart" not in type(net).__name__.lower(): continue
+            if p.dim() == 1: p.normal_(1.0 if "norm" in name and "bias" not in name or "ln_" in name and "weight" in name
+                                       else 0.0, 0.2)
+            else: p.normal_(0.0, 2.0 * p.shape[-1] ** -0.5)
+        for name in ("final_logits_bias",):
+            if hasattr(net, name): getattr(net, name).normal_(0, 0.5)
+    return net.eval()
+
+
+def run(*arguments):
+    done = subprocess.run(list(map(str, arguments)), capture_output=True, text=True)
+    if done.returncode: sys.exit(f"{' '.join(map(str, arguments))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def rows_of(text): return [[float(x) for x in line.split()] for line in text.splitlines()]
+
+
+def write_batches(path, batches):
+    row = lambda r: " ".join(map(str, [len(r)] + r))
+    path.write_text("".join(f"{len(b)}\n" + "".join(f"{row(s)} {row(t)}\n" for s, t in b) for b in batches))
+
+
+def relative(got, want):
+    x = float((got.double() - want.double()).abs().max() / want.double().abs().max())
+    return x if x == x else float("inf")
+
+
+class Both:
+    def __init__(self, name, whole, folder):
+        self.name, self.folder = name, folder
+        torch.manual_seed(len(name))
+        make, words, self.trains = MODELS[name]
+        self.net = shake(make(whole))
+        self.c = self.net.config
+        self.translates = self.c.is_encoder_decoder
+        folder.mkdir()
+        self.net.save_pretrained(folder)
+        words(folder, self.c)
+        self.model = folder / "model.trf"
+        run(TRF, "import", folder, "--output", self.model)
+        g = self.net.generation_config
+        eos = self.c.eos_token_id
+        self.eos = eos[0] if isinstance(eos, list) else eos
+        bos = getattr(self.c, "bos_token_id", None)
+        self.start = self.c.decoder_start_token_id if self.translates else bos
+        self.special = {i for i in (getattr(self.c, "pad_token_id", None), bos, self.eos, self.start) if i is not None}
+        self.begin = [self.c.bos_token_id] if "Bart" in type(self.net).__name__ else []
+        self.r = random.Random(len(name))
+
+    def ids(self, most):
+        r = self.r
+        return [i for i in (r.randrange(5, min(self.c.vocab_size, SMALL_VOCAB) - 120 if "t5" in self.name else
+                                        min(self.c.vocab_size, SMALL_VOCAB) - 1) for _ in range(r.randrange(1, most)))
+                if i not in self.special] or [7]
+
+    def c_side(self, command, batches, **config):
+        (self.folder / "config.txt").write_text("".join(f"{k} {v!r}\n" for k, v in dict(threads=1, **config).items()))
+        write_batches(self.folder / "batches", batches)
+        return rows_of(run(PARITY, command, self.folder / "config.txt", self.model, self.folder / "batches"))
+
+    def forward(self, source, target):
+        """Logits of one pair, and the encoder's states."""
+        target = torch.tensor([[self.start] + target])
+        if not self.translates: return self.net(input_ids=target).logits[0], None
+        out = self.net(input_ids=torch.tensor([self.begin + source + [self.eos]]), decoder_input_ids=target)
+        return out.logits[0], out.encoder_last_hidden_state[0]
+
+    def check_logits(self):
+        pairs = [(self.ids(40) if self.translates else [], self.ids(40)) for _ in range(4)]
+        with torch.no_grad(): want = [self.forward(s, t) for s, t in pairs]
+        logits = torch.cat([x for x, _ in want])
+        got = torch.tensor(self.c_side("logits", [pairs])).view(-1, self.c.vocab_size)
+        worst = relative(got, logits)
+        if self.translates:
+            states = torch.cat([x for _, x in want])
+            got = torch.tensor(self.c_side("encode", [pairs])).view(states.shape)
+            worst = max(worst, relative(got, states))
+        return worst
+
+    def answers(self, beam, count, limit=20):
+        """How many of the answers differ."""
+        pairs = [(self.ids(12), []) if self.translates else ([], self.ids(12)) for _ in range(count)]
+        batches = [pairs[i:i + 100] for i in range(0, count, 100)]
+        got = {}
+        for row in self.c_side("search", batches, rule=HUGGING_FACE, beam=beam, max_length_b=limit):
+            got.setdefault(int(row[0]), [int(i) for i in row[4:]])
+        wrong = 0
+        banned = [i for i in self.special if i != self.eos]
+        for k, (source, prompt) in enumerate(pairs):
+            x = torch.tensor([self.begin + source + [self.eos] if self.translates else [self.start] + prompt])
+            more = dict(max_new_tokens=limit) if not self.translates else dict(max_length=limit + 1)
+            with torch.no_grad():
+                y = self.net.generate(x, attention_mask=torch.ones_like(x), num_beams=beam, do_sample=False,
+                                      suppress_tokens=banned or None, pad_token_id=self.c.pad_token_id or self.eos,
+                                      length_penalty=1.0, early_stopping=False, **more)[0].tolist()
+            y = y[1:] if self.translates else y[x.shape[1]:]
+            if self.eos in y: y = y[:y.index(self.eos)]
+            wrong += y != got[k]
+        return wrong
+
+    def check_training(self):
+        batches = [[(self.ids(12) if self.translates else [], self.ids(12)) for _ in range(6)] for _ in range(STEPS)]
+        got = self.c_side("train", batches, learning_rate=0.5, warmup=20)
+        net = self.net.train()
+        for m in net.modules():
+            if isinstance(m, torch.nn.Dropout): m.p = 0.0
+            for name in ("dropout", "attention_dropout", "activation_dropout"):
+                if isinstance(getattr(m, name, None), float): setattr(m, name, 0.0)
+        parameters = [p for p in net.parameters() if p.requires_grad]
+        adam = torch.optim.Adam(parameters, betas=(0.9, 0.98), eps=1e-9)
+        d, worst = getattr(self.c, "d_model", None) or self.c.hidden_size, 0.0
+        for step, batch in enumerate(batches, 1):
+            logits = torch.cat([self.forward(s, t)[0] for s, t in batch])
+            out = torch.tensor([i for _, t in batch for i in t + [self.eos]])
+            loss = F.cross_entropy(logits, out, label_smoothing=0.1)
+            adam.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            for g in adam.param_groups: g["lr"] = 0.5 * d ** -0.5 * min(step ** -0.5, step * 20 ** -1.5)
+            adam.step()
+            worst = max(worst, abs(got[step - 1][0] - loss.item()) / loss.item())
+        return worst
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--whole", action="store_true")
+    p.add_argument("--answers", type=int, default=ANSWERS)
+    p.add_argument("names", nargs="*")
+    a = p.parse_args()
+    failed = False
+    with tempfile.TemporaryDirectory() as folder:
+        for name in a.names or MODELS:
+            both = Both(name, a.whole, pathlib.Path(folder) / name)
+            logits = both.check_logits()
+            wrong = [both.answers(beam, a.answers) for beam in (1, 4)]
+            losses = both.check_training() if both.trains and not a.whole else None
+            bad = not logits < TOLERANCE or any(wrong) or losses is not None and not losses < TOLERANCE
+            failed |= bad
+            print(f"{name:14} logits and states {logits:.1e}  answers that differ, greedy {wrong[0]} of {a.answers}, "
+                  f"beam {wrong[1]} of {a.answers}"
+                  + (f"  losses {losses:.1e}" if losses is not None else "") + ("  FAILED" if bad else ""), flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__": main()

@@ -1,0 +1,168 @@
+// trf import: recipes of decoders. See import_recipes.c.
+
+#include "import.h"
+
+#if defined(TRF_WITH_CJSON)
+
+/* What all decoders are. */
+static void set_decoder(trf_config *c)
+{
+    c->kind = TRF_DECODER_ONLY;
+    c->encoder_layers = c->source_vocab = 0;
+    c->norm_place = TRF_PRE_NORM;
+    c->final_norm = TRF_FINAL_NORM_BOTH;
+    c->scale_embeddings = c->generator_bias = 0;
+    c->decoder_start = TRF_START_BOS;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>gpt2           Radford et al. 2019
+//
+// Its matrices are stored transposed. Its texts have no BOS: trf begins them with <|endoftext|>, as
+// its training texts were.
+// -----------------------------------------------------------------------------------------------
+
+int configure_gpt2(const cJSON *json, const char *path, trf_config *c)
+{
+    if (json_int(json, path, "n_embd", INT32_MIN, &c->d_model) ||
+        json_int(json, path, "n_head", INT32_MIN, &c->n_heads) ||
+        json_int(json, path, "n_inner", 4 * c->d_model, &c->d_ff) ||
+        json_int(json, path, "n_layer", INT32_MIN, &c->decoder_layers) ||
+        json_int(json, path, "vocab_size", INT32_MIN, &c->target_vocab) ||
+        json_int(json, path, "n_positions", INT32_MIN, &c->max_length) ||
+        find_activation(json, path, "activation_function", &c->activation) ||
+        json_real(json, path, "layer_norm_epsilon", 1e-5, &c->norm_epsilon)) return FAILED;
+    if (!json_true(json, "scale_attn_weights", 1) ||
+        json_true(json, "scale_attn_by_inverse_layer_idx", 0)) {
+        say("%s: \"scale_attn_weights\" is false or \"scale_attn_by_inverse_layer_idx\" is true, "
+            "but trf builds only the scale 1 / sqrt(width of a head)", path);
+        return FAILED;
+    }
+    set_decoder(c);
+    c->positions = TRF_POSITIONS_LEARNED;
+    c->tying = json_true(json, "tie_word_embeddings", 1) ? TRF_TIED_DECODER : TRF_UNTIED;
+    return DONE;
+}
+
+const struct piece gpt2_pieces[] = {
+    {"tgt_embed.weight", "wte.weight"},
+    {"tgt_positions.weight", "wpe.weight"},
+    {"generator.weight", "/lm_head.weight"},
+    {"decoder.norm.weight", "ln_f.weight"},
+    {"decoder.norm.bias", "ln_f.bias"},
+#define D "decoder.layers.%d."
+#define H "h.%d."
+    {D "self_attn.in_proj_weight", "^" H "attn.c_attn.weight"},
+    {D "self_attn.in_proj_bias", H "attn.c_attn.bias"},
+    {D "self_attn.out_proj.weight", "^" H "attn.c_proj.weight"},
+    {D "self_attn.out_proj.bias", H "attn.c_proj.bias"},
+    {D "norm1.weight", H "ln_1.weight"},
+    {D "norm1.bias", H "ln_1.bias"},
+    {D "linear1.weight", "^" H "mlp.c_fc.weight"},
+    {D "linear1.bias", H "mlp.c_fc.bias"},
+    {D "linear2.weight", "^" H "mlp.c_proj.weight"},
+    {D "linear2.bias", H "mlp.c_proj.bias"},
+    {D "norm2.weight", H "ln_2.weight"},
+    {D "norm2.bias", H "ln_2.bias"},
+#undef D
+#undef H
+    {NULL, NULL}};
+
+// -----------------------------------------------------------------------------------------------
+// >>llama          Touvron et al. 2023: Llama, and models that differ from it by a field
+//
+//   llama      Llama 1 to 3 without the scaling of 3.1
+//   mistral    where its window is not shorter than its texts
+//   qwen2      biases in the projections to queries, keys and values
+// -----------------------------------------------------------------------------------------------
+
+/* The base of rotary positions, and their scaling, in one of two places. */
+static int find_rotary(const cJSON *json, const char *path, trf_config *c)
+{
+    const cJSON *both = cJSON_GetObjectItemCaseSensitive(json, "rope_parameters");
+    const cJSON *scaling = cJSON_IsObject(both) ? both
+        : cJSON_GetObjectItemCaseSensitive(json, "rope_scaling");
+    const cJSON *base = cJSON_IsObject(both) ? both : json;
+    const char *type;
+    if (json_real(base, path, "rope_theta", 10000, &c->rotary_base)) return FAILED;
+    if (!cJSON_IsObject(scaling)) return DONE;
+    type = json_text(scaling, "rope_type");
+    if (!type) type = json_text(scaling, "type");
+    if (!type || !strcmp(type, "default")) return DONE;
+    if (!strcmp(type, "linear")) return json_real(scaling, path, "factor", 1, &c->rotary_scale);
+    say("%s: rotary positions are scaled by the rule \"%s\", but trf builds only linear", path,
+        type);
+    return FAILED;
+}
+
+int configure_llama(const cJSON *json, const char *path, trf_config *c)
+{
+    if (json_int(json, path, "hidden_size", INT32_MIN, &c->d_model) ||
+        json_int(json, path, "num_attention_heads", INT32_MIN, &c->n_heads) ||
+        json_int(json, path, "num_key_value_heads", 0, &c->kv_heads) ||
+        json_int(json, path, "head_dim", 0, &c->d_head) ||
+        json_int(json, path, "intermediate_size", INT32_MIN, &c->d_ff) ||
+        json_int(json, path, "num_hidden_layers", INT32_MIN, &c->decoder_layers) ||
+        json_int(json, path, "vocab_size", INT32_MIN, &c->target_vocab) ||
+        json_int(json, path, "max_position_embeddings", INT32_MIN, &c->max_length) ||
+        find_rotary(json, path, c) ||
+        find_activation(json, path, "hidden_act", &c->activation) ||
+        json_real(json, path, "rms_norm_eps", 1e-6, &c->norm_epsilon)) return FAILED;
+    set_decoder(c);
+    c->norm_rule = TRF_NORM_RMS;
+    c->positions = TRF_POSITIONS_ROTARY;
+    c->feed_forward_gate = 1;
+    c->qkv_bias = c->out_bias = json_true(json, "attention_bias", 0);
+    c->feed_forward_bias = json_true(json, "mlp_bias", 0);
+    c->tying = json_true(json, "tie_word_embeddings", 0) ? TRF_TIED_DECODER : TRF_UNTIED;
+    return DONE;
+}
+
+/* A window of keys is built only where no text is longer. */
+static int check_window(const cJSON *json, const char *path, const trf_config *c)
+{
+    int32_t window;
+    if (json_int(json, path, "sliding_window", INT32_MAX, &window)) return FAILED;
+    if (window >= c->max_length) return DONE;
+    say("%s: \"sliding_window\" is %d, shorter than \"max_position_embeddings\" = %d, but trf "
+        "builds attention to all keys", path, (int)window, (int)c->max_length);
+    return FAILED;
+}
+
+int configure_mistral(const cJSON *json, const char *path, trf_config *c)
+{
+    return configure_llama(json, path, c) || check_window(json, path, c) ? FAILED : DONE;
+}
+
+int configure_qwen2(const cJSON *json, const char *path, trf_config *c)
+{
+    if (configure_llama(json, path, c)) return FAILED;
+    c->qkv_bias = 1;
+    if (!json_true(json, "use_sliding_window", 0)) return DONE;
+    return check_window(json, path, c);
+}
+
+const struct piece llama_pieces[] = {
+    {"tgt_embed.weight", "embed_tokens.weight"},
+    {"generator.weight", "/lm_head.weight"},
+    {"decoder.norm.weight", "norm.weight"},
+#define D "decoder.layers.%d."
+#define L "layers.%d."
+    {D "self_attn.in_proj_weight",
+     L "self_attn.q_proj.weight " L "self_attn.k_proj.weight " L "self_attn.v_proj.weight"},
+    {D "self_attn.in_proj_bias",
+     L "self_attn.q_proj.bias " L "self_attn.k_proj.bias " L "self_attn.v_proj.bias"},
+    {D "self_attn.out_proj.weight", L "self_attn.o_proj.weight"},
+    {D "self_attn.out_proj.bias", L "self_attn.o_proj.bias"},
+    {D "norm1.weight", L "input_layernorm.weight"},
+    {D "norm2.weight", L "post_attention_layernorm.weight"},
+    {D "linear1.weight", L "mlp.gate_proj.weight " L "mlp.up_proj.weight"},
+    {D "linear1.bias", L "mlp.gate_proj.bias " L "mlp.up_proj.bias"},
+    {D "linear2.weight", L "mlp.down_proj.weight"},
+    {D "linear2.bias", L "mlp.down_proj.bias"},
+#undef D
+#undef L
+    {NULL, NULL}};
+#else
+typedef int import_decoders_is_empty;
+#endif
