@@ -166,14 +166,16 @@ int configure_t5(const cJSON *json, const char *path, trf_config *c)
     c->final_norm = TRF_FINAL_NORM_BOTH;
     c->scale_embeddings = 0;
     c->qkv_bias = c->out_bias = c->feed_forward_bias = c->generator_bias = 0;
-    c->scale_logits = json_true(json, "tie_word_embeddings", 1);
+    /* T5 1.1 scales no logits, and has an output projection of its own if the file has one */
+    c->scale_logits = json_true(json, "scale_decoder_outputs",
+                                json_true(json, "tie_word_embeddings", 1));
     c->tying = c->scale_logits ? TRF_TIED_ALL : TRF_TIED_EMBEDDINGS;
     return DONE;
 }
 
 const struct piece t5_pieces[] = {
     {"src_embed.weight", "shared.weight|encoder.embed_tokens.weight"},
-    {"generator.weight", "lm_head.weight"},
+    {"generator.weight", "lm_head.weight|shared.weight|encoder.embed_tokens.weight"},
 #define T5_ATTENTION(ours, theirs) \
     {ours ".in_proj_weight", theirs ".q.weight " theirs ".k.weight " theirs ".v.weight"}, \
     {ours ".out_proj.weight", theirs ".o.weight"}
