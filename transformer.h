@@ -166,8 +166,8 @@
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>pass-pack >>rows
-//                     >>row-lists >>forward >>projection >>backward
+//                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>pass-pack
+//                     >>packed-models >>rows >>row-lists >>forward >>projection >>backward
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-state >>step >>update >>updater
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
@@ -12614,6 +12614,8 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     if (status != TRF_OK) trf__pass_close(pass);
     return status;
 }
+
+// >>packed-models  models that have their matrices packed alone
 
 /* Lays a model without weights out anew: matrices packed in a format, everything else as floats. */
 TRF__FN void trf__lay_out_packed(trf_model *model, int format)
