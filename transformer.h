@@ -161,13 +161,15 @@
 //                     >>openblas >>runs
 //   >>basics           names and tensors
 //   >>config           presets and checks
+//                     >>config-checks
 //   >>params           which weights a model has: names, shapes, first values, places
 //                     >>layout >>layout-layers >>first-values
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
 //                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>pass-pack
-//                     >>packed-models >>rows >>row-lists >>forward >>projection >>backward
+//                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
+//                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-state >>step >>update >>updater
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
@@ -181,6 +183,7 @@
 //   >>corpus           training pairs in batches, and the position among them
 //                     >>corpus-order >>padded >>corpus-calls
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
+//                     >>noise-batches
 //   >>search           the options of a search, and the rules of other systems
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>hypotheses >>decode >>rounds >>round-steps >>search-calls >>answers
@@ -4632,8 +4635,8 @@ TRF__BOTH double trf__alibi_slope(int head, int n)
 {
     int power = 1;
     while (2 * power <= n) power *= 2;
-    return head < power ? exp2(-8.0 * (head + 1) / power)
-        : exp2(-4.0 * (2 * (head - power) + 1) / power);
+    return pow(2, head < power ? -8.0 * (head + 1) / power
+                               : -4.0 * (2 * (head - power) + 1) / power);
 }
 
 TRF__BOTH int trf__biased(const trf__attention_in *in)
@@ -10251,6 +10254,8 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
     return trf__backend_of(device->kind)->kernel(device, format);
 }
 
+// >>config-checks  which values a configuration may have, and which fit together
+
 TRF__FN trf_status trf__needs_target(const trf_config *c, trf_error *err)
 {
     if (trf__has_target(c)) return TRF_OK;
@@ -12371,8 +12376,10 @@ TRF__FN void trf__distance_row(int32_t *row, const trf_config *c, int decoder)
     float log_range = (float)log((double)reach / exact);
     for (i = -reach; i <= reach; i++) {
         int64_t away = i < 0 ? -i : decoder ? 0 : i;        /* a decoder sees no later keys */
-        ranged = exact + (int32_t)(logf((float)away / (float)exact) / log_range
-                                     * (float)(n - exact));
+        ranged = exact;
+        if (away > exact)
+            ranged += (int32_t)((float)log((double)((float)away / (float)exact)) / log_range
+                                * (float)(n - exact));
         row[reach + i] = (!decoder && i > 0 ? n : 0)
             + (away < exact ? (int32_t)away : ranged < n ? ranged : n - 1);
     }
@@ -13093,6 +13100,8 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     return sub;
 }
 
+// >>forward-sublayer  one sublayer, the norm behind it, and what looks inside
+
 /* The norm after a sublayer. */
 TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, trf__scaling norm)
 {
@@ -13248,6 +13257,8 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
     trf__view_state(pass, stack, i / stack->per_layer, stack->out);
     return TRF_OK;
 }
+
+// >>forward-head   the rows that a head projects
 
 TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from)
 {
@@ -13493,6 +13504,8 @@ TRF__FN void trf__stack_embed_backward(const trf__pass *pass, const trf__stack *
     e.first_table = pass->back.first;
     pass->run.backend->embed_gradient(&pass->run, &e);
 }
+
+// >>backward-stack  a whole stack, and the head
 
 /* Computes again what the layer that ends with sublayer `last` had stored, as the layers above it
    have overwritten it. Its last s and the statistics of the norm after it are still there, so the
@@ -17759,6 +17772,8 @@ TRF__FN void trf__noise_prefix(trf__noisy *x, int32_t cut)
     for (; cut + x->n_target < x->n; x->n_target++)
         x->target[x->n_target] = x->ids[cut + x->n_target];
 }
+
+// >>noise-batches  options, checks, and the batches that are made
 
 TRF_API trf_noise_options trf_noise_defaults(void)
 {
