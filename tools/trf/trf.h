@@ -28,7 +28,8 @@
 //   translate.c, generate.c, classify.c, embed.c, score.c, eval.c, average.c     other commands
 //   import.c        trf import; see import.h
 //   import_recipes.c, import_seq2seq.c, import_decoders.c, import_words.c, import_pieces.c,
-//   import_weights.c, import_pytorch.c, import_pickle.c, import_labels.c, import_json.c
+//   import_bpe.c, import_weights.c, import_pytorch.c, import_pickle.c, import_labels.c,
+//   import_json.c
 //   report.c        trf report; see report.h
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
 //   report_text.c
