@@ -5,6 +5,7 @@ with 0.23.3), numpy, safetensors, and sentencepiece, which pieces.py needs.
   cc -O2 -march=native -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
   byte_bpe.py table unicode_letters.h             writes the C tables of the import tool
   byte_bpe.py compare build/pieces build/trf TEXT [LINES...]
+  byte_bpe.py golden >tests/golden/byte_bpe.h     texts and ids of a small vocabulary, for tests/test_byte_bpe.c
   byte_bpe.py file build/trf FOLDER OUT           the stored bytes (transformer.h, >>byte-bpe) of a folder's tokenizer
 
 table: which code points are letters and numbers is asked from the library, as its regular expressions have it.
@@ -176,7 +177,80 @@ def compare(program, trf, text, more):
     return 1 if different else 0
 
 
+MERGES = ("t h|th e|\u0120 the|i n|in g|\u0120 a|l l|' s|' ll|e r|\u0120 \u0120|\u0120\u0120 \u0120\u0120|1 2|12 3|3 4|\u00c3 \u00a9|\u00e4 \u00b8|"
+          "\u00e4\u00b8 \u0143|\u010a \u010a|b c|a b|ab c|a bc|. .|.. ..|\u0120 th|th er|c a|a a|aa aa|< s|\u0120 1|\u0120 '|' S|! \u010a|\u0120 (|( a")
+TEXTS = ("", " ", "  ", "   ", "the", " the", "  the", "the  the", "the the ", "The THE", "in the\tthe\t\tthe", "the\nthe", "the \n the", "the\n\n\nthe", "the\r\n \r\n the",
+         "a \n", "a \n ", " \n\n  a", "\n \n!", "it's 's '' 's", "it'S we'LL they'Re I'VE 'D 'M 'T", "it's we'll they're I've 'd 'm 't", "'\u017f 's\u017f a'\u017fb",
+         "'thing", "1234567", " 1234567 12", "12ab34", "a1 \u0661\u0662\u0663\u0664 \u00bd\u2167", "\u00e9\u00c9e\u0301", "\u4e2d\u6587 \u4e2d\u6587\u3000\u4e2d",
+         "\U0001f600\U0001f600 \U0001f600", "abc aabc abcabc aaaaaaa bcbc", "there...other....", "(abc) ((the))\n", " (abc)!\n\n!\n", "!!\r\n!", "\u00a0the\u00a0\u00a0the\u2028",
+         "\u0085a\u000b\u000ca", "whole  whole wholes xwhole", "<s></s><mask><pad>", "added pad <s>", "\u0001\u001f\u007f\u00ad", "a\u200bb\ufeff\u0378\U0010ffff",
+         "\u0120the \u010a", "caf\u00e9s na\u00efve", "$(the)", "$ (the) $\u0661", "\tthe 'the", "can't 'tis", "'l 'r 'v 've", "x'llama x'reed")
+
+
+def of_c(text):
+    """A string of C in ASCII."""
+    out, last = "", False
+    for b in text.encode():
+        plain = 32 <= b < 127 and b not in b'"\\?'
+        out += ('""' if last and plain and chr(b) in "0123456789abcdefABCDEF" else "") + (chr(b) if plain else f"\\x{b:02X}")
+        last = not plain
+    return f'"{out}"'
+
+
+def golden():
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    alphabet = []                   # byte b is asked in a character that has it
+    for b in range(256):
+        c = chr(b) if b < 128 else bytes([0xC2, b]).decode() if b < 0xC0 else None
+        if c: alphabet.append(level.pre_tokenize_str(c)[0][0][-1])
+        else: alphabet.append(chr(b))       # bytes from 0xC0 on are code points of Latin-1
+    merges = [tuple(m.split(" ")) for m in MERGES.split("|")]
+    tokens = list(alphabet)
+    for a, b in merges:
+        if a + b not in tokens: tokens.append(a + b)
+    tokens += ["whole", "\u0120whole"]
+    n_model = len(tokens)
+    tokens += SPECIAL + ["pad", "added", "a b"]
+    kinds = [0] * n_model + [2] * 6 + [1] * 2
+    settings = (("gpt2", 0, 0, 0), ("gpt2 with a blank", 0, 1, 0), ("llama", 1, 0, 0), ("llama, whole words", 1, 0, 1))
+    made = []
+    for _, llama, blank, whole in settings:
+        t = Tokenizer(models.BPE(vocab={x: i for i, x in enumerate(tokens[:n_model])}, merges=merges, ignore_merges=bool(whole)))
+        t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(blank))
+        if llama: t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA), "isolated"), level])
+        t.decoder = decoders.ByteLevel()
+        made.append(t)
+    r = random.Random(5)
+    lists = [[r.choice((r.randrange(0x80, 0x100), r.randrange(0x80, 0x100), r.randrange(len(tokens)))) for _ in range(r.randint(1, 6))] for _ in range(60)]
+    lists += [[0xE4, 0xB8], [0xE4, 0xB8, 0xAD], [0xF0, 0x9F, 0x98], [0xF0, 0x9F, 0x98, 0x80], [0xF0, 0x9F, 0x41], [0xC0, 0x80], [0xED, 0xA0, 0x80], [0xF4, 0x90, 0x80, 0x80],
+              [0xE4, n_model, 0xB8], [0xE4, n_model + 7], [n_model + 7, 0xB8, 0x41], [0xE2, 0xE2, 0xE2], [n_model, n_model + 6, n_model + 7, 0]]
+    decoder = Tokenizer(models.BPE(vocab={x: i for i, x in enumerate(tokens)}, merges=[]))
+    decoder.decoder = decoders.ByteLevel()
+    decoder.add_special_tokens([tokens[i] for i in range(len(tokens)) if kinds[i] == 2])
+    print("/* Written by tools/parity/byte_bpe.py golden: answers of Hugging Face's tokenizers %s. */" % tokenizers.__version__)
+    print("static const struct { const char *text; int kind; } vocabulary[] = {")
+    wrapped(lines := [], ["{%s, %d}" % (of_c(x), k) for x, k in zip(tokens, kinds)])
+    print("\n".join(lines) + "\n};\nstatic const int32_t merged[][2] = {")
+    wrapped(lines := [], ["{%d, %d}" % (tokens.index(a), tokens.index(b)) for a, b in merges])
+    seen = {ord(c) for x in TEXTS for c in x}
+    classes = [(a, b, k) for k, p in ((1, r"\p{L}"), (2, r"\p{N}"), (3, r"\s")) for a, b in runs_of(matching(p)) if any(a <= c <= b for c in seen)]
+    print("\n".join(lines) + "\n};\nstatic const uint32_t classes[][3] = {")
+    wrapped(lines := [], ["{0x%X, 0x%X, %d}" % x for x in sorted(classes)])
+    print("\n".join(lines) + "\n};\n/* " + "; ".join(x[0] for x in settings) + "; decoded: the first ids */")
+    print("static const struct { const char *text, *ids[%d], *decoded; } goldens[] = {" % len(settings))
+    for x in TEXTS:
+        answers = [t.encode(x).ids for t in made]
+        print("    {%s," % of_c(x))
+        print("     {%s}," % ",\n      ".join('"%s"' % " ".join(map(str, ids)) for ids in answers))
+        print("     %s}," % of_c(made[0].decode(answers[0])))
+    print("};\nstatic const struct { const char *ids, *decoded; } decodings[] = {")
+    for ids in lists:
+        if 0 not in ids: print('    {"%s", %s},' % (" ".join(map(str, ids)), of_c(decoder.decode(ids))))
+    print("};")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["golden"]: sys.exit(golden())
     if sys.argv[1:2] == ["table"] and len(sys.argv) == 3: sys.exit(table(sys.argv[2]))
     if sys.argv[1:2] == ["compare"] and len(sys.argv) > 4: sys.exit(compare(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:]))
     if sys.argv[1:2] == ["file"] and len(sys.argv) == 5: open(sys.argv[4], "wb").write(stored(sys.argv[2], sys.argv[3])); sys.exit()
