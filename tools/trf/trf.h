@@ -401,7 +401,7 @@ double field_number(const struct fields *f, const char *name);      /* NAN: no f
 // Token ids (tokens.c)
 // -----------------------------------------------------------------------------------------------
 
-enum { UNK = 3 };       /* the unknown token of every vocabulary but WordPiece */
+enum { UNK = 3 };       /* the unknown token of vocabularies of words and characters */
 int32_t unknown_id(const trf_vocab *vocab);     /* the unknown token; -1 without a vocabulary */
 extern const char *const kinds_of_tokens[];     /* by trf_token_kind: "words", ... */
 
