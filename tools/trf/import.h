@@ -72,6 +72,9 @@ int read_tokenizer(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[
 int read_pieces(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
                 int32_t special[SPECIALS], int *found);
 
+/* import_bpe.c: the same for byte-level BPE. *found 0: the folder has another tokenizer. */
+int read_byte_bpe(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS], int *found);
+
 /* import_weights.c: the tensors of one or several files. Calls that return an int print a message
    when they return FAILED. */
 struct tensors {
@@ -150,9 +153,6 @@ int pickle_storages(struct pickle *p, struct torch_storage **storages, size_t *n
 int read_labels(const cJSON *json, const char *path, struct labels *labels, int32_t **order);
 /* The rows of a head in the order of the labels, and the labels in the model's metadata. */
 int set_labels(trf_model *model, const struct labels *labels, const int32_t *order);
-
-/* import_bpe.c: the same for byte-level BPE. *found 0: the folder has another tokenizer. */
-int read_byte_bpe(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS], int *found);
 
 /* import_json.c */
 int is_file(const char *path);                          /* not a folder */

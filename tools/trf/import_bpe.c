@@ -12,8 +12,8 @@ enum { LLAMA = 1, BLANK = 2, WHOLE = 4 };
 enum { ORDINARY, ADDED, IS_SPECIAL };
 enum { A_LETTER = 1, A_NUMBER = 2, A_BLANK = 3 };
 
-/* A token, and its kind. */
-struct entry { const char *text; int kind; };
+/* A token, and its kind. added: a text is cut at such tokens, if they are not special. */
+struct entry { const char *text; int kind, added; };
 struct place { const char *text; int32_t id; };
 
 struct bpe {
@@ -49,8 +49,9 @@ static int add_entry(struct bpe *b, double id, const char *text, int kind)
         say("%s: \"%s\" and \"%s\" both have the id %zu", b->path, b->token[i].text, text, i);
         return FAILED;
     }
-    /* what was an ordinary token may turn out to be special */
+    /* an ordinary token may turn out to be added too, or special */
     if (!b->token[i].text || kind == IS_SPECIAL) b->token[i].kind = kind;
+    if (kind == ADDED) b->token[i].added = 1;
     b->token[i].text = text;
     return DONE;
 }
@@ -476,7 +477,7 @@ int read_byte_bpe(const char *folder, trf_vocab **vocab, int32_t special[SPECIAL
     status = take_files(&b, folder, found);
     if (!status && *found) status = find_specials(&b);
     if (!status && *found) status = make_vocab(&b, vocab);
-    for (i = 0; !status && i < b.n; i++) added += b.token[i].kind == ADDED;
+    for (i = 0; !status && i < b.n; i++) added += b.token[i].added && b.token[i].kind != IS_SPECIAL;
     if (added)
         inform_line("%s: %zu added token%s not special: in a text they are ordinary text", b.path,
                     added, added == 1 ? " is" : "s are");
