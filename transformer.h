@@ -1245,9 +1245,9 @@ TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *t
 /* Ids to text. Words get one space between them, characters none, subwords what their system
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
-   call fails with TRF_E_LIMIT. Subwords with byte fallback may produce a NUL inside the text:
-   *bytes counts it, strlen and %s stop there. TRF_E_INVALID_ARG: an id is out of range; `where` is
-   its index. */
+   call fails with TRF_E_LIMIT. Subwords that are bytes may produce a NUL inside the text: *bytes
+   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: an id is out of range; `where` is its
+   index. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err);
 
@@ -1614,7 +1614,9 @@ typedef struct trf_noise_options {
     const trf_vocab *words;     /* MASKS: the vocabulary of the ids, which has the special ids and,
                                    for whole_words, shows where words begin; borrowed until
                                    trf_noise_destroy. A subword with SentencePiece's space mark
-                                   begins a word (or ends one, if the model puts the mark there).
+                                   begins a word (or ends one, if the model puts the mark there),
+                                   and so does one of WordPiece without ##, and one of byte-level
+                                   BPE that begins with a space.
                                    Characters: each whitespace character is a word and separates
                                    words. An id outside the vocabulary is a word. default NULL:
                                    every id is a word */

@@ -176,7 +176,6 @@ static int choose_copies(struct translating *t, const int32_t *source, int32_t n
 {
     const int32_t unk = trf_model_config(t->model)->unk;
     int32_t i, j, begins = trf_model_config(t->model)->source_bos;
-    int32_t unk = unknown_id(t->target_vocab);
     size_t k;
     for (i = 0; i < a->n && a->ids[i] != unk; i++) { }
     memset(copies, 0, (size_t)a->n * sizeof *copies);
