@@ -100,6 +100,9 @@ expect 0 "which are read" "300 tokens" "$trf" import folder --output out.model
 check "they make the same model as lists" cmp -s byte_bpe.model out.model
 fresh byte_bpe; change 's/"special": true/"special": false/' tokenizer.json; echo '{"bos_token": "<s>", "pad_token": {"content": "<pad>"}, "eos_token": "</s>", "unk_token": "<unk>"}' >folder/special_tokens_map.json; echo '{}' >folder/tokenizer_config.json
 expect 0 "an added token that is not special" "1 added token is not special" "$trf" import folder --output out.model
+fresh byte_bpe; echo '{"bos_token": "</s>", "pad_token": "</s>", "eos_token": "</s>", "unk_token": "</s>"}' >folder/tokenizer_config.json
+expect 0 "one special token, as GPT-2 has" "300 tokens" "$trf" import folder --output gpt2.model
+expect 0 "which has no pad and no unk" "trf.config.pad\":\"-1\".*trf.config.unk\":\"-1\"" sh -c "head -c 9000 gpt2.model | tr -d '\\000'"
 # Llama 3's rule cuts numbers
 llama='"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "(?i:'"'s|'t|'re|'ve|'m|'ll|'d"')|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}, "behavior": "Isolated", "invert": false}, {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]},'
 split() { fresh byte_bpe; printf '%s\n' "$llama" | sed "$1" >rule; awk '/^  "pre_tokenizer": / { while ((getline line <"rule") > 0) print line; on = 1 } on && /^  },$/ { on = 0; next } !on { print }' folder/tokenizer.json >changed && mv changed folder/tokenizer.json; }

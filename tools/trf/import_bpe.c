@@ -313,6 +313,15 @@ static void mark_special(struct bpe *b, int32_t id)
     if (id >= 0) b->token[id].kind = IS_SPECIAL;
 }
 
+/* A model's eos must be no other special id but bos. GPT-2 calls its one special token unk too, and
+   many call it pad: no text has the one, and no batch the other. */
+static void part_specials(int32_t special[SPECIALS])
+{
+    int32_t *pad = &special[SPECIAL_PAD], *unk = &special[SPECIAL_UNK];
+    if (*unk == special[SPECIAL_EOS] || *unk == special[SPECIAL_BOS] || *unk == *pad) *unk = -1;
+    if (*pad == special[SPECIAL_EOS] || *pad == special[SPECIAL_BOS]) *pad = -1;
+}
+
 /* Finds pad, bos, eos, unk, mask, cls and sep. Folders without names have those of RoBERTa and BART
    if "<s>" is a token, else those of GPT-2. */
 static int find_specials(struct bpe *b)
@@ -341,6 +350,7 @@ static int find_specials(struct bpe *b)
             const char *text = token_text(entry);
             mark_special(b, text ? find_token(b, text) : -1);
         }
+    part_specials(b->special);
     return DONE;
 }
 
