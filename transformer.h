@@ -179,7 +179,9 @@
 //                     >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut
 //                     >>bpe >>pieces-text
 //   >>wordpiece        BERT's subwords: raw text to WordPiece tokens and back
-//                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text >>vocab-use >>vocab-bytes
+//                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text
+//   >>byte-bpe         byte-level BPE, the subwords of GPT-2: raw text to tokens and back
+//                     >>byte-bpe-file >>byte-bpe-cut >>byte-bpe-text >>vocab-use >>vocab-bytes
 //   >>corpus           training pairs in batches, and the position among them
 //                     >>corpus-order >>padded >>corpus-calls
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
@@ -1125,13 +1127,14 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 typedef enum trf_token_kind {
     TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2,
     TRF_WORDPIECE = 3,          /* BERT's subwords */
+    TRF_BYTE_BPE = 4,           /* the subwords of GPT-2, RoBERTa, BART and Llama 3 */
     TRF_TOKEN_KIND_COUNT
 } trf_token_kind;
 
 /* Ids 0 to 3 are pad, bos, eos and unk, spelled "<pad>", "<s>", "</s>" and "<unk>". No text
    can produce pad, bos or eos: learning skips these spellings, encoding turns them into unk.
-   Learned tokens follow, the most frequent first, equal counts in byte order. A vocabulary of
-   WordPiece, or with trf_piece_ids, has special ids of its own instead (trf_vocab_special).
+   Learned tokens follow, the most frequent first, equal counts in byte order. WordPiece, byte-level
+   BPE and trf_piece_ids have special ids of their own instead (trf_vocab_special).
    One thread at a time may use a vocabulary that learns, any number a finished one. TRF_E_STATE: a
    vocabulary is used before trf_vocab_finish, or learns after that call. */
 typedef struct trf_vocab trf_vocab;
@@ -1199,6 +1202,17 @@ TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *p
    TRF_E_FORMAT: the bytes are damaged; `where` is the offset. */
 TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
                                             const trf_hooks *hooks, trf_error *err);
+/* Makes a finished vocabulary of byte-level BPE from the bytes of its file, which are copied: fewer
+   than 2 GiB. `trf import` makes such files; >>byte-bpe has their format.
+     - Encoding equals the tokenizer of GPT-2, RoBERTa, BART or Llama 3, without special tokens
+       around a text, which source_bos and source_eos add. A special token in a text is ordinary
+       text. No text has unknown tokens: every byte is a token.
+     - Decoding gives the bytes of the tokens; bytes that are not UTF-8 become U+FFFD. Special ids
+       are skipped, unk too.
+     - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
+   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. */
+TRF_API trf_status trf_vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
+                                           const trf_hooks *hooks, trf_error *err);
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. Models have copies, which do not
@@ -1209,7 +1223,7 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
 TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks,
                                   trf_error *err);
 /* The id of a special token, or -1: the vocabulary has none. pad, bos, eos and unk are 0 to 3, but
-   with WordPiece and trf_piece_ids any ids. */
+   with WordPiece, byte-level BPE and trf_piece_ids any ids; with BPE several may be the same. */
 TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which);
 /* Number of ids, the special ones included; 4 until it is finished. */
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab);
@@ -1217,12 +1231,13 @@ TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab);
 /* The token of an id; valid until the next trf_vocab_add. NULL: the id is out of range. "": no
    token has this id (trf_piece_ids). */
 TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id);
-/* The id of a token. Returns unk for unknown tokens and for the spellings of special ids. */
+/* The id of a token. Returns unk for unknown tokens and for the spellings of special ids; it is -1
+   if the vocabulary has no unk. */
 TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
 /* Text to ids, without BOS and EOS. Unknown tokens become unk. *n is the number of tokens of the
    whole text, even if that is more than `capacity`; then the first `capacity` ids are written and
    the call fails with TRF_E_LIMIT. Bytes that are not UTF-8 fail with TRF_E_FORMAT and their
-   offset; a vocabulary of subwords takes them for U+FFFD. */
+   offset; SentencePiece takes them for U+FFFD. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
                                     int32_t capacity, int32_t *n, trf_error *err);
 /* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
@@ -1230,12 +1245,12 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
    does. */
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
                                            int32_t *unknown, int32_t *n, trf_error *err);
-/* Ids to text. Words get one space between them, characters none, subwords what SentencePiece
+/* Ids to text. Words get one space between them, characters none, subwords what their system
    writes. Special ids are skipped, except unk. *bytes (may be NULL) is the length of the whole text
    without its NUL, even if `size` is too small; then the text is cut after a whole token and the
-   call fails with TRF_E_LIMIT. Subwords with byte fallback may produce a NUL inside the text:
-   *bytes counts it, strlen and %s stop there. TRF_E_INVALID_ARG: an id is out of range; `where` is
-   its index. */
+   call fails with TRF_E_LIMIT. Subwords that are bytes may produce a NUL inside the text: *bytes
+   counts it, strlen and %s stop there. TRF_E_INVALID_ARG: an id is out of range; `where` is its
+   index. */
 TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
                                     char *text, size_t size, size_t *bytes, trf_error *err);
 
@@ -1602,7 +1617,9 @@ typedef struct trf_noise_options {
     const trf_vocab *words;     /* MASKS: the vocabulary of the ids, which has the special ids and,
                                    for whole_words, shows where words begin; borrowed until
                                    trf_noise_destroy. A subword with SentencePiece's space mark
-                                   begins a word (or ends one, if the model puts the mark there).
+                                   begins a word (or ends one, if the model puts the mark there),
+                                   and so does one of WordPiece without ##, and one of byte-level
+                                   BPE that begins with a space.
                                    Characters: each whitespace character is a word and separates
                                    words. An id outside the vocabulary is a word. default NULL:
                                    every id is a word */
@@ -3103,6 +3120,18 @@ TRF__FN int trf__utf8_at(const char *p, size_t n)
         high = 0xBF;
     }
     return bytes;
+}
+
+/* Whether m bytes that are not a character can be the beginning of one. */
+TRF__FN int trf__utf8_begins(const char *bytes, int m)
+{
+    char whole[4] = {0, '\x80', '\x80', '\x80'};
+    if (m > 3) return 0;
+    memcpy(whole, bytes, (size_t)m);
+    if (trf__utf8_at(whole, 4) > m) return 1;
+    if (m == 1) whole[1] = '\xA0';      /* the second byte of some is at least A0 (Unicode, table
+                                           3-7) */
+    return trf__utf8_at(whole, 4) > m;
 }
 
 /* Copies text into a fixed buffer. Longer text is cut between two characters. Control characters
@@ -14795,8 +14824,8 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // among characters, a blank is a token like any other. A token has at most 1 MiB.
 //
 // Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on,
-// each followed by a NUL. For SentencePiece they store the model's file. No token contains a NUL,
-// so nothing needs an escape. The reader trusts nothing, and errors give the offset.
+// each followed by a NUL. For subwords they store the file that these came from. No token contains
+// a NUL, so nothing needs an escape. The reader trusts nothing, and errors give the offset.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
@@ -14804,13 +14833,15 @@ enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
 
 typedef struct trf__token {
     int64_t begin;          /* offset of its bytes */
-    int64_t count;          /* how often it was seen; unused after learning */
+    int64_t count;          /* how often it was seen; unused after learning, but with byte-level
+                               BPE what kind of token it is */
     uint64_t hash;
     int32_t length;         /* in bytes, without the NUL */
 } trf__token;
 
 typedef struct trf__pieces trf__pieces;         /* >>pieces */
 typedef struct trf__wordpiece trf__wordpiece;   /* >>wordpiece */
+typedef struct trf__byte_bpe trf__byte_bpe;     /* >>byte-bpe */
 
 struct trf_vocab {
     trf_hooks hooks;
@@ -14824,6 +14855,7 @@ struct trf_vocab {
     int64_t n_slots;        /* 0 or a power of two */
     trf__pieces *pieces;    /* of a SentencePiece model, or NULL */
     trf__wordpiece *wordpiece;      /* of WordPiece, or NULL */
+    trf__byte_bpe *byte_bpe;        /* of byte-level BPE, or NULL */
 };
 
 TRF__FN trf_status trf__fail_learning(trf_error *err)
@@ -14856,6 +14888,12 @@ TRF__FN int trf__is_special(const char *token, size_t length)
         if (strlen(trf__special_text(id)) == length && !memcmp(trf__special_text(id), token,
                                                                length)) return 1;
     return 0;
+}
+
+/* Whether a vocabulary cuts words into parts by a file that was made elsewhere. */
+TRF__FN int trf__is_subwords(trf_token_kind kind)
+{
+    return kind != TRF_WORDS && kind != TRF_CHARACTERS;
 }
 
 TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
@@ -14983,6 +15021,7 @@ TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks 
 
 TRF__FN void trf__pieces_release(trf_vocab *v);
 TRF__FN void trf__wordpiece_release(trf_vocab *v);
+TRF__FN void trf__byte_bpe_release(trf_vocab *v);
 
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
@@ -14991,6 +15030,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
     trf__pieces_release(v);
     trf__wordpiece_release(v);
+    trf__byte_bpe_release(v);
 }
 
 TRF_API void trf_vocab_destroy(trf_vocab *vocab)
@@ -15913,21 +15953,26 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
 }
 
 // >>bpe            byte-pair encoding: the best pair of neighbours merges first
-/* Symbols form a chain; at first they are characters and user-defined pieces. The heap holds the
-   pairs of neighbours that form a piece: the best score first, equal ones from the left. A symbol's
-   node is where its bytes lead to in the tree, or -1. */
+/* Symbols form a chain; at first they are characters and user-defined pieces, or bytes. The heap
+   holds the pairs of neighbours that merge: the best score first, equal ones from the left. A
+   symbol's node is where its bytes lead to in the tree of pieces, or -1; of bytes (>>byte-bpe), it
+   is the symbol's token. */
 typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
-/* score: the bits of a float, so mapped that integers have the order of the floats */
-typedef struct trf__merge { int32_t score, left, right, length; } trf__merge;
-typedef struct trf__bpe {
+/* score: the bits of a float, so mapped that integers have the order of the floats. node: that of
+   both symbols together */
+typedef struct trf__merge { int32_t score, left, right, length, node; } trf__merge;
+typedef struct trf__bpe trf__bpe;
+struct trf__bpe {
     const trf_vocab *v;
+    /* Whether two neighbours merge; then it sets the score and the node of the pair. */
+    int (*merges)(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r, trf__merge *pair);
     const char *text;
     trf__symbol *symbols;
     trf__merge *heap;
     int32_t *split;         /* of each unused token: length of the left symbol of the last pair
                                that formed it, else 0 */
     int32_t n_symbols, n_pairs;
-} trf__bpe;
+};
 
 TRF__FN int trf__merge_before(const trf__merge *a, const trf__merge *b)
 {
@@ -15947,23 +15992,31 @@ TRF__FN int32_t trf__token_at(const trf__pieces *p, int32_t node)
     return node >= 0 ? p->cells[node].token : -1;
 }
 
-/* Pushes a pair if it forms a piece. Pairs whose symbols merge later stay in the heap, and
-   trf__bpe_run skips them: at most n pairs at the start and two for each merge, below 3 n. */
-TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
+/* Neighbours merge if they form a piece: trf__bpe's `merges` for SentencePiece. */
+TRF__FN int trf__pieces_merge(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r,
+                              trf__merge *pair)
 {
     const trf__pieces *p = b->v->pieces;
-    const trf__symbol *l, *r;
-    trf__merge pair = {0, left, right, 0};
-    int32_t token, at;
-    if (left < 0 || right < 0 || b->symbols[left].frozen || b->symbols[right].frozen) return;
-    l = b->symbols + left;
-    r = b->symbols + right;
-    token = trf__token_at(p, trf__walk(p, l->node, b->text + r->begin, r->length));
-    if (token < 0) return;
+    int32_t token;
+    if (l->frozen || r->frozen) return 0;
+    pair->node = trf__walk(p, l->node, b->text + r->begin, r->length);
+    token = trf__token_at(p, pair->node);
+    if (token < 0) return 0;
     if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
-    memcpy(&pair.score, &p->pieces[token].score, sizeof pair.score);
-    if (pair.score < 0) pair.score ^= INT32_MAX;            /* more negative is lower; -0 < 0 */
-    pair.length = l->length + r->length;
+    memcpy(&pair->score, &p->pieces[token].score, sizeof pair->score);
+    if (pair->score < 0) pair->score ^= INT32_MAX;          /* more negative is lower; -0 < 0 */
+    return 1;
+}
+
+/* Pushes a pair if it merges. Pairs whose symbols merge later stay in the heap, and trf__bpe_merge
+   skips them: at most n pairs at the start and two for each merge, below 3 n. */
+TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
+{
+    trf__merge pair = {0, left, right, 0, -1};
+    int32_t at;
+    if (left < 0 || right < 0) return;
+    if (!b->merges(b, b->symbols + left, b->symbols + right, &pair)) return;
+    pair.length = b->symbols[left].length + b->symbols[right].length;
     for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2);
          at = (at - 1) / 2)
         b->heap[at] = b->heap[(at - 1) / 2];
@@ -15991,7 +16044,7 @@ TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
 TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
 {
     const trf__pieces *p = b->v->pieces;
-    trf__merge whole = {100, begin, 0, length};
+    trf__merge whole = {100, begin, 0, length, -1};
     int32_t n = 1;
     b->heap[0] = whole;
     while (n > 0) {
@@ -16008,7 +16061,27 @@ TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32
     }
 }
 
-/* Merges the best pair until none is left, then gives the pieces from left to right. */
+/* Merges the best pair until none is left. Symbol 0 begins the chain of what remains. */
+TRF__FN void trf__bpe_merge(trf__bpe *b)
+{
+    int32_t i;
+    for (i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
+    while (b->n_pairs > 0) {
+        trf__merge best = trf__bpe_best(b);
+        trf__symbol *l = b->symbols + best.left, *r = b->symbols + best.right;
+        /* a pair is stale if one of its symbols has merged since: the lengths differ */
+        if (!l->length || !r->length || l->length + r->length != best.length) continue;
+        l->node = best.node;
+        l->length = best.length;
+        l->next = r->next;
+        if (r->next >= 0) b->symbols[r->next].before = best.left;
+        r->length = 0;
+        trf__bpe_add(b, l->before, best.left);
+        trf__bpe_add(b, best.left, l->next);
+    }
+}
+
+/* Gives the pieces of a normalised text of n bytes from left to right. */
 TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
 {
     const trf__pieces *p = b->v->pieces;
@@ -16021,20 +16094,7 @@ TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
         if (at + step < n) s.next = b->n_symbols + 1;
         b->symbols[b->n_symbols++] = s;
     }
-    for (i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
-    while (b->n_pairs > 0) {
-        trf__merge best = trf__bpe_best(b);
-        trf__symbol *l = b->symbols + best.left, *r = b->symbols + best.right;
-        /* a pair is stale if one of its symbols has merged since: the lengths differ */
-        if (!l->length || !r->length || l->length + r->length != best.length) continue;
-        l->node = trf__walk(p, l->node, b->text + r->begin, r->length);
-        l->length = best.length;
-        l->next = r->next;
-        if (r->next >= 0) b->symbols[r->next].before = best.left;
-        r->length = 0;
-        trf__bpe_add(b, l->before, best.left);
-        trf__bpe_add(b, best.left, l->next);
-    }
+    trf__bpe_merge(b);
     for (i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
                                                               b->symbols[i].length);
 }
@@ -16058,6 +16118,7 @@ TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t
     else {
         TRF__ZERO(b);
         b.v = v;
+        b.merges = trf__pieces_merge;
         b.text = text;
         b.symbols = (trf__symbol *)work;
         b.heap = (trf__merge *)(void *)(b.symbols + n);
@@ -16103,16 +16164,23 @@ TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf_
    `cut` is the index of the first id that did not fit, or -1. */
 typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
 
-/* Appends the text of id number i, whole or not at all: after a blank if `blank` is set, with a
-   blank for every U+2581 if `spaces` is set. */
+/* Counts the length of the text of id number i. Returns whether the text is to be written: it is
+   whole or not at all. */
+TRF__FN int trf__answer_room(trf__answer *to, int32_t i, size_t length)
+{
+    to->whole = trf__add_size(to->whole, length);
+    if (to->whole >= to->size && to->cut < 0) to->cut = i;
+    return to->cut < 0;
+}
+
+/* Appends the text of id number i: after a blank if `blank` is set, with a blank for every U+2581
+   if `spaces` is set. */
 TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *text, size_t n,
                              int spaces)
 {
     size_t at, length = n + (size_t)blank;
     for (at = 0; spaces && at + 3 <= n; at++) if (!memcmp(text + at, TRF__SPACE, 3)) length -= 2;
-    to->whole = trf__add_size(to->whole, length);
-    if (to->whole >= to->size && to->cut < 0) to->cut = i;
-    if (to->cut >= 0) return;
+    if (!trf__answer_room(to, i, length)) return;
     if (blank) to->text[to->written++] = ' ';
     for (at = 0; at < n; at++) {
         int space = spaces && at + 3 <= n && !memcmp(text + at, TRF__SPACE, 3);
@@ -16361,19 +16429,25 @@ TRF__FN int trf__wordpiece_special(const trf__wordpiece *w, int32_t id)
     return 0;
 }
 
-/* The rule of a code point, or NULL. */
-TRF__FN const trf__word_rule *trf__word_rule_of(const trf__wordpiece *w, uint32_t c)
+/* The one of n rules that has the code point, or NULL. */
+TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rule *rules, int32_t n, uint32_t c)
 {
-    int32_t low = 0, high = w->n_rules;
-    if (c < 128) return w->ascii[c] < 0 ? NULL : w->rules + w->ascii[c];
+    int32_t low = 0, high = n;
     /* rules before `low` end below c, rules from `high` on begin above c */
     while (low < high) {
         int32_t middle = low + (high - low) / 2;
-        if (w->rules[middle].last < c) low = middle + 1;
-        else if (w->rules[middle].first > c) high = middle;
-        else return w->rules + middle;
+        if (rules[middle].last < c) low = middle + 1;
+        else if (rules[middle].first > c) high = middle;
+        else return rules + middle;
     }
     return NULL;
+}
+
+/* The rule of a code point, or NULL. */
+TRF__FN const trf__word_rule *trf__word_rule_of(const trf__wordpiece *w, uint32_t c)
+{
+    if (c < 128) return w->ascii[c] < 0 ? NULL : w->rules + w->ascii[c];
+    return trf__find_rule(w->rules, w->n_rules, c);
 }
 
 // >>wordpiece-file  reading the stored bytes
@@ -16386,52 +16460,61 @@ TRF__FN trf_status trf__wordpiece_fail(int64_t at, const char *fault, trf_error 
 }
 
 /* The number at an offset of the stored bytes. */
-TRF__FN uint32_t trf__wordpiece_number(const trf__wordpiece *w, int64_t at)
+TRF__FN uint32_t trf__stored_number(const char *stored, int64_t at)
 {
-    return (uint32_t)trf__from_little((const unsigned char *)w->stored + at, 4);
+    return (uint32_t)trf__from_little((const unsigned char *)stored + at, 4);
 }
 
 /* A signed number: two's complement. */
-TRF__FN int32_t trf__wordpiece_signed(const trf__wordpiece *w, int64_t at)
+TRF__FN int32_t trf__stored_signed(const char *stored, int64_t at)
 {
-    uint32_t u = trf__wordpiece_number(w, at);
+    uint32_t u = trf__stored_number(stored, at);
     return u <= INT32_MAX ? (int32_t)u : -(int32_t)(UINT32_MAX - u) - 1;
+}
+
+/* Reads the special ids at an offset of the stored bytes of `what`. */
+TRF__FN trf_status trf__stored_specials(const char *stored, int64_t at, int64_t n_tokens,
+                                        int unk_exists, const char *what, int32_t *special,
+                                        trf_error *err)
+{
+    int i;
+    for (i = 0; i < TRF__WORD_SPECIALS; i++, at += 4) {
+        int32_t id = trf__stored_signed(stored, at), least = i == TRF__WORD_UNK && unk_exists ? 0
+                                                                                              : -1;
+        if (id < least || id >= n_tokens)
+            return trf__fail(err, TRF_E_FORMAT, at, what,
+                             "byte %lld: expected an id from %d to %lld, got %d", (long long)at,
+                             (int)least, (long long)n_tokens - 1, (int)id);
+        special[i] = id;
+    }
+    return TRF_OK;
 }
 
 /* Reads everything before the rules. */
 TRF__FN trf_status trf__read_word_header(trf__wordpiece *w, int64_t *n_tokens, trf_error *err)
 {
     uint32_t flags, longest;
-    int i;
     if (w->n_stored < 8 || memcmp(w->stored, "TRFWP\0\0\1", 8))
         return trf__wordpiece_fail(0, "expected a WordPiece file, got something else", err);
     if (w->n_stored < TRF__WORD_HEADER + 4)
         return trf__wordpiece_fail(w->n_stored, "expected a header of 56 bytes, got the end", err);
-    flags = trf__wordpiece_number(w, 8);
+    flags = trf__stored_number(w->stored, 8);
     if (flags > 1)
         return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
                          "byte 8: expected flags 0 or 1, got %lu", (unsigned long)flags);
-    longest = trf__wordpiece_number(w, 12);
+    longest = trf__stored_number(w->stored, 12);
     if (longest < 1 || longest > TRF__WORD_CHARS)
         return trf__fail(err, TRF_E_FORMAT, 12, "wordpiece",
                          "byte 12: expected a longest word of 1 to %d characters, got %lu",
                          (int)TRF__WORD_CHARS, (unsigned long)longest);
     w->cleanup = (int32_t)flags;
     w->longest_word = (int32_t)longest;
-    *n_tokens = trf__wordpiece_number(w, 44);
+    *n_tokens = trf__stored_number(w->stored, 44);
     if (*n_tokens < 1 || *n_tokens > TRF__MAX_TOKENS)
         return trf__fail(err, TRF_E_FORMAT, 44, "wordpiece",
                          "byte 44: expected 1 to %lld tokens, got %lld",
                          (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
-    for (i = 0; i < TRF__WORD_SPECIALS; i++) {
-        int32_t id = trf__wordpiece_signed(w, 16 + 4 * i), least = i == TRF__WORD_UNK ? 0 : -1;
-        if (id < least || id >= *n_tokens)
-            return trf__fail(err, TRF_E_FORMAT, 16 + 4 * i, "wordpiece",
-                             "byte %d: expected an id from %d to %lld, got %d", 16 + 4 * i,
-                             (int)least, (long long)*n_tokens - 1, (int)id);
-        w->special[i] = id;
-    }
-    return TRF_OK;
+    return trf__stored_specials(w->stored, 16, *n_tokens, 1, "wordpiece", w->special, err);
 }
 
 /* The reason why a rule cannot be used, or NULL. n_replaced: bytes of the replacements. */
@@ -16463,7 +16546,8 @@ TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__wor
 TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *err)
 {
     trf__wordpiece *w = v->wordpiece;
-    int64_t n = trf__wordpiece_number(w, 48), rest = w->n_stored - TRF__WORD_HEADER - 4, size, bad;
+    int64_t n = trf__stored_number(w->stored, 48), rest = w->n_stored - TRF__WORD_HEADER - 4;
+    int64_t size, bad;
     uint32_t c;
     int32_t i;
     for (i = 0; i < 128; i++) w->ascii[i] = -1;
@@ -16473,7 +16557,7 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
                          (long long)rest / TRF__WORD_RULE, (long long)n);
     rest -= TRF__WORD_RULE * n;
     *at = w->n_stored - rest;
-    size = trf__wordpiece_number(w, *at - 4);
+    size = trf__stored_number(w->stored, *at - 4);
     w->replaced = w->stored + *at;
     if (size > rest || (size > 0 && w->replaced[size - 1]))
         return trf__wordpiece_fail(*at - 4, "expected the size of the replacements, which end with "
@@ -16490,10 +16574,10 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
         trf__word_rule *r = w->rules + i;
         int64_t here = TRF__WORD_HEADER + TRF__WORD_RULE * (int64_t)i;
         const char *fault;
-        r->first = trf__wordpiece_number(w, here);
-        r->last = trf__wordpiece_number(w, here + 4);
-        r->kind = trf__wordpiece_signed(w, here + 8);
-        r->argument = trf__wordpiece_signed(w, here + 12);
+        r->first = trf__stored_number(w->stored, here);
+        r->last = trf__stored_number(w->stored, here + 4);
+        r->kind = trf__stored_signed(w->stored, here + 8);
+        r->argument = trf__stored_signed(w->stored, here + 12);
         fault = trf__word_rule_fault(w, r, size);
         if (!fault && i > 0 && r->first <= r[-1].last)
             fault = "expected rules in ascending order, got code points of earlier ones";
@@ -16738,6 +16822,620 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
     return TRF_OK;
 }
 
+// -----------------------------------------------------------------------------------------------
+// >>byte-bpe       byte-level BPE, the subwords of GPT-2: raw text to tokens and back
+//
+// The ids are those of Hugging Face's tokenizers 0.23.3 (ByteLevel, BPE) without the special tokens
+// that a template adds. There are three steps (Sennrich et al. 2016; Radford et al. 2019):
+//
+//   text -> words          by one of two rules
+//        -> bytes          each is a token
+//        -> ids            the pair of neighbours with the lowest rank merges, again and again
+//
+// The rules are regular expressions; the first alternative that matches ends a word. GPT-2's is
+//
+//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//
+// and Llama 3's, which has no line break here:
+//
+//   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
+//   |\s*[\r\n]+|\s+(?!\S)|\s+
+//
+// The library has no tables of Unicode: which code points are letters (\p{L}), numbers (\p{N}) and
+// white space (\s) lies in the stored bytes, which a tool writes when it imports a vocabulary
+// (tools/trf).
+//
+// Tokens are spelled with one character for each byte, as in the files that they come from. The
+// bytes 0x21 to 0x7E, 0xA1 to 0xAC and 0xAE to 0xFF are the code points of the same number; the
+// others are U+0100 to U+0143 in their order. So " the" reads U+0120 "the", and no spelling has a
+// blank or a NUL. A token with any other character stands for its own bytes.
+//
+// A text cannot contain a special token: "<s>" in a text is three ordinary characters, as it is in
+// tokenizers with encode_special_tokens. Other tokens that were added to a vocabulary are not found
+// in a text either; there tokenizers would find them.
+//
+// The stored bytes; all numbers are little-endian and have 32 bits:
+//
+//   "TRFBP" 0 0 1                      8 bytes
+//   flags                              1: Llama 3's rule; 2: a text gets a blank in front, if it
+//                                      has none; 4: a word that is a token stays whole
+//   pad bos eos unk mask cls sep       ids, -1 for none
+//   number of tokens, number of ranges, number of merges
+//   ranges of code points              first, last, class; ascending, without overlap
+//   merges                             two ids; the first merge has the lowest rank
+//   tokens                             kind (1 byte), UTF-8, NUL; the first one's id is 0
+//
+// Classes are 1 letter, 2 number, 3 white space. Kinds are 0 ordinary, 1 added (no text has it), 2
+// special. Every byte must be an ordinary token, and so must every result of a merge.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__BYTE_OTHER, TRF__BYTE_LETTER, TRF__BYTE_NUMBER, TRF__BYTE_WHITE, TRF__BYTE_END };
+enum { TRF__BYTE_ORDINARY, TRF__BYTE_ADDED, TRF__BYTE_SPECIAL };
+enum { TRF__BYTE_LLAMA = 1, TRF__BYTE_BLANK = 2, TRF__BYTE_WHOLE = 4 };
+enum { TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
+#define TRF__BYTE_SPACE "\xC4\xA0"              /* U+0120, the spelling of a blank */
+
+/* Two tokens and the one that they become. */
+typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
+
+struct trf__byte_bpe {
+    char *stored;
+    int64_t n_stored;
+    trf__word_rule *ranges;             /* kind: the class */
+    trf__byte_merge *merges;            /* by rank */
+    int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
+    int64_t n_slots;                    /* a power of two, above twice n_merges */
+    int32_t n_ranges, n_merges;
+    uint32_t flags;
+    int32_t special[TRF__WORD_SPECIALS];        /* pad bos eos unk mask cls sep, or -1 */
+    int32_t token[256];                 /* of each byte */
+    unsigned char ascii[128];           /* class of each code point below 128 */
+    size_t longest_token;               /* in bytes of its spelling */
+};
+
+/* Writes the spelling of a byte, at most two bytes. Returns their number. */
+TRF__FN int trf__spell_byte(unsigned char byte, char *to)
+{
+    uint32_t c = byte;
+    if (c < 0x21) c += 0x100;
+    else if (c >= 0x7F && c < 0xA1) c += 0x121 - 0x7F;
+    else if (c == 0xAD) c = 0x143;
+    return trf__put_code_point(to, c);
+}
+
+/* The byte that a character spells, or -1. *n is the character's length. */
+TRF__FN int trf__spelled_byte(const char *text, int *n)
+{
+    uint32_t c = trf__code_point(text, n);
+    if (c >= 0x100 && c < 0x121) return (int)c - 0x100;
+    if (c >= 0x121 && c < 0x143) return (int)c - 0x121 + 0x7F;
+    if (c == 0x143) return 0xAD;
+    return c < 0x21 || (c >= 0x7F && c < 0xA1) || c == 0xAD || c > 0xFF ? -1 : (int)c;
+}
+
+/* Both ids decide the slot of a merge. */
+TRF__FN uint64_t trf__merge_hash(int32_t left, int32_t right)
+{
+    return trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
+}
+
+/* The rank of a merge, or -1. *at is its slot, or an empty one. */
+TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t right, uint64_t *at)
+{
+    uint64_t mask = (uint64_t)b->n_slots - 1, hash = trf__merge_hash(left, right);
+    for (*at = hash & mask; b->slots[*at]; *at = (*at + trf__slot_step(hash)) & mask) {
+        const trf__byte_merge *m = &b->merges[b->slots[*at] - 1];
+        if (m->left == left && m->right == right) return b->slots[*at] - 1;
+    }
+    return -1;
+}
+
+// >>byte-bpe-file  reading the stored bytes
+//
+// They may be hostile. Every error gives the offset of the fault.
+
+TRF__FN trf_status trf__byte_fail(int64_t at, const char *fault, trf_error *err)
+{
+    return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "byte %lld: %s", (long long)at, fault);
+}
+
+/* Reads everything before the ranges. */
+TRF__FN trf_status trf__read_byte_header(trf__byte_bpe *b, int64_t *n_tokens, trf_error *err)
+{
+    int64_t rest = b->n_stored - TRF__BYTE_HEADER, ranges, merges;
+    if (b->n_stored < 8 || memcmp(b->stored, "TRFBP\0\0\1", 8))
+        return trf__byte_fail(0, "expected a file of byte-level BPE, got something else", err);
+    if (rest < 0)
+        return trf__byte_fail(b->n_stored, "expected a header of 52 bytes, got the end", err);
+    b->flags = trf__stored_number(b->stored, 8);
+    *n_tokens = trf__stored_number(b->stored, 40);
+    ranges = trf__stored_number(b->stored, 44);
+    merges = trf__stored_number(b->stored, 48);
+    if (b->flags > 7)
+        return trf__fail(err, TRF_E_FORMAT, 8, "byte_bpe",
+                         "byte 8: expected flags from 0 to 7, got %lu", (unsigned long)b->flags);
+    if (*n_tokens < 256 || *n_tokens > TRF__MAX_TOKENS)
+        return trf__fail(err, TRF_E_FORMAT, 40, "byte_bpe",
+                         "byte 40: expected 256 to %lld tokens, got %lld",
+                         (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
+    if (ranges > rest / TRF__BYTE_RANGE)
+        return trf__fail(err, TRF_E_FORMAT, 44, "byte_bpe",
+                         "byte 44: expected at most %lld ranges in the bytes that follow, got %lld",
+                         (long long)rest / TRF__BYTE_RANGE, (long long)ranges);
+    rest -= TRF__BYTE_RANGE * ranges;
+    if (merges > rest / TRF__BYTE_MERGE)
+        return trf__fail(err, TRF_E_FORMAT, 48, "byte_bpe",
+                         "byte 48: expected at most %lld merges in the bytes that follow, got %lld",
+                         (long long)rest / TRF__BYTE_MERGE, (long long)merges);
+    b->n_ranges = (int32_t)ranges;      /* both below 2^28: each has 8 bytes of less than 2 GiB */
+    b->n_merges = (int32_t)merges;
+    return trf__stored_specials(b->stored, 12, *n_tokens, 0, "byte_bpe", b->special, err);
+}
+
+TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    int64_t at = TRF__BYTE_HEADER;
+    int32_t i;
+    uint32_t c;
+    b->ranges = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
+                                                    trf__bytes(b->n_ranges, sizeof *b->ranges));
+    if (!b->ranges)
+        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for %d ranges",
+                         (int)b->n_ranges);
+    for (i = 0; i < b->n_ranges; i++, at += TRF__BYTE_RANGE) {
+        trf__word_rule *r = b->ranges + i;
+        r->first = trf__stored_number(b->stored, at);
+        r->last = trf__stored_number(b->stored, at + 4);
+        r->kind = trf__stored_signed(b->stored, at + 8);
+        if (r->first > r->last || r->last > 0x10FFFF)
+            return trf__byte_fail(at, "expected a range of code points, got other numbers", err);
+        if (r->kind < TRF__BYTE_LETTER || r->kind > TRF__BYTE_WHITE)
+            return trf__byte_fail(at + 8, "expected a class from 1 to 3, got another number", err);
+        if (i > 0 && r->first <= r[-1].last)
+            return trf__byte_fail(at, "expected ranges in ascending order, got code points of "
+                                  "earlier ones", err);
+        for (c = r->first; c < 128 && c <= r->last; c++) b->ascii[c] = (unsigned char)r->kind;
+    }
+    return TRF_OK;
+}
+
+/* The reason why a token of the file cannot be added, or NULL. */
+TRF__FN const char *trf__byte_token_fault(const trf_vocab *v, const char *token, size_t length)
+{
+    if (!length) return "expected a token, got an empty one";
+    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
+    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
+    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
+        return "expected every token once, got one twice";
+    return NULL;
+}
+
+/* Inserts the tokens, which end with the file, and finds those of the bytes. */
+TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_error *err)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->n_ranges + TRF__BYTE_MERGE *
+        (int64_t)b->n_merges;
+    char spelling[4];
+    int i, n;
+    while (v->n_tokens < n_tokens) {
+        const char *begin = b->stored + at, *fault = "expected a token and its NUL, got the end";
+        const char *token = at < b->n_stored ? begin + 1 : begin;
+        const char *end = (const char *)memchr(token, 0, (size_t)(b->stored + b->n_stored - token));
+        size_t length = end ? (size_t)(end - token) : 0;
+        if (end) fault = trf__byte_token_fault(v, token, length);
+        if (end && !fault && (unsigned char)*begin > TRF__BYTE_SPECIAL)
+            fault = "expected a kind of token from 0 to 2, got another number";
+        if (fault)
+            return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "id %lld, byte %lld: %s",
+                             (long long)v->n_tokens, (long long)at, fault);
+        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), *begin, err));
+        if (length > b->longest_token) b->longest_token = length;
+        at += (int64_t)length + 2;
+    }
+    if (at != b->n_stored)
+        return trf__byte_fail(at, "expected the end after the last token, got more bytes", err);
+    for (i = 0; i < 256; i++) {
+        n = trf__spell_byte((unsigned char)i, spelling);
+        b->token[i] = trf__vocab_find(v, spelling, (size_t)n, trf__hash_bytes(spelling, (size_t)n));
+        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BYTE_ORDINARY)
+            return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe",
+                             "expected an ordinary token for each byte, got none for 0x%02X",
+                             (unsigned)i);
+    }
+    return TRF_OK;
+}
+
+/* The token that consists of two others, or -1. `work` has room for the longest token. */
+TRF__FN int32_t trf__joined_token(const trf_vocab *v, const trf__byte_merge *m, char *work)
+{
+    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
+    size_t n = (size_t)l->length + (size_t)r->length;
+    if (n > v->byte_bpe->longest_token) return -1;
+    memcpy(work, v->bytes + l->begin, (size_t)l->length);
+    memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
+    return trf__vocab_find(v, work, n, trf__hash_bytes(work, n));
+}
+
+/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. */
+TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    trf__byte_merge *m = b->merges + i;
+    uint64_t slot;
+    if (m->left < 0 || m->left >= v->n_tokens || m->right < 0 || m->right >= v->n_tokens)
+        return "expected two ids of tokens, got another number";
+    m->token = trf__joined_token(v, m, work);
+    if (m->token < 0) return "expected tokens that form a third one, got others";
+    if (v->tokens[m->token].count != TRF__BYTE_ORDINARY)
+        return "expected a merge to an ordinary token, got an added or a special one";
+    if (trf__merge_rank(b, m->left, m->right, &slot) >= 0)
+        return "expected every merge once, got one twice";
+    b->slots[slot] = i + 1;
+    return NULL;
+}
+
+TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->n_ranges;
+    const char *fault = NULL;
+    char *work = (char *)trf__alloc(&v->hooks, b->longest_token);
+    int32_t i;
+    b->n_slots = 2;
+    while (b->n_slots <= 2 * (int64_t)b->n_merges) b->n_slots *= 2;
+    b->merges = (trf__byte_merge *)trf__alloc(&v->hooks,
+                                              trf__bytes(b->n_merges, sizeof *b->merges));
+    b->slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(b->n_slots, sizeof *b->slots));
+    for (i = 0; work && b->merges && b->slots && !fault && i < b->n_merges; i++) {
+        b->merges[i].left = trf__stored_signed(b->stored, at + TRF__BYTE_MERGE * (int64_t)i);
+        b->merges[i].right = trf__stored_signed(b->stored, at + TRF__BYTE_MERGE * (int64_t)i + 4);
+        fault = trf__enter_merge(v, i, work);
+    }
+    trf__free(&v->hooks, work, b->longest_token);
+    if (!work || !b->merges || !b->slots)
+        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for %d merges",
+                         (int)b->n_merges);
+    if (!fault) return TRF_OK;
+    at += TRF__BYTE_MERGE * (int64_t)(i - 1);
+    return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "merge %d, byte %lld: %s", (int)i - 1,
+                     (long long)at, fault);
+}
+
+TRF__FN void trf__byte_bpe_release(trf_vocab *v)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    if (!b) return;
+    trf__free(&v->hooks, b->stored, (size_t)b->n_stored);
+    trf__free(&v->hooks, b->ranges, trf__bytes(b->n_ranges, sizeof *b->ranges));
+    trf__free(&v->hooks, b->merges, trf__bytes(b->n_merges, sizeof *b->merges));
+    trf__free(&v->hooks, b->slots, trf__bytes(b->n_slots, sizeof *b->slots));
+    trf__free(&v->hooks, b, sizeof *b);
+    v->byte_bpe = NULL;
+}
+
+/* Fills a new vocabulary from n stored bytes, which are copied. After an error it is only good for
+   trf_vocab_destroy. */
+TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, const char *bytes, int64_t n, trf_error *err)
+{
+    trf__byte_bpe *b;
+    int64_t n_tokens = 0;
+    v->byte_bpe = b = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *b);
+    if (b) b->stored = (char *)trf__alloc(&v->hooks, (size_t)n);
+    if (!b || !b->stored)
+        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
+    memcpy(b->stored, bytes, (size_t)n);
+    b->n_stored = n;
+    TRF__TRY(trf__read_byte_header(b, &n_tokens, err));
+    TRF__TRY(trf__read_byte_ranges(v, err));
+    TRF__TRY(trf__read_byte_tokens(v, n_tokens, err));
+    return trf__read_merges(v, err);
+}
+
+// >>byte-bpe-cut   from text to ids
+//
+// The rules are followed without a search: a character and the one after it decide which
+// alternative matches. Merging takes n log n steps for a word of n bytes.
+
+/* The class of the character at `at`, and its length. */
+TRF__FN int trf__byte_class(const trf__byte_bpe *b, const char *at, const char *end, int *bytes)
+{
+    const trf__word_rule *r;
+    uint32_t c;
+    *bytes = 0;
+    if (at == end) return TRF__BYTE_END;
+    c = trf__code_point(at, bytes);
+    if (c < 128) return b->ascii[c];
+    r = trf__find_rule(b->ranges, b->n_ranges, c);
+    return r ? r->kind : TRF__BYTE_OTHER;
+}
+
+/* The end of a run of characters of one class, at most `most` of them. */
+TRF__FN const char *trf__byte_run(const trf__byte_bpe *b, const char *at, const char *end,
+                                  int kind, int64_t most)
+{
+    int bytes;
+    for (; most > 0 && trf__byte_class(b, at, end, &bytes) == kind; most--) at += bytes;
+    return at;
+}
+
+TRF__FN int trf__is_line_break(const char *at, const char *end)
+{
+    return at < end && (*at == '\r' || *at == '\n');
+}
+
+/* The length of "'s", "'t", "'re", "'ve", "'m", "'ll" or "'d", or 0. Llama 3's rule ignores case,
+   so U+017F, the long s, is an s. */
+TRF__FN int trf__contraction(const char *at, const char *end, int any_case)
+{
+    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+    int i, k;
+    if (at == end || *at != '\'') return 0;
+    at++;
+    if (any_case && end - at >= 2 && !memcmp(at, "\xC5\xBF", 2)) return 3;
+    for (i = 0; i < 7; i++) {
+        for (k = 0; endings[i][k] && at + k < end; k++)
+            if ((any_case ? at[k] | 32 : at[k]) != endings[i][k]) break;
+        if (!endings[i][k]) return k + 1;
+    }
+    return 0;
+}
+
+/* The end of a word of white space. Behind it comes the end of the text, or white space that begins
+   or is the next word. Llama 3's rule ends it after its last line break. */
+TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, const char *end)
+{
+    const char *last = at, *next = at, *line = NULL;
+    int bytes;
+    while (trf__byte_class(b, next, end, &bytes) == TRF__BYTE_WHITE) {
+        last = next;
+        next += bytes;
+        if (b->flags & TRF__BYTE_LLAMA && trf__is_line_break(last, end)) line = next;
+    }
+    if (line) return line;
+    return next == end || last == at ? next : last;
+}
+
+/* The end of the word that begins at `at`, before `end`. */
+TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const char *end)
+{
+    int llama = b->flags & TRF__BYTE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
+    int contraction = trf__contraction(at, end, llama);
+    if (contraction) return at + contraction;
+    kind = trf__byte_class(b, at, end, &bytes);
+    next = trf__byte_class(b, at + bytes, end, &more);
+    /* one character may precede a run of another class */
+    joins = blank && (next == TRF__BYTE_LETTER || next == TRF__BYTE_OTHER ||
+                      (next == TRF__BYTE_NUMBER && !llama));
+    if (llama && next == TRF__BYTE_LETTER)
+        joins = kind != TRF__BYTE_NUMBER && !trf__is_line_break(at, end);
+    if (joins) { at += bytes; kind = next; }
+    if (kind == TRF__BYTE_WHITE) return trf__byte_blanks(b, at, end);
+    at = trf__byte_run(b, at, end, kind, kind == TRF__BYTE_NUMBER && llama ? 3 : INT64_MAX);
+    while (llama && kind == TRF__BYTE_OTHER && trf__is_line_break(at, end)) at++;
+    return at;
+}
+
+/* Two tokens merge if a merge says so, the one of the lowest rank first: trf__bpe's `merges`. */
+TRF__FN int trf__bytes_merge(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r,
+                             trf__merge *pair)
+{
+    uint64_t slot;
+    int32_t rank = trf__merge_rank(b->v->byte_bpe, l->node, r->node, &slot);
+    if (rank < 0) return 0;
+    pair->score = -rank;
+    pair->node = b->v->byte_bpe->merges[rank].token;
+    return 1;
+}
+
+/* Scratch memory, which grows to that of the longest word: one place of room for each byte. */
+typedef struct trf__byte_room { trf__symbol symbol; trf__merge heap[3]; } trf__byte_room;
+typedef struct trf__byte_work {
+    trf__byte_room *room;
+    char *text;                 /* a word in the spelling of tokens */
+    int64_t capacity, text_capacity;
+} trf__byte_work;
+
+/* The ordinary token that is the whole word, or -1. The word's spelling must have room. */
+TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n, char *spelling)
+{
+    size_t length = 0;
+    int32_t i, id;
+    for (i = 0; i < n; i++)
+        length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
+    id = trf__vocab_find(v, spelling, length, trf__hash_bytes(spelling, length));
+    return id >= 0 && v->tokens[id].count == TRF__BYTE_ORDINARY ? id : -1;
+}
+
+/* Gives the ids of a word of n bytes. */
+TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int32_t n,
+                                      trf__byte_work *work, trf__ids *to, trf_error *err)
+{
+    const trf__byte_bpe *b = v->byte_bpe;
+    trf__bpe bpe;
+    int32_t i, id = -1;
+    if (b->flags & TRF__BYTE_WHOLE && (size_t)n <= b->longest_token) {
+        TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
+        id = trf__whole_word(v, word, n, work->text);
+    }
+    if (id >= 0) { trf__give_id(to, id, 0); return TRF_OK; }
+    TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
+    TRF__ZERO(bpe);
+    bpe.v = v;
+    bpe.merges = trf__bytes_merge;
+    bpe.symbols = (trf__symbol *)(void *)work->room;
+    bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
+    bpe.n_symbols = n;
+    for (i = 0; i < n; i++) {
+        trf__symbol s = {i, 1, i - 1, i + 1 < n ? i + 1 : -1, 0, 0};
+        s.node = b->token[(unsigned char)word[i]];
+        bpe.symbols[i] = s;
+    }
+    trf__bpe_merge(&bpe);
+    for (i = 0; i >= 0; i = bpe.symbols[i].next) trf__give_id(to, bpe.symbols[i].node, 0);
+    return TRF_OK;
+}
+
+/* Gives the ids of a text, as trf__encode_text does. */
+TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, trf__ids *to,
+                                        trf_error *err)
+{
+    const trf__byte_bpe *b = v->byte_bpe;
+    size_t n = strlen(text);
+    const char *end = text + n;
+    char *copy = NULL;
+    trf__byte_work work;
+    trf_status status = TRF_OK;
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    TRF__TRY(trf__normal_limit(1, n, err));
+    TRF__ZERO(work);
+    if (b->flags & TRF__BYTE_BLANK && n > 0 && *text != ' ') {
+        copy = (char *)trf__alloc(&v->hooks, n + 1);
+        if (!copy)
+            return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
+        copy[0] = ' ';
+        memcpy(copy + 1, text, n);
+        text = copy;
+        end = copy + n + 1;
+    }
+    while (!status && text < end) {
+        const char *next = trf__byte_word(b, text, end);
+        status = trf__byte_word_ids(v, text, (int32_t)(next - text), &work, to, err);
+        text = next;
+    }
+    trf__free(&v->hooks, copy, n + 1);
+    trf__free(&v->hooks, work.room, trf__bytes(work.capacity, sizeof *work.room));
+    trf__free(&v->hooks, work.text, (size_t)work.text_capacity);
+    return status;
+}
+
+// >>byte-bpe-text  from ids to text
+//
+// A character's bytes may lie in several tokens; it belongs to the last of them. Bytes that are not
+// UTF-8 become U+FFFD, one for the longest beginning of a character (Unicode, 3.9).
+
+/* Bytes that may become a character: none to three. */
+typedef struct trf__byte_held { char bytes[4]; int n; } trf__byte_held;
+
+/* Takes one more byte. Returns how many bytes of text it completes, at most 6, which are at `to`.
+   *broke: the held bytes have become U+FFFD, because this one does not go on with them. */
+TRF__FN int trf__hold_byte(trf__byte_held *held, char byte, char to[6], int *broke)
+{
+    int n = 0, length;
+    *broke = 0;
+    for (;;) {
+        held->bytes[held->n++] = byte;
+        length = trf__utf8_at(held->bytes, (size_t)held->n);
+        if (length == held->n) {
+            memcpy(to + n, held->bytes, (size_t)length);
+            held->n = 0;
+            return n + length;
+        }
+        if (trf__utf8_begins(held->bytes, held->n)) return n;
+        memcpy(to + n, TRF__REPLACEMENT, 3);
+        n += 3;
+        *broke |= held->n > 1;
+        if (held->n == 1) { held->n = 0; return n; }
+        held->n = 0;                    /* the byte may begin a character of its own */
+    }
+}
+
+/* Whether every character of a token spells a byte. */
+TRF__FN int trf__is_spelling(const char *token)
+{
+    int n;
+    for (; *token; token += n) if (trf__spelled_byte(token, &n) < 0) return 0;
+    return 1;
+}
+
+/* The text that a token adds: its length is returned, and it is written to `to`, unless that is
+   NULL. `ends`: no token follows. */
+TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held *held, char *to)
+{
+    int spelled = trf__is_spelling(token), n, m, broke;
+    size_t length = 0;
+    char text[6];
+    for (; *token; token += n) {
+        char byte = *token;
+        n = 1;
+        if (spelled) byte = (char)(unsigned char)trf__spelled_byte(token, &n);
+        m = trf__hold_byte(held, byte, text, &broke);
+        if (to) memcpy(to + length, text, (size_t)m);
+        length += (size_t)m;
+    }
+    if (!ends || held->n == 0) return length;
+    if (to) memcpy(to + length, TRF__REPLACEMENT, 3);
+    return length + 3;
+}
+
+/* Ids to text. Special tokens are skipped. */
+TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
+                                  trf__answer *to)
+{
+    trf__byte_held held, before;
+    int32_t i;
+    TRF__ZERO(held);
+    while (n > 0 && v->tokens[ids[n - 1]].count == TRF__BYTE_SPECIAL) n--;
+    for (i = 0; i < n; i++) {
+        const trf__token *t = v->tokens + ids[i];
+        const char *token = v->bytes + t->begin;
+        size_t length;
+        if (t->count == TRF__BYTE_SPECIAL) continue;
+        before = held;
+        length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
+        if (!trf__answer_room(to, i, length)) continue;
+        (void)trf__byte_token_text(token, i + 1 == n, &before, to->text + to->written);
+        to->written += length;
+    }
+}
+
+/* How many of n ids, from `told` on, have text that the next ids do not change: they end with a
+   character, or the bytes that follow do not go on with theirs. */
+TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
+{
+    trf__byte_held held;
+    char text[6];
+    int32_t i;
+    TRF__ZERO(held);
+    for (i = told; i < n; i++) {
+        const trf__token *t = v->tokens + ids[i];
+        const char *token = v->bytes + t->begin;
+        int first = 1, spelled = trf__is_spelling(token), bytes, broke;
+        if (t->count != TRF__BYTE_SPECIAL)
+            for (; *token; token += bytes, first = 0) {
+                char byte = *token;
+                bytes = 1;
+                if (spelled) byte = (char)(unsigned char)trf__spelled_byte(token, &bytes);
+                (void)trf__hold_byte(&held, byte, text, &broke);
+                if (first && broke) told = i;
+            }
+        if (held.n == 0) told = i + 1;
+    }
+    return told;
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
+                                           const trf_hooks *hooks, trf_error *err)
+{
+    trf_vocab *v;
+    trf_status status;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!file) return trf__fail_null(err, "file");
+    if (bytes > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
+                         "expected a file of byte-level BPE of less than 2 GiB, got a larger one");
+    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
+    v->kind = TRF_BYTE_BPE;
+    v->finished = 1;
+    status = trf__read_byte_bpe(v, (const char *)file, (int64_t)bytes, err);
+    if (status) { trf_vocab_destroy(v); return status; }
+    *vocab = v;
+    return TRF_OK;
+}
+
 // >>vocab-use      tokens, ids, texts
 //
 // The public functions. trf__encode_text and trf_vocab_decode serve tokens and pieces alike. Token
@@ -16745,7 +17443,14 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 
 TRF__FN int32_t trf__first_id(const trf_vocab *v)
 {
-    return v->kind == TRF_WORDPIECE ? 0 : (int32_t)TRF__SPECIALS;
+    return v->wordpiece || v->byte_bpe ? 0 : (int32_t)TRF__SPECIALS;
+}
+
+/* Whether a token is special although the library does not number it. */
+TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
+{
+    if (v->byte_bpe) return v->tokens[number].count == TRF__BYTE_SPECIAL;
+    return v->wordpiece && trf__wordpiece_special(v->wordpiece, number);
 }
 
 /* Whether the ids are those of a map (>>pieces-map). */
@@ -16756,6 +17461,7 @@ TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which)
     if (!vocab || (uint32_t)which >= TRF_SPECIAL_COUNT) return -1;
     if (vocab->wordpiece) return vocab->wordpiece->special[which];
     if (vocab->pieces) return vocab->pieces->special[which];
+    if (vocab->byte_bpe) return vocab->byte_bpe->special[which];
     return (int)which < TRF__SPECIALS ? (int32_t)which : -1;
 }
 
@@ -16793,7 +17499,7 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     }
     if (vocab && vocab->finished)
         number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-    if (number < 0 || (vocab->wordpiece && trf__wordpiece_special(vocab->wordpiece, number)))
+    if (number < 0 || trf__special_token(vocab, number))
         return vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : (int32_t)TRF__UNK;
     return number + trf__first_id(vocab);
 }
@@ -16808,6 +17514,7 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
     if (!vocab->finished) return trf__fail_learning(err);
     if (vocab->pieces) return trf__pieces_encode(vocab, text, to, err);
     if (vocab->wordpiece) return trf__wordpiece_encode(vocab, text, to, err);
+    if (vocab->byte_bpe) return trf__byte_bpe_encode(vocab, text, to, err);
     TRF__TRY(trf__check_utf8(text, "text", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
         int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
@@ -16894,7 +17601,8 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     to.cut = -1;
     if (vocab->pieces) trf__pieces_decode(vocab, ids, n, &to);
     if (vocab->wordpiece) trf__wordpiece_decode(vocab, ids, n, &to);
-    for (i = 0; !vocab->pieces && !vocab->wordpiece && i < n; i++) {
+    if (vocab->byte_bpe) trf__byte_bpe_decode(vocab, ids, n, &to);
+    for (i = 0; !trf__is_subwords(vocab->kind) && i < n; i++) {
         const char *token = trf_vocab_token(vocab, ids[i]);
         if (ids[i] < TRF__UNK) continue;
         trf__answer_add(&to, i, vocab->kind == TRF_WORDS && to.whole > 0, token, strlen(token), 0);
@@ -16935,7 +17643,7 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
     TRF__TRY(trf__begin(vocab, "vocab", err));
     if (!token) return trf__fail_null(err, "token");
     if (!vocab->finished) return trf__fail_learning(err);
-    if (vocab->pieces || vocab->wordpiece)
+    if (trf__is_subwords(vocab->kind))
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
                          "tokens cannot be added to a vocabulary of subwords");
     fault = trf__token_fault(vocab, token, strlen(token));
@@ -16947,10 +17655,12 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
 /* The bytes that files store of a finished vocabulary. */
 TRF__FN const char *trf__vocab_bytes(const trf_vocab *v)
 {
+    if (v->byte_bpe) return v->byte_bpe->stored;
     return v->pieces ? v->pieces->stored : v->wordpiece ? v->wordpiece->stored : v->bytes;
 }
 TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
 {
+    if (v->byte_bpe) return v->byte_bpe->n_stored;
     return v->pieces ? v->pieces->n_stored : v->wordpiece ? v->wordpiece->n_stored : v->n_bytes;
 }
 
@@ -16997,6 +17707,7 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     if (kind == TRF_SENTENCEPIECE)
         return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
     if (kind == TRF_WORDPIECE) return trf_vocab_from_wordpiece(v, bytes, (size_t)n, hooks, err);
+    if (kind == TRF_BYTE_BPE) return trf_vocab_from_byte_bpe(v, bytes, (size_t)n, hooks, err);
     status = trf_vocab_create(&made, kind, hooks, err);
     for (at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
@@ -17680,6 +18391,8 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     size_t blank = strlen(TRF__SPACE), n;
     if (!token || !before || v->kind == TRF_WORDS) return 1;
     if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
+    if (v->wordpiece) return strncmp(token, "##", 2) != 0;
+    if (v->byte_bpe) return !strncmp(token, TRF__BYTE_SPACE, strlen(TRF__BYTE_SPACE));
     if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
     n = strlen(before);
     return n == 0 || before[n - 1] == ' ' ||
@@ -19204,22 +19917,11 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
 // them and without them. The part by which the longer text exceeds the other is new. `from` then
 // advances past ids whose text is not empty even at the beginning.
 
-/* Whether m bytes that are not a character can be the beginning of one. */
-TRF__FN int trf__utf8_begins(const char *bytes, int m)
-{
-    char whole[4] = {0, '\x80', '\x80', '\x80'};
-    if (m > 3) return 0;
-    memcpy(whole, bytes, (size_t)m);
-    if (trf__utf8_at(whole, 4) > m) return 1;
-    if (m == 1) whole[1] = '\xA0';      /* the second byte of some is at least A0 (Unicode, table
-                                           3-7) */
-    return trf__utf8_at(whole, 4) > m;
-}
-
 /* How many of n ids end with a whole character, counted from `told` on. Bytes at the end may be the
    beginning of a character that the next ids complete. */
 TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
 {
+    if (v && v->byte_bpe) return trf__byte_bpe_whole(v, ids, told, n);
     while (v && v->pieces && told < n) {
         char bytes[4];
         int m = trf__piece_bytes(v, ids + told, n - told, bytes),
@@ -22188,19 +22890,19 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      optimizer.v.NAME. A matrix of type I8 has the scales of its rows beside it,
 //                      NAME_scale of type F32. The last, of type U8, are trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
-//                      SentencePiece model, or a WordPiece file (>>wordpiece).
+//                      SentencePiece model, or a file of subwords (>>wordpiece, >>byte-bpe).
 //   __metadata__       trf.format = 6; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
-//                      trf.target_vocab = words | characters | sentencepiece | wordpiece;
-//                      trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step and
-//                      trf.updates; with a corpus, trf.corpus.epoch, .batch and .fingerprint; with
-//                      frozen parameters, trf.frozen: 1 or 0 for each, in the order of
-//                      trf_model_parameter. For a parameter that is frozen or was,
-//                      trf.missed.NAME: the number of updates that it missed; if it is frozen now,
-//                      less the number of all updates when it froze. "format": "pt" is for users of
-//                      PyTorch. All other keys belong to the program (trf_model_set_metadata), or
-//                      come from the file that the model was loaded from.
+//                      trf.target_vocab = words | characters | sentencepiece | wordpiece |
+//                      byte_bpe; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step
+//                      and trf.updates; with a corpus, trf.corpus.epoch, .batch and .fingerprint;
+//                      with frozen parameters, trf.frozen: 1 or 0 for each, in the order of
+//                      trf_model_parameter. For a parameter that is frozen or was, trf.missed.NAME:
+//                      the number of updates that it missed; if it is frozen now, less the number
+//                      of all updates when it froze. "format": "pt" is for users of PyTorch. All
+//                      other keys belong to the program (trf_model_set_metadata), or come from the
+//                      file that the model was loaded from.
 //
 // Vocabularies are tensors, not texts of the header. As tensors they need no escapes and may
 // contain any bytes, a header's limit of 16 MiB does not apply, and the checksum covers them.
@@ -22218,7 +22920,8 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 enum { TRF__FORMAT = 6, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 static const char *const trf__kind_names[TRF_TOKEN_KIND_COUNT] = {"words", "characters",
-                                                                  "sentencepiece", "wordpiece"};
+                                                                  "sentencepiece", "wordpiece",
+                                                                  "byte_bpe"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
 {
@@ -22749,7 +23452,7 @@ TRF__FN trf_status trf__read_tokens(trf_file *file, const trf_file_entry *e, trf
     int64_t n = (int64_t)e->bytes, most = n, at, used;
     trf_vocab *made = NULL;
     trf_status status = TRF_OK;
-    int whole = kind == TRF_SENTENCEPIECE || kind == TRF_WORDPIECE;
+    int whole = trf__is_subwords(kind);
     size_t work;
     char *bytes;
     if (!whole) most = trf__min64(n, TRF__MAX_TOKEN_BYTES + 1);
@@ -22790,8 +23493,8 @@ TRF__FN trf_status trf__read_vocab(trf_file *file, const char *name, trf_vocab *
          number++) { }
     if (number == TRF_TOKEN_KIND_COUNT)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, name,
-                         "this version knows words, characters, sentencepiece and wordpiece, got "
-                         "\"%.40s\"", kind);
+                         "this version knows words, characters, sentencepiece, wordpiece and "
+                         "byte_bpe, got \"%.40s\"", kind);
     return trf__read_tokens(file, &e, (trf_token_kind)number, vocab, hooks, err);
 }
 

@@ -207,6 +207,51 @@ a replacement that begins inside another @@ wordpiece @@ trf__word_rule_fault @@
     (r->argument && w->replaced[r->argument - 1]) @@ 0
 bytes behind the last token @@ wordpiece @@ trf__read_word_tokens @@
     if (at == w->n_stored) return TRF_OK @@ return TRF_OK
+the highest rank merges first @@ byte_bpe @@ trf__bytes_merge @@
+    pair->score = -rank @@ pair->score = rank
+bytes as other systems do not spell them @@ byte_bpe @@ trf__spell_byte @@
+    c == 0xAD @@ c == 0xAE
+a special token in an answer @@ byte_bpe @@ trf__byte_bpe_decode @@
+    if (t->count == TRF__BYTE_SPECIAL) continue @@ (void)0
+an added token as a whole word @@ byte_bpe @@ trf__whole_word @@
+    v->tokens[id].count == TRF__BYTE_ORDINARY @@ 1
+a merge to an added token @@ byte_bpe @@ trf__enter_merge @@
+    v->tokens[m->token].count != TRF__BYTE_ORDINARY @@ 0
+a merge twice @@ byte_bpe @@ trf__enter_merge @@
+    if (trf__merge_rank(b, m->left, m->right, &slot) >= 0) @@ (void)trf__merge_rank(b, m->left,
+        m->right, &slot); if (0)
+a byte without a token @@ byte_bpe @@ trf__read_byte_tokens @@
+    b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BYTE_ORDINARY @@ b->token[i] < 0
+ranges in any order @@ byte_bpe @@ trf__read_byte_ranges @@
+    i > 0 && r->first <= r[-1].last @@ 0
+contractions of capitals by GPT-2's rule @@ byte_bpe @@ trf__contraction @@
+    any_case ? at[k] | 32 : at[k] @@ at[k] | 32
+the long s is no s @@ byte_bpe @@ trf__contraction @@
+    any_case && end - at >= 2 @@ 0
+all of the white space before a word @@ byte_bpe @@ trf__byte_blanks @@
+    next == end || last == at ? next : last @@ next
+white space after the last line break too @@ byte_bpe @@ trf__byte_blanks @@
+    if (line) return line @@ (void)0
+numbers of any length @@ byte_bpe @@ trf__byte_word @@
+    kind == TRF__BYTE_NUMBER && llama ? 3 : INT64_MAX @@ INT64_MAX
+a line break joins the word after it @@ byte_bpe @@ trf__byte_word @@
+    && !trf__is_line_break(at, end) @@ && 1
+line breaks after punctuation begin a word @@ byte_bpe @@ trf__byte_word @@
+    llama && kind == TRF__BYTE_OTHER @@ 0
+a blank in front of a blank @@ byte_bpe @@ trf__byte_bpe_encode @@
+    n > 0 && *text != ' ' @@ n > 0
+one U+FFFD for each byte @@ byte_bpe @@ trf__hold_byte @@
+    memcpy(to + n, TRF__REPLACEMENT, 3); n += 3; @@ for (length = 0; length < 1 + (held->n > 2);
+        length++) { memcpy(to + n, TRF__REPLACEMENT, 3); n += 3; }
+an answer that ends within a character @@ byte_bpe @@ trf__byte_token_text @@
+    !ends || held->n == 0 @@ 1
+half a character is told @@ byte_bpe @@ trf__byte_bpe_whole @@
+    if (held.n == 0) told = i + 1 @@ told = i + 1
+a beginning that never ends waits for ever @@ byte_bpe @@ trf__byte_bpe_whole @@
+    if (first && broke) told = i @@ (void)0
+id 3 is unknown with byte-level BPE @@ byte_bpe @@ trf__byte_word_ids @@
+    trf__give_id(to, bpe.symbols[i].node, 0) @@
+        trf__give_id(to, bpe.symbols[i].node, bpe.symbols[i].node == TRF__UNK)
 a vocabulary with other special ids than the model @@ wordpiece store vocab @@ trf__vocab_ids @@
     if (has[i] != ids[i]) @@ if (0)
 gelu by tanh, the slope of its cube once @@ ops blocks model @@ trf__act_slope @@
@@ -1023,8 +1068,8 @@ an unused piece that is one character stays @@ pieces @@ trf__bpe_give @@
     unused ? -1 : token @@ token
 unused pieces come apart to the end @@ pieces @@ trf__bpe_give @@
     int unused = part.score-- >= 0 && @@ int unused =
-scores of -0 and 0 are equal @@ pieces @@ trf__bpe_add @@
-    pair.score ^= INT32_MAX @@ pair.score = -(pair.score & INT32_MAX)
+scores of -0 and 0 are equal @@ pieces @@ trf__pieces_merge @@
+    pair->score ^= INT32_MAX @@ pair->score = -(pair->score & INT32_MAX)
 a user-defined piece counts every byte @@ pieces @@ trf__unigram @@
     * (end - at - 1) @@ * (end - at)
 sums of scores grow without end @@ pieces @@ trf__unigram @@

@@ -21,8 +21,9 @@ near()
         END { exit bad || !NR }'
 }
 
-for folder in bert bert_shards; do
-    expect 0 "import of $folder" "bert, [0-9]* weights, 47 tokens" "$trf" import "$golden/$folder" --output $folder.model
+for folder in bert bert_shards byte_bpe; do
+    [ $folder = byte_bpe ] && tokens=300 || tokens=47
+    expect 0 "import of $folder" "bert, [0-9]* weights, $tokens tokens" "$trf" import "$golden/$folder" --output $folder.model
     for row in mean first max; do
         "$trf" embed --model $folder.model --pooling $row --normalize no <"$golden/$folder/lines.txt" >$row.numbers
     done
@@ -82,15 +83,39 @@ masked roberta_masked head.layer.weight lm_head.dense.weight head.layer.bias lm_
 printf 'a man is playing\ntwo dogs run\nthe woman is on the street\na dog , a dog\n' >text
 expect 0 "a masked model learns on" "" "$trf" train --objective mask --text text --init-from masked.model --model on --updates 3 --valid-size 0 --threads 1
 
+# --- byte-level BPE ----------------------------------------------------------------------------------
+fresh() { rm -rf folder out.model; cp -R "$golden/${1:-bert}" folder; }
+change() { sed "$1" "folder/$2" >changed && mv changed "folder/$2"; }
+expect 0 "inspect knows byte-level BPE" "300 subwords of byte-level BPE" "$trf" inspect byte_bpe.model
+fresh byte_bpe; rm folder/tokenizer.json
+expect 0 "vocab.json and merges.txt" "300 tokens" "$trf" import folder --output out.model
+check "they make the same model" cmp -s byte_bpe.model out.model
+tr '\n' '@' <folder/merges.txt | sed 's/@/\r@/g' | tr '@' '\n' >crlf && mv crlf folder/merges.txt
+expect 0 "lines that end with CR LF" "300 tokens" "$trf" import folder --output out.model --overwrite
+check "they make the same model too" cmp -s byte_bpe.model out.model
+fresh byte_bpe; awk '/^    "merges": / { on = 1 } on && /^      \[$/ { getline a; getline b; getline end; sub(/^ *"/, "", a); sub(/",$/, "", a); sub(/^ *"/, "", b); sub(/"$/, "", b)
+    print "      \"" a " " b "\"" (end ~ /,/ ? "," : ""); next } { print }' folder/tokenizer.json >changed && mv changed folder/tokenizer.json
+check "merges as texts" grep -q '^      "\(.\|..\) .*",$' folder/tokenizer.json
+expect 0 "which are read" "300 tokens" "$trf" import folder --output out.model
+check "they make the same model as lists" cmp -s byte_bpe.model out.model
+fresh byte_bpe; change 's/"special": true/"special": false/' tokenizer.json; echo '{"bos_token": "<s>", "pad_token": {"content": "<pad>"}, "eos_token": "</s>", "unk_token": "<unk>"}' >folder/special_tokens_map.json; echo '{}' >folder/tokenizer_config.json
+expect 0 "an added token that is not special" "1 added token is not special" "$trf" import folder --output out.model
+fresh byte_bpe; echo '{"bos_token": "</s>", "pad_token": "</s>", "eos_token": "</s>", "unk_token": "</s>"}' >folder/tokenizer_config.json
+expect 0 "one special token, as GPT-2 has" "300 tokens" "$trf" import folder --output gpt2.model
+expect 0 "which has no pad and no unk" "trf.config.pad\":\"-1\".*trf.config.unk\":\"-1\"" sh -c "head -c 9000 gpt2.model | tr -d '\\000'"
+# Llama 3's rule cuts numbers
+llama='"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "(?i:'"'s|'t|'re|'ve|'m|'ll|'d"')|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}, "behavior": "Isolated", "invert": false}, {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false}]},'
+split() { fresh byte_bpe; printf '%s\n' "$llama" | sed "$1" >rule; awk '/^  "pre_tokenizer": / { while ((getline line <"rule") > 0) print line; on = 1 } on && /^  },$/ { on = 0; next } !on { print }' folder/tokenizer.json >changed && mv changed folder/tokenizer.json; }
+split ''; expect 0 "Llama 3's rule" "300 tokens" "$trf" import folder --output llama.model
+check "which is another vocabulary" sh -c "! cmp -s byte_bpe.model llama.model"
+
 # --- training goes on ------------------------------------------------------------------------------
 printf 'a man is playing\tgood\ntwo dogs run\tbad\nthe woman is on the street\tgood\na dog , a dog\tbad\n' >labels.tsv
 expect 0 "training from it" "" "$trf" train --objective classify --tsv labels.tsv --init-from bert.model --model tuned --updates 3 --valid-size 0 --threads 1
 expect 0 "and labels" "good\|bad" sh -c "echo 'a dog' | '$trf' classify --model tuned"
 
 # --- damaged folders --------------------------------------------------------------------------------
-fresh() { rm -rf folder out.model; cp -R "$golden/${1:-bert}" folder; }
 refuses() { expect 1 "$1" "$2" "$trf" import folder --output out.model; check "$1: nothing is written" test ! -e out.model; }
-change() { sed "$1" "folder/$2" >changed && mv changed "folder/$2"; }
 
 fresh; rm folder/config.json; refuses "no config.json" "config.json: No such file"
 fresh; echo '{"model_type": "bert"' >folder/config.json; refuses "half a config.json" "expected JSON, got something else at byte"
@@ -125,7 +150,7 @@ fresh; head -c 9000 folder/model.safetensors >cut; mv cut folder/model.safetenso
 fresh bert_shards; rm folder/model-00002-of-00002.safetensors; refuses "a file that is missing" "model-00002-of-00002.safetensors"
 fresh bert_shards; change 's/model-00002-of-00002/..\/bert\/model/' model.safetensors.index.json; refuses "a file of another folder" "a file of the same folder"
 fresh bert_shards; echo '{}' >folder/model.safetensors.index.json; refuses "an index without a map" "an object \"weight_map\""
-fresh; rm folder/tokenizer.json; refuses "no tokenizer" "expected tokenizer.json, vocab.txt or files of SentencePiece"
+fresh; rm folder/tokenizer.json; refuses "no tokenizer" "expected tokenizer.json, vocab.txt, vocab.json and merges.txt, or files of SentencePiece"
 fresh; change 's/"WordPiece"/"Unigram"/' tokenizer.json; refuses "another tokenizer" "a model of type WordPiece, got Unigram"
 fresh; change 's/"BertNormalizer"/"Lowercase"/' tokenizer.json; refuses "another normalizer" "a normalizer of type BertNormalizer, got Lowercase"
 fresh; change 's/"the": *5/"the": 6/' tokenizer.json; refuses "an id twice" "both have the id 6"
@@ -134,6 +159,35 @@ fresh; change 's/"the": *5/"the": 99/' tokenizer.json; refuses "an id without a 
 fresh; change 's/"the": *5/"the": "x"/' tokenizer.json; refuses "a text for an id" "expected a number for the token \"the\""
 fresh bert_shards; change 's/^the$/a/' vocab.txt; refuses "a token twice" "expected every token once"
 fresh bert_shards; change '/CLS/d' vocab.txt; refuses "no [CLS]" "special token \"\[CLS\]\" among the tokens"
+bpe() { fresh byte_bpe; change "$1" "$2"; refuses "$3" "$4"; }
+merge() { fresh byte_bpe; rm folder/tokenizer.json; change "$1" merges.txt; refuses "$2" "$3"; }
+bpe 's/"normalizer": null/"normalizer": {"type": "NFC"}/' tokenizer.json "a normalizer" "expected no normalizer, got NFC"
+bpe 's/"use_regex": true/"use_regex": false/' tokenizer.json "no rule" "\"use_regex\" to be true"
+bpe 's/"type": "ByteLevel"/"type": "Metaspace"/' tokenizer.json "another decoder" "a decoder of type ByteLevel"
+bpe 's/"dropout": null/"dropout": 0.1/' tokenizer.json "dropout" "no \"dropout\", got 0.1"
+bpe 's/"end_of_word_suffix": null/"end_of_word_suffix": "<\/w>"/' tokenizer.json "a suffix" "expected no \"end_of_word_suffix\", got \"</w>\""
+bpe 's/"a": *[0-9]*,/"a": "x",/' tokenizer.json "a text for an id of BPE" "expected a number for the token \"a\""
+bpe 's/"a": *[0-9]*,/"a": 1e9,/' tokenizer.json "an id too large" "an id of 0 to 16777215 for \"a\""
+bpe 's/"a": *[0-9]*,/"a": 5,/' tokenizer.json "an id of BPE twice" "both have the id 5"
+bpe 's/"content": "<mask>"/"contents": "<mask>"/' tokenizer.json "an added token without a text" "\"id\" and \"content\" of each added token"
+bpe 's/"vocab": {/"words": {/' tokenizer.json "no tokens" "an object \"vocab\""
+bpe 's/"merges": \[/"merged": [/' tokenizer.json "no merges" "a list \"merges\""
+bpe '/^    "merges": \[$/,/^      \]/s/^        ".*",$/        "zzz",/' tokenizer.json "a merge of no token" "merge [0-9]*: \"zzz\" is not a token"
+split 's/\\\\p{N}{1,3}/\\\\p{N}{1,2}/'; refuses "another rule" "this Split has another one: (?i:"
+split 's/"Isolated"/"Removed"/'; refuses "another behavior" "the behavior Isolated"
+split 's/"add_prefix_space": false/"add_prefix_space": true/'; refuses "a blank after a Split" "to be false after a Split"
+split 's/"use_regex": false/"use_regex": true/'; refuses "two rules" "to be false after a Split"
+split 's/"type": "Split"/"type": "Digits"/'; refuses "another part" "a Sequence of Split and ByteLevel"
+merge '3s/.*/zzz a/' "no token in merges.txt" "merges.txt: line 3: \"zzz\" is not a token"
+merge '4s/.*/abc/' "one token" "merges.txt: line 4: expected two tokens with a blank between them, got \"abc\""
+merge '4s/$/ a/' "three tokens" "merges.txt: line 4: expected two tokens"
+merge '4s/^/ /' "a blank in front" "merges.txt: line 4: expected two tokens"
+merge '4s/.*//' "an empty line" "merges.txt: line 4: expected two tokens"
+merge '4s/.*/q q/' "no token from a merge" "merge 2, byte [0-9]*: expected tokens that form a third one"
+merge '4{p;}' "a merge twice" "merge 3, byte [0-9]*: expected every merge once"
+fresh byte_bpe; rm folder/tokenizer.json folder/merges.txt; refuses "no merges.txt" "vocab.json and merges.txt, or files of SentencePiece"
+fresh byte_bpe; rm folder/tokenizer.json; change 's/"a": *[0-9]*, //' vocab.json; refuses "a token that is missing" "is not a token\|no token has the id"
+fresh byte_bpe; echo '{"pad_token": "<nothing>"}' >folder/tokenizer_config.json; refuses "a special token that is none" "special token \"<nothing>\" among the tokens"
 
 # --- files of PyTorch ------------------------------------------------------------------------------
 # torchs NAME: a folder with one of the files that have the weights of bert/

@@ -780,6 +780,9 @@ static void public_calls(void **state)
     assert_int_equal(trf_vocab_id(copy, "##able"), 8);
     assert_int_equal(trf_vocab_id(copy, "[CLS]"), 1);
     assert_int_equal(trf_vocab_id(copy, "nowhere"), 1);
+    /* "un" begins a word, "##aff" does not, for masks of whole words */
+    assert_true(trf__begins_word(copy, 9, 6));
+    assert_false(trf__begins_word(copy, 6, 7));
     OK(trf_vocab_encode(copy, "Unaffable \xC4\xB1 the", some, 64, &n, &err));
     assert_int_equal(n, 5);
     assert_true(some[0] == 6 && some[1] == 7 && some[2] == 8 && some[3] == 1 && some[4] == 9);

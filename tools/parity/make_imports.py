@@ -9,7 +9,7 @@ files of torch.save.
 import json, pathlib, shutil
 import torch
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 import make_pickles
 from transformers import (BertConfig, BertForMaskedLM, BertForNextSentencePrediction, BertForSequenceClassification,
                           BertForTokenClassification, BertModel, RobertaForMaskedLM, RobertaForSequenceClassification)
@@ -22,8 +22,7 @@ LINES = ["A man is playing a guitar.", "Two dogs, running!", "the woman is on th
          "unaffable xy xyy [MASK]", "?", "zzz the zzz", "a a a a a a a a a a a a a a a a a a a a"]
 
 
-def bert(folder, seed, names="", **more):
-    torch.manual_seed(seed)
+def word_piece():
     vocabulary = SPECIAL + WORDS + sorted(set("zou\u00dftr") - set(WORDS))
     tokenizer = Tokenizer(models.WordPiece({w: i for i, w in enumerate(vocabulary)}, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
@@ -31,7 +30,23 @@ def bert(folder, seed, names="", **more):
     tokenizer.decoder = decoders.WordPiece()
     tokenizer.add_special_tokens(SPECIAL)
     tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
-    config = BertConfig(vocab_size=len(vocabulary), hidden_size=16, num_hidden_layers=2, num_attention_heads=4,
+    return tokenizer
+
+
+def byte_bpe():
+    """RoBERTa's, with a blank in front."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.train_from_iterator(LINES, trainers.BpeTrainer(vocab_size=300, special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+                                                             show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())))
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    return tokenizer
+
+
+def bert(folder, seed, tokenizer, width=16, **more):
+    torch.manual_seed(seed)
+    config = BertConfig(vocab_size=tokenizer.get_vocab_size(), hidden_size=width, num_hidden_layers=2, num_attention_heads=4,
                         intermediate_size=24, max_position_embeddings=32, **more)
     model = BertModel(config).eval()
     with torch.no_grad():
@@ -51,9 +66,15 @@ def bert(folder, seed, names="", **more):
 
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
-    bert(FOLDER / "bert", 1)
+    bert(FOLDER / "bert", 1, word_piece())
+    # a tokenizer in both forms
+    folder = bert(FOLDER / "byte_bpe", 3, byte_bpe(), 8)
+    state = json.loads((folder / "tokenizer.json").read_text())["model"]
+    (folder / "vocab.json").write_text(json.dumps(state["vocab"], ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in state["merges"]), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"add_prefix_space": true}\n')
     # the names of bert-base-uncased, in two files, of 16 bits; vocab.txt
-    folder = bert(FOLDER / "bert_shards", 2, hidden_act="gelu_new", layer_norm_eps=1e-6)
+    folder = bert(FOLDER / "bert_shards", 2, word_piece(), hidden_act="gelu_new", layer_norm_eps=1e-6)
     state = load_file(folder / "model.safetensors")
     state = {"bert." + n.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): x.bfloat16()
              for n, x in state.items()}

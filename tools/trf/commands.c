@@ -177,6 +177,8 @@ const struct command commands[] = {
      "The weights are model.safetensors or else pytorch_model.bin, also in several files. WEIGHTS is\n"
      "one such file by any name; the other files lie beside it. A file of PyTorch is a program that\n"
      "makes tensors: trf runs none of it, and refuses what a dictionary of tensors does not need.\n"
+     "Tokenizers are WordPiece and byte-level BPE (GPT-2, RoBERTa, BART, Llama 3): tokenizer.json,\n"
+     "or vocab.txt, or vocab.json and merges.txt.\n"
      "\n"
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",

@@ -301,7 +301,8 @@ void warn_of_unknown(const struct settings *s, const struct examples *data,
                 "will neither read nor write them%s",
                 100 * learned, side ? "target" : "source",
                 s->init_from && !s->extend_vocabulary &&
-                        trf_vocab_kind(vocab[side]) != TRF_SENTENCEPIECE
+                        (trf_vocab_kind(vocab[side]) == TRF_WORDS ||
+                         trf_vocab_kind(vocab[side]) == TRF_CHARACTERS)
                     ? "; --extend-vocabulary adds them"
                     : "");
         if (held > 0.05)

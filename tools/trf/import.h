@@ -72,6 +72,9 @@ int read_tokenizer(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[
 int read_pieces(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
                 int32_t special[SPECIALS], int *found);
 
+/* import_bpe.c: the same for byte-level BPE. *found 0: the folder has another tokenizer. */
+int read_byte_bpe(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS], int *found);
+
 /* import_weights.c: the tensors of one or several files. Calls that return an int print a message
    when they return FAILED. */
 struct tensors {
@@ -162,6 +165,11 @@ const char *json_text(const cJSON *json, const char *name);     /* or NULL */
 /* The same for a number; `missing` NAN: none is allowed to be missing. */
 int json_real(const cJSON *json, const char *path, const char *name, double missing, double *to);
 int json_true(const cJSON *json, const char *name, int missing);
+
+/* import_json.c: a file that is made in memory, from which the library makes a vocabulary */
+typedef struct made_file { unsigned char *bytes; size_t n, capacity; } made_file;
+void put_bytes(made_file *to, const void *from, size_t n);
+void put_u32(made_file *to, uint32_t x);             /* little-endian */
 #endif
 
 #endif

@@ -1,4 +1,4 @@
-// trf import: reads files of JSON by cJSON.
+// trf import: reads files of JSON by cJSON, and writes numbers.
 
 #include "import.h"
 
@@ -98,6 +98,22 @@ int json_true(const cJSON *json, const char *name, int missing)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
     return cJSON_IsBool(value) ? cJSON_IsTrue(value) : missing;
+}
+
+void put_bytes(made_file *to, const void *from, size_t n)
+{
+    if (n == 0) return;
+    to->bytes = grow(to->bytes, &to->capacity, to->n + n, 1);
+    memcpy(to->bytes + to->n, from, n);
+    to->n += n;
+}
+
+void put_u32(made_file *to, uint32_t x)
+{
+    unsigned char bytes[4];
+    int i;
+    for (i = 0; i < 4; i++) bytes[i] = (unsigned char)(x >> 8 * i);
+    put_bytes(to, bytes, 4);
 }
 #else
 typedef int import_json_is_empty;

@@ -1,5 +1,6 @@
 // trf import: the tokenizer of a folder becomes a vocabulary. BERT's WordPiece: from
 // tokenizer.json, or from vocab.txt and tokenizer_config.json. SentencePiece: import_pieces.c.
+// Byte-level BPE: import_bpe.c.
 
 #include "import.h"
 
@@ -161,8 +162,9 @@ static int take_tokens(struct tokenizer *t, const char *folder)
     t->path = format_text("%s/vocab.txt", folder);
     if (is_file(t->path))
         return (t->text = read_whole(t->path, NULL)) ? take_text(t) : FAILED;
-    say("%s: expected tokenizer.json, vocab.txt or files of SentencePiece (source.spm, "
-        "spiece.model, tokenizer.model); got none that trf reads", folder);
+    say("%s: expected tokenizer.json, vocab.txt, vocab.json and merges.txt, or files of "
+        "SentencePiece (source.spm, spiece.model, tokenizer.model); got none that trf reads",
+        folder);
     return FAILED;
 }
 
@@ -201,6 +203,8 @@ int read_tokenizer(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[
 {
     struct tokenizer t;
     int found, status = read_pieces(folder, n_ids, vocab, special, &found);
+    if (status || found) return status;
+    status = read_byte_bpe(folder, &vocab[0], special, &found);
     if (status || found) return status;
     memset(&t, 0, sizeof t);
     status = take_tokens(&t, folder);

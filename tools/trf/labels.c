@@ -124,19 +124,20 @@ struct encoding {
 };
 
 /* Encodes one word, so that its first token is known. Where tokens are characters, a blank
-   separates words. A word of invisible characters may have no subword; it becomes one unknown
+   separates words; with byte-level BPE it belongs to the word after it. A word of invisible characters may have no subword; it becomes one unknown
    token, as in a vocabulary of words. */
 static void encode_word(void *user, const char *word, size_t bytes)
 {
     struct encoding *e = (struct encoding *)user;
     struct word_tokens *to = e->to;
-    int blank = trf_vocab_kind(e->vocab) == TRF_CHARACTERS && to->n_words > 0;
+    trf_token_kind kind = trf_vocab_kind(e->vocab);
+    int blank = (kind == TRF_CHARACTERS || kind == TRF_BYTE_BPE) && to->n_words > 0;
     int32_t n = 0;
     trf_error err;
     e->text = grow(e->text, &e->capacity, bytes + 2, 1);
     snprintf(e->text, bytes + 2, "%s%.*s", blank ? " " : "", (int)bytes, word);
     to->first = grow(to->first, &to->first_capacity, (size_t)to->n_words + 1, sizeof *to->first);
-    to->first[to->n_words++] = to->n + blank;
+    to->first[to->n_words++] = to->n + (kind == TRF_CHARACTERS && blank);
     if (encode_after(e->vocab, e->text, &to->ids, (size_t)to->n, &to->ids_capacity, &n, &err)) {
         if (!e->failed)
             snprintf(to->why, sizeof to->why, "word %d: %s", (int)to->n_words, err.message);

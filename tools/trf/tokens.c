@@ -2,7 +2,8 @@
 
 #include "trf.h"
 
-const char *const kinds_of_tokens[] = {"words", "characters", "subwords", "subwords of WordPiece"};
+const char *const kinds_of_tokens[] = {"words", "characters", "subwords", "subwords of WordPiece",
+                                       "subwords of byte-level BPE"};
 
 int32_t unknown_id(const trf_vocab *vocab) { return trf_vocab_special(vocab, TRF_SPECIAL_UNK); }
 

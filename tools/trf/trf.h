@@ -28,7 +28,8 @@
 //   translate.c, generate.c, classify.c, embed.c, score.c, eval.c, average.c     other commands
 //   import.c        trf import; see import.h
 //   import_recipes.c, import_seq2seq.c, import_decoders.c, import_words.c, import_pieces.c,
-//   import_weights.c, import_pytorch.c, import_pickle.c, import_labels.c, import_json.c
+//   import_bpe.c, import_weights.c, import_pytorch.c, import_pickle.c, import_labels.c,
+//   import_json.c
 //   report.c        trf report; see report.h
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
 //   report_text.c
@@ -400,7 +401,7 @@ double field_number(const struct fields *f, const char *name);      /* NAN: no f
 // Token ids (tokens.c)
 // -----------------------------------------------------------------------------------------------
 
-enum { UNK = 3 };       /* the unknown token of every vocabulary but WordPiece */
+enum { UNK = 3 };       /* the unknown token of vocabularies of words and characters */
 int32_t unknown_id(const trf_vocab *vocab);     /* the unknown token; -1 without a vocabulary */
 extern const char *const kinds_of_tokens[];     /* by trf_token_kind: "words", ... */
 

@@ -96,7 +96,7 @@ int extend_vocabulary(const struct settings *s, const struct text text[2], int f
     int32_t most = first_side ? s->target_vocab_size : s->source_vocab_size, i, added = 0;
     int side;
     trf_status status;
-    if (trf_vocab_kind(vocab) == TRF_SENTENCEPIECE) {
+    if (trf_vocab_kind(vocab) != TRF_WORDS && trf_vocab_kind(vocab) != TRF_CHARACTERS) {
         say("--extend-vocabulary: a vocabulary of subwords cannot grow");
         return FAILED;
     }
@@ -128,7 +128,7 @@ static int add_sentinels(trf_vocab *vocab)
             "span, is not a character");
         return USAGE;
     }
-    for (i = 0; i < SENTINELS && trf_vocab_kind(vocab) != TRF_SENTENCEPIECE; i++) {
+    for (i = 0; i < SENTINELS && trf_vocab_kind(vocab) == TRF_WORDS; i++) {
         snprintf(token, sizeof token, "<extra_id_%d>", (int)i);
         if (trf_vocab_id(vocab, token) != UNK || !trf_vocab_add(vocab, token, &err)) continue;
         say_error("vocabulary", &err);

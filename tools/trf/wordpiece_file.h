@@ -4,7 +4,7 @@
 #ifndef WORDPIECE_FILE_H
 #define WORDPIECE_FILE_H
 
-#include "trf.h"
+#include "import.h"
 #include "unicode.h"
 
 /* BertNormalizer's settings, and the other numbers of the file. special: pad bos eos unk mask cls
@@ -15,24 +15,6 @@ typedef struct wordpiece_settings {
     uint32_t longest;
     int32_t special[7];
 } wordpiece_settings;
-
-typedef struct wordpiece_bytes { unsigned char *bytes; size_t n, capacity; } wordpiece_bytes;
-
-static void wordpiece_put(wordpiece_bytes *to, const void *from, size_t n)
-{
-    if (n == 0) return;
-    to->bytes = grow(to->bytes, &to->capacity, to->n + n, 1);
-    memcpy(to->bytes + to->n, from, n);
-    to->n += n;
-}
-
-static void wordpiece_put_number(wordpiece_bytes *to, uint32_t x)
-{
-    unsigned char bytes[4];
-    int i;
-    for (i = 0; i < 4; i++) bytes[i] = (unsigned char)(x >> 8 * i);
-    wordpiece_put(to, bytes, 4);
-}
 
 enum { WORDPIECE_POINTS = 0x110000, WORDPIECE_DROPPED = 1, WORDPIECE_WHITE = 2, WORDPIECE_ALONE = 4,
        WORDPIECE_CJK = 8, WORDPIECE_MARK = 16 };
@@ -96,7 +78,7 @@ static int wordpiece_map(const wordpiece_facts *f, const wordpiece_settings *s, 
 }
 
 /* The offset of a text among the replacements, where it is added if it is new. */
-static uint32_t wordpiece_text(wordpiece_bytes *replaced, const uint32_t *text, int n)
+static uint32_t wordpiece_text(made_file *replaced, const uint32_t *text, int n)
 {
     char one[6 * 4 + 1];
     size_t at, length = 0;
@@ -105,14 +87,14 @@ static uint32_t wordpiece_text(wordpiece_bytes *replaced, const uint32_t *text, 
     one[length] = 0;
     for (at = 0; at < replaced->n; at += strlen((const char *)replaced->bytes + at) + 1)
         if (!strcmp((const char *)replaced->bytes + at, one)) return (uint32_t)at;
-    wordpiece_put(replaced, one, length + 1);
+    put_bytes(replaced, one, length + 1);
     return (uint32_t)at;
 }
 
 /* The kind and the argument of a code point's rule, as BertNormalizer and BertPreTokenizer treat
    it. Kind 2 and argument 0: it needs none. */
 static uint32_t wordpiece_treat(const wordpiece_facts *f, const wordpiece_settings *s, uint32_t c,
-                                wordpiece_bytes *replaced, uint32_t *argument)
+                                made_file *replaced, uint32_t *argument)
 {
     uint32_t to[6] = {0};
     int n, alone;
@@ -130,8 +112,8 @@ static uint32_t wordpiece_treat(const wordpiece_facts *f, const wordpiece_settin
 }
 
 /* Writes the rules of all code points; equal ones of neighbours are one. Returns their number. */
-static uint32_t wordpiece_rules(const wordpiece_settings *s, wordpiece_bytes *rules,
-                                wordpiece_bytes *replaced)
+static uint32_t wordpiece_rules(const wordpiece_settings *s, made_file *rules,
+                                made_file *replaced)
 {
     wordpiece_facts *f = wordpiece_know();
     uint32_t c, first = 0, kind = 2, argument = 0, n = 0;
@@ -141,10 +123,10 @@ static uint32_t wordpiece_rules(const wordpiece_settings *s, wordpiece_bytes *ru
             next = wordpiece_treat(f, s, c, replaced, &with);
         if (next == kind && with == argument) continue;
         if (kind != 2 || argument != 0) {
-            wordpiece_put_number(rules, first);
-            wordpiece_put_number(rules, c - 1);
-            wordpiece_put_number(rules, kind);
-            wordpiece_put_number(rules, argument);
+            put_u32(rules, first);
+            put_u32(rules, c - 1);
+            put_u32(rules, kind);
+            put_u32(rules, argument);
             n++;
         }
         first = c;
@@ -160,23 +142,23 @@ static uint32_t wordpiece_rules(const wordpiece_settings *s, wordpiece_bytes *ru
 static unsigned char *wordpiece_file(const wordpiece_settings *s, const char *tokens, size_t size,
                                      uint32_t n, size_t *bytes)
 {
-    wordpiece_bytes file, rules, replaced;
+    made_file file, rules, replaced;
     uint32_t n_rules;
     int i;
     memset(&file, 0, sizeof file);
     memset(&rules, 0, sizeof rules);
     memset(&replaced, 0, sizeof replaced);
     n_rules = wordpiece_rules(s, &rules, &replaced);
-    wordpiece_put(&file, "TRFWP\0\0\1", 8);
-    wordpiece_put_number(&file, s->cleanup ? 1 : 0);
-    wordpiece_put_number(&file, s->longest);
-    for (i = 0; i < 7; i++) wordpiece_put_number(&file, (uint32_t)s->special[i]);
-    wordpiece_put_number(&file, n);
-    wordpiece_put_number(&file, n_rules);
-    wordpiece_put(&file, rules.bytes, rules.n);
-    wordpiece_put_number(&file, (uint32_t)replaced.n);
-    wordpiece_put(&file, replaced.bytes, replaced.n);
-    wordpiece_put(&file, tokens, size);
+    put_bytes(&file, "TRFWP\0\0\1", 8);
+    put_u32(&file, s->cleanup ? 1 : 0);
+    put_u32(&file, s->longest);
+    for (i = 0; i < 7; i++) put_u32(&file, (uint32_t)s->special[i]);
+    put_u32(&file, n);
+    put_u32(&file, n_rules);
+    put_bytes(&file, rules.bytes, rules.n);
+    put_u32(&file, (uint32_t)replaced.n);
+    put_bytes(&file, replaced.bytes, replaced.n);
+    put_bytes(&file, tokens, size);
     free(rules.bytes);
     free(replaced.bytes);
     *bytes = file.n;
