@@ -5132,8 +5132,8 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, doubl
 
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
    most as likely as the least likely one shown. If one shown was unknown, they may have any
-   probability; so they may in greedy search with a penalty, which orders them by other numbers. A
-   forced token is taken whatever its probability; during the prefix there is only one row. A
+   probability; so they may in greedy search with a penalty, which takes the first one shown that
+   is allowed. A forced token is taken whatever its probability; during the prefix there is only one row. A
    log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
                                 const double *ruled, const int32_t *ids, int64_t stride,
@@ -5163,8 +5163,11 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             }
             if (p < least) least = p;
             if (free) p = 0;
-            if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed))) continue;
-            trf__beam_choose(beam, take, beam->sum[row] + p, own, row, id);
+            if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed)))
+                continue;
+            if (ruled && greedy && beam->n_chosen > 0)
+                trf__beam_lose(beam, beam->sum[row] + p, id);
+            else trf__beam_choose(beam, take, beam->sum[row] + p, own, row, id);
         }
         if (!hides) continue;
         /* the best sum that a hidden token could have: unknown ones may have probability 1 */

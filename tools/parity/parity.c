@@ -39,6 +39,7 @@ static int set_search(trf_search *search, const char *field, double value)
     else if (!strcmp(field, "n_best")) search->n_best = n;
     else if (!strcmp(field, "alpha")) search->alpha = value;
     else if (!strcmp(field, "stop")) search->stop = (trf_beam_stop)n;
+    else if (!strcmp(field, "score_prefix")) search->score_prefix = n;
     else if (!strcmp(field, "min_length")) search->min_length = n;
     else if (!strcmp(field, "at_limit")) search->at_limit = (trf_at_limit)n;
     else if (!strcmp(field, "forced_first")) search->forced_first = n;
@@ -87,6 +88,8 @@ static int read_settings(settings *s, const char *path)
         else if (!strcmp(field, "head")) s->config.head = (trf_head)n;
         else if (!strcmp(field, "n_labels")) s->config.n_labels = n;
         else if (!strcmp(field, "source_eos")) s->config.source_eos = n;
+        else if (!strcmp(field, "scale_embeddings")) s->config.scale_embeddings = n;
+        else if (!strcmp(field, "max_length")) s->config.max_length = n;
         else if (!strcmp(field, "decoder_start")) s->config.decoder_start = (trf_decoder_start)n;
         else if (!strcmp(field, "seed")) s->config.seed = (uint64_t)value;
         else if (!strcmp(field, "threads")) s->config.device.threads = n;
