@@ -5133,8 +5133,8 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, doubl
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
    most as likely as the least likely one shown. If one shown was unknown, they may have any
    probability; so they may in greedy search with a penalty, which takes the first one shown that
-   is allowed. A forced token is taken whatever its probability; during the prefix there is only one row. A
-   log-probability above zero is a rounding error and counts as 0. */
+   is allowed. A forced token is taken whatever its probability; during the prefix there is only one
+   row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
                                 const double *ruled, const int32_t *ids, int64_t stride,
                                 int32_t count)

@@ -155,8 +155,8 @@ static void see_cross_entropy(const trf__loss *j)
     ON(j->db);
     ON(j->x); MAT(j->w); ON(j->bias); ON(j->targets);
 }
-#define RULES(x) (ON((x).alone), ON((x).sequences), ON((x).ends), ON((x).ids), ON((x).counts), \
-                  ON((x).kept))
+#define RULES(x) \
+    do { ON((x).alone); ON((x).sequences); ON((x).ends); ON((x).ids); ON((x).counts); ON((x).kept); } while (0)
 static void see_top(const trf__top *j)
 {
     ON(j->log_probabilities);
