@@ -515,6 +515,30 @@ static void test_forced_bos(void **state)
     free_models(&m);
 }
 
+/* Tokens that are banned are not among those that a search has not seen. */
+static void test_banned_tokens_hide_nothing(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    trf_translator *t = NULL;
+    asked a;
+    int32_t i;
+    (void)state;
+    draws = 15000;
+    random_case(&a, TRF_ENCODER_DECODER, VOCAB, 0);
+    a.search.beam = 4; a.search.n_best = 1; a.search.min_length = 0;
+    a.search.at_limit = TRF_LIMIT_KEEP_LIVE;
+    a.search.max_length_b = 1;
+    /* EOS, unk and two words are left, fewer than the beam asks for; one id is banned twice */
+    for (i = 0; i < VOCAB - 6; i++) { a.ids[i] = VOCAB - 1 - i; a.lengths[i] = 1; }
+    a.ids[i] = VOCAB - 1;
+    a.lengths[i] = 1;
+    a.search.banned.count = i + 1;
+    search_once(&m, &a, &t);
+    assert_int_equal(trf_hypothesis_at(t, 0, 0)->proven, 1);
+    trf_translator_destroy(t);
+    free_models(&m);
+}
+
 /* If every token is banned, the search still ends, with an answer of probability 0. */
 static void test_everything_banned(void **state)
 {
@@ -629,6 +653,7 @@ int main(void)
         cmocka_unit_test(test_rules_over_slices),
         cmocka_unit_test(test_rules_in_batches),
         cmocka_unit_test(test_forced_bos),
+        cmocka_unit_test(test_banned_tokens_hide_nothing),
         cmocka_unit_test(test_everything_banned),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_tags_count_in_max_length)
