@@ -147,7 +147,7 @@
 //                     >>layer-jobs >>loss-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>beam-answers >>beam-step >>rules >>next-rows
+//                     >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
 //                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-products >>bf16
 //                     >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
@@ -183,7 +183,8 @@
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
 //   >>search           the options of a search, and the rules of other systems
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>hypotheses >>decode >>rounds >>round-steps >>search-calls >>answers
+//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps
+//                     >>search-calls >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
@@ -5233,6 +5234,8 @@ TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabili
     if (trf__beam_stops(beam)) trf__beam_close(beam);
     return beam->live;
 }
+
+// >>beam-results   what a step leaves behind: tokens and parents, and in the end answers
 
 /* After a step with live rows: their last tokens, and the rows of the previous step that they
    continue. */
@@ -17601,10 +17604,10 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
-// >>hypotheses     what a translator keeps of its searches
+// >>search-rules   the rules about tokens, as a translator holds them
 //
-// trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
-// round calls trf__hypotheses_reserve; memory is kept between rounds and calls.
+// Banned sequences are copied to the device when a translator is created. The lists of rows come
+// from >>hypotheses.
 
 /* The rules of a search about the next token, without their lists. Sequences of one id are
    alone. */
@@ -17622,13 +17625,22 @@ TRF__FN trf__rules trf__rules_of(const trf_config *c, const trf_search *s)
     return r;
 }
 
-/* Sets the room that a row of these rules needs for histories of so many ids. No id is banned
+/* The same rules with lists for n rows, whose histories have up to `length` ids. No id is banned
    twice. */
-TRF__FN void trf__rules_room(trf__rules *r, int64_t length, int64_t vocab)
+TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules, int64_t n,
+                                   int64_t length, int64_t vocab)
 {
-    int64_t banned = (r->ngram > 0 ? length : 0) + r->n_sequences;
-    r->history = banned > 0 || r->penalty != 1 ? (int32_t)length : 0;
-    r->stride = (int32_t)(r->history + trf__min64(banned, vocab));
+    trf__rules r = *rules;
+    int64_t banned = (r.ngram > 0 ? length : 0) + r.n_sequences;
+    r.history = banned > 0 || r.penalty != 1 ? (int32_t)length : 0;
+    r.stride = (int32_t)(r.history + trf__min64(banned, vocab));
+    if (r.stride) {
+        r.ids = (int32_t *)trf__take(cursor, n, trf__bytes(r.stride, sizeof(int32_t)));
+        r.counts = (int32_t *)trf__take(cursor, 2 * n, sizeof(int32_t));
+    }
+    if (r.stride + r.n_alone)
+        r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
+    return r;
 }
 
 TRF__FN int trf__by_id(const void *context, const void *a, const void *b)
@@ -17655,6 +17667,58 @@ TRF__FN int64_t trf__total_ids(const trf_sequences *x)
 
 /* Number of tokens that a search may choose: never pad and bos. */
 TRF__FN int64_t trf__choices(const trf_search *s, int64_t vocab) { return vocab - 2 - s->ban_unk; }
+
+/* Copies banned sequences to the device: the ids that stand alone, sorted and each once, then
+   sequences, then their ends. */
+TRF__COLD
+TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    const trf__run *run = &t->pass.run;
+    trf__rules *r = &t->rules;
+    int64_t n = trf__total_ids(x), at = 0, to = r->n_alone;
+    size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
+    int32_t *ids, n_alone = 0, n_sequences = 0, i;
+    const void **order;
+    trf_status status;
+    t->n_choices = (int32_t)trf__choices(&t->search, c->target_vocab);
+    if (n == 0) return TRF_OK;
+    t->n_banned = n;
+    t->banned = run->backend->alloc(run, bytes);
+    ids = (int32_t *)trf__alloc(&run->hooks, bytes);
+    order = (const void **)trf__alloc(&run->hooks, sorting);
+    status = t->banned && ids && order ? TRF_OK
+        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
+    for (i = 0; status == TRF_OK && i < x->count; at += x->lengths[i++]) {
+        if (x->lengths[i] == 1) { order[n_alone++] = &x->ids[at]; continue; }
+        memcpy(ids + to, x->ids + at, (size_t)x->lengths[i] * sizeof *ids);
+        to += x->lengths[i];
+        ids[n + n_sequences++] = (int32_t)(to - r->n_alone);
+    }
+    if (status == TRF_OK) {
+        trf__sort(order, (size_t)n_alone, trf__by_id, NULL);
+        r->alone = (const int32_t *)t->banned;
+        r->sequences = r->alone + r->n_alone;
+        r->ends = r->alone + n;
+        for (r->n_alone = i = 0; i < n_alone; i++) {
+            int32_t id = *(const int32_t *)order[i];
+            if (i > 0 && id == ids[r->n_alone - 1]) continue;
+            ids[r->n_alone++] = id;
+            if (id != c->pad && id != c->bos && (id != c->unk || !t->search.ban_unk))
+                t->n_choices--;
+        }
+        run->backend->upload(run, t->banned, ids, bytes);
+        status = run->backend->sync(run, err);
+    }
+    trf__free(&run->hooks, (void *)order, sorting);
+    trf__free(&run->hooks, ids, bytes);
+    return status;
+}
+
+// >>hypotheses     what a translator keeps of its searches
+//
+// trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
+// round calls trf__hypotheses_reserve; memory is kept between rounds and calls.
 
 /* The most candidates of a row: one more than the beam takes, for an EOS that may not come yet. */
 TRF__FN int64_t trf__max_candidates(const trf_search *s, int64_t vocab)
@@ -17684,7 +17748,6 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     size_t found = trf__bytes(trf__max_candidates(s, c->target_vocab),
                               (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
-    trf__rules *r = &h->rules;
     trf__beam beam;
     int i;
     /* rounded sizes must not exceed the numbers of slots */
@@ -17715,14 +17778,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
                                                                trf__max_candidates(s,
                                                                c->target_vocab)));
     h->found = (char *)trf__take(&device, n, found);
-    *r = *rules;
-    trf__rules_room(r, h->length, c->target_vocab);
-    if (r->stride) {
-        r->ids = (int32_t *)trf__take(&device, n, trf__bytes(r->stride, sizeof(int32_t)));
-        r->counts = (int32_t *)trf__take(&device, 2 * n, sizeof(int32_t));
-    }
-    if (r->stride + r->n_alone)
-        r->kept = trf__take_reals(&device, n, (int64_t)r->stride + r->n_alone);
+    h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
     h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
     h->beam_memory = (char *)trf__take(&device, h->n_places, h->beam_bytes);
@@ -17835,53 +17891,6 @@ TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search
     limits.longest = trf__min64(c->max_length, 256);
     limits.recompute = 0;
     return limits;
-}
-
-/* Copies banned sequences to the device: the ids that stand alone, sorted and each once, then
-   sequences, then their ends. */
-TRF__COLD
-TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
-{
-    const trf_config *c = &t->model->config;
-    const trf__run *run = &t->pass.run;
-    trf__rules *r = &t->rules;
-    int64_t n = trf__total_ids(x), at = 0, to = r->n_alone;
-    size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
-    int32_t *ids, n_alone = 0, n_sequences = 0, i;
-    const void **order;
-    trf_status status;
-    t->n_choices = (int32_t)trf__choices(&t->search, c->target_vocab);
-    if (n == 0) return TRF_OK;
-    t->n_banned = n;
-    t->banned = run->backend->alloc(run, bytes);
-    ids = (int32_t *)trf__alloc(&run->hooks, bytes);
-    order = (const void **)trf__alloc(&run->hooks, sorting);
-    status = t->banned && ids && order ? TRF_OK
-        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
-    for (i = 0; status == TRF_OK && i < x->count; at += x->lengths[i++]) {
-        if (x->lengths[i] == 1) { order[n_alone++] = &x->ids[at]; continue; }
-        memcpy(ids + to, x->ids + at, (size_t)x->lengths[i] * sizeof *ids);
-        to += x->lengths[i];
-        ids[n + n_sequences++] = (int32_t)(to - r->n_alone);
-    }
-    if (status == TRF_OK) {
-        trf__sort(order, (size_t)n_alone, trf__by_id, NULL);
-        r->alone = (const int32_t *)t->banned;
-        r->sequences = r->alone + r->n_alone;
-        r->ends = r->alone + n;
-        for (r->n_alone = i = 0; i < n_alone; i++) {
-            int32_t id = *(const int32_t *)order[i];
-            if (i > 0 && id == ids[r->n_alone - 1]) continue;
-            ids[r->n_alone++] = id;
-            if (id != c->pad && id != c->bos && (id != c->unk || !t->search.ban_unk))
-                t->n_choices--;
-        }
-        run->backend->upload(run, t->banned, ids, bytes);
-        status = run->backend->sync(run, err);
-    }
-    trf__free(&run->hooks, (void *)order, sorting);
-    trf__free(&run->hooks, ids, bytes);
-    return status;
 }
 
 TRF__COLD
@@ -18468,6 +18477,16 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     return trf__search_rounds(translator, NULL, sources, err);
 }
 
+/* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
+TRF__COLD
+TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
+{
+    if (trf_config_check(c, NULL) || trf_search_check(s, NULL) || !trf__has_target(c) ||
+        trf__check_search_ids(c, s, NULL))
+        return -1;
+    return trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
+}
+
 /* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
    move for the last time. The estimate follows the calls above step by step. */
 TRF__COLD
@@ -18485,13 +18504,9 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &defaults;
-    if (!config || trf_config_check(config, NULL) || trf_search_check(search, NULL) ||
-        trf__check_search_ids(config, search, NULL))
-        return 0;
-    added = trf__has_source(config) ? trf__source_added(config) + trf__tags(search) : 1;
-    if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 ||
-        source_tokens + added > config->max_length)
-        return 0;
+    added = config ? trf__ids_added(config, search) : -1;
+    if (added < 0 || sentences < 1 || source_tokens < 0 ||
+        source_tokens + added > config->max_length) return 0;
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
     if (trf__run_weights(&run, config, search->weights, NULL)) return 0;

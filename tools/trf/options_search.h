@@ -1,4 +1,6 @@
-// trf: the rows of options.c for the search of trf translate. See options.h.
+// trf: rows of the table in options.c, the options under "Search". options.c includes this file
+// inside the table.
+// SPDX-License-Identifier: MIT
 
     {TRANSLATE | REPORT | INSPECT, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,

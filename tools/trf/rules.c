@@ -75,7 +75,8 @@ int read_rules(struct settings *s, const trf_vocab *source, const trf_vocab *tar
     int status = set_token("--forced-first", target, s->forced_first, &s->search.forced_first), k;
     if (!status)
         status = set_token("--source-first", source, s->source_first, &s->search.source_first);
-    if (!status) status = set_token("--source-last", source, s->source_last, &s->search.source_last);
+    if (!status)
+        status = set_token("--source-last", source, s->source_last, &s->search.source_last);
     for (k = 0; k < s->bans.n && !status; k++)
         status = ban(&rules->banned, target, "--ban", s->bans.item[k]);
     if (!status && s->ban_file) status = ban_lines(&rules->banned, target, s->ban_file);
