@@ -428,6 +428,7 @@ static void test_rules_over_slices(void **state)
     (void)state;
     for (i = 0; i < WIDE; i++) bias.data[i] = (trf_real)(i % 300 < 6 ? 3 + 0.3 * (i % 7) : i == EOS ? 2 : -4);
     bias.data[PAD] = bias.data[BOS] = -4;
+    bias.data[1024] = bias.data[2048] = 5;      /* the first ones of slices */
     kit_close(&bias);
     draws = 9000;
     trf_translator_destroy(m.t);
@@ -439,6 +440,7 @@ static void test_rules_over_slices(void **state)
         a.search.repetition_penalty = k % 3 ? 1.8 : 0.5;
         for (i = 0; i < MAX_IDS; i++) a.ids[i] = 300 * pick(7) + pick(6) + FIRST * (i % 2);
         for (i = 0; i < MAX_IDS; i++) if (a.ids[i] < FIRST) a.ids[i] = FIRST;
+        a.ids[0] = 1024 * (1 + k % 2);
         same_as_plain(&m, &a, 9000 + k, NULL);
     }
     free_models(&m);
@@ -625,13 +627,13 @@ static void test_refusals(void **state)
 static void test_tags_count_in_max_length(void **state)
 {
     pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
-    int32_t ids[64], n, i;
+    int32_t ids[66], n, i, lengths[3] = {1, 1, 0};
     trf_sequences x = one(ids, &n);
     trf_search s = trf_search_defaults();
     trf_translator *t = NULL;
     trf_error err;
     (void)state;
-    for (i = 0; i < 64; i++) ids[i] = 5;
+    for (i = 0; i < 66; i++) ids[i] = 5;
     s.source_first = 6; s.source_last = 7;
     s.max_length_a = 0; s.max_length_b = 3;
     OK(trf_translator_create(&t, m.model, &s, &err));
@@ -639,7 +641,10 @@ static void test_tags_count_in_max_length(void **state)
     OK(trf_translate_batch(t, &x, &err));
     assert_true(trf_translator_memory(trf_model_config(m.model), &s, 1, n) > 0);
     n++;
+    lengths[2] = n;
+    x.lengths = lengths; x.count = 3;
     assert_int_equal(trf_translate_batch(t, &x, &err), TRF_E_LIMIT);
+    assert_int_equal(err.where, 2);             /* of the call, before anything is sorted */
     assert_int_equal(trf_translator_memory(trf_model_config(m.model), &s, 1, n), 0);
     trf_translator_destroy(t);
     free_models(&m);
