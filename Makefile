@@ -27,10 +27,10 @@ EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 STUDIES  = $(patsubst examples/studies/%.c,$(BUILD)/studies/%,$(wildcard examples/studies/*.c))
 RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater look pack)
+DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater look pack search_rules)
 CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks search updater)
-LONG     = $(patsubst %,$(BUILD)/cuda_test_%,generate targets heads look model store programs decoding finetune) $(BUILD)/races_test_cuda_ops
-SEPARATES = $(patsubst %,$(BUILD)/separate_test_%,model blocks generate search store targets programs decoding heads finetune updater look pack bf16 int8 small)
+LONG     = $(patsubst %,$(BUILD)/cuda_test_%,generate targets heads look model store programs decoding finetune search_rules) $(BUILD)/races_test_cuda_ops
+SEPARATES = $(patsubst %,$(BUILD)/separate_test_%,model blocks generate search search_rules store targets programs decoding heads finetune updater look pack bf16 int8 small)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops test_int8 test_learn double_test_model double_test_golden)
 BRISK    = $(patsubst %,$(BUILD)/%,test_bf16 test_pack test_small separate_test_bf16 separate_test_int8 test_separate_device test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same_bits \
            test_store test_programs test_decoding double_test_ops double_test_heads separate_test_programs separate_test_decoding)
@@ -140,7 +140,7 @@ $(BUILD)/test_picture: $(wildcard tools/trf/picture*.h)
 METRICS  = $(wildcard tools/metrics/*.[ch])
 $(BUILD)/test_metrics: $(METRICS)
 $(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/trf.h
-$(BUILD)/test_options: $(patsubst %,tools/trf/%,settings.c options.c values.c command_line.c options.h trf.h) tools/metrics/metrics.h
+$(BUILD)/test_options: $(patsubst %,tools/trf/%,settings.c options.c options_model.h options_search.h values.c command_line.c options.h trf.h) tools/metrics/metrics.h
 $(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)

@@ -147,7 +147,7 @@
 //                     >>layer-jobs >>loss-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>beam-answers >>beam-step >>next-rows
+//                     >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
 //                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-products >>bf16
 //                     >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
@@ -188,7 +188,8 @@
 //                     >>noise-batches
 //   >>search           the options of a search, and the rules of other systems
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>hypotheses >>decode >>rounds >>round-steps >>search-calls >>answers
+//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps
+//                     >>search-calls >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
@@ -2062,7 +2063,8 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 
 /* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
    target tokens. A forced prefix, or the prompt of a decoder-only model, counts in L, and in S if
-   score_prefix is 1. */
+   score_prefix is 1. forced_first counts in L, and 0 in S. With a repetition_penalty and beam > 1,
+   S is the sum of the penalized log-probabilities. */
 typedef enum trf_length_rule {
     TRF_LENGTH_RAW   = 0,       /* S */
     TRF_LENGTH_POWER = 1,       /* S / L^alpha: fairseq, CTranslate2, Marian, Hugging Face */
@@ -2088,6 +2090,9 @@ typedef enum trf_at_limit {
                                    Face */
     TRF_LIMIT_FALL_BACK    = 1, /* they count only if no hypothesis has finished: tensor2tensor */
     TRF_LIMIT_FORCE_EOS    = 2, /* one more step, in which only EOS is allowed: fairseq */
+    TRF_LIMIT_FREE_EOS     = 3, /* the same, and this EOS counts 0 in S: Hugging Face with
+                                   forced_eos_token_id, whose max_length counts the start id and
+                                   this EOS too */
     TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
@@ -2128,6 +2133,37 @@ typedef struct trf_search {
                                    kept whole. In a decoder-only model n is the length of the
                                    prompt: at most a * n + b tokens follow it, and prompt and answer
                                    together have at most config.max_length - 1. default 20 */
+    /* Rules of published models, as in Hugging Face's generate. By default there are none. Banned
+       and penalized tokens keep their share of the softmax. A forced token (of a prefix,
+       forced_first, EOS at the limit) comes whatever the other rules say.
+       "So far" means all that the decoder has read: its start id (trf_decoder_start), a prefix or
+       prompt, forced_first and the answer; never the source. The start id counts as in Hugging
+       Face: if it is EOS, a repetition penalty penalizes EOS from the first step on. */
+    int32_t forced_first;       /* an id: the first token of every answer, for instance the tag of
+                                   the target language in M2M100, NLLB and mBART-50
+                                   (forced_bos_token_id). It counts in the length of the answer and
+                                   in min_length, but the answer is returned without it. If a
+                                   sentence has a prefix that is not empty, the prefix replaces it.
+                                   Any id but EOS, in an encoder-decoder. -1: none; default -1 */
+    int32_t source_first;       /* an id put before the ids of every source, behind BOS if the model
+                                   has source_bos: the tag of the source language (M2M100, NLLB,
+                                   mBART-50). It counts in config.max_length, but not in n of
+                                   max_length_b. Any id but pad, bos and eos, in an encoder-decoder.
+                                   -1: none; default -1. Only translating adds it: trf_score and the
+                                   calls after it read sources as they are */
+    int32_t source_last;        /* the same at the end, behind EOS if the model has source_eos
+                                   (mBART-25, older NLLB); default -1 */
+    trf_sequences banned;       /* sequences of ids that occur in no answer: a token that would
+                                   complete one is never chosen (bad_words_ids). A sequence of one
+                                   id bans this id (suppress_tokens). Each has at least one id, all
+                                   together at most 2^24; EOS alone cannot be banned. Creating a
+                                   translator copies them. default: none */
+    int32_t no_repeat_ngram;    /* n: no n tokens that follow one another so far occur again
+                                   (no_repeat_ngram_size); >= 0; 0: off; default 0 */
+    double repetition_penalty;  /* for each id so far: multiplies its log-probability in a beam; in
+                                   greedy search (beam 1) divides a positive logit and multiplies a
+                                   negative one (Keskar et al. 2019), and S does not change;
+                                   1e-6..1e6; 1: off; default 1 */
     int32_t max_sentences;      /* how many sentences are searched at the same time, the longest
                                    first. When one is done, the next takes its slot. Fewer are
                                    searched if beam times the length of all their answers would
@@ -2184,8 +2220,8 @@ typedef enum trf_ended {
 } trf_ended;
 
 typedef struct trf_hypothesis {
-    const int32_t *ids;         /* with a forced prefix; without BOS, EOS, and the prompt of a
-                                   decoder-only model */
+    const int32_t *ids;         /* with a forced prefix; without BOS, EOS, forced_first, and the
+                                   prompt of a decoder-only model */
     int32_t n;
     double log_probability;     /* raw sum in nats, with forced tokens, EOS if there is one, and
                                    prompt_log_probability */
@@ -2196,8 +2232,9 @@ typedef struct trf_hypothesis {
                                            NULL in a session that transformer.h 0.2.0 saved: its
                                            files do not contain them */
     double prompt_log_probability;      /* of the prompt of a decoder-only model, in nats, if a
-                                           translator has scored it; else 0 */
-    double score;               /* after the length rule; ranks are in its order */
+                                           translator has scored it; of forced_first; else 0 */
+    double score;               /* after the length rule; ranks are in its order. The numbers above
+                                   are the model's own, whatever the rules of a search change */
     trf_ended ended;
     int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
 } trf_hypothesis;
@@ -4426,8 +4463,24 @@ typedef struct trf__adam {
 } trf__adam;
 
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
+
+/* The rules of a search about the next token (>>rules), and what they say of each row. A row has
+   `stride` ids: first its history, then the ids banned in it. counts: how many of the history are
+   penalized, and how many are banned. All NULL and 0: there are no rules. */
+typedef struct trf__rules {
+    const int32_t *alone;               /* (n_alone) ids banned in every row, in rising order */
+    const int32_t *sequences, *ends;    /* banned sequences, and where each ends in `sequences` */
+    int32_t n_alone, n_sequences, ngram, start, history, stride;
+    int32_t greedy;                     /* 1: the penalty changes logits, not log-probabilities */
+    double penalty;
+    int32_t *ids, *counts;              /* (rows, stride), (rows, 2) */
+    trf_real *kept;                     /* (rows, stride + n_alone) scratch: logits of these ids */
+} trf__rules;
+
 typedef struct trf__top {
     double *log_probabilities;          /* (rows, n) best first */
+    double *ruled;                      /* (rows, n) the same after the penalty, whose order counts
+                                           then; greedy: logits. NULL: there is no penalty */
     int32_t *ids;                       /* (rows, n) equal logits by lowest id; -1: no more */
     void *work;                         /* scratch of top_scratch bytes */
     const trf__act *x;                  /* (rows, d) */
@@ -4440,6 +4493,7 @@ typedef struct trf__top {
                                            index 0; */
     int32_t eos;                        /* TRF__NOT_EOS: any but this id, which also leaves the
                                            softmax */
+    trf__rules rules;
 } trf__top;
 
 /* Row r gets the history of its parent, position[r] slots, and then the slot of its own new token:
@@ -4473,7 +4527,8 @@ typedef struct trf__reorder {
     int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
     const struct trf__arrival *arrivals;
-    const double *log_probabilities;    /* (rows, wanted) the result of `top`, and its ids */
+    /* (rows, wanted) the result of `top`, and its ids */
+    const double *log_probabilities, *ruled;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
     trf__span *self, *cross;            /* for each row; for each live sentence, or NULL without
@@ -4482,6 +4537,7 @@ typedef struct trf__reorder {
     int64_t n_rows, columns;            /* of the cache: slots of a column, and columns; a new
                                            column replaces the oldest one */
     int32_t start, begin;               /* start: the first id that a row reads */
+    trf__rules rules;
 } trf__reorder;
 
 /* Packs the matrix (out, in) in a format. A device that keeps all parameters in 16 bits packs any
@@ -4869,6 +4925,9 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 // memory may be a device's. Then trf__beam_open and the functions after it run there, and at the
 // end trf__beam_places sets the pointers to a host's copy of the memory.
 //
+// A token has two numbers: its log-probability (`own`), and what it adds to S. They differ for
+// forced tokens and for penalized ones.
+//
 // Proof: `dropped` is the best score that anything given up could have reached: tokens that the
 // driver did not show (no more likely than the last one shown), continuations beyond the width of
 // the beam, live hypotheses left at the end. An answer is proven if its score is not lower.
@@ -4903,6 +4962,7 @@ typedef struct trf__beam {
                                    EOS */
     const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
     int32_t n_prefix;
+    int32_t unscored;           /* so many of them do not count in S */
     int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
                                    model's beginning */
     int32_t n;                  /* tokens in every live hypothesis */
@@ -4979,6 +5039,12 @@ TRF__BOTH double trf__search_score(const trf_search *search, double sum, int32_t
     }
 }
 
+/* Whether live hypotheses at the limit get one more step, for EOS alone. */
+TRF__BOTH int trf__forces_eos(const trf_search *search)
+{
+    return search->at_limit == TRF_LIMIT_FORCE_EOS || search->at_limit == TRF_LIMIT_FREE_EOS;
+}
+
 /* The best score that a hypothesis of n tokens can still reach. More tokens never raise its sum,
    and it may end at any length up to the longest. Without a word penalty the longest is best, since
    sums are not above zero and the divisor grows: sum / penalty(longest), the bound of Wu et al. and
@@ -4986,8 +5052,7 @@ TRF__BOTH double trf__search_score(const trf_search *search, double sum, int32_t
 TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
 {
     const trf_search *search = &beam->search;
-    int32_t longest = beam->limit + (search->at_limit == TRF_LIMIT_FORCE_EOS ? search->count_eos
-                                     : 0), length;
+    int32_t longest = beam->limit + (trf__forces_eos(search) ? search->count_eos : 0), length;
     double best = trf__search_score(search, sum, longest), score;
     if (search->word_penalty == 0) return best;
     for (length = n + search->count_eos; length < longest; length++) {
@@ -5057,7 +5122,7 @@ TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t ro
    if none ended with EOS. */
 TRF__BOTH void trf__beam_close(trf__beam *beam)
 {
-    int at_limit = beam->n == beam->limit && beam->search.at_limit != TRF_LIMIT_FORCE_EOS;
+    int at_limit = beam->n == beam->limit && !trf__forces_eos(&beam->search);
     int count_live = beam->search.at_limit == TRF_LIMIT_KEEP_LIVE || beam->n_finished == 0;
     int32_t row;
     for (row = 0; row < beam->live; row++) {
@@ -5079,7 +5144,7 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
     const trf_search *search = &beam->search;
     double hope;
     if (beam->live == 0) return 1;
-    if (beam->n == beam->limit && search->at_limit != TRF_LIMIT_FORCE_EOS) return 1;
+    if (beam->n == beam->limit && !trf__forces_eos(search)) return 1;
     if (search->stop == TRF_STOP_FINISHED) return beam->n_finished >= search->beam;
     if (search->stop == TRF_STOP_NONE_ALIVE || beam->n_kept < beam->keep) return 0;
     /* the worst kept answer must beat all that live hypotheses can reach (bound), or their score
@@ -5102,6 +5167,7 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
     beam->limit = limit;
     beam->prefix = prefix;
     beam->n_prefix = n_prefix;
+    beam->unscored = beam->search.score_prefix ? 0 : n_prefix;
     beam->least = beam->search.min_length;
     beam->eos = eos;
     beam->vocab = vocab;
@@ -5184,35 +5250,46 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, doubl
 
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
    most as likely as the least likely one shown. If one shown was unknown, they may have any
-   probability. A forced token is taken whatever its probability; during the prefix there is only
-   one row. A log-probability above zero is a rounding error and counts as 0. */
+   probability; so they may in greedy search with a penalty, which takes the first one shown that
+   is allowed. A forced token is taken whatever its probability; during the prefix there is only one
+   row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
-                                const int32_t *ids, int64_t stride,
-                              int32_t count)
+                                const double *ruled, const int32_t *ids, int64_t stride,
+                                int32_t count)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width,
         row, j;
-    int eos_allowed = forced >= 0 || beam->n >= beam->least;
+    int eos_allowed = forced >= 0 || beam->n >= beam->least, greedy = beam->search.beam == 1;
+    int free = beam->n < beam->unscored ||
+        (beam->n == beam->limit && beam->search.at_limit == TRF_LIMIT_FREE_EOS);
     beam->n_chosen = 0;
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
     for (row = 0; row < beam->live; row++) {
         /* 1: some tokens are not shown; 2: some are unknown */
         int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);
+        int disordered = hides && ruled && greedy;
         double least = 0, hidden;
         for (j = 0; j < count; j++) {
             int32_t id = forced >= 0 ? forced : ids[row * stride + j];
             double p = log_probabilities[row * stride + j], own;
             if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; hides = 2; }
             if (p > 0) p = 0;
-            if (p < least) least = p;
             own = p;
-            if (beam->n < beam->n_prefix && !beam->search.score_prefix) p = 0;
-            if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed))) continue;
-            trf__beam_choose(beam, take, beam->sum[row] + p, own, row, id);
+            if (ruled && !greedy && forced < 0 && p > TRF__IMPOSSIBLE) {
+                p = ruled[row * stride + j];
+                if (p > 0) p = 0;
+            }
+            if (p < least) least = p;
+            if (free) p = 0;
+            if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed)))
+                continue;
+            if (ruled && greedy && beam->n_chosen > 0)
+                trf__beam_lose(beam, beam->sum[row] + p, id);
+            else trf__beam_choose(beam, take, beam->sum[row] + p, own, row, id);
         }
         if (!hides) continue;
         /* the best sum that a hidden token could have: unknown ones may have probability 1 */
-        hidden = beam->sum[row] + (hides == 2 ? 0 : least);
+        hidden = beam->sum[row] + (hides == 2 || disordered ? 0 : least);
         trf__beam_lose(beam, hidden, -1);
         if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
     }
@@ -5260,19 +5337,22 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
 }
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
-   them, and no token occurs twice. Returns the number of rows that live on, 0 when the search is
-   done. Row r continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
+   them, and no token occurs twice. ruled: their log-probabilities after a penalty, or NULL. Returns
+   the number of rows that live on, 0 when the search is done. Row r continues row
+   trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
-                                    const int32_t *ids,
-                                  int64_t stride, int32_t count)
+                                    const double *ruled, const int32_t *ids, int64_t stride,
+                                    int32_t count)
 {
-    trf__beam_gather(beam, log_probabilities, ids, stride, count);
+    trf__beam_gather(beam, log_probabilities, ruled, ids, stride, count);
     trf__beam_place(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
     return beam->live;
 }
+
+// >>beam-results   what a step leaves behind: tokens and parents, and in the end answers
 
 /* After a step with live rows: their last tokens, and the rows of the previous step that they
    continue. */
@@ -5332,6 +5412,105 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
     return beam->n_kept;
 }
 
+// >>rules          tokens that are banned or penalized in a row
+//
+// The rules are Hugging Face's (logits_process.py). Those that depend on the tokens so far are
+// evaluated when a row has got its last token, on the device: trf__rules_row lists the ids that
+// have a rule. The op `top` then takes their logits out after the softmax has counted them, and
+// puts the penalized ones back in.
+//
+//     history   start a b c a b     no_repeat_ngram 3: "a b" was followed by c, so c is banned
+//                                   banned b d: the history ends with b, so d is banned
+
+/* The effect of a repetition penalty on a logit, or on a log-probability (Keskar et al. 2019). */
+TRF__BOTH double trf__penalize(double x, double penalty)
+{
+    return x < 0 ? x * penalty : x / penalty;
+}
+
+/* Writes all that row `row` of a beam has read, in order; returns how many ids. */
+TRF__BOTH int32_t trf__history(const trf__beam *beam, int32_t row, int32_t start, int32_t *ids)
+{
+    int32_t first = start >= 0, t;
+    if (first) ids[0] = start;
+    for (t = beam->n; t > 0; t--) {
+        size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
+        ids[first + t - 1] = beam->token[node];
+        row = beam->parent[node];
+    }
+    return first + beam->n;
+}
+
+/* Whether the history of n ids ends with the m ids before the last one of a sequence. */
+TRF__BOTH int trf__ends_with(const int32_t *ids, int32_t n, const int32_t *sequence, int32_t m)
+{
+    int32_t i;
+    for (i = 0; i < m && m <= n; i++) if (ids[n - m + i] != sequence[i]) return 0;
+    return m <= n;
+}
+
+/* Appends an id to a list of n that has it at most once; returns the new number. */
+TRF__BOTH int32_t trf__add_once(int32_t *list, int32_t n, int32_t id)
+{
+    int32_t i;
+    for (i = 0; i < n; i++) if (list[i] == id) return n;
+    list[n] = id;
+    return n + 1;
+}
+
+/* Lists the ids that have a rule in row `row` of a beam; they go to row `to` of the rules. A row
+   with a forced token has none. An EOS that is out of the softmax already is left out: id -1. */
+TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
+                              int64_t to)
+{
+    int32_t *ids = rules->ids + to * rules->stride, *banned = ids + rules->history;
+    int32_t forced = trf__beam_wanted(beam).forced, n, n_banned = 0, m = rules->ngram, i, begin = 0;
+    rules->counts[2 * to] = rules->counts[2 * to + 1] = 0;
+    if (forced >= 0) return;
+    n = trf__history(beam, row, rules->start, ids);
+    for (i = 0; m > 0 && i + m <= n; i++)
+        if (trf__ends_with(ids, n, ids + i, m - 1))
+            n_banned = trf__add_once(banned, n_banned, ids[i + m - 1]);
+    for (i = 0; i < rules->n_sequences; begin = rules->ends[i++])
+        if (trf__ends_with(ids, n, rules->sequences + begin, rules->ends[i] - 1 - begin))
+            n_banned = trf__add_once(banned, n_banned, rules->sequences[rules->ends[i] - 1]);
+    for (i = 0; forced == TRF__NOT_EOS && i < n; i++) if (ids[i] == beam->eos) ids[i] = -1;
+    for (i = 0; forced == TRF__NOT_EOS && i < n_banned; i++)
+        if (banned[i] == beam->eos) banned[i] = -1;
+    rules->counts[2 * to] = rules->penalty != 1 ? n : 0;
+    rules->counts[2 * to + 1] = n_banned;
+}
+
+/* Whether an id may be part of an answer. */
+TRF__BOTH int trf__may_be(const trf__top *t, int32_t id)
+{
+    return id != t->banned[0] && id != t->banned[1] && id != t->banned[2];
+}
+
+/* Puts the penalized ids of a row among its best ones, which are sorted. Equal ones: the lower id
+   first. The logits that the slices have kept are -infinity for an id that was kept before. */
+TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
+{
+    const trf__rules *r = &t->rules;
+    const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
+    double *own = t->log_probabilities + row * t->n, *ruled = t->ruled + row * t->n;
+    int32_t *ids = t->ids + row * t->n, k;
+    for (k = 0; k < r->counts[2 * row]; k++) {
+        int32_t id = r->ids[row * r->stride + k];
+        double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL : (double)kept[k];
+        double value = trf__penalize(r->greedy ? z : z - lse, r->penalty);
+        int64_t i = t->n;
+        if (!(z > -HUGE_VAL)) continue;
+        while (i > 0 && (ids[i - 1] < 0 || value > ruled[i - 1] ||
+                         (value == ruled[i - 1] && id < ids[i - 1]))) {
+            i--;
+            if (i + 1 == t->n) continue;        /* the last one is pushed out */
+            own[i + 1] = own[i]; ruled[i + 1] = ruled[i]; ids[i + 1] = ids[i];
+        }
+        if (i < t->n) { own[i] = z - lse; ruled[i] = value; ids[i] = id; }
+    }
+}
+
 // >>next-rows        what each row reads next, after every sentence has chosen
 //
 // The parts of the op `reorder` (>>translate issues it). Live sentences and their rows are compact:
@@ -5353,8 +5532,8 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
         trf__beam_open(beam);
     } else {
         int64_t at = a->starts[k] * a->wanted;
-        trf__beam_advance(beam, a->log_probabilities + at, a->found + at, a->wanted,
-                          trf__beam_wanted(beam).count);
+        trf__beam_advance(beam, a->log_probabilities + at, a->ruled ? a->ruled + at : NULL,
+                          a->found + at, a->wanted, trf__beam_wanted(beam).count);
     }
     return place;
 }
@@ -5381,6 +5560,7 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
         a->position[row + j] = beam->n;
         a->only[row + j] = forced;
         a->slots[row + j] = (int32_t)(at * a->n_rows + row + j);
+        if (a->rules.ids) trf__rules_row(&a->rules, beam, j, row + j);
     }
 }
 
@@ -5404,6 +5584,7 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
     a->ids[r] = a->slots[r] = -1;
     a->parents[r] = a->position[r] = 0;
     a->only[r] = TRF__ANY;
+    if (a->rules.ids) a->rules.counts[2 * r] = a->rules.counts[2 * r + 1] = 0;
 }
 
 #if !TRF__CUDA || defined(TRF_IMPLEMENTATION)
@@ -8849,6 +9030,33 @@ TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
     return trf__sum(sum);
 }
 
+/* Takes the ids that have a rule out of a slice, whose softmax has been computed. An id that occurs
+   twice is kept once; a banned one is not kept. */
+TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
+                           int64_t columns)
+{
+    const int32_t *ids, *banned;
+    trf_real *kept = r->kept + row * (r->stride + r->n_alone);
+    int32_t low = 0, high = r->n_alone, i;
+    while (low < high) {                /* the first one of this slice */
+        int32_t middle = low + (high - low) / 2;
+        if (r->alone[middle] < column) low = middle + 1; else high = middle;
+    }
+    for (; low < r->n_alone && r->alone[low] < column + columns; low++)
+        z[r->alone[low] - column] = -(trf_real)HUGE_VAL;
+    if (!r->ids) return;
+    ids = r->ids + row * r->stride;
+    banned = ids + r->history;
+    for (i = 0; i < r->counts[2 * row + 1]; i++)
+        if (banned[i] >= column && banned[i] < column + columns)
+            z[banned[i] - column] = -(trf_real)HUGE_VAL;
+    for (i = 0; i < r->counts[2 * row]; i++) {
+        if (ids[i] < column || ids[i] >= column + columns) continue;
+        kept[i] = z[ids[i] - column];
+        z[ids[i] - column] = -(trf_real)HUGE_VAL;
+    }
+}
+
 /* One slice of a row: z are the logits from id `column` on. Groups of TRF__TOP_FEW tokens with a
    maximum below the floor are skipped. After n tokens have been found the floor rises to the last
    of them. The floors of workers differ, but each excludes only tokens that are not among the n
@@ -8867,6 +9075,8 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         most[c / TRF__TOP_FEW] = trf__max_of(z + c, trf__min64(columns - c, TRF__TOP_FEW));
     j->sums[2 * at] = trf__max_of(most, trf__ceil_div(columns, TRF__TOP_FEW));
     j->sums[2 * at + 1] = trf__exp_sum(z, columns, j->sums[2 * at]);
+    if (only < 0 && (t->rules.n_alone || t->rules.ids))
+        trf__top_rule(&t->rules, row, z, column, columns);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
     for (c = 0; only < 0 && c < columns; c += TRF__TOP_FEW) {
@@ -8874,8 +9084,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         for (i = c; i < trf__min64(columns, c + TRF__TOP_FEW); i++) {
             int32_t id = (int32_t)(column + i);
             if (z[i] < *floor) continue;
-            if (id != t->banned[0] && id != t->banned[1] && id != t->banned[2] && id != without &&
-                z[i] > -(trf_real)HUGE_VAL)
+            if (trf__may_be(t, id) && id != without && z[i] > -(trf_real)HUGE_VAL)
                 found = trf__top_insert(best, ids, t->n, found, z[i], id);
         }
         if (found == t->n && best[t->n - 1] > *floor) *floor = best[t->n - 1];
@@ -8931,7 +9140,10 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     for (i = 0; i < t->n; i++) {
         t->ids[row * t->n + i] = i < found ? ids[i] : -1;
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
+        if (t->ruled) t->ruled[row * t->n + i] = t->rules.greedy && i < found ? (double)best[i]
+            : to[i];
     }
+    if (t->ruled) trf__top_penalize(t, row, lse);
 }
 
 TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
@@ -11895,6 +12107,7 @@ typedef struct trf__stack {
     const trf__part *parts;             /* their descriptions, in the layout */
     int64_t vocab;
     int32_t begins, ends;               /* 1: BOS, EOS is added to a sequence */
+    int32_t tagged;                     /* 1: EOS comes before the last id of a sequence */
     int shifts;                         /* 1: row 0 reads the start id, row k reads token k - 1 */
     trf_attention_kind self_map;        /* which maps its self-attention has */
     /* where the embedding, learned positions, numbers for distances and segments begin, or -1 */
@@ -12896,6 +13109,9 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
         for (k = 0; k < n; k++, row++) {
             int32_t id = k - (stack->shifts ? 1 : stack->begins);
+            /* EOS and the last id change places */
+            if (stack->tagged && stack->ends && id >= x->lengths[i] - 1)
+                id = 2 * x->lengths[i] - 1 - id;
             l->ids[row] = id < 0 ? (stack->shifts ? trf__start_id(c) : c->bos)
                         : id < x->lengths[i] ? x->ids[at + id] : c->eos;
             l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
@@ -18655,9 +18871,43 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(ban_unk,            0, 1) \
     X(max_length_a,       0, 1e6) \
     X(max_length_b,       search->max_length_a > 0 ? 0 : 1, INT32_MAX) \
+    X(forced_first,       -1, INT32_MAX) \
+    X(source_first,       -1, INT32_MAX) \
+    X(source_last,        -1, INT32_MAX) \
+    X(no_repeat_ngram,    0, INT32_MAX) \
+    X(repetition_penalty, 1e-6, 1e6) \
     X(max_sentences,      1, INT32_MAX) \
     X(max_tokens,         1, INT32_MAX) \
     X(threads,            0, TRF__MAX_THREADS)
+
+enum { TRF__MAX_BANNED = 1 << 24 };
+
+/* Checks banned sequences: lengths, and ids that are not negative. */
+TRF__COLD
+TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    if (x->count < 0) return trf__fail_below(err, "banned", 0, x->count);
+    if (x->count > 0 && !x->lengths) return trf__fail_null(err, "banned");
+    for (i = 0; i < x->count; i++, at += k) {
+        if (x->lengths[i] < 1)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "banned",
+                             "banned sequence %d must have at least one id, got %d", (int)i,
+                             (int)x->lengths[i]);
+        if (at + x->lengths[i] > TRF__MAX_BANNED)
+            return trf__fail(err, TRF_E_LIMIT, i, "banned",
+                             "banned sequences must have at most %d ids together",
+                             (int)TRF__MAX_BANNED);
+        if (!x->ids) return trf__fail_null(err, "banned");
+        for (k = 0; k < x->lengths[i]; k++)
+            if (x->ids[at + k] < 0)
+                return trf__fail(err, TRF_E_INVALID_ARG, at + k, "banned",
+                                 "banned sequence %d, position %d: id must be 0 or more, got %d",
+                                 (int)i, (int)k, (int)x->ids[at + k]);
+    }
+    return TRF_OK;
+}
 
 TRF__COLD
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
@@ -18666,8 +18916,64 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 #define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
     TRF__SEARCH_FIELDS(TRF__X)
 #undef TRF__X
+    TRF__TRY(trf__check_banned(&search->banned, err));
     TRF__TRY(trf__check_product_weights(search->weights, err));
     return trf__hooks_check(&search->hooks, err);
+}
+
+/* Checks one of the ids that begin or end sequences: an id of a vocabulary of `size` tokens. Except
+   for forced_first it must not be special. */
+TRF__COLD
+TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_t id, int32_t size,
+                                  trf_error *err)
+{
+    int forced = !strcmp(field, "forced_first");
+    if (id < 0) return TRF_OK;
+    if (c->kind != TRF_ENCODER_DECODER)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
+                         "%s needs an encoder-decoder model; begin the prompt of a decoder-only "
+                         "model with id %d instead", field, (int)id);
+    if (id >= size)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
+                         "%s must be below the vocabulary's %d, got %d", field, (int)size, (int)id);
+    if (id == c->eos || (!forced && (id == c->pad || id == c->bos)))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must not be %s, got %d", field,
+                         forced ? "EOS" : "a special id", (int)id);
+    return TRF_OK;
+}
+
+/* An option that is about unk needs a model with one. */
+TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
+                                   trf_error *err)
+{
+    if (!value || c->unk >= 0) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, option,
+                     "%s must be 0, because the model has no unk (unk is -1)", option);
+}
+
+/* Checks the ids of a search against the model. trf_search_check has accepted it. */
+TRF__COLD
+TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *s, trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
+    TRF__TRY(trf__check_tag(c, "forced_first", s->forced_first, c->target_vocab, err));
+    TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
+    TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
+    for (i = 0; i < s->banned.count; i++, at += k) {
+        for (k = 0; k < s->banned.lengths[i]; k++)
+            if (s->banned.ids[at + k] >= c->target_vocab)
+                return trf__fail(err, TRF_E_INVALID_ARG, at + k, "banned",
+                                 "banned sequence %d, position %d: id must be below the "
+                                 "vocabulary's %d, got %d", (int)i, (int)k, (int)c->target_vocab,
+                                 (int)s->banned.ids[at + k]);
+        if (k == 1 && s->banned.ids[at] == c->eos)
+            return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
+                             "banned sequence %d is EOS alone: no answer could end; use min_length",
+                             (int)i);
+    }
+    return TRF_OK;
 }
 
 /* The tests compare each rule with a plain program of its own. Differences that remain:
@@ -18678,8 +18984,8 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
      for the same answer. In the step after a forced prefix it takes an EOS only if that is the best
      continuation; here min_length decides.
    - Hugging Face counts decoder_input_ids neither in the score nor in the length; a prefix here is
-     one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is a free EOS at the limit; here
-     there is none.
+     one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is TRF_LIMIT_FREE_EOS. Where rules
+     leave a row no token, it goes on with tokens of probability 0; here the row dies.
    - Marian never produces UNK: set ban_unk, which no rule sets. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 {
@@ -18712,6 +19018,8 @@ TRF_API trf_search trf_search_defaults(void)
     trf_search_set_rule(&search, TRF_SEARCH_PAPER);
     search.max_length_a = 2.0;
     search.max_length_b = 20;
+    search.forced_first = search.source_first = search.source_last = -1;
+    search.repetition_penalty = 1;
     search.max_sentences = 32;
     search.max_tokens = 4096;
     return search;
@@ -18771,8 +19079,10 @@ typedef struct trf__hypotheses {
                                                       next */
     trf__lists lists;                           /* (n_rows) what the next token reads */
     void *top_scratch;
-    char *found;                                /* log-probabilities, then ids, of the candidates of
-                                                   all rows */
+    char *found;                                /* log-probabilities, if there is a penalty those
+                                                   after it, and ids of the candidates of all
+                                                   rows */
+    trf__rules rules;                           /* the translator's, with lists for all rows */
     trf__searches there;
     trf__beam *beams;                           /* per place, like their memory and sources */
     char *beam_memory;                          /* beam_bytes each */
@@ -18793,6 +19103,9 @@ struct trf_translator {
     const trf_model *model;
     trf_search search;
     trf__pass pass;
+    trf__rules rules;                           /* without lists for rows */
+    void *banned; int64_t n_banned;             /* ids on the device, into which they point */
+    int32_t n_choices;                          /* tokens that no rule bans in every row */
     trf__hypotheses hypotheses;
     double *numbers; int64_t numbers_capacity;          /* copied from the device */
     trf__workspace work;                        /* see >>look-inside */
@@ -18808,18 +19121,65 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
-// >>hypotheses     what a translator keeps of its searches
+// >>search-rules   the rules about tokens, as a translator holds them
 //
-// trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
-// round calls trf__hypotheses_reserve; memory is kept between rounds and calls.
+// Banned sequences are copied to the device when a translator is created. The lists of rows come
+// from >>hypotheses.
 
-/* An option that is about unk needs a model with one. */
-TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
-                                   trf_error *err)
+/* The rules of a search about the next token, without their lists. Sequences of one id are
+   alone. */
+TRF__FN trf__rules trf__rules_of(const trf_config *c, const trf_search *s)
 {
-    if (!value || c->unk >= 0) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, option,
-                     "%s must be 0, because the model has no unk (unk is -1)", option);
+    trf__rules r;
+    int32_t i;
+    TRF__ZERO(r);
+    for (i = 0; i < s->banned.count; i++) r.n_alone += s->banned.lengths[i] == 1;
+    r.n_sequences = s->banned.count - r.n_alone;
+    r.ngram = s->no_repeat_ngram;
+    r.penalty = s->repetition_penalty;
+    r.start = trf__start_id(c);
+    r.greedy = s->beam == 1;
+    return r;
+}
+
+/* The same rules with lists for n rows, whose histories have up to `length` ids. No id is banned
+   twice. */
+TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules, int64_t n,
+                                   int64_t length, int64_t vocab)
+{
+    trf__rules r = *rules;
+    int64_t banned = (r.ngram > 0 ? length : 0) + r.n_sequences;
+    r.history = banned > 0 || r.penalty != 1 ? (int32_t)length : 0;
+    r.stride = (int32_t)(r.history + trf__min64(banned, vocab));
+    if (r.stride) {
+        r.ids = (int32_t *)trf__take(cursor, n, trf__bytes(r.stride, sizeof(int32_t)));
+        r.counts = (int32_t *)trf__take(cursor, 2 * n, sizeof(int32_t));
+    }
+    if (r.stride + r.n_alone)
+        r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
+    return r;
+}
+
+TRF__FN int trf__by_id(const void *context, const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    (void)context;
+    return x < y ? -1 : x > y;
+}
+
+/* Bytes of n banned ids and of the ends of their sequences. */
+TRF__FN size_t trf__banned_bytes(const trf__rules *r, int64_t n)
+{
+    return trf__bytes(n + r->n_sequences, sizeof(int32_t));
+}
+
+/* Number of ids of sequences of known lengths. */
+TRF__FN int64_t trf__total_ids(const trf_sequences *x)
+{
+    int64_t total = 0;
+    int32_t i;
+    for (i = 0; i < x->count; i++) total += x->lengths[i];
+    return total;
 }
 
 /* The ids that a search never chooses, -1 for none: pad, bos unless answers end with it, and unk if
@@ -18838,6 +19198,58 @@ TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
     int32_t banned[3];
     return c->target_vocab - trf__banned(c, s, banned);
 }
+
+/* Copies banned sequences to the device: the ids that stand alone, sorted and each once, then
+   sequences, then their ends. */
+TRF__COLD
+TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    const trf__run *run = &t->pass.run;
+    trf__rules *r = &t->rules;
+    int64_t n = trf__total_ids(x), at = 0, to = r->n_alone;
+    size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
+    int32_t *ids, n_alone = 0, n_sequences = 0, i;
+    const void **order;
+    trf_status status;
+    t->n_choices = (int32_t)trf__choices(c, &t->search);
+    if (n == 0) return TRF_OK;
+    t->n_banned = n;
+    t->banned = run->backend->alloc(run, bytes);
+    ids = (int32_t *)trf__alloc(&run->hooks, bytes);
+    order = (const void **)trf__alloc(&run->hooks, sorting);
+    status = t->banned && ids && order ? TRF_OK
+        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
+    for (i = 0; status == TRF_OK && i < x->count; at += x->lengths[i++]) {
+        if (x->lengths[i] == 1) { order[n_alone++] = &x->ids[at]; continue; }
+        memcpy(ids + to, x->ids + at, (size_t)x->lengths[i] * sizeof *ids);
+        to += x->lengths[i];
+        ids[n + n_sequences++] = (int32_t)(to - r->n_alone);
+    }
+    if (status == TRF_OK) {
+        trf__sort(order, (size_t)n_alone, trf__by_id, NULL);
+        r->alone = (const int32_t *)t->banned;
+        r->sequences = r->alone + r->n_alone;
+        r->ends = r->alone + n;
+        for (r->n_alone = i = 0; i < n_alone; i++) {
+            int32_t id = *(const int32_t *)order[i];
+            if (i > 0 && id == ids[r->n_alone - 1]) continue;
+            ids[r->n_alone++] = id;
+            if (id != c->pad && id != c->bos && (id != c->unk || !t->search.ban_unk))
+                t->n_choices--;
+        }
+        run->backend->upload(run, t->banned, ids, bytes);
+        status = run->backend->sync(run, err);
+    }
+    trf__free(&run->hooks, (void *)order, sorting);
+    trf__free(&run->hooks, ids, bytes);
+    return status;
+}
+
+// >>hypotheses     what a translator keeps of its searches
+//
+// trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
+// round calls trf__hypotheses_reserve; memory is kept between rounds and calls.
 
 /* The most candidates of a row: one more than the beam takes, for an EOS that may not come yet. */
 TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
@@ -18859,12 +19271,13 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
    shapes recur (>>ops), unless slot numbers would exceed int32_t. */
 TRF__COLD
 TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s,
-                                    const trf__run *run)
+                                    const trf__rules *rules, const trf__run *run)
 {
     int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * trf__k_width(c);
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__max_candidates(c, s), sizeof(double) + sizeof(int32_t));
+    size_t found = trf__bytes(trf__max_candidates(c, s),
+                              (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
     int i;
@@ -18895,6 +19308,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
+    h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
     h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
     h->beam_memory = (char *)trf__take(&device, h->n_places, h->beam_bytes);
@@ -18936,7 +19350,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     h.n_places = places;
     h.length = length;
     h.area = area;
-    trf__hypotheses_layout(&h, &t->model->config, &t->search, run);
+    trf__hypotheses_layout(&h, &t->model->config, &t->search, &t->rules, run);
     if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
         trf__hypotheses_free(t);
         h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
@@ -18954,7 +19368,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     }
     h.arena = old.arena;
     h.device_arena = old.device_arena;
-    trf__hypotheses_layout(&h, &t->model->config, &t->search, run);
+    trf__hypotheses_layout(&h, &t->model->config, &t->search, &t->rules, run);
     h.bytes = old.bytes;
     h.device_bytes = old.device_bytes;
     t->hypotheses = h;
@@ -18973,6 +19387,8 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     if (run->backend) {
         trf__hypotheses_free(translator);
         run->backend->release(run, translator->work.memory, translator->work.bytes);
+        run->backend->release(run, translator->banned, trf__banned_bytes(&translator->rules,
+                                                                         translator->n_banned));
     }
     trf__pass_close(&translator->pass);
     trf__free(&hooks, translator->numbers,
@@ -19020,14 +19436,17 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     if (!model) return trf__fail_null(err, "model");
     if (!search) search = &defaults;
     TRF__TRY(trf_search_check(search, err));
-    TRF__TRY(trf__unk_needed(&model->config, search->ban_unk, "ban_unk", err));
+    TRF__TRY(trf__check_search_ids(&model->config, search, err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
     t->search = *search;
+    TRF__ZERO(t->search.banned);
+    t->rules = trf__rules_of(&model->config, search);
     limits = trf__translator_limits(&model->config, search);
     status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, search->threads,
                             &search->hooks, err);
+    if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
@@ -19048,7 +19467,10 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
     a.progress = h->there.progress; a.arrivals = h->there.arrivals;
     a.log_probabilities = (const double *)(const void *)h->found;
-    a.found = (const int32_t *)(const void *)(a.log_probabilities + stack->rows * wanted);
+    a.ruled = h->rules.penalty != 1 ? a.log_probabilities + stack->rows * wanted : NULL;
+    a.found = (const int32_t *)(const void *)(a.log_probabilities + (a.ruled ? 2 : 1) *
+                                              stack->rows * wanted);
+    a.rules = h->rules;
     a.ids = h->lists.ids; a.parents = h->lists.parents; a.position = h->lists.position;
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
     a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
@@ -19084,6 +19506,8 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     TRF__TRY(trf__stack_forward(&t->pass, &t->pass.decoder, err));
     trf__scale_states(&t->pass, stack->out, stack->rows);
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
+    top.ruled = (double *)(uintptr_t)next.ruled;
+    top.rules = h->rules;
     top.ids = (int32_t *)(uintptr_t)next.found;
     top.work = h->top_scratch;
     top.x = stack->out;
@@ -19133,6 +19557,18 @@ typedef struct trf__round {
     int64_t longest_source, longest;    /* rows of a source; tokens of an answer, at least 1 */
 } trf__round;
 
+/* Number of ids that a search adds to a source. */
+TRF__FN int32_t trf__tags(const trf_search *s)
+{
+    return (s->source_first >= 0) + (s->source_last >= 0);
+}
+
+/* Number of forced tokens with which an answer begins. */
+TRF__FN int32_t trf__forced_tokens(const trf_search *s, int32_t n_prefix)
+{
+    return n_prefix == 0 && s->forced_first >= 0 ? 1 : n_prefix;
+}
+
 /* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
    model on the prefix, which is then part of the answer. A length is 0 if there is no such
    sequence. */
@@ -19142,7 +19578,8 @@ TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int3
     double counted = trf__has_source(c) ? n_source : n_prefix;
     double limit = s->max_length_a * counted + s->max_length_b + (trf__has_source(c) ? 0
                                                                   : n_prefix);
-    return trf__max64(n_prefix, limit < c->max_length - 1 ? (int64_t)limit : c->max_length - 1);
+    return trf__max64(trf__forced_tokens(s, n_prefix),
+                      limit < c->max_length - 1 ? (int64_t)limit : c->max_length - 1);
 }
 
 TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
@@ -19183,20 +19620,21 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     const trf_config *c = &t->model->config;
     trf__hypotheses *h = &t->hypotheses;
     trf__arrival *arrival = &h->here.arrivals[k];
+    const trf_search *s = &t->search;
     int32_t n_source = trf__length_of(round->sources, w->sentence), i;
     int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
-    int32_t rows = round->sources ? n_source + trf__source_added(c) : 0;
+    int32_t rows = round->sources ? n_source + trf__tags(s) + trf__source_added(c) : 0;
+    int32_t *ids = h->ids + row - k * trf__source_added(c);
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
     arrival->source.key = (int32_t)(place * h->area);
     arrival->source.n_key = rows;
-    trf__beam_layout(&arrival->beam, &t->search, (int32_t)h->length,
+    trf__beam_layout(&arrival->beam, s, (int32_t)h->length,
                      h->beam_memory + (size_t)place * h->beam_bytes);
-    trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, &t->search, n_source,
-                                                                  n_prefix),
-                       h->there.prefixes + at, n_prefix, c->eos,
-                       (int32_t)trf__choices(c, &t->search));
+    trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
+                       h->there.prefixes + at, trf__forced_tokens(s, n_prefix), c->eos,
+                       t->n_choices);
     /* decoder-only: min_length does not count the prefix, which the beam counts */
     if (!trf__has_source(c))
         arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix,
@@ -19204,28 +19642,38 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     if (n_prefix)
         memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix,
                (size_t)n_prefix * sizeof(int32_t));
+    else if (s->forced_first >= 0) {
+        h->here.prefixes[at] = s->forced_first;
+        arrival->beam.unscored = 1;
+    }
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
-    if (n_source) memcpy(h->ids + row - k * trf__source_added(c), round->sources->ids + w->source,
-                         (size_t)n_source * sizeof(int32_t));
-    h->lengths[k] = n_source;
+    if (s->source_first >= 0) *ids++ = s->source_first;
+    if (n_source) memcpy(ids, round->sources->ids + w->source, (size_t)n_source * sizeof(int32_t));
+    if (s->source_last >= 0) ids[n_source] = s->source_last;
+    h->lengths[k] = n_source + trf__tags(s);
     for (i = 0; i < rows; i++) h->here.slots[row + i] = (int32_t)(place * h->area + i);
     h->sentence[place] = w->sentence;
     return row + rows;
 }
 
-/* Encodes sources, and stores in the cache's slots the keys and values that every token reads. */
+/* Encodes sources, and stores in the cache's slots the keys and values that every token reads.
+   tagged: each source's last id belongs behind its EOS. */
 TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, const int32_t *slots,
                                     const int32_t *ids, const int32_t *lengths, int32_t n,
-                                    trf_error *err)
+                                    int tagged, trf_error *err)
 {
     trf_batch batch;
+    trf_status status;
     int32_t i;
     TRF__ZERO(batch);
     batch.source.ids = ids;
     batch.source.lengths = lengths;
     batch.source.count = n;
     pass->decoder.cache = NULL;
-    TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
+    pass->encoder.tagged = tagged;
+    status = trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err);
+    pass->encoder.tagged = 0;
+    TRF__TRY(status);
     TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     for (i = 0; i < pass->decoder.n_sublayers; i++) {
         const trf__sublayer *layer = &pass->decoder.sublayers[i];
@@ -19273,12 +19721,14 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     /* One upload from arrivals on; the first also resets progress. Prefixes are last, and left out
        if there are none. The pointers rely on the order in trf__take_searches. */
     if (round->next - n == round->first) from = (char *)(void *)x->progress;
-    if (round->prefixes) end = (char *)(void *)(x->prefixes + h->n_places * h->length);
+    if (round->prefixes || t->search.forced_first >= 0)
+        end = (char *)(void *)(x->prefixes + h->n_places * h->length);
     round->taken += n;
     run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from,
                          (size_t)(end - from));
     if (round->sources)
-        TRF__TRY(trf__encode_into(&t->pass, &h->cache, h->there.slots, h->ids, h->lengths, n, err));
+        TRF__TRY(trf__encode_into(&t->pass, &h->cache, h->there.slots, h->ids, h->lengths, n,
+                                  t->search.source_last >= 0, err));
     t->pass.encoder.rows = t->pass.encoder.n_self = 0;
     t->pass.decoder.cache = &h->cache;
     stack->rows = trf__round_places(t);
@@ -19417,8 +19867,9 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     int64_t rows = 0, most = 0, source = 0, prefix = 0;
     int32_t n = sources ? sources->count : prefixes->count, i;
     if (sources)
-        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0, trf__source_added(c), "source",
-                                 &rows, &most, err));
+        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0,
+                                 trf__source_added(c) + trf__tags(&t->search), "source", &rows,
+                                 &most, err));
     if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, !c->target_eos, 1,
                                            sources ? "prefix" : "source", &rows, &most, err));
     if (prefixes && prefixes->count != n)
@@ -19478,7 +19929,18 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         round->n = n;
     }
     round->n = (int32_t)trf__min64(round->n, round->end - round->first);
-    round->longest_source = round->sources ? tokens + trf__source_added(c) : 0;
+    round->longest_source = round->sources ? tokens + trf__tags(&t->search) + trf__source_added(c)
+        : 0;
+}
+
+/* Leaves out the first n ids of an answer. */
+TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
+{
+    int32_t i;
+    for (i = 0; i < n; i++) h->prompt_log_probability += h->log_probabilities[i];
+    h->ids += n;
+    h->log_probabilities += n;
+    h->n -= n;
 }
 
 /* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
@@ -19504,9 +19966,13 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     for (i = 0; i < leading->count; i++)        /* the ids have stopped moving */
         for (id = t->first_id[i], k = 0; k < t->n_answers[i]; k++) {
             trf_hypothesis *h = &t->answers[(int64_t)i * t->search.n_best + k];
+            int32_t n_prefix = trf__length_of(prefixes, i);
             h->ids = t->ids + id;
             h->log_probabilities = t->own + id;
             id += (int64_t)h->n + 1;
+            /* forced_first, and a decoder-only model's prompt, are no part of the answer */
+            if (!sources || n_prefix == 0)
+                trf__hide_first(h, trf__forced_tokens(&t->search, n_prefix));
         }
     t->n_sentences = leading->count;
     return TRF_OK;
@@ -19530,8 +19996,6 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
                                        trf_error *err)
 {
     const trf_config *c;
-    trf_status status;
-    int32_t i, k, n;
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!sources) return trf__fail_null(err, "sources");
     c = &translator->model->config;
@@ -19539,18 +20003,17 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "an encoder-only model has no decoder: use trf_encode");
     if (c->kind == TRF_ENCODER_DECODER) return trf__search_rounds(translator, sources, NULL, err);
-    status = trf__search_rounds(translator, NULL, sources, err);
-    /* an answer begins after the caller's beginning */
-    for (i = 0; status == TRF_OK && i < translator->n_sentences; i++)
-        for (k = 0; k < translator->n_answers[i]; k++) {
-            trf_hypothesis *h = &translator->answers[(int64_t)i * translator->search.n_best + k];
-            for (n = 0; n < sources->lengths[i]; n++)
-                h->prompt_log_probability += h->log_probabilities[n];
-            h->ids += n;
-            h->log_probabilities += n;
-            h->n -= n;
-        }
-    return status;
+    return trf__search_rounds(translator, NULL, sources, err);
+}
+
+/* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
+TRF__COLD
+TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
+{
+    if (trf_config_check(c, NULL) || trf_search_check(s, NULL) || !trf__has_target(c) ||
+        trf__check_search_ids(c, s, NULL))
+        return -1;
+    return trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
 }
 
 /* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
@@ -19565,16 +20028,14 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__run run;
     trf__layout layout;
     trf__hypotheses h;
+    trf__rules rules;
     trf__limits have, grown, need;
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &defaults;
-    if (!config || trf_config_check(config, NULL) || trf_search_check(search, NULL) ||
-        trf__unk_needed(config, search->ban_unk, "ban_unk", NULL)) return 0;
-    added = trf__has_source(config) ? trf__source_added(config) : 1;
-    if (!trf__has_target(config) || sentences < 1 || source_tokens < 0 ||
-        source_tokens + added > config->max_length)
-        return 0;
+    added = config ? trf__ids_added(config, search) : -1;
+    if (added < 0 || sentences < 1 || source_tokens < 0 ||
+        source_tokens + added > config->max_length) return 0;
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
     if (trf__run_weights(&run, config, search->weights, NULL)) return 0;
@@ -19599,7 +20060,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     h.n_places = round.n;
     h.length = round.longest + 1;
     h.area = round.longest_source;
-    trf__hypotheses_layout(&h, config, search, &run);
+    rules = trf__rules_of(config, search);
+    trf__hypotheses_layout(&h, config, search, &rules, &run);
     answers = (int64_t)sentences * search->n_best;
     /* while an array grows, the old one exists too: half the size of the new one */
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
@@ -19611,6 +20073,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
                                             sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
+    fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
@@ -19884,8 +20347,7 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
     for (i = 0; o->repetition_penalty != 1 && i < s->n; i++) {
         double *x = &w[s->ids[i]];
         /* an id that occurs twice gets its penalty once */
-        if (*x == (double)z[s->ids[i]]) *x = *x < 0 ? *x * o->repetition_penalty
-            : *x / o->repetition_penalty;
+        if (*x == (double)z[s->ids[i]]) *x = trf__penalize(*x, o->repetition_penalty);
     }
     if (c->pad >= 0) w[c->pad] = -HUGE_VAL;
     if (c->bos >= 0 && c->bos != c->eos) w[c->bos] = -HUGE_VAL;
@@ -20368,7 +20830,7 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
     }
     if (status == TRF_OK && source)
         status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources,
-                                  g->source_lengths, g->count, err);
+                                  g->source_lengths, g->count, 0, err);
     g->pass.encoder.rows = g->pass.encoder.n_self = 0;
     if (status == TRF_OK) status = trf__read_sampled(g, 0, err);
     if (status != TRF_OK) trf__sampler_free(g);
@@ -29874,6 +30336,54 @@ TRF__DEVICE uint64_t trf__top_key(float z, int64_t id)
     return (uint64_t)(u >> 31 ? ~u : u | 0x80000000u) << 32 | (uint32_t)~id;
 }
 
+/* A block for each row takes the ids that have a rule out of its logits and keeps them: the softmax
+   still counts them. Of an id that occurs twice the first is kept, and -infinity for the others. */
+TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
+{
+    const trf__rules r = t.rules;
+    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
+        float *z = p.logits + row * t.vocab;
+        trf_real *kept = r.kept + row * (r.stride + r.n_alone);
+        const int32_t *ids = r.ids + row * r.stride;
+        if (t.only && t.only[row] >= 0) continue;
+        for (int32_t i = (int32_t)threadIdx.x; i < r.n_alone; i += TRF__CUDA_THREADS) {
+            kept[r.stride + i] = z[r.alone[i]];
+            z[r.alone[i]] = -INFINITY;
+        }
+        __syncthreads();
+        for (int32_t i = (int32_t)threadIdx.x; r.ids && i < r.counts[2 * row + 1];
+             i += TRF__CUDA_THREADS) {
+            int32_t id = ids[r.history + i];
+            kept[r.history + i] = id < 0 ? -INFINITY : z[id];
+            if (id >= 0) z[id] = -INFINITY;
+        }
+        __syncthreads();
+        for (int32_t i = (int32_t)threadIdx.x; r.ids && i < r.counts[2 * row];
+             i += TRF__CUDA_THREADS) {
+            bool again = ids[i] < 0;
+            for (int32_t k = 0; k < i && !again; k++) again = ids[k] == ids[i];
+            kept[i] = again ? -INFINITY : z[ids[i]];
+            if (!again) z[ids[i]] = -INFINITY;
+        }
+    }
+}
+
+/* Number k of the logits that the rules have kept of a row, of which there are
+   trf__gpu_kept_count. */
+TRF__DEVICE int32_t trf__gpu_kept_count(const trf__rules *r, int64_t row)
+{
+    return r->n_alone + (r->ids ? r->counts[2 * row] + r->counts[2 * row + 1] : 0);
+}
+
+TRF__DEVICE float trf__gpu_kept(const trf__rules *r, int64_t row, int32_t k)
+{
+    const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
+    int32_t n = r->ids ? r->counts[2 * row] : 0;
+    if (k < r->n_alone) return kept[r->stride + k];
+    k -= r->n_alone;
+    return k < n ? kept[k] : kept[r->history + k - n];
+}
+
 /* A block for each slice; a thread takes every 256th logit. The block finds the best one, removes
    it, finds the next, and so on n times. */
 TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
@@ -29920,11 +30430,16 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
         int32_t only = t.only ? t.only[row] : TRF__ANY;
         float maximum = -FLT_MAX, sum = 0;
         uint64_t last = UINT64_MAX;
+        int32_t n_kept = only >= 0 ? 0 : trf__gpu_kept_count(&t.rules, row);
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             maximum = fmaxf(maximum, sums[2 * s]);
+        for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
+            maximum = fmaxf(maximum, trf__gpu_kept(&t.rules, row, k));
         maximum = trf__block_max(maximum, shared);
         for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
             sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
+        for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
+            sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
         double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
         for (int64_t i = 0; i < t.n; i++) {
             uint64_t next = 0;
@@ -29934,9 +30449,11 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
             if (threadIdx.x != 0) continue;
             t.ids[row * t.n + i] = id;
-            t.log_probabilities[row * t.n + i] = id < 0 ? -HUGE_VAL
-                : (double)p.logits[row * t.vocab + id] - lse;
+            double z = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id];
+            t.log_probabilities[row * t.n + i] = z - lse;
+            if (t.ruled) t.ruled[row * t.n + i] = t.rules.greedy ? z : z - lse;
         }
+        if (t.ruled && threadIdx.x == 0) trf__top_penalize(&t, row, lse);
     }
 }
 
@@ -29949,6 +30466,8 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
     z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
     z.rows = t->rows; z.out = t->vocab; z.in = t->d;
     trf__cuda_project(run, "top", &z, 1);
+    if (t->rules.n_alone || t->rules.ids)
+        trf__launch(run, "top", t->rows, trf__gpu_top_rules, *t, parts);
     trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
     trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
 }

@@ -535,7 +535,7 @@ a decoder begins with no padding @@ special @@ trf__special_needed @@ (start_pad
 no mask @@ special @@ trf__special_needed @@ c->head == TRF_HEAD_MASKED @@ 0
 special ids as random ones @@ noise @@ trf__noise_random @@
     == id) return own @@ == id) return id
-only one id can be banned @@ ops decoding programs @@ trf__top_slice @@
+only one id can be banned @@ ops decoding programs @@ trf__may_be @@
     id != t->banned[0] && id != t->banned[1] && @@ id != t->banned[0] &&
 a forced id need not be the one @@ ops decoding programs @@ trf__top_slice @@
     only >= column && only < column + columns @@ 0
@@ -703,9 +703,9 @@ EOS is out of the softmax for ever @@ search decoding programs @@ trf__beam_want
 CTranslate2's preset keeps EOS in the softmax @@ search @@ trf_search_set_rule @@
     renormalize_logits = ctranslate2 @@ renormalize_logits = 0
 forced tokens are never free @@ search @@ trf__beam_gather @@
-    beam->n < beam->n_prefix && !beam->search.score_prefix @@ 0
+    beam->n < beam->unscored @@ 0
 free tokens are lost @@ search @@ trf__beam_gather @@
-    own = p; @@ own = beam->n < beam->n_prefix && !beam->search.score_prefix ? 0 : p;
+    own = p; @@ own = free ? 0 : p;
 the heuristic looks at n best @@ search @@ trf__beam_layout @@
     beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : @@ beam->keep =
 the heuristic is the bound @@ search @@ trf__beam_stops @@
@@ -1108,8 +1108,8 @@ top_p of what top_k has dropped too @@ generate @@ trf__filter @@
     total = 0; popped @@ ; popped
 min_p drops what is as likely @@ generate @@ trf__filter @@
     x < o->min_p || @@ x <= o->min_p ||
-the penalty helps negative logits @@ generate @@ trf__draw @@
-    x < 0 ? *x * o->repetition_penalty : *x @@ x
+the penalty helps negative logits @@ generate search_rules @@ trf__penalize @@
+    x < 0 ? x * penalty : x @@ x
 the penalty spares the beginning @@ generate @@ trf__draw @@
     0; o->repetition_penalty @@ s->n_begin; o->repetition_penalty
 min_tokens counts the beginning @@ generate @@ trf__draw @@
@@ -1252,6 +1252,54 @@ tokens of a generator without their probabilities @@ generate @@ trf__append_dra
 unk is drawn @@ generate @@ trf__draw @@
     if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL @@ (void)0
 unk is chosen @@ special generate @@ trf__banned @@ s->ban_unk ? c->unk : -1 @@ -1
+search rule: n-grams one longer @@ search_rules @@ trf__rules_row @@
+    trf__ends_with(ids, n, ids + i, m - 1) @@ trf__ends_with(ids, n, ids + i, m)
+search rule: the last n-gram may repeat @@ search_rules @@ trf__rules_row @@
+    i + m <= n @@ i + m < n
+search rule: the last id alone decides @@ search_rules @@ trf__rules_row @@
+    rules->ends[i] - 1 - begin @@ 0
+search rule: a history without the start id @@ search_rules @@ trf__history @@
+    first = start >= 0 @@ first = 0
+search rule: the penalty favours positive logits @@ search_rules generate @@ trf__penalize @@
+    x < 0 ? x * penalty : x / penalty @@ x * penalty
+search rule: greedy search penalizes log-probabilities @@ search_rules @@ trf__top_penalize @@
+    r->greedy ? z : z - lse @@ z - lse
+search rule: penalized ids are lost @@ search_rules @@ trf__top_tile @@
+    if (t->ruled) trf__top_penalize(t, row, lse) @@ (void)0
+search rule: ids with a rule leave the softmax @@ search_rules @@ trf__top_slice @@
+    j->sums[2 * at] = trf__max_of( @@ if (only < 0 && (t->rules.n_alone || t->rules.ids))
+    trf__top_rule(&t->rules, row, z, column, columns);
+    j->sums[2 * at] = trf__max_of(
+search rule: the first id of a slice is not banned @@ search_rules @@ trf__top_rule @@
+    if (r->alone[middle] < column) @@ if (r->alone[middle] <= column)
+search rule: ids banned alone in any order @@ search_rules @@ trf__ban @@
+    trf__sort(order, (size_t)n_alone, trf__by_id, NULL) @@ (void)0
+search rule: banned tokens count as hidden @@ search_rules @@ trf__ban @@
+    t->n_choices-- @@ (void)0
+search rule: greedy search goes by probability @@ search_rules @@ trf__beam_gather @@
+    ruled && greedy && beam->n_chosen > 0 @@ 0
+search rule: the penalty changes S of greedy search @@ search_rules @@ trf__beam_gather @@
+    ruled && !greedy && forced < 0 @@ ruled && forced < 0
+search rule: S without the penalty @@ search_rules @@ trf__beam_gather @@
+    p = ruled[row * stride + j] @@ (void)0
+search rule: a free EOS has its price @@ search_rules @@ trf__beam_gather @@
+    beam->search.at_limit == TRF_LIMIT_FREE_EOS @@ 0
+search rule: no step for a free EOS @@ search_rules @@ trf__forces_eos @@
+    search->at_limit == TRF_LIMIT_FREE_EOS @@ 0
+search rule: the first token counts in S @@ search_rules @@ trf__round_arrival @@
+    arrival->beam.unscored = 1 @@ (void)0
+search rule: answers show the first token @@ search_rules @@ trf__search_rounds @@
+    if (!sources || n_prefix == 0) @@ if (!sources)
+search rule: the tag before EOS @@ search_rules @@ trf__fill_rows @@
+    stack->tagged && stack->ends @@ 0
+search rule: tags are not counted @@ search_rules @@ trf__search_prepare @@
+    trf__source_added(c) + trf__tags(&t->search) @@ trf__source_added(c)
+search rule: EOS is banned @@ search_rules @@ trf__check_search_ids @@
+    k == 1 && @@ 0 &&
+search rule: an unknown id is banned @@ search_rules @@ trf__check_search_ids @@
+    s->banned.ids[at + k] >= c->target_vocab @@ 0
+search rule: memory without the lists of rows @@ memory @@ trf_translator_memory @@
+    rules = trf__rules_of(config, search) @@ TRF__ZERO(rules); rules.penalty = 1
 tokens of an answer with the next one's probability @@ search @@ trf__beam_finish @@
     beam->own[node]; @@ beam->own[(size_t)beam->search.beam * (size_t)(best->n - t) + (size_t)row];
 EOS of an answer without its probability @@ search @@ trf__beam_finish @@

@@ -157,6 +157,8 @@ static void see_cross_entropy(const trf__loss *j)
     ON(j->db);
     ON(j->x); MAT(j->w); ON(j->bias); ON(j->targets);
 }
+#define RULES(x) \
+    do { ON((x).alone); ON((x).sequences); ON((x).ends); ON((x).ids); ON((x).counts); ON((x).kept); } while (0)
 static void see_top(const trf__top *j)
 {
     ON(j->log_probabilities);
@@ -166,6 +168,8 @@ static void see_top(const trf__top *j)
     MAT(j->w);
     ON(j->bias);
     ON(j->only);
+    ON(j->ruled);
+    RULES(j->rules);
 }
 static void see_backpointers(const trf__backpointers *j)
 {
@@ -181,6 +185,8 @@ static void see_reorder(const trf__reorder *j)
     ON(j->progress);
     ON(j->log_probabilities);
     ON(j->found);
+    ON(j->ruled);
+    RULES(j->rules);
     ON(j->ids);
     ON(j->parents);
     ON(j->position);

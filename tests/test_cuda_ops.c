@@ -833,6 +833,7 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
         size_t bytes = ON->top_scratch(&runs[r].device, ROWS_OF_TOP, vocab, WANTED);
         void *room = ON->alloc(&runs[r], bytes);
         trf__top t;
+        TRF__ZERO(t);
         t.log_probabilities = (double *)(void *)scores->at[r];
         t.ids = (int32_t *)(void *)ids->at[r];
         t.work = room;
@@ -943,6 +944,7 @@ static void test_searches(void **state)
                                    WORDS);
             }
             ON->upload(&runs[r], arrivals->at[r], arriving, (size_t)sentences * sizeof *arriving);
+            TRF__ZERO(a[r]);
             a[r].beams = (trf__beam *)beams->at[r]; a[r].sources = (trf__span *)sources->at[r];
             a[r].live = (int32_t *)live->at[r]; a[r].starts = (int32_t *)starts->at[r];
             a[r].progress = (trf__progress *)progress->at[r];

@@ -820,9 +820,13 @@ static void test_translator_plan(void **state)
                  {64, 500, 5, 2, 5, 3, 2, 10, 90, 0, 30, 0, 1},
                  {32, 60, 2, 2, 2, 70, 64, 4096, 0, 0, 9, 0, 1},
                  {64, 300, 4, 2, 1, 10, 32, 4096, 25, 1, 20, 2, 1}};
-    size_t i;
+    static const int32_t banned[] = {5, 6, 7, 8, 9, 10}, n_banned[] = {1, 2, 3};
+    const size_t n = sizeof cases / sizeof cases[0];
+    size_t at;
     (void)state;
-    for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    for (at = 0; at < 2 * n; at++) {
+        size_t i = at % n;
+        int rules = at >= n;
         int32_t ids[4096], lengths[128], k;
         trf_config c = kit_small(2, 32, VOCAB, 160);
         trf_search s = trf_search_defaults();
@@ -848,6 +852,11 @@ static void test_translator_plan(void **state)
         s.max_sentences = cases[i].max_sentences; s.max_tokens = cases[i].max_tokens;
         s.max_length_a = cases[i].a; s.max_length_b = cases[i].b;
         s.threads = cases[i].threads;
+        if (rules) {                    /* that change no answer, but take room */
+            s.banned.ids = banned; s.banned.lengths = n_banned; s.banned.count = 3;
+            s.no_repeat_ngram = 500; s.repetition_penalty = 1.001;
+            if (c.kind == TRF_ENCODER_DECODER) s.forced_first = s.source_first = s.source_last = 7;
+        }
         for (k = 0; k < 4096; k++) ids[k] = 4 + k % 3;
         for (k = 0; k < 128; k++) lengths[k] = cases[i].source;
         x.ids = ids; x.lengths = lengths; x.count = cases[i].sentences;
@@ -859,7 +868,7 @@ static void test_translator_plan(void **state)
         assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
         if (trf_translate_batch(t, &x, &err)) fail_msg("case %d: %s", (int)i, err.message);
         if (!((double)told >= (double)memory.peak && (double)told <= 1.01 * (double)memory.peak))
-            fail_msg("case %d: told %lld, taken %lld", (int)i, (long long)told,
+            fail_msg("case %d: told %lld, taken %lld", (int)at, (long long)told,
                      (long long)memory.peak);
         trf_translator_destroy(t);
         trf_model_destroy(model);

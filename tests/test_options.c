@@ -354,7 +354,15 @@ static const struct tested table[] = {
        {"finished", TRF_STOP_FINISHED}, {"none-alive", TRF_STOP_NONE_ALIVE},
        {"heuristic", TRF_STOP_HEURISTIC}),
     OF(TRANSLATE, "at-limit", search.at_limit, trf_at_limit, {"keep-live", TRF_LIMIT_KEEP_LIVE},
-       {"fall-back", TRF_LIMIT_FALL_BACK}, {"force-eos", TRF_LIMIT_FORCE_EOS}),
+       {"fall-back", TRF_LIMIT_FALL_BACK}, {"force-eos", TRF_LIMIT_FORCE_EOS},
+       {"free-eos", TRF_LIMIT_FREE_EOS}),
+    OPTION(TRANSLATE, TEXT, "forced-first", forced_first),
+    OPTION(TRANSLATE, TEXT, "source-first", source_first),
+    OPTION(TRANSLATE, TEXT, "source-last", source_last),
+    OPTION(TRANSLATE, TEXTS, "ban", bans),
+    OPTION(TRANSLATE, TEXT, "ban-file", ban_file),
+    OPTION(TRANSLATE, NUMBER, "no-repeat-ngram", search.no_repeat_ngram),
+    OPTION(TRANSLATE, REAL, "repetition-penalty", search.repetition_penalty),
     OPTION(TRANSLATE, NUMBER, "min-length", search.min_length),
     OPTION(TRANSLATE, SWITCH, "renormalize-logits", search.renormalize_logits),
     OPTION(TRANSLATE, REAL, "max-length-a", search.max_length_a),
@@ -594,7 +602,7 @@ static int owns(const struct tested *o, size_t byte)
 static void fill(struct settings *s, int byte)
 {
     memset(s, byte, sizeof *s);
-    s->freeze.n = s->references.n = 0;
+    s->freeze.n = s->references.n = s->bans.n = 0;
 }
 
 /* What set_value ought to do. */

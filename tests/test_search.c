@@ -121,7 +121,7 @@ static int32_t advance(trf__beam *beam, const candidate *candidates, int64_t str
         log_probabilities[i] = candidates[i].log_probability;
         ids[i] = candidates[i].id;
     }
-    return trf__beam_advance(beam, log_probabilities, ids, stride, count);
+    return trf__beam_advance(beam, log_probabilities, NULL, ids, stride, count);
 }
 
 static double rank_of(double p) { return p < 1 ? p : -HUGE_VAL; }
@@ -1629,7 +1629,7 @@ static void test_options_are_checked(void **state)
     REFUSE(eos_in_top_beam, int32_t, 2);    REFUSE(shrink, int32_t, -1);
     REFUSE(score_prefix, int32_t, 2);       REFUSE(renormalize_logits, int32_t, -1);
     REFUSE(ban_unk, int32_t, 2);            REFUSE(ban_unk, int32_t, -1);
-    REFUSE(stop, trf_beam_stop, 4);         REFUSE(at_limit, trf_at_limit, 3);
+    REFUSE(stop, trf_beam_stop, 4);         REFUSE(at_limit, trf_at_limit, 4);
     REFUSE(min_length, int32_t, -1);
     REFUSE(max_length_a, double, -1);       REFUSE(max_length_a, double, NAN);
     REFUSE(max_length_b, int32_t, -1);

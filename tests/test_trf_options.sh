@@ -8,7 +8,7 @@
 . "$(dirname "$0")/trf.sh"
 
 # The fields of the table, and those that anything else is looked up by; AT(member), sizeof is a range of fields.
-sed -n 's/^ *{[A-Z_| ]*, [A-Z_]*, "[a-z0-9-]*", AT(\([a-z0-9_.]*\)),.*/\1/p' "$source/tools/trf/options.c" "$source/tools/trf/options_model.h" | sort -u >table
+sed -n 's/^ *{[A-Z_| ]*, [A-Z_]*, "[a-z0-9-]*", AT(\([a-z0-9_.]*\)),.*/\1/p' "$source"/tools/trf/options*.[ch] | sort -u >table
 check "the table has all options" [ "$(wc -l <table)" -ge 180 ]
 cat "$source"/tools/trf/*.[ch] | sed 's/AT([a-z_]*), sizeof//g' | grep -o 'AT([a-z0-9_.]*)' |
     sed 's/AT(\(.*\))/\1/' | grep -v -x field | sort -u >used

@@ -273,4 +273,54 @@ expect 0 "as --min-length wants" "; for 4 of them, --min-length 9 is not below t
 expect 0 "those that end" "" "$trf" translate asked --model rare
 check "are not told" eval '! grep -q "longest length" err'
 
+# --- rules of a search --------------------------------------------------------------------------
+# A source is a tag and digits; the tag says in which words the answer is.
+awk 'BEGIN { split("un deux trois", fr, " "); split("one two three", en, " ")
+    for (i = 0; i < 900; i++) { x = 1 + i % 3; y = 1 + int(i / 3) % 3; e = int(i / 9) % 2
+        print (e ? "<en> " : "<fr> ") x " " y "\t" (e ? en[x] " " en[y] : fr[x] " " fr[y]) } }' >tags.tsv
+expect 0 "two languages" "^done" "$trf" train --tsv tags.tsv --tokens words --min-count 1 --model tags \
+    --d-model 32 --n-heads 2 --d-ff 64 --encoder-layers 1 --decoder-layers 1 --batch-tokens 512 \
+    --updates 300 --warmup 60 --threads 1 --metric loss --dropout 0
+printf '1 2\n3 3\n' >untagged
+printf '<en> 1 2\n<en> 3 3\n' >tagged
+expect 0 "tags in the text" "^three three$" "$trf" translate tagged --model tags
+cp out wanted
+expect 0 "tags by an option" "^one two$" "$trf" translate untagged --model tags --source-first '<en>'
+check "are the same" same out wanted
+expect 0 "another tag" "^un deux$" "$trf" translate untagged --model tags --source-first '<fr>'
+for id in 4 5 6 7 8 9; do
+    "$trf" translate untagged --model tags --source-first "$id" >by_id 2>/dev/null
+    same by_id wanted && break
+done
+check "or by its id" same by_id wanted
+expect 0 "a first word" "^two$" "$trf" translate untagged --model tags --source-first '<en>' \
+    --forced-first one
+check "is not part of the answer" test "$(head -n 1 out)" = two
+expect 0 "a banned word" "" "$trf" translate tagged --model tags --ban three --ban 'one two'
+check "is in no answer, nor are banned words in a row" eval '! grep -q -e three -e "one two" out'
+printf 'three\n\none two\n' >bans
+cp out wanted
+expect 0 "a file of them" "" "$trf" translate tagged --model tags --ban-file bans
+check "is the same" same out wanted
+expect 0 "no word twice" "" "$trf" translate tagged --model tags --no-repeat-ngram 1
+check "there is none" eval '! grep -q "three three" out'
+expect 0 "a penalty" "" "$trf" translate tagged --model tags --repetition-penalty 1000 --beam 2
+check "of a repeated word" eval '! grep -q "three three" out'
+expect 0 "a free EOS" "^0.000000	one$\|^-[0-9.]*	one$" "$trf" translate tagged --model tags --scores \
+    --at-limit free-eos --max-length-a 0 --max-length-b 1
+expect 2 "no such token" "^trf translate: --source-first '<de>' is neither a token of the model nor an id from 0 to" \
+    "$trf" translate untagged --model tags --source-first '<de>'
+expect 2 "no such id" "neither a token" "$trf" translate untagged --model tags --forced-first 99999
+expect 2 "nothing to ban" "^trf translate: --ban '' has no tokens$" "$trf" translate tagged --model tags --ban ''
+expect 2 "unknown words" "^trf translate: bans:2 'vier': the model does not know all of its tokens" sh -c \
+    "printf 'one\nvier\n' >bans; '$trf' translate tagged --model tags --ban-file bans"
+expect 1 "no such file" "nowhere" "$trf" translate tagged --model tags --ban-file nowhere
+expect 2 "EOS cannot be banned" "--forced-first must not be EOS" "$trf" translate tagged --model tags --forced-first 2
+expect 2 "attention without the tag" "cannot be combined with --source-first" "$trf" translate \
+    untagged --model tags --source-first '<en>' --json --alignments
+expect 2 "a language model has no source" "--source-first needs an encoder-decoder model" "$trf" translate train.names --model lm \
+    --source-first one
+expect 1 "a tag takes room" "1 of 1 line" sh -c \
+    "awk 'BEGIN { for (i = 0; i < 600; i++) printf \"1 \" }' | '$trf' translate --model tags --source-first '<en>'"
+
 finish

@@ -8,9 +8,9 @@
    parity logits CONFIG MODEL BATCHES     loads a state_dict, prints the teacher-forced logits of the first batch
    parity encode CONFIG MODEL BATCHES     the same for the states of the encoder
    parity train  CONFIG MODEL BATCHES     loads it, one update a batch, prints loss, norm of the gradient and rate
-   parity search CONFIG MODEL BATCHES     loads it, translates; the targets are forced prefixes, or a decoder's prompts.
-                                          Prints every answer: sentence, 1 if it ended with EOS, score, log-probability,
-                                          tokens
+   parity search CONFIG MODEL BATCHES     loads it, translates; the targets are forced prefixes (of a decoder-only model
+                                          the sources are prompts, the targets are empty). Prints every answer:
+                                          sentence, 1 if it ended with EOS, score, log-probability, tokens
    The configuration in a model file of ours goes before CONFIG's.
 
    CONFIG: lines "field value"; `rule` sets other fields of the search, so it stands before them. BATCHES: for each
@@ -22,6 +22,17 @@
 
 typedef struct settings { trf_config config; trf_train_options training; trf_search search; } settings;
 
+/* Lines "banned ID" begin a banned sequence, lines "banned+ ID" continue it. */
+static void ban(trf_search *search, int32_t id, int more)
+{
+    static int32_t ids[4096], lengths[4096], n;
+    if (n == 4096) return;
+    ids[n++] = id;
+    search->banned.ids = ids;
+    search->banned.lengths = lengths;
+    lengths[more ? search->banned.count - 1 : search->banned.count++]++;
+}
+
 static int set_search(trf_search *search, const char *field, double value)
 {
     int32_t n = (int32_t)value;
@@ -30,7 +41,15 @@ static int set_search(trf_search *search, const char *field, double value)
     else if (!strcmp(field, "n_best")) search->n_best = n;
     else if (!strcmp(field, "alpha")) search->alpha = value;
     else if (!strcmp(field, "stop")) search->stop = (trf_beam_stop)n;
+    else if (!strcmp(field, "score_prefix")) search->score_prefix = n;
     else if (!strcmp(field, "min_length")) search->min_length = n;
+    else if (!strcmp(field, "at_limit")) search->at_limit = (trf_at_limit)n;
+    else if (!strcmp(field, "forced_first")) search->forced_first = n;
+    else if (!strcmp(field, "source_first")) search->source_first = n;
+    else if (!strcmp(field, "source_last")) search->source_last = n;
+    else if (!strcmp(field, "no_repeat_ngram")) search->no_repeat_ngram = n;
+    else if (!strcmp(field, "repetition_penalty")) search->repetition_penalty = value;
+    else if (!strncmp(field, "banned", 6)) ban(search, n, field[6] == '+');
     else if (!strcmp(field, "max_length_b")) { search->max_length_a = 0; search->max_length_b = n; }
     else return 0;
     return 1;
@@ -71,6 +90,8 @@ static int read_settings(settings *s, const char *path)
         else if (!strcmp(field, "head")) s->config.head = (trf_head)n;
         else if (!strcmp(field, "n_labels")) s->config.n_labels = n;
         else if (!strcmp(field, "source_eos")) s->config.source_eos = n;
+        else if (!strcmp(field, "scale_embeddings")) s->config.scale_embeddings = n;
+        else if (!strcmp(field, "max_length")) s->config.max_length = n;
         else if (!strcmp(field, "decoder_start")) s->config.decoder_start = (trf_decoder_start)n;
         else if (!strcmp(field, "seed")) s->config.seed = (uint64_t)value;
         else if (!strcmp(field, "threads")) s->config.device.threads = n;
@@ -158,7 +179,7 @@ static int search_all(const trf_model *model, const trf_search *search, batch_re
     int32_t first = 0, i, k, t;
     for (; !status && next_batch(reader, &batch); first += batch.source.count) {
         status = trf_model_config(model)->kind == TRF_DECODER_ONLY
-            ? trf_translate_batch(translator, &batch.target, err)
+            ? trf_translate_batch(translator, &batch.source, err)
             : trf_translate_prefixed(translator, &batch.source, &batch.target, err);
         for (i = 0; i < batch.source.count && !status; i++)
             for (k = 0; k < trf_hypothesis_count(translator, i); k++) {

@@ -410,48 +410,7 @@ const struct row rows[] = {
      "copy: replace each <unk> of a translation by the unknown source word with the largest "
      "attention weight; drop: remove <unk> from translations. --json always lists the unknown "
      "words", NULL},
-    {TRANSLATE | REPORT | INSPECT, HEADING, "Search", 0, NULL, NULL, NULL},
-    {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
-     "search as the named system does (paper: Vaswani et al. 2017; raw: rank by the sum of "
-     "log-probabilities): sets the options from --length-rule to --renormalize-logits below",
-     then_rule},
-    {TRANSLATE | REPORT | INSPECT, COUNT, "beam", AT(search.beam), "N",
-     "beam size: live hypotheses of a sentence, 1 to 1024; 1: greedy", NULL},
-    {TRANSLATE, CHOICE, "length-rule", AT(search.length_rule), "raw|power|gnmt",
-     "score of a hypothesis with log-probability S and length L. raw: S; power: S / L^alpha; "
-     "gnmt: S / ((5 + L) / 6)^alpha", NULL},
-    {TRANSLATE, REAL, "alpha", AT(search.alpha), "X",
-     "exponent of the length rule (length penalty), 0 to 10", NULL},
-    {TRANSLATE, SWITCH, "count-eos", AT(search.count_eos), NO_YES, "count EOS in L", NULL},
-    {TRANSLATE, SWITCH, "score-prefix", AT(search.score_prefix), NO_YES,
-     "count the given beginning in S: --prefixes, or the beginning of a decoder-only model's text",
-     NULL},
-    {TRANSLATE, REAL, "word-penalty", AT(search.word_penalty), "X",
-     "subtract X from S for each token", NULL},
-    {TRANSLATE, COUNT, "candidates", AT(search.candidates), "N",
-     "consider N times beam continuations in each step, 1 to 16", NULL},
-    {TRANSLATE, SWITCH, "eos-in-top-beam", AT(search.eos_in_top_beam), NO_YES,
-     "accept EOS only among the best --beam continuations", NULL},
-    {TRANSLATE, SWITCH, "shrink", AT(search.shrink), NO_YES,
-     "make the beam smaller by one for each finished hypothesis", NULL},
-    {TRANSLATE, CHOICE, "stop", AT(search.stop), "bound|finished|none-alive|heuristic",
-     "when a sentence is done. bound: no live hypothesis can beat the best finished ones; "
-     "finished: --beam hypotheses have finished; none-alive: no hypothesis is live; heuristic: "
-     "the best --beam finished ones beat the present score of the best live one", NULL},
-    {TRANSLATE, CHOICE, "at-limit", AT(search.at_limit), "keep-live|fall-back|force-eos",
-     "what becomes of live hypotheses at the longest length. keep-live: they count as they are; "
-     "fall-back: they count only if none has finished; force-eos: they must end in one more step",
-     NULL},
-    {TRANSLATE, NUMBER, "min-length", AT(search.min_length), "N",
-     "smallest number of target tokens before EOS", NULL},
-    {TRANSLATE, SWITCH, "renormalize-logits", AT(search.renormalize_logits), NO_YES,
-     "leave EOS out of the softmax as long as --min-length forbids it", NULL},
-    {TRANSLATE | FROM_DATA, SWITCH, "ban-unk", AT(search.ban_unk), NO_YES,
-     "never write the unknown token (default: yes if no training target had one, but no with "
-     "--unknown copy)", NULL},
-    {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
-     "write at most A * source tokens + B target tokens", NULL},
-    {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "B for --max-length-a", NULL},
+#include "options_search.h"
 
     {ATTENTION, TEXT, "model", AT(model), "FILE",
      "the model file; --model may be omitted before its name", NULL},

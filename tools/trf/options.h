@@ -2,7 +2,8 @@
 //
 //   command_line.c    parsing, --help
 //   values.c          values as texts, and which options are given
-//   options.c         the table; its part about models is in options_model.h
+//   options.c         the table; its parts about models and searches are in options_model.h and
+//                     options_search.h
 //   settings.c        defaults; what options do besides
 // SPDX-License-Identifier: MIT
 

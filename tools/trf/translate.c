@@ -43,6 +43,7 @@ struct translating {
     int32_t limit;              /* tokens of the longest source */
     struct unknown unknown;
     struct spans spans;         /* of the line at hand */
+    struct rules rules;
     int64_t unusable;           /* lines */
     int64_t answered, at_limit; /* answers; those that reached the length limit */
     int64_t min_length_limits; /* of these, those with a --min-length that is not below the limit */
@@ -406,6 +407,13 @@ static int translate_lines(struct translating *t)
 
 static int check_options(const struct settings *s)
 {
+    const char *adds = s->forced_first ? "--forced-first" : s->source_first ? "--source-first"
+                       : s->source_last ? "--source-last" : NULL;
+    if (adds && (s->alignments || s->attention || s->unknown == UNKNOWN_COPY)) {
+        say("--alignments, --attention and --unknown copy cannot be combined with %s: attention is "
+            "computed without tokens that the search adds", adds);
+        return USAGE;
+    }
     if ((s->alignments || s->attention || s->token_scores) && !s->json) {
         say("--alignments, --attention and --token-scores need --json");
         return USAGE;
@@ -457,12 +465,14 @@ static int load_translator(struct translating *t)
     int status = load_model(s, &t->model, &t->source_vocab, &t->target_vocab);
     if (!status) status = check_decoder(s, t->model);
     if (!status) status = check_source(s, t->model);
+    if (!status) status = read_rules(s, t->source_vocab, t->target_vocab, &t->rules);
     if (status) return status;
     if (!is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
         s->search.ban_unk = never_writes_unk(t->model);
     if (trf_translator_create(&t->translator, t->model, &s->search, &err))
         return refused("search", &err);
-    t->limit = source_limit(trf_model_config(t->model));
+    t->limit = source_limit(trf_model_config(t->model)) - (s->search.source_first >= 0) -
+               (s->search.source_last >= 0);
     return DONE;
 }
 
@@ -493,6 +503,7 @@ static void free_translating(struct translating *t)
     free_attention(&t->attention);
     free(t->mean);
     free(t->spans.item);
+    free_rules(&t->rules);
     for (i = 0; t->line && i < t->s->batch; i++) free(t->line[i].text);
     free(t->line);
     free(t->text);

@@ -44,6 +44,7 @@
 //   draw.c          writes pictures, for trf plot and trf attention
 //   attention_weights.c     the attention of one pair
 //   unknown.c       unknown words in sources and answers
+//   rules.c         tokens that options of a search name
 //   compose.c       Unicode's composition
 //   labels.c        labels, and the words of a line
 //   models.c        devices, models, messages of the library
@@ -213,6 +214,8 @@ struct settings {
     int32_t kept;               /* how weights of products are kept: as they are, bf16, int8 */
     int32_t token_scores, alignments, attention;
     const char *prefixes, *prompt;
+    const char *forced_first, *source_first, *source_last, *ban_file;
+    struct texts bans;
     int32_t count;                                              /* generating */
     int32_t weights;                                            /* averaging: a trf_weights */
     int64_t labels_shown;                                        /* classifying */
@@ -450,6 +453,16 @@ struct unknown { int64_t tokens, unknown, first; };
 void note_unknown(struct unknown *u, const trf_vocab *vocab, const char *text, int64_t line);
 /* One message at the end if the share of unknown tokens is larger. what: "the input". */
 void say_unknown_share(const struct unknown *u, const char *what, double share);
+
+// -----------------------------------------------------------------------------------------------
+// Tokens that options of a search name (rules.c)
+// -----------------------------------------------------------------------------------------------
+
+/* What s->search points into, once read_rules has set it; all 0 at first. */
+struct rules { struct side banned; };
+int read_rules(struct settings *s, const trf_vocab *source, const trf_vocab *target,
+               struct rules *rules);
+void free_rules(struct rules *rules);
 
 // -----------------------------------------------------------------------------------------------
 // Unknown words in a line (unknown.c)

@@ -1,0 +1,667 @@
+/* The rules of trf_search about single tokens: forced first tokens, tags of sources, banned ids and
+   sequences, n-grams that do not repeat, the repetition penalty, a free EOS at the limit. The oracle
+   is a search in plain loops over teacher-forced logits, in which every rule looks at whole
+   sequences. tools/parity/search_rules.py compares the same rules with Hugging Face. */
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include "kit.h"
+
+enum { PAD = 0, BOS = 1, EOS = 2, FIRST = 4, VOCAB = 20, WIDE = 2100, MAX_IDS = 40, MAX_BEAM = 4 };
+
+#define OK(call) check_ok((call), &err, #call, __LINE__)
+
+static void check_ok(trf_status status, const trf_error *err, const char *call, int line)
+{
+    if (status != TRF_OK)
+        fail_msg("line %d: %s: %s: %s", line, call, trf_status_name(status), err->message);
+}
+
+static uint64_t draws;
+static int32_t pick(int32_t n) { return (int32_t)(trf__random64(77, 3, draws++) % (uint64_t)n); }
+/* An id that is not special in the model, nor in its twin. */
+static int32_t word(int32_t vocab) { return FIRST + pick(vocab - FIRST - 3); }
+
+/* -----------------------------------------------------------------------------------------------
+   Models whose next tokens differ much, and an oracle of their next tokens. The twin of an
+   encoder-decoder reads sources as they are: it adds nothing, and other ids are special. */
+
+typedef struct pair_of_models { trf_model *model, *twin; trf_translator *t, *reads; } pair_of_models;
+
+static void sharpen(trf_model *model, int32_t vocab)
+{
+    trf_tensor w = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, "generator.weight")));
+    int64_t n = trf_tensor_count(&w), i;
+    for (i = 0; i < n; i++) w.data[i] *= 3;
+    kit_close(&w);
+    w = kit_open(trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias")));
+    for (i = 0; i < vocab; i++) w.data[i] = (trf_real)(i < FIRST ? -2 : 0.1 * pick(10));
+    w.data[EOS] = 1;
+    kit_close(&w);
+}
+
+static pair_of_models models_of(trf_kind kind, int32_t vocab, int source_bos, int source_eos)
+{
+    pair_of_models m;
+    trf_config c = kit_of_kind(kit_small(1, 16, vocab, 64), kind);
+    trf_error err;
+    memset(&m, 0, sizeof m);
+    c.generator_bias = 1;
+    c.seed = 11;
+    c.decoder_start = kind == TRF_DECODER_ONLY ? TRF_START_BOS : TRF_START_EOS;
+    if (kind == TRF_ENCODER_DECODER) { c.source_bos = source_bos; c.source_eos = source_eos; }
+    OK(trf_model_create(&m.model, &c, &err));
+    sharpen(m.model, vocab);
+    OK(trf_translator_create(&m.t, m.model, NULL, &err));
+    c.source_bos = c.source_eos = 0;
+    c.pad = vocab - 3; c.bos = vocab - 2; c.eos = vocab - 1;
+    if (kind == TRF_ENCODER_DECODER) {
+        OK(trf_model_create(&m.twin, &c, &err));
+        OK(trf_translator_create(&m.reads, m.twin, NULL, &err));
+    }
+    return m;
+}
+
+static void free_models(pair_of_models *m)
+{
+    trf_translator_destroy(m->t);
+    trf_translator_destroy(m->reads);
+    trf_model_destroy(m->model);
+    trf_model_destroy(m->twin);
+}
+
+typedef struct sequence { int32_t n, ids[MAX_IDS]; double sum, own[MAX_IDS], score; trf_ended ended; } sequence;
+
+/* A case: what is asked of a search. */
+typedef struct asked {
+    trf_search search;
+    int32_t ids[MAX_IDS], lengths[MAX_IDS];      /* banned */
+    int32_t source[MAX_IDS], n_source, prefix[MAX_IDS], n_prefix;
+} asked;
+
+static trf_sequences one(const int32_t *ids, const int32_t *n)
+{
+    trf_sequences x;
+    x.ids = ids; x.lengths = n; x.count = 1;
+    return x;
+}
+
+/* Logits of the token after s: the encoder reads what the search should have made of the source. */
+static void next_logits(const pair_of_models *m, const asked *a, const sequence *s, double *z)
+{
+    const trf_config *c = trf_model_config(m->model);
+    static trf_real rows[MAX_IDS * WIDE];
+    trf_real memory[MAX_IDS * 16], states[MAX_IDS * 16];
+    trf_sequences target = one(s->ids, &s->n);
+    trf_tensor logits = trf_tensor_of(rows, 2, s->n + 1, c->target_vocab, 1);
+    trf_error err;
+    int32_t w;
+    if (c->kind == TRF_DECODER_ONLY) {
+        trf_batch batch;
+        memset(&batch, 0, sizeof batch);
+        batch.target = target;
+        OK(trf_logits(m->t, &batch, &logits, &err));
+    } else {
+        int32_t source[MAX_IDS], n = 0, i;
+        trf_sequences read = one(source, &n);
+        trf_tensor encoded, hidden = trf_tensor_of(states, 2, s->n + 1, 16, 1);
+        if (c->source_bos) source[n++] = BOS;
+        if (a->search.source_first >= 0) source[n++] = a->search.source_first;
+        for (i = 0; i < a->n_source; i++) source[n++] = a->source[i];
+        if (c->source_eos) source[n++] = EOS;
+        if (a->search.source_last >= 0) source[n++] = a->search.source_last;
+        encoded = trf_tensor_of(memory, 2, n, 16, 1);
+        OK(trf_encode(m->reads, &read, &encoded, &err));
+        OK(trf_decode(m->t, &encoded, &n, &target, &hidden, &err));
+        OK(trf_project(m->t, &hidden, &logits, &err));
+    }
+    for (w = 0; w < c->target_vocab; w++) z[w] = (double)rows[s->n * c->target_vocab + w];
+}
+
+/* -----------------------------------------------------------------------------------------------
+   The rules, each by looking at the start id, the tokens so far and one more. */
+
+static int has_twice(const int32_t *h, int32_t n, int32_t gram)
+{
+    int32_t i, k;
+    for (i = 0; i + gram < n; i++) {
+        for (k = 0; k < gram && h[i + k] == h[n - gram + k]; k++) { }
+        if (k == gram) return 1;
+    }
+    return 0;
+}
+
+static int is_banned(const asked *a, const int32_t *h, int32_t n)
+{
+    int32_t i, k, at = 0;
+    for (i = 0; i < a->search.banned.count; at += a->lengths[i++]) {
+        int32_t m = a->lengths[i];
+        if (m > n) continue;
+        for (k = 0; k < m && h[n - m + k] == a->ids[at + k]; k++) { }
+        if (k == m) return 1;
+    }
+    return a->search.no_repeat_ngram > 0 && has_twice(h, n, a->search.no_repeat_ngram);
+}
+
+/* Number of forced tokens at the beginning, and those of them that count 0 in S. */
+static int32_t forced_of(const asked *a)
+{
+    return a->n_prefix ? a->n_prefix : a->search.forced_first >= 0;
+}
+static int32_t free_of(const asked *a)
+{
+    return a->n_prefix && a->search.score_prefix ? 0 : forced_of(a);
+}
+
+/* own: log-probabilities of all tokens after s. ruled: what they add to S (greedy: the penalized
+   logits), -infinity for what may not come. */
+static void rules_of(const pair_of_models *m, const asked *a, const sequence *s, int32_t least,
+                     double *own, double *ruled)
+{
+    const trf_config *c = trf_model_config(m->model);
+    int32_t h[MAX_IDS + 1], w, i, n = s->n + 1;
+    double most = -HUGE_VAL, sum = 0, x = a->search.repetition_penalty;
+    next_logits(m, a, s, own);
+    for (w = 0; w < c->target_vocab; w++) if (own[w] > most) most = own[w];
+    for (w = 0; w < c->target_vocab; w++) sum += exp(own[w] - most);
+    h[0] = c->decoder_start == TRF_START_EOS ? EOS : BOS;
+    for (i = 0; i < s->n; i++) h[i + 1] = s->ids[i];
+    for (w = 0; w < c->target_vocab; w++) {
+        double z = own[w];
+        int seen = 0;
+        own[w] = z - most - log(sum);
+        for (i = 0; i < n; i++) seen |= h[i] == w;
+        ruled[w] = a->search.beam == 1 ? z : own[w];
+        if (seen && ruled[w] < 0) ruled[w] *= x;
+        else if (seen) ruled[w] /= x;
+        h[n] = w;
+        if (w == PAD || w == BOS || is_banned(a, h, n + 1) || (w == EOS && s->n < least))
+            ruled[w] = -HUGE_VAL;
+    }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Beam search as Hugging Face does it, for one sentence. */
+
+static double score_of(const trf_search *s, double sum, int32_t length)
+{
+    return sum / pow((double)length, s->alpha);
+}
+
+static void finish(const trf_search *s, sequence *done, int32_t *n_done, sequence x, trf_ended ended)
+{
+    int32_t i = *n_done;
+    x.ended = ended;
+    x.score = score_of(s, x.sum, x.n + (ended == TRF_ENDED_EOS));
+    for (; i > 0 && done[i - 1].score < x.score; i--) if (i < s->beam) done[i] = done[i - 1];
+    if (i < s->beam) done[i] = x;
+    if (*n_done < s->beam) ++*n_done;
+}
+
+typedef struct option { double sum, own; int32_t row, id; } option;
+
+/* The best 2 * beam continuations of all rows (greedy: one); forced: an id, or -1. */
+static int32_t best_options(const pair_of_models *m, const asked *a, const sequence *live, int32_t n_live,
+                            int32_t least, int32_t forced, int free_token, option *best)
+{
+    static double own[WIDE], ruled[WIDE];
+    int32_t vocab = trf_model_config(m->model)->target_vocab, n = 0, r, w, i;
+    int32_t most = a->search.beam == 1 ? 1 : 2 * a->search.beam;
+    for (r = 0; r < n_live; r++) {
+        rules_of(m, a, &live[r], least, own, ruled);
+        for (w = 0; w < vocab; w++) {
+            double value = forced >= 0 ? own[w] : ruled[w];
+            if (forced >= 0 ? w != forced : value == -HUGE_VAL) continue;
+            if (free_token) value = 0;
+            value += live[r].sum;
+            for (i = n; i > 0 && best[i - 1].sum < value; i--) if (i < most) best[i] = best[i - 1];
+            if (i == most) continue;
+            best[i].sum = value; best[i].own = own[w]; best[i].row = r; best[i].id = w;
+            if (n < most) n++;
+        }
+    }
+    for (i = 0; i < n && a->search.beam == 1; i++)      /* S of greedy search is not penalized */
+        if (!free_token) best[i].sum = live[best[i].row].sum + best[i].own;
+    return n;
+}
+
+static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t limit, int32_t least,
+                            sequence *done)
+{
+    const trf_search *s = &a->search;
+    int more = s->at_limit == TRF_LIMIT_FORCE_EOS || s->at_limit == TRF_LIMIT_FREE_EOS;
+    sequence live[MAX_BEAM], next[MAX_BEAM];
+    option best[2 * MAX_BEAM];
+    int32_t n_live = 1, n_done = 0, t, k;
+    memset(live, 0, sizeof live);
+    for (t = 0; n_live > 0 && t < limit + more; t++) {
+        int32_t forced = t == limit ? EOS : t >= forced_of(a) ? -1
+                       : a->n_prefix ? a->prefix[t] : s->forced_first, n_next = 0;
+        int free_token = t < free_of(a) || (t == limit && s->at_limit == TRF_LIMIT_FREE_EOS);
+        int32_t n = best_options(m, a, live, n_live, least, forced, free_token, best);
+        for (k = 0; k < n; k++) {
+            sequence x = live[best[k].row];
+            x.sum = best[k].sum;
+            x.own[x.n] = best[k].own;
+            if (best[k].id == EOS) { if (k < s->beam) finish(s, done, &n_done, x, TRF_ENDED_EOS); continue; }
+            if (n_next == s->beam || (t + 1 == limit && !more && k >= s->beam)) continue;
+            x.ids[x.n++] = best[k].id;
+            next[n_next++] = x;
+        }
+        memcpy(live, next, sizeof live);
+        n_live = n_next;
+        if (n_done == s->beam && n_live > 0 && done[n_done - 1].score > score_of(s, live[0].sum, t + 1)) n_live = 0;
+    }
+    for (k = 0; k < n_live && !more; k++) finish(s, done, &n_done, live[k], TRF_ENDED_MAX_LENGTH);
+    return n_done < s->n_best ? n_done : s->n_best;
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Random cases. */
+
+/* Each rule in half of the cases. rules: a bit for each rule that may be on. */
+enum { FORCE = 1, TAG_FIRST = 2, TAG_LAST = 4, BAN = 8, GRAM = 16, PENALTY = 32, FREE = 64, PREFIX = 128,
+       ALL = 255, N_RULES = 8 };
+
+static int random_case(asked *a, trf_kind kind, int32_t vocab, int rules)
+{
+    int32_t i, at = 0, words = vocab < 40 ? vocab : 40;         /* few, so that they meet */
+    int on = rules & pick(ALL + 1);
+    trf_search *s = &a->search;
+    memset(a, 0, sizeof *a);
+    *s = trf_search_defaults();
+    trf_search_set_rule(s, TRF_SEARCH_HUGGING_FACE);
+    s->beam = 1 + pick(MAX_BEAM);
+    s->n_best = 1 + pick(s->beam);
+    s->min_length = pick(3);
+    s->score_prefix = pick(2);
+    s->max_length_a = 0;
+    s->max_length_b = 5 + pick(8);
+    if (kind == TRF_DECODER_ONLY) on &= ~(FORCE | TAG_FIRST | TAG_LAST | PREFIX);
+    if (on & FORCE) s->forced_first = word(words);
+    if (on & TAG_FIRST) s->source_first = word(words);
+    if (on & TAG_LAST) s->source_last = word(words);
+    if (on & GRAM) s->no_repeat_ngram = 1 + pick(3);
+    if (on & PENALTY) s->repetition_penalty = pick(2) ? 1.6 : 0.7;
+    s->at_limit = on & FREE ? TRF_LIMIT_FREE_EOS : pick(2) ? TRF_LIMIT_FORCE_EOS : TRF_LIMIT_KEEP_LIVE;
+    for (i = 0; on & BAN && i < 14; i++) {
+        int32_t k;
+        a->lengths[i] = 1 + (i > 4) + (i > 11);
+        for (k = 0; k < a->lengths[i]; k++) a->ids[at++] = word(words);
+        s->banned.count = i + 1;
+    }
+    s->banned.ids = a->ids;
+    s->banned.lengths = a->lengths;
+    a->n_source = 1 + pick(6);
+    for (i = 0; i < a->n_source; i++) a->source[i] = word(words);
+    if (on & PREFIX) for (a->n_prefix = 1 + pick(2), i = 0; i < a->n_prefix; i++) a->prefix[i] = word(words);
+    return on;
+}
+
+/* A decoder-only model's prompt is its source: as the oracle sees it, a prefix that is not part of
+   the answer. */
+static int32_t expected(const pair_of_models *m, const asked *a, sequence *done)
+{
+    asked b = *a;
+    int32_t limit = a->search.max_length_b, least = a->search.min_length;
+    b.search.banned.ids = b.ids;
+    b.search.banned.lengths = b.lengths;
+    if (trf_model_config(m->model)->kind == TRF_DECODER_ONLY) {
+        memcpy(b.prefix, a->source, sizeof b.prefix);
+        b.n_prefix = a->n_source;
+        limit += a->n_source;
+        least += a->n_source;
+    }
+    return plain_search(m, &b, limit, least, done);
+}
+
+static void search_once(const pair_of_models *m, const asked *a, trf_translator **t)
+{
+    trf_sequences source = one(a->source, &a->n_source), prefix = one(a->prefix, &a->n_prefix);
+    trf_error err;
+    OK(trf_translator_create(t, m->model, &a->search, &err));
+    if (trf_model_config(m->model)->kind == TRF_DECODER_ONLY) OK(trf_translate_batch(*t, &source, &err));
+    else OK(trf_translate_prefixed(*t, &source, &prefix, &err));
+}
+
+static int differs(double x, double y) { return !(fabs(x - y) < 1e-4 * (1 + fabs(y))); }
+
+/* Compares one case; returns whether the first answer is the one of `without`, too. */
+static int same_as_plain(const pair_of_models *m, const asked *a, int number, const asked *without)
+{
+    sequence done[MAX_BEAM + 1], other[MAX_BEAM + 1];
+    int32_t n = expected(m, a, done), hidden, k, i;
+    trf_translator *t = NULL;
+    hidden = trf_model_config(m->model)->kind == TRF_DECODER_ONLY ? a->n_source
+           : !a->n_prefix && a->search.forced_first >= 0;
+    search_once(m, a, &t);
+    if (trf_hypothesis_count(t, 0) != n)
+        fail_msg("case %d: expected %d answers, got %d", number, n, trf_hypothesis_count(t, 0));
+    for (k = 0; k < n; k++) {
+        const trf_hypothesis *h = trf_hypothesis_at(t, 0, k);
+        double own = 0, before = 0;
+        if (h->n + hidden != done[k].n || h->ended != done[k].ended || differs(h->score, done[k].score))
+            fail_msg("case %d, rank %d: expected %d ids, score %g, got %d, %g", number, k, done[k].n - hidden,
+                     done[k].score, h->n, h->score);
+        for (i = 0; i < h->n; i++) assert_int_equal(h->ids[i], done[k].ids[hidden + i]);
+        for (i = 0; i < done[k].n + (h->ended == TRF_ENDED_EOS); i++) {
+            own += done[k].own[i];
+            if (i < hidden) before += done[k].own[i];
+            else assert_false(differs(h->log_probabilities[i - hidden], done[k].own[i]));
+        }
+        assert_false(differs(h->log_probability, own));
+        assert_false(differs(h->prompt_log_probability, before));
+    }
+    trf_translator_destroy(t);
+    return without && expected(m, without, other) > 0 && other[0].n == done[0].n &&
+        !memcmp(other[0].ids, done[0].ids, (size_t)done[0].n * sizeof(int32_t));
+}
+
+/* The same case without one rule. */
+static asked without(const asked *a, int rule)
+{
+    asked b = *a;
+    b.search.banned.ids = b.ids;
+    b.search.banned.lengths = b.lengths;
+    if (rule == FORCE) b.search.forced_first = -1;
+    if (rule == TAG_FIRST) b.search.source_first = -1;
+    if (rule == TAG_LAST) b.search.source_last = -1;
+    if (rule == BAN) b.search.banned.count = 0;
+    if (rule == GRAM) b.search.no_repeat_ngram = 0;
+    if (rule == PENALTY) b.search.repetition_penalty = 1;
+    if (rule == FREE) b.search.at_limit = TRF_LIMIT_FORCE_EOS;
+    if (rule == PREFIX) b.n_prefix = 0;
+    return b;
+}
+
+static void compare(const pair_of_models *m, int cases, int rules, int first)
+{
+    const trf_config *c = trf_model_config(m->model);
+    int number, rule, changed[N_RULES] = {0}, seen[N_RULES] = {0};
+    for (number = 0; number < cases; number++) {
+        static asked a, b;
+        int on = random_case(&a, c->kind, c->target_vocab, rules);
+        rule = number % N_RULES;
+        b = without(&a, 1 << rule);
+        if (!same_as_plain(m, &a, first + number, &b) && on >> rule & 1) changed[rule]++;
+        seen[rule] += on >> rule & 1;
+    }
+    /* a rule that changes no answer would not be tested */
+    for (rule = 0; rule < N_RULES; rule++)
+        if (seen[rule] >= 5 && changed[rule] == 0 && 1 << rule != FREE) fail_msg("rule %d changed nothing", rule);
+}
+
+static void test_rules_equal_plain_loops(void **state)
+{
+    int k;
+    (void)state;
+    for (k = 0; k < 3; k++) {
+        pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, k == 1, k != 2);
+        draws = 1000 * (uint64_t)k;
+        compare(&m, 120, ALL, 1000 * k);
+        free_models(&m);
+    }
+}
+
+static void test_rules_of_a_language_model(void **state)
+{
+    pair_of_models m = models_of(TRF_DECODER_ONLY, VOCAB, 0, 0);
+    (void)state;
+    draws = 5000;
+    compare(&m, 160, ALL, 5000);
+    free_models(&m);
+}
+
+/* Logits are cut into slices of a thousand tokens. */
+static void test_rules_over_slices(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, WIDE, 0, 1);
+    trf_tensor bias = kit_open(trf_model_parameter(m.model, trf_model_parameter_index(m.model, "generator.bias")));
+    asked a;
+    int32_t k, i;
+    (void)state;
+    for (i = 0; i < WIDE; i++) bias.data[i] = (trf_real)(i % 300 < 6 ? 3 + 0.3 * (i % 7) : i == EOS ? 2 : -4);
+    bias.data[PAD] = bias.data[BOS] = -4;
+    bias.data[1024] = bias.data[2048] = 5;      /* the first ones of slices */
+    kit_close(&bias);
+    draws = 9000;
+    trf_translator_destroy(m.t);
+    m.t = NULL;
+    { trf_error err; OK(trf_translator_create(&m.t, m.model, NULL, &err)); }
+    for (k = 0; k < 24; k++) {
+        random_case(&a, TRF_ENCODER_DECODER, WIDE, ALL);
+        a.search.no_repeat_ngram = 1 + k % 2;
+        a.search.repetition_penalty = k % 3 ? 1.8 : 0.5;
+        for (i = 0; i < MAX_IDS; i++) a.ids[i] = 300 * pick(7) + pick(6) + FIRST * (i % 2);
+        for (i = 0; i < MAX_IDS; i++) if (a.ids[i] < FIRST) a.ids[i] = FIRST;
+        a.ids[0] = 1024 * (1 + k % 2);
+        same_as_plain(&m, &a, 9000 + k, NULL);
+    }
+    free_models(&m);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   What callers may rely on. */
+
+/* Sentences that come and go in rounds have the answers that they have alone. */
+static void test_rules_in_batches(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    int32_t ids[40 * 7], lengths[40], total = 0, i, k;
+    asked a;
+    trf_sequences x;
+    trf_translator *t = NULL, *alone = NULL;
+    trf_error err;
+    (void)state;
+    draws = 12000;
+    random_case(&a, TRF_ENCODER_DECODER, VOCAB, 0);
+    a.search.beam = 4; a.search.n_best = 2; a.search.min_length = 2;
+    a.search.forced_first = 7; a.search.source_first = 9; a.search.source_last = 10;
+    a.search.no_repeat_ngram = 2; a.search.repetition_penalty = 1.3;
+    a.search.banned.count = 2; a.lengths[0] = 1; a.lengths[1] = 2; a.ids[0] = 5; a.ids[1] = 8; a.ids[2] = 6;
+    a.search.max_sentences = 7;
+    for (i = 0; i < 40; total += lengths[i++]) lengths[i] = 1 + i % 7;
+    for (i = 0; i < total; i++) ids[i] = word(VOCAB);
+    x.ids = ids; x.lengths = lengths; x.count = 40;
+    OK(trf_translator_create(&t, m.model, &a.search, &err));
+    OK(trf_translator_create(&alone, m.model, &a.search, &err));
+    memset(a.ids, 0x7F, sizeof a.ids);          /* banned sequences have been copied */
+    memset(a.lengths, 0x7F, sizeof a.lengths);
+    OK(trf_translate_batch(t, &x, &err));
+    for (i = total = 0; i < 40; total += lengths[i++]) {
+        trf_sequences single = one(ids + total, lengths + i);
+        OK(trf_translate_batch(alone, &single, &err));
+        assert_int_equal(trf_hypothesis_count(alone, 0), trf_hypothesis_count(t, i));
+        for (k = 0; k < trf_hypothesis_count(t, i); k++) {
+            const trf_hypothesis *h = trf_hypothesis_at(t, i, k), *g = trf_hypothesis_at(alone, 0, k);
+            assert_int_equal(h->n, g->n);
+            assert_memory_equal(h->ids, g->ids, (size_t)h->n * sizeof *h->ids);
+            assert_false(differs(h->score, g->score));
+        }
+    }
+    trf_translator_destroy(t);
+    trf_translator_destroy(alone);
+    free_models(&m);
+}
+
+/* BOS may be forced (BART): with the row of another token it is as if that one were. */
+static void test_forced_bos(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    trf_tensor table = kit_open(trf_model_parameter(m.model, trf_model_parameter_index(m.model, "tgt_embed.weight")));
+    trf_translator *t[2] = {NULL, NULL};
+    asked a;
+    int i;
+    (void)state;
+    draws = 13000;
+    memcpy(table.data + BOS * 16, table.data + 7 * 16, 16 * sizeof *table.data);
+    kit_close(&table);
+    random_case(&a, TRF_ENCODER_DECODER, VOCAB, 0);
+    for (i = 0; i < 2; i++) {
+        a.search.forced_first = i ? BOS : 7;
+        search_once(&m, &a, &t[i]);
+    }
+    assert_true(trf_hypothesis_at(t[0], 0, 0)->n > 0);
+    assert_int_equal(trf_hypothesis_at(t[0], 0, 0)->n, trf_hypothesis_at(t[1], 0, 0)->n);
+    assert_memory_equal(trf_hypothesis_at(t[0], 0, 0)->ids, trf_hypothesis_at(t[1], 0, 0)->ids,
+                        (size_t)trf_hypothesis_at(t[0], 0, 0)->n * sizeof(int32_t));
+    assert_true(trf_hypothesis_at(t[0], 0, 0)->score == trf_hypothesis_at(t[1], 0, 0)->score);
+    trf_translator_destroy(t[0]);
+    trf_translator_destroy(t[1]);
+    free_models(&m);
+}
+
+/* Tokens that are banned are not among those that a search has not seen. */
+static void test_banned_tokens_hide_nothing(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    trf_translator *t = NULL;
+    asked a;
+    int32_t i;
+    (void)state;
+    draws = 15000;
+    random_case(&a, TRF_ENCODER_DECODER, VOCAB, 0);
+    a.search.beam = 4; a.search.n_best = 1; a.search.min_length = 0;
+    a.search.at_limit = TRF_LIMIT_KEEP_LIVE;
+    a.search.max_length_b = 1;
+    /* EOS, unk and two words are left, fewer than the beam asks for; one id is banned twice */
+    for (i = 0; i < VOCAB - 6; i++) { a.ids[i] = VOCAB - 1 - i; a.lengths[i] = 1; }
+    a.ids[i] = VOCAB - 1;
+    a.lengths[i] = 1;
+    a.search.banned.count = i + 1;
+    search_once(&m, &a, &t);
+    assert_int_equal(trf_hypothesis_at(t, 0, 0)->proven, 1);
+    trf_translator_destroy(t);
+    free_models(&m);
+}
+
+/* If every token is banned, the search still ends, with an answer of probability 0. */
+static void test_everything_banned(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    trf_translator *t = NULL;
+    asked a;
+    int32_t i;
+    (void)state;
+    draws = 14000;
+    random_case(&a, TRF_ENCODER_DECODER, VOCAB, 0);
+    a.search.at_limit = TRF_LIMIT_KEEP_LIVE;
+    a.search.min_length = a.search.max_length_b + 1;
+    a.search.banned.count = VOCAB - 3;
+    for (i = 0; i < VOCAB - 3; i++) { a.ids[i] = 3 + i; a.lengths[i] = 1; }
+    search_once(&m, &a, &t);
+    assert_int_equal(trf_hypothesis_count(t, 0), 1);
+    assert_int_equal(trf_hypothesis_at(t, 0, 0)->n, 0);
+    assert_true(trf_hypothesis_at(t, 0, 0)->log_probability == -HUGE_VAL);
+    trf_translator_destroy(t);
+    free_models(&m);
+}
+
+/* -----------------------------------------------------------------------------------------------
+   Errors. */
+
+static void refused(const trf_model *model, const trf_search *s, trf_status status, const char *field,
+                    const char *message)
+{
+    trf_translator *t = NULL;
+    trf_error err;
+    assert_int_equal(trf_translator_create(&t, model, s, &err), status);
+    assert_null(t);
+    assert_string_equal(err.what, field);
+    if (!strstr(err.message, message)) fail_msg("'%s' does not say '%s'", err.message, message);
+    if (model) assert_int_equal(trf_translator_memory(trf_model_config(model), s, 1, 1), 0);
+}
+
+#define REFUSE(model, field, value, message) \
+    do { \
+        trf_search changed = trf_search_defaults(); \
+        changed.field = value; \
+        refused(model, &changed, TRF_E_INVALID_ARG, #field, message); \
+    } while (0)
+
+static void test_refusals(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1), lm = models_of(TRF_DECODER_ONLY, VOCAB, 0, 0);
+    int32_t ids[3] = {5, 6, 7}, lengths[2] = {1, 2};
+    trf_search s = trf_search_defaults();
+    trf_error err;
+    (void)state;
+    REFUSE(m.model, forced_first, -2, "-1"); REFUSE(m.model, forced_first, VOCAB, "below the vocabulary's 20, got 20");
+    REFUSE(m.model, forced_first, EOS, "must not be EOS"); REFUSE(lm.model, forced_first, 5, "encoder-decoder");
+    REFUSE(m.model, source_first, VOCAB, "below"); REFUSE(m.model, source_first, BOS, "must not be a special id");
+    REFUSE(m.model, source_last, EOS, "must not be a special id"); REFUSE(m.model, source_last, PAD, "special");
+    REFUSE(lm.model, source_last, 5, "prompt"); REFUSE(lm.model, source_first, 5, "prompt");
+    REFUSE(m.model, no_repeat_ngram, -1, "0"); REFUSE(m.model, repetition_penalty, 0, "1e-06");
+    REFUSE(m.model, repetition_penalty, NAN, "1e-06");
+    s.banned.count = -1;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "0");
+    s.banned.count = 2;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "NULL");
+    s.banned.lengths = lengths;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "NULL");
+    s.banned.ids = ids;
+    assert_int_equal(trf_search_check(&s, &err), TRF_OK);
+    ids[2] = -1;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "sequence 1, position 1: id must be 0 or more, got -1");
+    ids[2] = VOCAB;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "sequence 1, position 1: id must be below");
+    ids[2] = 7;
+    ids[0] = EOS;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "EOS alone");
+    ids[0] = 5;
+    lengths[1] = 0;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "at least one id, got 0");
+    lengths[1] = INT32_MAX;
+    refused(m.model, &s, TRF_E_LIMIT, "banned", "16777216");
+    free_models(&m);
+    free_models(&lm);
+}
+
+/* Tags take room in the longest source. */
+static void test_tags_count_in_max_length(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    int32_t ids[66], n, i, lengths[3] = {1, 1, 0};
+    trf_sequences x = one(ids, &n);
+    trf_search s = trf_search_defaults();
+    trf_translator *t = NULL;
+    trf_error err;
+    (void)state;
+    for (i = 0; i < 66; i++) ids[i] = 5;
+    s.source_first = 6; s.source_last = 7;
+    s.max_length_a = 0; s.max_length_b = 3;
+    OK(trf_translator_create(&t, m.model, &s, &err));
+    n = 64 - 3;                         /* EOS and two tags */
+    OK(trf_translate_batch(t, &x, &err));
+    assert_true(trf_translator_memory(trf_model_config(m.model), &s, 1, n) > 0);
+    n++;
+    lengths[2] = n;
+    x.lengths = lengths; x.count = 3;
+    assert_int_equal(trf_translate_batch(t, &x, &err), TRF_E_LIMIT);
+    assert_int_equal(err.where, 2);             /* of the call, before anything is sorted */
+    assert_int_equal(trf_translator_memory(trf_model_config(m.model), &s, 1, n), 0);
+    trf_translator_destroy(t);
+    free_models(&m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules_equal_plain_loops),
+        cmocka_unit_test(test_rules_of_a_language_model),
+        cmocka_unit_test(test_rules_over_slices),
+        cmocka_unit_test(test_rules_in_batches),
+        cmocka_unit_test(test_forced_bos),
+        cmocka_unit_test(test_banned_tokens_hide_nothing),
+        cmocka_unit_test(test_everything_banned),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_tags_count_in_max_length)
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
