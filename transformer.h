@@ -14780,7 +14780,8 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // among characters, a blank is a token like any other. A token has at most 1 MiB.
 //
 // Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on,
-// each followed by a NUL. For SentencePiece they store the model's file. No token contains a NUL,
+// each followed by a NUL. For SentencePiece they store the model's file, behind ids of its own if it
+// has any. No token contains a NUL,
 // so nothing needs an escape. The reader trusts nothing, and errors give the offset.
 // -----------------------------------------------------------------------------------------------
 
@@ -22173,7 +22174,8 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      optimizer.v.NAME. A matrix of type I8 has the scales of its rows beside it,
 //                      NAME_scale of type F32. The last, of type U8, are trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
-//                      SentencePiece model, or a WordPiece file (>>wordpiece).
+//                      SentencePiece model, with ids of its own if it has any (>>pieces-map),
+//                      or a WordPiece file (>>wordpiece).
 //   __metadata__       trf.format = 6; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and

@@ -178,6 +178,8 @@ const struct command commands[] = {
      "one such file by any name; the other files lie beside it. A file of PyTorch is a program that\n"
      "makes tensors: trf runs none of it, and refuses what a dictionary of tensors does not need.\n"
      "\n"
+     "Tokenizers are WordPiece, and SentencePiece as Marian, T5 and Llama have it.\n"
+     "\n"
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
      EXIT_TEXT},
