@@ -14780,8 +14780,8 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // among characters, a blank is a token like any other. A token has at most 1 MiB.
 //
 // Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on,
-// each followed by a NUL. For SentencePiece they store the model's file, behind ids of its own if it
-// has any. No token contains a NUL,
+// each followed by a NUL. For SentencePiece they store the model's file, and before it the ids of a
+// map, if there is one. No token contains a NUL,
 // so nothing needs an escape. The reader trusts nothing, and errors give the offset.
 // -----------------------------------------------------------------------------------------------
 
@@ -15108,9 +15108,7 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
 
 /* types of pieces, by their numbers in the file; 0: a token of a map that is no piece */
 enum { TRF__PIECE_MORE = 0, TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL,
-       TRF__PIECE_USER,
-      TRF__PIECE_UNUSED,
-       TRF__PIECE_BYTE };
+       TRF__PIECE_USER, TRF__PIECE_UNUSED, TRF__PIECE_BYTE };
 #define TRF__SPACE "\xE2\x96\x81"               /* U+2581 */
 #define TRF__REPLACEMENT "\xEF\xBF\xBD"         /* U+FFFD */
 
@@ -17670,8 +17668,8 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
     if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
     n = strlen(before);
-    return n == 0 || before[n - 1] == ' ' ||
-        (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
+    if (n == 0) return 1;               /* no token has this id */
+    return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
 }
 
 /* A random id that a text may contain, or `own`: the id drawn is a special one. */

@@ -217,7 +217,7 @@ static void tokens(void **state)
     trf_vocab_destroy(v);
 }
 
-/* Piece i has id i, as in T5 and Llama: sentinels behind the pieces, rows of padding behind them. */
+/* Piece i has id i, as in T5 and Llama: then come sentinels, and rows of padding. */
 static void as_in_the_file(void **state)
 {
     static const char *sentinels[] = { "<extra_id_0>", "<extra_id_1>" };
