@@ -1591,7 +1591,8 @@ typedef struct trf_noise_options {
                                    default 0 */
     double mean_span;           /* SPANS: 1..1e6; default 3 */
     int32_t mask;               /* MASKS: 0..vocab - 1; default 0: pad, which no text has */
-    int32_t pad, bos, eos;      /* MASKS: the special ids of the model, 0..2^24; default 0, 1, 2 */
+    int32_t pad, bos, eos;      /* MASKS: the special ids of the model, 0..2^24, and -1 where it has
+                                   no pad or bos; default 0, 1, 2 */
     int32_t vocab;              /* MASKS: number of ids, 5..2^24; default 0: set it */
     int32_t first_sentinel, n_sentinels;    /* SPANS: the first sentinel, 4..2^24, and
                                                their number, 1..2^24. No source may contain a
@@ -17666,6 +17667,7 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     size_t blank = strlen(TRF__SPACE), n;
     if (!token || !before || v->kind == TRF_WORDS) return 1;
     if (v->kind == TRF_CHARACTERS) return trf__is_blank(*token) || trf__is_blank(*before);
+    if (v->wordpiece) return strncmp(token, "##", 2) != 0;
     if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
     n = strlen(before);
     if (n == 0) return 1;               /* no token has this id */
@@ -17783,8 +17785,8 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     X(mean_span,      1, 1e6) \
     X(vocab,          masks ? 5 : 0, 1 << 24) \
     X(mask,           0, masks ? o->vocab - 1 : 1 << 24) \
-    X(pad,            0, 1 << 24) \
-    X(bos,            0, 1 << 24) \
+    X(pad,            -1, 1 << 24) \
+    X(bos,            -1, 1 << 24) \
     X(eos,            0, 1 << 24) \
     X(first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24) \
     X(n_sentinels,    spans, 1 << 24)

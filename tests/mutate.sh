@@ -1077,6 +1077,8 @@ pieces left out are none @@ piece_ids @@ trf__give_token @@
     id < 0 ? v->pieces->special[TRF__UNK] : id, 0
 the map is not stored @@ piece_ids @@ trf__vocab_n_bytes @@ v->pieces->n_stored @@
     v->pieces->model_bytes
+words of WordPiece begin with every token @@ noise @@ trf__begins_word @@
+    strncmp(token, "##", 2) != 0 @@ 1
 a data set takes any ids @@ piece_ids @@ trf__usual_ids @@ != i) @@ != i && 0)
 a character of bytes is cut after its first @@ pieces @@ trf__pieces_decode @@
     if (k > 1) i += (int32_t)k - 1 @@ (void)0
