@@ -1564,9 +1564,9 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus);
            random order, but never eos. A word that would bring the number of chosen ids above k
            is skipped; if every word would, the last one is chosen all the same. So fewer or more
            than k ids may be chosen. Each id of a chosen word becomes `mask` with probability
-           `masked`, or any id from 4 to vocab - 1 with probability `randomised`, or stays. pad, bos,
-           eos and special ids of `words` stay out: the id of the text remains instead. The target
-           has the ids of chosen words, and -1 elsewhere (TRF_HEAD_MASKED).
+           `masked`, or any id from 4 to vocab - 1 with probability `randomised`, or stays. pad,
+           bos, eos and special ids of `words` stay out: the id of the text remains instead. The
+           target has the ids of chosen words, and -1 elsewhere (TRF_HEAD_MASKED).
    SPANS   k is at least 1 and at most n - 1. The noise has round(k / mean_span) spans, at least 1
            and at most min(k, n - k, n_sentinels). Plain and noisy spans alternate and end with a
            noisy one. All ways to cut the k ids and the n - k ids are equally likely. In the source
