@@ -1610,7 +1610,8 @@ typedef struct trf_noise_options {
                                    default 0 */
     double mean_span;           /* SPANS: 1..1e6; default 3 */
     int32_t mask;               /* MASKS: 0..vocab - 1; default 0: pad, which no text has */
-    int32_t pad, bos, eos;      /* MASKS: the special ids of the model, 0..2^24; default 0, 1, 2 */
+    int32_t pad, bos, eos;      /* MASKS: the special ids of the model, 0..2^24, and -1 where it has
+                                   no pad or bos; default 0, 1, 2 */
     int32_t vocab;              /* MASKS: number of ids, 5..2^24; default 0: set it */
     int32_t first_sentinel, n_sentinels;    /* SPANS: the first sentinel, 4..2^24, and
                                                their number, 1..2^24. No source may contain a
@@ -15040,8 +15041,9 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // among characters, a blank is a token like any other. A token has at most 1 MiB.
 //
 // Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on,
-// each followed by a NUL. For subwords they store the file that these came from. No token contains
-// a NUL, so nothing needs an escape. The reader trusts nothing, and errors give the offset.
+// each followed by a NUL. For subwords they store the file that these came from; for SentencePiece
+// the ids of a map stand before it, if there is one. No token contains a NUL, so nothing needs an
+// escape. The reader trusts nothing, and errors give the offset.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
@@ -18611,8 +18613,8 @@ TRF__FN int trf__begins_word(const trf_vocab *v, int32_t last, int32_t id)
     if (v->byte_bpe) return !strncmp(token, TRF__BYTE_SPACE, strlen(TRF__BYTE_SPACE));
     if (!v->pieces->suffix) return *token == ' ' || !strncmp(token, TRF__SPACE, blank);
     n = strlen(before);
-    return n == 0 || before[n - 1] == ' ' ||
-        (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
+    if (n == 0) return 1;               /* no token has this id */
+    return before[n - 1] == ' ' || (n >= blank && !strcmp(before + n - blank, TRF__SPACE));
 }
 
 /* A random id that a text may contain, or `own`: the id drawn is a special one. */
@@ -18728,8 +18730,8 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     X(mean_span,      1, 1e6) \
     X(vocab,          masks ? 5 : 0, 1 << 24) \
     X(mask,           0, masks ? o->vocab - 1 : 1 << 24) \
-    X(pad,            0, 1 << 24) \
-    X(bos,            0, 1 << 24) \
+    X(pad,            -1, 1 << 24) \
+    X(bos,            -1, 1 << 24) \
     X(eos,            0, 1 << 24) \
     X(first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24) \
     X(n_sentinels,    spans, 1 << 24)
@@ -23352,7 +23354,8 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      optimizer.v.NAME. A matrix of type I8 has the scales of its rows beside it,
 //                      NAME_scale of type F32. The last, of type U8, are trf.source_vocab and
 //                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
-//                      SentencePiece model, or a file of subwords (>>wordpiece, >>byte-bpe).
+//                      SentencePiece model, with ids of its own if it has any (>>pieces-map),
+//                      or a file of subwords (>>wordpiece, >>byte-bpe).
 //   __metadata__       trf.format = 6; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and

@@ -1088,8 +1088,43 @@ of equal ways the later @@ pieces @@ trf__path_to @@
     score > to->score @@ score >= to->score
 the shortest rule of the map @@ pieces @@ trf__rule @@
     !(cell >> 8 & 1) @@ longest || !(cell >> 8 & 1)
-every unknown character alone @@ pieces @@ trf__give_piece @@
-    else if (!to->unknown) @@ else
+every unknown character alone @@ pieces @@ trf__give_run @@ if (!to->unknown) { @@ {
+a piece has the id of the one before @@ piece_ids @@ trf__mapped_id @@
+    TRF__MAP_IDS + p->n_read @@ TRF__MAP_IDS + (p->n_read ? p->n_read - 1 : 0)
+an id occurs twice @@ piece_ids @@ trf__apply_map @@ id >= 0 && p->tokens[id] >= 0 @@ 0
+ids beyond the number of ids @@ piece_ids @@ trf__map_range @@ id < p->size @@ id < p->size + 9
+a negative id @@ piece_ids @@ trf__map_range @@ id >= least && @@ id >= -9 + 0 * least &&
+a special id that no token has @@ piece_ids @@ trf__check_special @@ if (token < 0) @@ if (0)
+a special id of a piece of text @@ piece_ids @@ trf__check_special @@
+    type != TRF__PIECE_CONTROL && type != TRF__PIECE_UNKNOWN @@ 0
+special tokens of a map are written @@ piece_ids @@ trf__check_special @@
+    p->pieces[token].type = TRF__PIECE_CONTROL @@ (void)0
+a piece left out without unk @@ piece_ids @@ trf__apply_map @@
+    p->special[TRF__UNK] < 0 && (trf__is_text_piece @@ 0 && (trf__is_text_piece
+unknown text without unk and bytes @@ piece_ids @@ trf__apply_map @@
+    p->special[TRF__UNK] < 0 && !p->byte_fallback @@ 0
+fewer pieces than the map has ids @@ piece_ids @@ trf__apply_map @@ p->n_read < p->n_mapped @@ 0
+more pieces than the map has ids @@ piece_ids @@ trf__mapped_id @@ p->n_read == p->n_mapped @@ 0
+a further token twice @@ piece_ids @@ trf__enter_more @@
+    trf__vocab_find(v, text, n, trf__hash_bytes(text, n)) >= 0 @@ 0
+a further token is found in a text @@ piece_ids @@ trf__is_text_piece @@
+    type == TRF__PIECE_NORMAL || @@ type == TRF__PIECE_NORMAL || type == TRF__PIECE_CONTROL ||
+a control piece has an id by its text @@ piece_ids @@ trf__id_of_text @@
+    type == TRF__PIECE_CONTROL || type == TRF__PIECE_UNKNOWN @@ token < 0
+a run of unknown characters is no further token @@ piece_ids @@ trf__give_run @@
+    trf__type_of(p, token) == TRF__PIECE_MORE @@ 0 * token
+codes without being asked @@ piece_ids @@ trf__pieces_encode @@
+    if (v->pieces->codes) text @@ text
+a code keeps its end @@ piece_ids @@ trf__give_code @@ (end + 2 - text) @@ (end - text)
+an empty id is written @@ piece_ids @@ trf_vocab_token @@ token < 0 ? "" : @@ token < 0 ? NULL :
+pieces left out are none @@ piece_ids @@ trf__give_token @@
+    id < 0 ? v->pieces->special[TRF__UNK] : id, id < 0 @@
+    id < 0 ? v->pieces->special[TRF__UNK] : id, 0
+the map is not stored @@ piece_ids @@ trf__vocab_n_bytes @@ v->pieces->n_stored @@
+    v->pieces->model_bytes
+words of WordPiece begin with every token @@ noise @@ trf__begins_word @@
+    strncmp(token, "##", 2) != 0 @@ 1
+a data set takes any ids @@ piece_ids @@ trf__usual_ids @@ != i) @@ != i && 0)
 a character of bytes is cut after its first @@ pieces @@ trf__pieces_decode @@
     if (k > 1) i += (int32_t)k - 1 @@ (void)0
 a map that leads nowhere is followed @@ pieces @@ trf__rules_sound @@

@@ -614,7 +614,7 @@ static void no_special_ids(void **state)
     static const char file[] = "TRFWP\0\0\1" "\0\0\0\0" "\12\0\0\0"
                                "\0\0\0\0" "\xFF\xFF\xFF\xFF" "\xFF\xFF\xFF\xFF" "\1\0\0\0"
                                "\xFF\xFF\xFF\xFF" "\4\0\0\0" "\6\0\0\0" "\10\0\0\0" "\0\0\0\0"
-                               "\0\0\0\0" "[PAD]\0[UNK]\0a\0b\0[CLS]\0c\0[SEP]\0d";
+                               "\0\0\0\0" "[PAD]\0[UNK]\0a\0b\0[CLS]\0c\0[SEP]\0##d";
     trf_noise_options o = noise_of(TRF_NOISE_MASKS);
     int32_t many[400], n = 400, count[8] = {0, 0, 0, 0, 0, 0, 0, 0}, i;
     trf_batch plain, made;
@@ -632,6 +632,7 @@ static void no_special_ids(void **state)
     assert_true(count[4] == 0 && count[6] == 0);
     assert_true(count[3] > 100 && count[5] > 50 && count[7] > 50);
     trf_noise_destroy(noise);
+    assert_true(trf__begins_word(words, 3, 5) && !trf__begins_word(words, 3, 7));
     trf_vocab_destroy(words);
 }
 
@@ -722,6 +723,9 @@ static void options_refused(void **state)
     REFUSED(TRF_NOISE_MASKS, kind, (trf_noise_kind)3);
     REFUSED(TRF_NOISE_MASKS, kind, (trf_noise_kind)-1);
     REFUSED(TRF_NOISE_MASKS, whole_words, 2);
+    REFUSED(TRF_NOISE_MASKS, pad, -2);
+    REFUSED(TRF_NOISE_MASKS, bos, -2);
+    REFUSED(TRF_NOISE_MASKS, eos, -1);
     REFUSED(TRF_NOISE_SPANS, whole_words, 1);
     REFUSED(TRF_NOISE_PREFIX, whole_words, 1);
     REFUSED(TRF_NOISE_SPANS, mean_span, 1e-30);

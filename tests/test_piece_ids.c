@@ -217,7 +217,7 @@ static void tokens(void **state)
     trf_vocab_destroy(v);
 }
 
-/* Piece i has id i, as in T5 and Llama: sentinels behind the pieces, rows of padding behind them. */
+/* Piece i has id i, as in T5 and Llama: then come sentinels, and rows of padding. */
 static void as_in_the_file(void **state)
 {
     static const char *sentinels[] = { "<extra_id_0>", "<extra_id_1>" };
@@ -278,6 +278,7 @@ static void refusals(void **state)
     marian.ids.size = n + 7; refused("special", TRF_SPECIAL_PAD);       /* pad is beyond it */
     marian.ids.special[TRF_SPECIAL_BOS] = -2; refused("special", TRF_SPECIAL_BOS);
     marian.ids.special[TRF_SPECIAL_BOS] = n + 3; refused("special", TRF_SPECIAL_BOS);   /* a hole */
+    assert_non_null(strstr(err.message, "the id of a token"));
     marian.ids.special[TRF_SPECIAL_BOS] = part(B); refused("special", TRF_SPECIAL_BOS);
     marian.ids.special[TRF_SPECIAL_UNK] = -1; refused("pieces", 3 + A);
     marian.ids.codes = 2; refused("codes", -1);
@@ -309,6 +310,35 @@ static void refusals(void **state)
     refused("special", TRF_SPECIAL_UNK);
 }
 
+/* The bytes that a model file stores of make_marian's vocabulary. */
+static void store_marian(message *to)
+{
+    trf_vocab *v;
+    make_marian();
+    OK(from_marian(&v, NULL));
+    to->n = (size_t)trf__vocab_n_bytes(v);
+    memcpy(to->bytes, trf__vocab_bytes(v), to->n);
+    trf_vocab_destroy(v);
+}
+
+/* Ids for more or fewer pieces than the file has: those of further tokens begin elsewhere. */
+static void other_pieces(void **state)
+{
+    static message bad;
+    int more_of_them;
+    (void)state;
+    for (more_of_them = 0; more_of_them < 2; more_of_them++) {
+        int32_t n;
+        store_marian(&bad);
+        n = count_pieces(&model);
+        bad.bytes[8 + 4 * 9] = (unsigned char)(n + (more_of_them ? 1 : -1));
+        bad.bytes[8 + 4 * 10] = (unsigned char)(4 - (more_of_them ? 1 : -1));
+        dirty();
+        assert_null(vocab_of(&bad, NULL));
+        check_fails(err.status, TRF_E_FORMAT, "pieces", more_of_them ? n : n - 1);
+    }
+}
+
 /* Every byte of the stored ids changed, every length: refused, or a vocabulary that works. */
 static void hostile(void **state)
 {
@@ -316,12 +346,8 @@ static void hostile(void **state)
     trf_vocab *v;
     size_t at, map;
     (void)state;
-    make_marian();
-    OK(from_marian(&v, NULL));
-    whole.n = (size_t)trf__vocab_n_bytes(v);
-    memcpy(whole.bytes, trf__vocab_bytes(v), whole.n);
+    store_marian(&whole);
     map = whole.n - model.n;
-    trf_vocab_destroy(v);
     for (at = 0; at < 8 * map + whole.n; at++) {
         bad = whole;
         if (at < 8 * map) bad.bytes[at / 8] ^= (unsigned char)(1 << at % 8);
@@ -452,6 +478,7 @@ int main(void)
                                        cmocka_unit_test(tokens),
                                        cmocka_unit_test(as_in_the_file),
                                        cmocka_unit_test(refusals),
+                                       cmocka_unit_test(other_pieces),
                                        cmocka_unit_test(hostile),
                                        cmocka_unit_test(long_runs),
                                        cmocka_unit_test(no_memory),

@@ -177,7 +177,8 @@ class Published:
         if kind == "marian":
             self.table = table = json.load(open(os.path.join(folder, "vocab.json")))
             self.theirs = transformers.MarianTokenizer.from_pretrained(folder)
-            more = [(text, i) for text, i in table.items() if text not in set(pieces)]
+            known = set(pieces)
+            more = [(text, i) for text, i in table.items() if text not in known]
             self.unk = table["<unk>"]
             self.hidden = {table["<pad>"], table["</s>"], table.get("<s>", -1)}
             special = table["<pad>"], -1, table["</s>"], self.unk, -1, -1, -1

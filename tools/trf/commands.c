@@ -180,6 +180,8 @@ const struct command commands[] = {
      "Tokenizers are WordPiece and byte-level BPE (GPT-2, RoBERTa, BART, Llama 3): tokenizer.json,\n"
      "or vocab.txt, or vocab.json and merges.txt.\n"
      "\n"
+     "Tokenizers are WordPiece, and SentencePiece as Marian, T5 and Llama have it.\n"
+     "\n"
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
      EXIT_TEXT},
