@@ -1609,7 +1609,8 @@ typedef struct trf_noise_options {
                                    default 0 */
     double mean_span;           /* SPANS: 1..1e6; default 3 */
     int32_t mask;               /* MASKS: 0..vocab - 1; default 0: pad, which no text has */
-    int32_t pad, bos, eos;      /* MASKS: the special ids of the model, 0..2^24; default 0, 1, 2 */
+    int32_t pad, bos, eos;      /* MASKS: the special ids of the model, 0..2^24, or -1 for one that
+                                   it lacks; default 0, 1, 2 */
     int32_t vocab;              /* MASKS: number of ids, 5..2^24; default 0: set it */
     int32_t first_sentinel, n_sentinels;    /* SPANS: the first sentinel, 4..2^24, and
                                                their number, 1..2^24. No source may contain a
@@ -18512,9 +18513,9 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     X(mean_span,      1, 1e6) \
     X(vocab,          masks ? 5 : 0, 1 << 24) \
     X(mask,           0, masks ? o->vocab - 1 : 1 << 24) \
-    X(pad,            0, 1 << 24) \
-    X(bos,            0, 1 << 24) \
-    X(eos,            0, 1 << 24) \
+    X(pad,            -1, 1 << 24) \
+    X(bos,            -1, 1 << 24) \
+    X(eos,            -1, 1 << 24) \
     X(first_sentinel, spans ? TRF__SPECIALS : 0, 1 << 24) \
     X(n_sentinels,    spans, 1 << 24)
 
