@@ -11,7 +11,7 @@
 # order FOLDER: says what is wrong with the files there; nothing if all is well
 order()
 {
-    sed -n -e '/^#ifndef/q' -e 's@^//   *\(\([a-z_]*\.cc*, \)*[a-z_]*\.cc*\).*@\1@p' "$1/trf.h" | tr -d ' ' | tr ',' '\n' >listed
+    sed -n -e '/^#ifndef/q' -e 's@^//   *\(\([a-z_0-9]*\.cc*, \)*[a-z_0-9]*\.cc*\).*@\1@p' "$1/trf.h" | tr -d ' ' | tr ',' '\n' >listed
     (cd "$1" && ls -- *.c *.cc 2>/dev/null) | sort >there
     sort listed | uniq -d | sed 's/$/ is listed twice/'
     sort -u listed | comm -23 there - | sed 's/$/ is not listed/'

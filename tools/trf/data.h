@@ -30,9 +30,6 @@ struct examples {
 /* Reads the files of the options. rule: which pairs to hold out if no file for validation is
    given. */
 int read_data(struct settings *s, struct examples *data, trf_hold_out_rule rule);
-/* sentences.c: pairs for next-sentence prediction, made of the sentences of a text. */
-int read_next_sentences(const struct settings *s, struct examples *data, struct pairs *to,
-                        const char *path);
 void warn_of_overlap(const struct settings *s, const struct examples *data);
 const char *training_file(const struct settings *s, int side);
 /* Reports and counts a pair that is left out. With --strict it is an error: FAILED. */

@@ -55,10 +55,6 @@ int configure_mistral(const cJSON *json, const char *path, trf_config *c);
 int configure_qwen2(const cJSON *json, const char *path, trf_config *c);
 extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_pieces[];
 
-/* import_recipes.c: an activation by its name in Hugging Face; FAILED without a message. */
-int activation_of(const char *name, trf_activation *to);
-/* The same of a member of config.json; FAILED after a message. */
-int find_activation(const cJSON *json, const char *path, const char *member, trf_activation *to);
 
 /* import_words.c: the vocabularies of a folder. vocab[1] stays NULL if one serves both sides. n_ids:
    how many the model has on each side; 0 for a side that it lacks. special: pad, bos, eos, unk,
@@ -170,6 +166,10 @@ int json_true(const cJSON *json, const char *name, int missing);
 typedef struct made_file { unsigned char *bytes; size_t n, capacity; } made_file;
 void put_bytes(made_file *to, const void *from, size_t n);
 void put_u32(made_file *to, uint32_t x);             /* little-endian */
+/* An activation by its name in Hugging Face; FAILED without a message. */
+int activation_of(const char *name, trf_activation *to);
+/* The same of a member of config.json; FAILED after a message. */
+int find_activation(const cJSON *json, const char *path, const char *member, trf_activation *to);
 #endif
 
 #endif

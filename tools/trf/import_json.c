@@ -115,6 +115,30 @@ void put_u32(made_file *to, uint32_t x)
     for (i = 0; i < 4; i++) bytes[i] = (unsigned char)(x >> 8 * i);
     put_bytes(to, bytes, 4);
 }
+
+int activation_of(const char *name, trf_activation *to)
+{
+    static const struct { const char *name; trf_activation is; } known[] = {
+        {"relu", TRF_RELU}, {"gelu", TRF_GELU}, {"silu", TRF_SILU}, {"swish", TRF_SILU},
+        {"gelu_new", TRF_GELU_TANH}, {"gelu_pytorch_tanh", TRF_GELU_TANH},
+        {"gelu_fast", TRF_GELU_TANH}};
+    size_t i;
+    for (i = 0; i < sizeof known / sizeof *known; i++)
+        if (!strcmp(name, known[i].name)) {
+            *to = known[i].is;
+            return DONE;
+        }
+    return FAILED;
+}
+
+int find_activation(const cJSON *json, const char *path, const char *member, trf_activation *to)
+{
+    const char *name = json_text(json, member);
+    if (name && activation_of(name, to) == DONE) return DONE;
+    say("%s: expected \"%s\" to be gelu, gelu_new, relu or silu, got %s", path, member,
+        name ? name : "none");
+    return FAILED;
+}
 #else
 typedef int import_json_is_empty;
 #endif

@@ -100,21 +100,6 @@ int32_t for_words(const char *line, void (*each)(void *user, const char *word, s
     return n;
 }
 
-int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n,
-                 size_t *capacity, int32_t *added, trf_error *err)
-{
-    int32_t guess = (int32_t)fmin(INT32_MAX, (double)strlen(text) + 16);
-    trf_status status;
-    *ids = grow(*ids, capacity, n + (size_t)guess, sizeof **ids);
-    status = trf_vocab_encode(vocab, text, *ids + n, guess, added, err);
-    if (status == TRF_E_LIMIT && *added > guess) {
-        *ids = grow(*ids, capacity, n + (size_t)*added, sizeof **ids);
-        status = trf_vocab_encode(vocab, text, *ids + n, *added, added, err);
-    }
-    if (status) *added = 0;
-    return status ? FAILED : DONE;
-}
-
 struct encoding {
     const trf_vocab *vocab;
     struct word_tokens *to;
@@ -124,8 +109,8 @@ struct encoding {
 };
 
 /* Encodes one word, so that its first token is known. Where tokens are characters, a blank
-   separates words; with byte-level BPE it belongs to the word after it. A word of invisible characters may have no subword; it becomes one unknown
-   token, as in a vocabulary of words. */
+   separates words; with byte-level BPE it belongs to the word after it. A word of invisible
+   characters may have no subword; it becomes one unknown token, as in a vocabulary of words. */
 static void encode_word(void *user, const char *word, size_t bytes)
 {
     struct encoding *e = (struct encoding *)user;

@@ -1,6 +1,22 @@
 // trf: token ids of texts, and texts of token ids. See trf.h.
 
 #include "trf.h"
+#include <math.h>
+
+int encode_after(const trf_vocab *vocab, const char *text, int32_t **ids, size_t n,
+                 size_t *capacity, int32_t *added, trf_error *err)
+{
+    int32_t guess = (int32_t)fmin(INT32_MAX, (double)strlen(text) + 16);
+    trf_status status;
+    *ids = grow(*ids, capacity, n + (size_t)guess, sizeof **ids);
+    status = trf_vocab_encode(vocab, text, *ids + n, guess, added, err);
+    if (status == TRF_E_LIMIT && *added > guess) {
+        *ids = grow(*ids, capacity, n + (size_t)*added, sizeof **ids);
+        status = trf_vocab_encode(vocab, text, *ids + n, *added, added, err);
+    }
+    if (status) *added = 0;
+    return status ? FAILED : DONE;
+}
 
 const char *const kinds_of_tokens[] = {"words", "characters", "subwords", "subwords of WordPiece",
                                        "subwords of byte-level BPE"};

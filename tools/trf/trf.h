@@ -5,6 +5,10 @@
 //
 //   main.c          the commands; the library's implementation
 //   manual.c        the man page, completion for bash and zsh
+//   import.c        trf import; see import.h
+//   import_recipes.c, import_seq2seq.c, import_decoders.c, import_words.c, import_pieces.c,
+//   import_bpe.c, import_weights.c, import_pytorch.c, import_pickle.c, import_labels.c,
+//   import_json.c
 //   train.c         trf train: one training run, or several from different seeds
 //   check.c           checks of its command line, before data are read
 //   loop.c            updates, validations, checkpoints, and ending well
@@ -23,13 +27,8 @@
 //   progress.c        the line of progress, the log
 //   data.c            reads the data, holds out a part of them
 //   labelled.c        the labels of the data
-//   sentences.c       pairs of sentences of a text, for next-sentence prediction
 //   measure.c         the metrics of a validation
 //   translate.c, generate.c, classify.c, embed.c, score.c, eval.c, average.c     other commands
-//   import.c        trf import; see import.h
-//   import_recipes.c, import_seq2seq.c, import_decoders.c, import_words.c, import_pieces.c,
-//   import_bpe.c, import_weights.c, import_pytorch.c, import_pickle.c, import_labels.c,
-//   import_json.c
 //   report.c        trf report; see report.h
 //   report_attention.c, report_answers.c, report_data.c, report_curves.c, report_log.c,
 //   report_text.c
