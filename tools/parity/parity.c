@@ -8,9 +8,9 @@
    parity logits CONFIG MODEL BATCHES     loads a state_dict, prints the teacher-forced logits of the first batch
    parity encode CONFIG MODEL BATCHES     the same for the states of the encoder
    parity train  CONFIG MODEL BATCHES     loads it, one update a batch, prints loss, norm of the gradient and rate
-   parity search CONFIG MODEL BATCHES     loads it, translates; the targets are forced prefixes (of a decoder-only model
-                                          the sources are prompts, the targets are empty). Prints every answer:
-                                          sentence, 1 if it ended with EOS, score, log-probability, tokens
+   parity search CONFIG MODEL BATCHES     loads it, translates; the targets are forced prefixes, or a decoder's prompts.
+                                          Prints every answer: sentence, 1 if it ended with EOS, score, log-probability,
+                                          tokens
    The configuration in a model file of ours goes before CONFIG's.
 
    CONFIG: lines "field value"; `rule` sets other fields of the search, so it stands before them. BATCHES: for each
@@ -179,7 +179,7 @@ static int search_all(const trf_model *model, const trf_search *search, batch_re
     int32_t first = 0, i, k, t;
     for (; !status && next_batch(reader, &batch); first += batch.source.count) {
         status = trf_model_config(model)->kind == TRF_DECODER_ONLY
-            ? trf_translate_batch(translator, &batch.source, err)
+            ? trf_translate_batch(translator, &batch.target, err)
             : trf_translate_prefixed(translator, &batch.source, &batch.target, err);
         for (i = 0; i < batch.source.count && !status; i++)
             for (k = 0; k < trf_hypothesis_count(translator, i); k++) {

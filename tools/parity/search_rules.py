@@ -137,7 +137,7 @@ def compare(folder, gpt2):
         if gpt2: pairs = [(s, []) for s, _ in pairs]
         else: net.generation_config.decoder_start_token_id = EOS if model["decoder_start"] == 1 else PAD
         write_ours(folder / "config", model, ask, rules)
-        write_batches(folder / "batches", [pairs])
+        write_batches(folder / "batches", [[([], prompt) for prompt, _ in pairs] if gpt2 else pairs])
         save_file(state, folder / "model.safetensors")
         got = [[] for _ in pairs]
         for line in run_c("search", folder / "config", folder / "model.safetensors", folder / "batches"):
