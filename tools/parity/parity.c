@@ -96,6 +96,7 @@ static int read_settings(settings *s, const char *path)
         else if (!strcmp(field, "seed")) s->config.seed = (uint64_t)value;
         else if (!strcmp(field, "threads")) s->config.device.threads = n;
         else if (!strcmp(field, "warmup")) s->training.warmup = n;
+        else if (!strcmp(field, "epsilon")) s->training.epsilon = value;
         else if (!strcmp(field, "learning_rate")) s->training.learning_rate = value;
         else if (!set_search(&s->search, field, value)) {
             fprintf(stderr, "unknown field %s\n", field);
