@@ -86,6 +86,30 @@ expect 0 "a masked model learns on" "" "$trf" train --objective mask --text text
 # --- byte-level BPE ----------------------------------------------------------------------------------
 fresh() { rm -rf folder out.model; cp -R "$golden/${1:-bert}" folder; }
 change() { sed "$1" "folder/$2" >changed && mv changed "folder/$2"; }
+# --- models that write: the answers of transformers, from text to text ---------------------------------
+for folder in marian bart t5 gpt2 llama; do
+    expect 0 "import of $folder" "$folder, [0-9]* weights, [1-9][0-9]* tokens" "$trf" import "$golden/$folder" --output texts.model --overwrite
+    case $folder in
+    gpt2|llama) "$trf" generate --model texts.model --temperature 0 --max-tokens 8 --input "$golden/$folder/lines.txt" >got 2>err ;;
+    *) "$trf" translate --model texts.model --beam 1 --max-length-a 0 --max-length-b 8 --ban-unk yes "$golden/$folder/lines.txt" 2>err |
+           sed 's/<extra_id_[0-9]*>//g' >got ;;       # sentinels, which transformers leaves out of a text
+    esac
+    check "$folder: the answers of transformers" cmp got "$golden/$folder/answers.txt"
+done
+fresh marian; change 's/"decoder_start_token_id": 69/"decoder_start_token_id": 5/' config.json; refuses "a start of its own" "tokenizer's pad, eos or bos, 69, 0 or -1, got 5"
+fresh marian; change 's/"decoder_attention_heads": 2/"decoder_attention_heads": 4/' config.json; refuses "heads that differ" "\"encoder_attention_heads\" is 2 and \"decoder_attention_heads\" is 4"
+fresh marian; change 's/"activation_function": "swish"/"activation_function": "tanh"/' config.json; refuses "another activation" "gelu, gelu_new, relu or silu, got tanh"
+fresh t5; change 's/"feed_forward_proj": "relu"/"feed_forward_proj": "gated-relu6"/' config.json; refuses "another gate" "gated-gelu or gated-silu"
+fresh t5; change 's/"num_layers": 2/"num_layers": 3/' config.json; refuses "a layer too many" "tensor 'encoder.block.2.layer.0.SelfAttention.q.weight' is missing"
+fresh gpt2; change 's/"scale_attn_weights": true/"scale_attn_weights": false/' config.json; refuses "scores without a scale" "builds only the scale"
+fresh llama; change 's/"rope_type": "default"/"rope_type": "llama3"/' config.json; refuses "Llama 3.1" "scaled by the rule \"llama3\", but trf builds only linear"
+fresh llama; change 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' config.json; refuses "keys for no heads" "kv_heads must divide n_heads = 4, got 3"
+fresh llama; change 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' config.json
+refuses "an output projection of its own" "'lm_head.weight' differs from the embedding, but config.json says that they are tied"
+fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": 16/' config.json; refuses "a window" "is 16, shorter than \"max_position_embeddings\" = 64"
+fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": null/' config.json
+expect 0 "a model without one" "mistral" "$trf" import folder --output out.model
+fresh llama; change 's/"model_type": "llama"/"model_type": "mamba"/' config.json; refuses "another architecture" "it knows bert, roberta, marian, .*qwen2"
 expect 0 "inspect knows byte-level BPE" "300 subwords of byte-level BPE" "$trf" inspect byte_bpe.model
 fresh byte_bpe; rm folder/tokenizer.json
 expect 0 "vocab.json and merges.txt" "300 tokens" "$trf" import folder --output out.model

@@ -7,7 +7,7 @@ trf import reads.
 
 For every model in MODELS: random weights in a published configuration, cut to two layers and a small vocabulary
 (--whole: as published), saved by save_pretrained beside a tokenizer that is made here, imported by trf.
-1. Logits, and the encoder's states, agree to 1e-5 of the largest one.
+1. Logits, and the encoder's states, are those of transformers in double to 1e-5 of the largest one.
 2. generate of transformers gives the same answers to 500 random inputs each, greedy and with a beam of 4.
    (decoders: without a length penalty)
 3. Fifty updates from the same weights, as transformers draws them (T5, Llama, GPT-2): every loss is as
@@ -27,6 +27,7 @@ SMALL_VOCAB, ANSWERS, STEPS, TOLERANCE = 300, 500, 50, 1e-5
 TEXT = [" ".join(random.Random(i).choices("the a man woman dog plays walks reads green street river and with in of".split(),
                                           k=8)) for i in range(300)]
 HUGGING_FACE = 5
+NORMALISED = {}         # of sentencepiece: make_texts.py has smaller files
 
 
 def byte_bpe(folder, size, special, more):
@@ -45,7 +46,7 @@ def spm(folder, name, size, **more):
     (folder / "text").write_text("\n".join(TEXT))
     sentencepiece.SentencePieceTrainer.train(
         input=str(folder / "text"), model_prefix=str(folder / "m"), vocab_size=size, hard_vocab_limit=False,
-        minloglevel=2, **more)
+        minloglevel=2, **dict(NORMALISED, **more))
     (folder / "m.model").rename(folder / name)
     for left in ("text", "m.vocab"): (folder / left).unlink()
 
@@ -61,7 +62,7 @@ def llama_words(folder, c):
     spm(folder, "tokenizer.model", min(c.vocab_size, 280), model_type="bpe", byte_fallback=True, unk_id=0, bos_id=1,
         eos_id=2, pad_id=-1)
     (folder / "tokenizer_config.json").write_text(json.dumps(
-        {"tokenizer_class": "LlamaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}))
+        {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}))
 
 
 def marian_words(folder, c):
@@ -105,6 +106,14 @@ def bart(whole):
         vocab_size=50265 if whole else SMALL_VOCAB))
 
 
+def bart_like(whole, kind, config):
+    layers = 12 if whole else 2
+    return kind(config(
+        d_model=256, encoder_ffn_dim=1024, decoder_ffn_dim=1024, encoder_attention_heads=8, decoder_attention_heads=8,
+        encoder_layers=layers, decoder_layers=layers, vocab_size=128112 if whole else SMALL_VOCAB, scale_embedding=True,
+        decoder_start_token_id=2, forced_eos_token_id=None))
+
+
 def t5(whole, **more):
     return tf.T5ForConditionalGeneration(tf.T5Config(
         d_model=512, d_ff=more.pop("d_ff", 2048), num_heads=more.pop("num_heads", 8), decoder_start_token_id=0,
@@ -127,6 +136,9 @@ def llama(whole, kind=tf.LlamaForCausalLM, config=tf.LlamaConfig, **more):
 MODELS = {
     "marian": (marian, marian_words, False),
     "bart": (bart, bart_words, False),
+    # their own tokenizers are not read yet
+    "mbart": (lambda whole: bart_like(whole, tf.MBartForConditionalGeneration, tf.MBartConfig), bart_words, False),
+    "m2m_100": (lambda whole: bart_like(whole, tf.M2M100ForConditionalGeneration, tf.M2M100Config), bart_words, False),
     "t5": (t5, t5_words, True),
     "t5-1.1": (lambda whole: t5(whole, d_ff=1024, num_heads=6, layers=8, feed_forward_proj="gated-gelu",
                                 tie_word_embeddings=False), t5_words, False),
@@ -193,7 +205,7 @@ class Both:
         bos = getattr(self.c, "bos_token_id", None)
         self.start = self.c.decoder_start_token_id if self.translates else bos
         self.special = {i for i in (getattr(self.c, "pad_token_id", None), bos, self.eos, self.start) if i is not None}
-        self.begin = [self.c.bos_token_id] if "Bart" in type(self.net).__name__ else []
+        self.begin = [self.c.bos_token_id] if name.startswith("bart") else []
         self.r = random.Random(len(name))
 
     def ids(self, most):
@@ -216,7 +228,9 @@ class Both:
 
     def check_logits(self):
         pairs = [(self.ids(40) if self.translates else [], self.ids(40)) for _ in range(4)]
+        single, self.net = self.net, copy.deepcopy(self.net).double()
         with torch.no_grad(): want = [self.forward(s, t) for s, t in pairs]
+        self.net = single
         logits = torch.cat([x for x, _ in want])
         got = torch.tensor(self.c_side("logits", [pairs])).view(-1, self.c.vocab_size)
         worst = relative(got, logits)

@@ -191,8 +191,8 @@ static int take_pieces(struct importing *m, int read)
     return DONE;
 }
 
-/* Whether a name begins like one of the patterns, in which "%d" is a number and a '/' in front means
-   that the name has no prefix. */
+/* Whether a name begins like one of the patterns, in which "%d" is a number and a '/' in front
+   means that the name has no prefix. */
 static int begins_with_one_of(const struct importing *m, const char *name,
                               const char *const *patterns)
 {
@@ -451,7 +451,8 @@ int command_import(struct settings *s, int argc, char **argv)
     if (!status)
         inform_line("%s: %s, %lld weights, %d tokens; it took at most %.0f MB of memory", s->output,
                     m.recipe->type, (long long)trf_model_parameter_total(m.model),
-                    (int)m.config.source_vocab, megabytes());
+                    (int)(m.config.source_vocab ? m.config.source_vocab : m.config.target_vocab),
+                    megabytes());
     trf_model_destroy(m.model);
     close_weights(&m.weights);
     free(m.folder);

@@ -11,9 +11,9 @@
 
 /* A parameter of ours, and the tensors of the other system that it consists of: their rows one
    below the other, with blanks between the names. "%d" stands for the number of a layer, in both.
-   '|' separates ways to write it: the first one that is there is taken. A piece that begins with '?'
-   may be missing: then the parameter is 0. In front of a name '^' means transposed, and '/' that it
-   has no prefix. */
+   '|' separates ways to write it: the first one that is there is taken. A piece that begins with
+   '?' may be missing: then the parameter is 0. In front of a name '^' means transposed, and '/' that
+   it has no prefix. */
 struct piece { const char *ours, *theirs; };
 
 enum { MOST_PREFIXES = 3 };
@@ -56,8 +56,8 @@ int configure_qwen2(const cJSON *json, const char *path, trf_config *c);
 extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_pieces[];
 
 
-/* import_words.c: the vocabularies of a folder. vocab[1] stays NULL if one serves both sides. n_ids:
-   how many the model has on each side; 0 for a side that it lacks. special: pad, bos, eos, unk,
+/* import_words.c: the vocabularies of a folder. vocab[1] stays NULL if one serves both sides.
+   n_ids: how many the model has on each side; 0 for a side that it lacks. special: pad, bos, eos, unk,
    mask, cls, sep; -1 for none. */
 enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL_CLS, SPECIAL_SEP,
        SPECIALS };

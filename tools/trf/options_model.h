@@ -1,5 +1,5 @@
-// trf: rows of the table in options.c, the options under "Model". options.c includes this file inside
-// the table.
+// trf: rows of the table in options.c, the options under "Model". options.c includes this file
+// inside the table.
 // SPDX-License-Identifier: MIT
 
     {TRAIN | INSPECT, HEADING, "Model", 0, NULL, NULL, NULL},
