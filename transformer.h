@@ -4721,7 +4721,7 @@ TRF__BOTH double trf__alibi_slope(int head, int n)
 {
     int power = 1;
     while (2 * power <= n) power *= 2;
-    return pow(2, head < power ? -8.0 * (head + 1) / power
+    return pow(2.0, head < power ? -8.0 * (head + 1) / power
                                : -4.0 * (2 * (head - power) + 1) / power);
 }
 

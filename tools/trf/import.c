@@ -108,15 +108,15 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
 /* Reads the numbers of a part. */
 static int read_part(const struct part *part, const trf_tensor *to)
 {
-    trf_real *rows = to->data + part->row * part->columns, *columns;
+    trf_real *numbers = to->data + part->row * part->columns, *columns;
     int64_t i, k, n = part->rows * part->columns;
     int status;
-    if (!part->transposed) return read_tensor(part->file, part->index, rows, n);
+    if (!part->transposed) return read_tensor(part->file, part->index, numbers, n);
     columns = zeroed((size_t)n, sizeof *columns);
     status = read_tensor(part->file, part->index, columns, n);
     for (i = 0; i < part->rows; i++)
         for (k = 0; k < part->columns; k++)
-            rows[i * part->columns + k] = columns[k * part->rows + i];
+            numbers[i * part->columns + k] = columns[k * part->rows + i];
     free(columns);
     return status;
 }
