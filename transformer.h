@@ -329,6 +329,28 @@
 //     hook           your function that the library calls [trf_hooks]
 //     context        where blocks run [trf_context]
 //
+// PUBLISHED MODELS
+//   `trf import` makes a model file from a folder of Hugging Face. Without it, a program needs
+//   these fields of trf_config and a vocabulary of the right kind (>>api-vocab). Weights whose
+//   names are ours load by trf_model_load with trf_load_options.config.
+//
+//     model     kind              norms                 positions        feed-forward
+//     BERT      encoder-only      post, embedding_norm  LEARNED          GELU
+//     Marian    encoder-decoder   post                  HALVES           SiLU
+//     BART      encoder-decoder   post, embedding_norm  LEARNED, from 2  GELU
+//     T5        encoder-decoder   pre, RMS              RELATIVE         ReLU; 1.1: GELU_TANH, gate
+//     GPT-2     decoder-only      pre                   LEARNED          GELU_TANH
+//     Llama     decoder-only      pre, RMS              ROTARY           SiLU, gate
+//
+//     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]
+//     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
+//     BART      tying ALL; source_bos 1; decoder_start EOS
+//     T5        no biases; attention_scale 1; d_head; tying ALL with scale_logits 1, or 1.1: tying
+//               EMBEDDINGS; decoder_start PAD; bos -1
+//     GPT-2     tying DECODER; no generator_bias; bos = eos; pad and unk -1
+//     Llama     no biases; kv_heads; untied, or tying DECODER
+//     All but Marian have scale_embeddings 0. Final norms go with pre-norm.
+//
 // ERRORS
 //   Every call that can fail returns 0 (TRF_OK) or a negative trf_status, and fills a trf_error in
 //   the caller's memory. The library never ends the program and never prints.

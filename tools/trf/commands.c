@@ -170,17 +170,16 @@ const struct command commands[] = {
     {IMPORT, "import", "make a model file from a folder of Hugging Face",
      "trf import FOLDER|WEIGHTS --output FILE",
      "Reads config.json, the weights and the tokenizer of a model that another program has trained,\n"
-     "and writes one model file. So far it knows BERT and sentence encoders made from it (model_type\n"
-     "bert). Every tensor is checked before anything is written; parts that trf does not build are\n"
-     "listed. trf embed, train --init-from and quantize take the file like any other.\n"
+     "and writes one model file, which all commands take like any other. It knows these model_types:\n"
+     "bert, roberta, marian, bart, mbart, m2m_100, t5, gpt2, llama, mistral and qwen2. Every tensor\n"
+     "is checked before anything is written; parts that trf does not build are listed.\n"
      "\n"
      "The weights are model.safetensors or else pytorch_model.bin, also in several files. WEIGHTS is\n"
      "one such file by any name; the other files lie beside it. A file of PyTorch is a program that\n"
      "makes tensors: trf runs none of it, and refuses what a dictionary of tensors does not need.\n"
-     "Tokenizers are WordPiece and byte-level BPE (GPT-2, RoBERTa, BART, Llama 3): tokenizer.json,\n"
-     "or vocab.txt, or vocab.json and merges.txt.\n"
-     "\n"
-     "Tokenizers are WordPiece, and SentencePiece as Marian, T5 and Llama have it.\n"
+     "Tokenizers are WordPiece (BERT) and byte-level BPE (GPT-2, RoBERTa, BART, Llama 3) from\n"
+     "tokenizer.json, vocab.txt, or vocab.json with merges.txt; and SentencePiece as Marian, T5 and\n"
+     "Llama have it.\n"
      "\n"
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
