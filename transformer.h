@@ -879,8 +879,8 @@ typedef enum trf_activation {
 /* How a model knows the order of tokens. The first four are added to a token's embedding (paper
    3.5). Of these, the first three add sines and cosines. The d = d_model features of position p
    form N = d/2 pairs, i = 0..N-1, each of a sine and a cosine of one angle. Systems define the
-   angles differently. The last three change self-attention alone. They depend on distances between
-   tokens, so position_offset has no effect. */
+   angles differently. The last three change self-attention alone, where a score is q k^T times
+   attention_scale. They depend on distances between tokens, so position_offset has no effect. */
 typedef enum trf_positions {
     TRF_POSITIONS_INTERLEAVED = 0,  /* sin, cos, sin, cos...; angle p / 10000^(2i/d): paper,
                                        PyTorch tutorials */
@@ -890,12 +890,12 @@ typedef enum trf_positions {
                                        Hugging Face Marian */
     TRF_POSITIONS_LEARNED     = 3,  /* a parameter (max_length + position_offset, d) per side */
     TRF_POSITIONS_NONE        = 4,
-    TRF_POSITIONS_RELATIVE    = 5,  /* adds a parameter to q k^T: one number for each head and range
-                                       of distances (relative_buckets), the same in all layers of
-                                       a stack: T5 */
-    TRF_POSITIONS_ALIBI       = 6,  /* subtracts slope * distance from q k^T; head h = 1..n_heads
-                                       has the slope 2^(-8 h / n_heads) if n_heads is a power of
-                                       two: Press et al. 2022, BLOOM */
+    TRF_POSITIONS_RELATIVE    = 5,  /* adds a parameter to the scores: one number for each head and
+                                       range of distances (relative_buckets), the same in all layers
+                                       of a stack: T5 */
+    TRF_POSITIONS_ALIBI       = 6,  /* subtracts slope * distance from the scores; head h =
+                                       1..n_heads has the slope 2^(-8 h / n_heads) if n_heads is a
+                                       power of two: Press et al. 2022, BLOOM */
     TRF_POSITIONS_ROTARY      = 7,  /* rotates pairs of features of queries and keys by angles that
                                        grow with the position (rotary_...): Su et al. 2021, Llama */
     TRF_POSITIONS_COUNT
@@ -1035,11 +1035,11 @@ typedef struct trf_config {
     trf_positions positions;    /* default TRF_POSITIONS_INTERLEAVED */
     int32_t position_offset;    /* number of the first position; 0..2^20; default 0. fairseq has 2,
                                    CTranslate2 1 */
-    int32_t relative_buckets;   /* RELATIVE: rows of the table. The encoder has half of them for
+    int32_t relative_buckets;   /* RELATIVE: numbers of a head. The encoder has half of them for
                                    keys before a query, half for keys after it. The decoder has all
-                                   for keys before. Half of these are for one distance each, the
-                                   others for ranges that grow with the distance; even, 4..65536;
-                                   default 32 */
+                                   of them for keys before a query. Half of those of a side are for
+                                   one distance each, the others for ranges that grow with the
+                                   distance; even, 4..65536; default 32 */
     int32_t relative_distance;  /* RELATIVE: keys at least so many positions away share the last
                                    bucket; more than half of relative_buckets, at most 2^20;
                                    default 128 */
@@ -1638,15 +1638,14 @@ typedef struct trf_noise_options {
     int32_t first_sentinel, n_sentinels;    /* SPANS: the first sentinel, 4..2^24, and
                                                their number, 1..2^24. No source may contain a
                                                sentinel. default 0: set them */
-    const trf_vocab *words;     /* MASKS: the vocabulary of the ids, which has the special ids and,
-                                   for whole_words, shows where words begin; borrowed until
-                                   trf_noise_destroy. A subword with SentencePiece's space mark
-                                   begins a word (or ends one, if the model puts the mark there),
-                                   and so does one of WordPiece without ##, and one of byte-level
-                                   BPE that begins with a space.
-                                   Characters: each whitespace character is a word and separates
-                                   words. An id outside the vocabulary is a word. default NULL:
-                                   every id is a word */
+    const trf_vocab *words;     /* MASKS: the vocabulary of the ids. It has the special ids, and for
+                                   whole_words it shows where words begin; borrowed until
+                                   trf_noise_destroy. These subwords begin a word: with
+                                   SentencePiece's space mark (or they end one, if the model puts
+                                   the mark there), of WordPiece without ##, of byte-level BPE with
+                                   a space in front. Characters: each whitespace character is a word
+                                   and separates words. An id outside the vocabulary is a word.
+                                   default NULL: every id is a word */
     uint64_t seed;              /* default 0 */
     trf_hooks hooks;            /* default none */
 } trf_noise_options;
@@ -4332,10 +4331,9 @@ typedef struct trf__bias {
 
 /* The inputs of attention and of its gradient. q: (queries, heads * d_head), k and v: (keys,
    kv_heads * d_head); ldq and ldk are the distances between rows. Head h reads head h * kv_heads /
-   heads of k and v. Key i of span s is row key + i, or, with
-   key_rows (the backpointers of a beam into the cache), row key_rows[s * key_stride + i]. causal:
-   query i sees n_key - n_query + i + 1 keys. area > 0: append_kv has stored k and v in areas of so
-   many rows, v after k. */
+   heads of k and v. Key i of span s is row key + i, or, with key_rows (the backpointers of a beam
+   into the cache), row key_rows[s * key_stride + i]. causal: query i sees n_key - n_query + i + 1
+   keys. area > 0: append_kv has stored k and v in areas of so many rows, v after k. */
 typedef struct trf__attention_in {
     const trf__act *q, *k, *v;
     int64_t ldq, ldk;                   /* ldk: of both k and v */
@@ -8085,8 +8083,9 @@ TRF__FN trf_real trf__max_of(const trf_real *z, int64_t n)
 TRF__FN void trf__bias_fill(const trf__head *h, const trf__attention_scratch *work)
 {
     int64_t t, n = h->span->n_key + h->span->n_query - 1;
-    trf_real slope = (trf_real)trf__alibi_slope(h->head, h->in->heads);
+    trf_real slope = 0;
     if (!trf__biased(h->in)) return;
+    if (h->in->bias.alibi) slope = (trf_real)trf__alibi_slope(h->head, h->in->heads);
     for (t = 0; t < n; t++)
         work->bias[t] = trf__bias_at(h, slope, t - h->span->n_key + 1);
     for (; t < 2 * work->m16; t++) work->bias[t] = 0;
@@ -11181,15 +11180,21 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf__free(&hooks, model, sizeof *model);
 }
 
+/* Bytes of a model with this layout: its object, its lists and its floats. */
+TRF__FN size_t trf__layout_memory(const trf__layout *layout)
+{
+    return trf__add_size(trf__bytes(layout->n_weights, sizeof(trf_real)),
+                         sizeof(trf_model) + trf__bytes(layout->n_params, sizeof(trf__param))
+                         + trf__bytes(layout->n_parts, sizeof(trf__part)));
+}
+
 TRF_API size_t trf_model_memory(const trf_config *config)
 {
     trf__layout layout;
     if (!config || trf_config_check(config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
-    return trf__add_size(trf__bytes(layout.n_weights, sizeof(trf_real)),
-                         sizeof(trf_model) + trf__bytes(layout.n_params, sizeof(trf__param))
-                         + trf__bytes(layout.n_parts, sizeof(trf__part)));
+    return trf__layout_memory(&layout);
 }
 
 // >>model-counts   weights and operations of a configuration
@@ -12973,7 +12978,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
 {
     trf_model *model;
     trf__run run;
-    size_t bytes;
+    size_t bytes, packed;
     if (shared) *shared = 0;
     if (!config || trf_config_check(config, NULL) || trf__check_product_weights(weights, NULL))
         return 0;
@@ -12983,13 +12988,10 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
         trf__model_without_weights(&model, config, NULL))
         return 0;
     trf__lay_out_packed(model, run.format);
-    if (shared) *shared = model->layout.packed_bytes[run.format];
-    bytes = trf__add_size(model->layout.packed_bytes[run.format],
-                          trf__bytes(model->layout.n_weights, sizeof(trf_real)));
-    bytes = trf__add_size(bytes, sizeof *model +
-                                 trf__bytes(model->layout.n_params, sizeof(trf__param)) +
-                                 trf__bytes(model->layout.n_parts, sizeof(trf__part)));
+    packed = model->layout.packed_bytes[run.format];
+    bytes = trf__add_size(packed, trf__layout_memory(&model->layout));
     trf_model_destroy(model);
+    if (shared) *shared = packed;
     return bytes;
 }
 
@@ -13340,9 +13342,8 @@ TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *
     sub.attention.heads = is->heads;
     sub.attention.kv_heads = is->kv_heads;
     sub.attention.d_head = is->d_head;
-    sub.attention.scale = c->attention_scale;
-    if (is->heads && !(c->attention_scale > 0))
-        sub.attention.scale = trf__default_scale(is->d_head);
+    sub.attention.scale = c->attention_scale > 0 ? c->attention_scale
+                                                 : trf__default_scale(trf__d_head(c));
     sub.attention.causal = is->causal;
     if (self) trf__operands_positions(pass, stack, &sub);
     sub.attention.spans = cross ? stack->device.cross : stack->device.self;

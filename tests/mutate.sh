@@ -291,7 +291,7 @@ a GPU's tanh without its slope @@ cuda_ops @@ trf__gpu_slope @@
 attention scale @@ blocks golden @@ trf__default_scale @@
     sqrt((double)d_head) @@ (double)d_head
 the scale of attention is not the model's @@ golden @@ trf__operands_of @@
-    sub.attention.scale = c->attention_scale; @@ sub.attention.scale = 0.5;
+    c->attention_scale > 0 ? c->attention_scale @@ 0 ? c->attention_scale
 heads share the wrong keys @@ ops golden @@ trf__head_of @@
     h.head / (in->heads / in->kv_heads) @@ h.head % in->kv_heads
 ALiBi's slopes of heads beyond a power of two @@ ops golden @@ trf__alibi_slope @@
@@ -919,10 +919,10 @@ rows wrap at 32 bits @@ decoding programs @@ trf__rows_of @@
 a weight without outputs @@ blocks @@ trf__weight_check @@
     (*out < 1) return @@ (*out < 0) return
 a packed model's memory without its floats @@ memory @@ trf_packed_memory @@
-    trf__bytes(model->layout.n_weights, sizeof(trf_real)) @@ 0
+    trf__add_size(packed, trf__layout_memory(&model->layout)) @@ packed
 a packed model's memory in another format @@ memory @@ trf_packed_memory @@
-    if (shared) *shared = model->layout.packed_bytes[run.format] @@
-    if (shared) *shared = model->layout.packed_bytes[TRF__BF16]
+    packed = model->layout.packed_bytes[run.format] @@
+    packed = model->layout.packed_bytes[TRF__BF16]
 a model of zeros is not set @@ model @@ trf_model_create_zeros @@
     m->run.backend->zero(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)))
     @@ m->run.backend->zero(&m->run, m->weights, trf__bytes(m->layout.n_weights, 1))
