@@ -3624,8 +3624,7 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
 }
 
 /* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, BOS or EOS, since the
-   library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. A source of a
-   model with segments may have EOS, which ends one. */
+   library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
                                    int eos, int extra,
                                    const char *side, int64_t *rows, int64_t *longest,
@@ -3650,6 +3649,15 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
                                  "the library adds BOS and EOS itself", side, i, k, id);
         }
     return TRF_OK;
+}
+
+/* Checks sources, which get `tags` ids besides BOS and EOS. With segments a source may have EOS,
+   which ends one. */
+TRF__FN trf_status trf__check_sources(const trf_config *c, const trf_sequences *x, int tags,
+                                      int64_t *rows, int64_t *longest, trf_error *err)
+{
+    return trf__check_side(c, x, c->source_vocab, c->segments > 0, trf__source_added(c) + tags,
+                           "source", rows, longest, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -13231,9 +13239,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     int64_t i, wanted;
     if (!batch) return trf__fail_null(err, "batch");
     if (source)
-        TRF__TRY(trf__check_side(c, &batch->source, c->source_vocab, c->segments > 0,
-                                 trf__source_added(c), "source", &need.source_rows,
-                                 &need.longest, err));
+        TRF__TRY(trf__check_sources(c, &batch->source, 0, &need.source_rows, &need.longest, err));
     if (target)
         TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos,
                                  "target", &need.target_rows, &need.longest, err));
@@ -19892,9 +19898,7 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     int64_t rows = 0, most = 0, source = 0, prefix = 0;
     int32_t n = sources ? sources->count : prefixes->count, i;
     if (sources)
-        TRF__TRY(trf__check_side(c, sources, c->source_vocab, 0,
-                                 trf__source_added(c) + trf__tags(&t->search), "source", &rows,
-                                 &most, err));
+        TRF__TRY(trf__check_sources(c, sources, trf__tags(&t->search), &rows, &most, err));
     if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, !c->target_eos, 1,
                                            sources ? "prefix" : "source", &rows, &most, err));
     if (prefixes && prefixes->count != n)
@@ -20779,8 +20783,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
     trf__limits need;
     TRF__ZERO(need);
     if (source)
-        TRF__TRY(trf__check_side(c, source, c->source_vocab, 0, trf__source_added(c), "source",
-                                 &need.source_rows, &need.longest, err));
+        TRF__TRY(trf__check_sources(c, source, 0, &need.source_rows, &need.longest, err));
     g->cache.area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
     most = trf__max64(g->cache.self_area, g->cache.area);

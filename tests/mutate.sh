@@ -750,7 +750,7 @@ a mask in every model @@ heads @@ trf__check_side @@
     !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id) @@ 0
 pad beside a mask of its own @@ heads @@ trf__check_side @@
     trf__mask_of(c) == id @@ 1
-EOS in sources without segments @@ heads decoding @@ trf__pass_sides @@
+EOS in sources without segments @@ heads decoding @@ trf__check_sources @@
     c->segments > 0 @@ 1
 labels that nobody asks for count @@ heads @@ trf__check_head @@
     x->ids[at] >= 0; @@ 1;
@@ -1328,7 +1328,7 @@ search rule: answers show the first token @@ search_rules @@ trf__search_rounds 
 search rule: the tag before EOS @@ search_rules @@ trf__fill_rows @@
     stack->tagged && stack->ends @@ 0
 search rule: tags are not counted @@ search_rules @@ trf__search_prepare @@
-    trf__source_added(c) + trf__tags(&t->search) @@ trf__source_added(c)
+    trf__tags(&t->search) @@ 0
 search rule: EOS is banned @@ search_rules @@ trf__check_search_ids @@
     k == 1 && @@ 0 &&
 search rule: an unknown id is banned @@ search_rules @@ trf__check_search_ids @@

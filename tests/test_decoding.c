@@ -314,7 +314,7 @@ static void cache_is_recomputation(void **state)
         pairs p;
         const trf_sequences *x = &backwards(&p)->source;
         trf_sequences two = sequences_of(x->ids, x->lengths, 2);
-        int32_t i, k, at = 0;
+        int32_t i, k, at = 0, joined[64];
         config.positions = (trf_positions)(number % TRF_POSITIONS_COUNT);
         config.relative_buckets = 8;
         config.relative_distance = 6;
@@ -339,8 +339,14 @@ static void cache_is_recomputation(void **state)
         config.seed = (uint64_t)number;
         search.max_length_a = 0;
         search.max_length_b = 9;
+        config.segments = number / 18 % 2 * 2;
         OK(trf_model_create(&model, &config, &err));
         t = translator_of(model, &search);
+        if (config.segments) {          /* a source of two segments: EOS ends the first one */
+            memcpy(joined, x->ids, (size_t)(x->lengths[0] + x->lengths[1]) * sizeof *joined);
+            joined[1] = config.eos;
+            two.ids = joined;
+        }
         OK(trf_translate_batch(t, &two, &err));
         assert_true(trf_hypothesis_count(t, 0) > 0 && trf_hypothesis_count(t, 1) > 0);
         for (i = 0; i < 2; at += two.lengths[i], i++)
