@@ -27598,6 +27598,7 @@ TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, 
     a.dout = trf__act_staged(context, dout, 'i');
     a.out = trf__act_staged(context, out, 'i');
     a.dbias = a.partial = NULL;
+    a.first_bias = 0;
     a.stats = trf__stage(context, saved, 'i');
     TRF__TRY(trf__staged_ready(context, err));
     context->run.backend->attention_gradient(&context->run, &a);
