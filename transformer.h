@@ -174,7 +174,7 @@
 //                     >>trainer >>trainer-state >>step >>update >>updater
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
-//                     >>vocab-learn
+//                     >>vocab-learn >>subwords
 //   >>pieces           SentencePiece models: raw text to subwords and back
 //                     >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut
 //                     >>bpe >>pieces-text
@@ -15078,6 +15078,11 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
 #define TRF__MAX_TOKENS ((int64_t)INT32_MAX - TRF__SPECIALS)        /* 2^31 - 5: ids are int32_t */
 
+/* as files and errors call them */
+static const char *const trf__kind_names[TRF_TOKEN_KIND_COUNT] = {"words", "characters",
+                                                                  "sentencepiece", "wordpiece",
+                                                                  "byte_bpe"};
+
 typedef struct trf__token {
     int64_t begin;          /* offset of its bytes */
     int64_t count;          /* how often it was seen; unused after learning, but with byte-level
@@ -15094,12 +15099,16 @@ struct trf_vocab {
     trf_hooks hooks;
     trf_token_kind kind;
     int32_t finished;
+    int32_t special[TRF_SPECIAL_COUNT];         /* pad bos eos unk mask cls sep, or -1 */
     trf__token *tokens;
     int64_t n_tokens, token_capacity;
     char *bytes;
     int64_t n_bytes, byte_capacity;
     int32_t *slots;         /* number of a token plus 1, or 0 for an empty slot */
     int64_t n_slots;        /* 0 or a power of two */
+    char *stored;           /* of subwords: their file, with a map before it if there is one; or
+                               NULL */
+    int64_t n_stored;
     trf__pieces *pieces;    /* of a SentencePiece model, or NULL */
     trf__wordpiece *wordpiece;      /* of WordPiece, or NULL */
     trf__byte_bpe *byte_bpe;        /* of byte-level BPE, or NULL */
@@ -15261,9 +15270,11 @@ TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t len
 
 TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
 {
+    int i;
     memset(v, 0, sizeof *v);
     if (hooks) v->hooks = *hooks;
     v->kind = kind;
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
 }
 
 TRF__FN void trf__pieces_release(trf_vocab *v);
@@ -15275,6 +15286,7 @@ TRF__FN void trf__vocab_release(trf_vocab *v)
     trf__free(&v->hooks, v->tokens, trf__bytes(v->token_capacity, sizeof *v->tokens));
     trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
     trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
+    trf__free(&v->hooks, v->stored, (size_t)v->n_stored);
     trf__pieces_release(v);
     trf__wordpiece_release(v);
     trf__byte_bpe_release(v);
@@ -15387,6 +15399,75 @@ TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t 
     return TRF_OK;
 }
 
+// >>subwords       what the vocabularies of files have in common
+//
+// Another program made the file. The vocabulary keeps the bytes, and model files store them. All
+// numbers are little-endian and have 32 bits.
+
+/* Begins the vocabulary of a file, whose bytes are copied. `name` is the caller's name of them. */
+TRF__FN trf_status trf__subwords_begin(trf_vocab **vocab, trf_token_kind kind, const char *name,
+                                       const void *file, size_t bytes, const trf_hooks *hooks,
+                                       trf_error *err)
+{
+    trf_vocab *v;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!file) return trf__fail_null(err, name);
+    if (bytes > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
+                         "expected a %s of less than 2 GiB, got a larger one", name);
+    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
+    v->kind = kind;
+    v->stored = (char *)trf__alloc(&v->hooks, bytes);
+    if (!v->stored) {
+        trf_vocab_destroy(v);
+        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a file of %llu bytes",
+                         (unsigned long long)bytes);
+    }
+    memcpy(v->stored, file, bytes);
+    v->n_stored = (int64_t)bytes;
+    *vocab = v;
+    return TRF_OK;
+}
+
+/* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
+TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
+{
+    if (status) { trf_vocab_destroy(made); made = NULL; }
+    else made->finished = 1;
+    *v = made;
+    return status;
+}
+
+/* The number at an offset of the stored bytes. */
+TRF__FN uint32_t trf__stored_number(const trf_vocab *v, int64_t at)
+{
+    return (uint32_t)trf__from_little((const unsigned char *)v->stored + at, 4);
+}
+
+/* A signed number: two's complement. */
+TRF__FN int32_t trf__stored_signed(const trf_vocab *v, int64_t at)
+{
+    uint32_t u = trf__stored_number(v, at);
+    return u <= INT32_MAX ? (int32_t)u : -(int32_t)(UINT32_MAX - u) - 1;
+}
+
+/* Reads the special ids at an offset of the stored bytes. `least`: 0 if unk must exist, else -1. */
+TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_tokens, int32_t least,
+                                        trf_error *err)
+{
+    int i;
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++, at += 4) {
+        int32_t id = trf__stored_signed(v, at), first = i == TRF_SPECIAL_UNK ? least : -1;
+        if (id < first || id >= n_tokens)
+            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind],
+                             "byte %lld: expected an id from %d to %lld, got %d", (long long)at,
+                             (int)first, (long long)n_tokens - 1, (int)id);
+        v->special[i] = id;
+    }
+    return TRF_OK;
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>pieces         SentencePiece models: raw text to subwords and back
 //
@@ -15419,15 +15500,12 @@ typedef struct trf__piece { float score; int32_t type, id; } trf__piece;
 typedef struct trf__cell { int32_t base, parent, token; } trf__cell;
 
 struct trf__pieces {
-    char *stored;                   /* a map, if there is one, and the file */
-    int64_t n_stored;
-    const char *model;              /* the file; rules and replaced point into it */
+    const char *model;              /* the file behind a map; rules and replaced point into it */
     int64_t model_bytes;
     int32_t *tokens;                /* of a map: the token of each id, or -1; else NULL */
     int32_t size;                   /* of a map: number of ids */
     int32_t n_mapped, n_more;       /* of a map: how many pieces and further tokens it has */
     int32_t n_read;                 /* pieces of the file read so far */
-    int32_t special[TRF_SPECIAL_COUNT];         /* pad bos eos unk mask cls sep, or -1 */
     int32_t codes;                  /* a text may begin with >>code<< */
     const unsigned char *rules;     /* double array of the map of characters */
     uint32_t n_rules;
@@ -15465,10 +15543,9 @@ struct trf__pieces {
 enum { TRF__MAP_HEADER = 56, TRF__MAP_SIZE = 1 << 24 };
 
 /* A signed number of the map. */
-TRF__FN int32_t trf__map_number(const trf__pieces *p, int64_t index)
+TRF__FN int32_t trf__map_number(const trf_vocab *v, int64_t index)
 {
-    uint32_t u = (uint32_t)trf__from_little((const unsigned char *)p->stored + 8 + 4 * index, 4);
-    return u <= INT32_MAX ? (int32_t)u : -(int32_t)(UINT32_MAX - u) - 1;
+    return trf__stored_signed(v, 8 + 4 * index);
 }
 /* Index of the id of piece 0. The further tokens' ids follow. */
 enum { TRF__MAP_IDS = (TRF__MAP_HEADER - 8) / 4 };
@@ -15493,29 +15570,30 @@ TRF__FN trf_status trf__map_range(const trf__pieces *p, const char *array, int64
 }
 
 /* Reads the map's header, if there is a map, and finds the file behind it. */
-TRF__FN trf_status trf__read_map(trf__pieces *p, trf_error *err)
+TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
 {
-    int64_t texts, rest = p->n_stored - TRF__MAP_HEADER;
+    trf__pieces *p = v->pieces;
+    int64_t texts, rest = v->n_stored - TRF__MAP_HEADER;
     int i;
-    if (p->n_stored < 8 || memcmp(p->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
+    if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
     if (rest < 0)
-        return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)p->n_stored, err);
-    p->codes = trf__map_number(p, 0);
+        return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
+    p->codes = trf__map_number(v, 0);
     if (p->codes != 0 && p->codes != 1)
         return trf__map_fail("codes", -1, "0 or 1", p->codes, err);
-    p->size = trf__map_number(p, 1);
+    p->size = trf__map_number(v, 1);
     if (p->size < 1 || p->size > TRF__MAP_SIZE) {
         i = p->size;
         p->size = 0;
         return trf__map_fail("size", -1, "1 to 16777216 ids", i, err);
     }
     for (i = 0; i < TRF_SPECIAL_COUNT; i++) {
-        p->special[i] = trf__map_number(p, 2 + i);
-        TRF__TRY(trf__map_range(p, "special", i, p->special[i], -1, err));
+        v->special[i] = trf__map_number(v, 2 + i);
+        TRF__TRY(trf__map_range(p, "special", i, v->special[i], -1, err));
     }
-    p->n_mapped = trf__map_number(p, 9);
-    p->n_more = trf__map_number(p, 10);
-    texts = trf__map_number(p, 11);
+    p->n_mapped = trf__map_number(v, 9);
+    p->n_more = trf__map_number(v, 10);
+    texts = trf__map_number(v, 11);
     if (p->n_mapped < 1 || p->n_mapped > rest / 4)
         return trf__map_fail("pieces", -1, "the number of the file's pieces", p->n_mapped, err);
     rest -= 4 * (int64_t)p->n_mapped;
@@ -15525,17 +15603,18 @@ TRF__FN trf_status trf__read_map(trf__pieces *p, trf_error *err)
     if (texts < 0 || texts > rest)
         return trf__map_fail("more", -1, "the bytes of the further tokens", (int32_t)texts, err);
     p->model_bytes = rest - texts;
-    p->model = p->stored + (p->n_stored - p->model_bytes);
+    p->model = v->stored + (v->n_stored - p->model_bytes);
     return TRF_OK;
 }
 
 /* The id of the piece that is read next. */
-TRF__FN trf_status trf__mapped_id(trf__pieces *p, int32_t *id, trf_error *err)
+TRF__FN trf_status trf__mapped_id(trf_vocab *v, int32_t *id, trf_error *err)
 {
+    trf__pieces *p = v->pieces;
     if (p->n_read == p->n_mapped)
         return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
                              p->n_mapped, err);
-    *id = trf__map_number(p, TRF__MAP_IDS + p->n_read);
+    *id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
     return trf__map_range(p, "pieces", p->n_read++, *id, -1, err);
 }
 
@@ -15568,13 +15647,13 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
 {
     trf__pieces *p = v->pieces;
     int64_t first = TRF__MAP_IDS + (int64_t)p->n_mapped;
-    const char *text = p->stored + 8 + 4 * (first + p->n_more);
+    const char *text = v->stored + 8 + 4 * (first + p->n_more);
     int32_t i;
     for (i = 0; i < p->n_more; i++) {
         const char *end = (const char *)memchr(text, 0, (size_t)(p->model - text));
         size_t n = end ? (size_t)(end - text) : 0;
         trf__piece piece = {0, TRF__PIECE_MORE, -1};
-        piece.id = trf__map_number(p, first + i);
+        piece.id = trf__map_number(v, first + i);
         TRF__TRY(trf__map_range(p, "more_ids", i, piece.id, 0, err));
         if (n < 1 || n > TRF__MAX_TOKEN_BYTES || !trf__is_line(text, n))
             return trf__map_fail("more", i, "a text of UTF-8, of 1 byte to 1 MiB, and its NUL",
@@ -15591,9 +15670,10 @@ TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
 
 /* Special ids belong to tokens that no text contains. A special token of `more` becomes a control
    piece. */
-TRF__FN trf_status trf__check_special(const trf__pieces *p, int which, trf_error *err)
+TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *err)
 {
-    int32_t id = p->special[which], token = id < 0 ? -1 : p->tokens[id], type;
+    const trf__pieces *p = v->pieces;
+    int32_t id = v->special[which], token = id < 0 ? -1 : p->tokens[id], type;
     if (id < 0) return TRF_OK;
     if (token < 0) return trf__map_fail("special", which, "the id of a token", id, err);
     type = p->pieces[token].type;
@@ -15622,13 +15702,14 @@ TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
             return trf__map_fail(more ? "more_ids" : "pieces", more ? i - p->n_mapped : i,
                                  "every id once", id, err);
         if (id >= 0) p->tokens[id] = i;
-        else if (p->special[TRF__UNK] < 0 && (trf__is_text_piece(p->pieces[i].type) ||
-                                              p->pieces[i].type >= TRF__PIECE_BYTE))
+        else if (v->special[TRF_SPECIAL_UNK] < 0 && (trf__is_text_piece(p->pieces[i].type) ||
+                                                     p->pieces[i].type >= TRF__PIECE_BYTE))
             return trf__map_fail("pieces", i, "an id, as there is no unk", id, err);
     }
-    if (p->special[TRF__UNK] < 0 && !p->byte_fallback)
-        return trf__map_fail("special", TRF__UNK, "unk, as there is no byte fallback", -1, err);
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(p, i, err));
+    if (v->special[TRF_SPECIAL_UNK] < 0 && !p->byte_fallback)
+        return trf__map_fail("special", TRF_SPECIAL_UNK, "unk, as there is no byte fallback", -1,
+                             err);
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(v, i, err));
     return TRF_OK;
 }
 
@@ -15750,7 +15831,7 @@ TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf
     else if (trf__vocab_find(v, text, length, trf__hash_bytes(text, length)) >= 0) fault =
         "expected every piece once, got one twice";
     if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
-    if (p->n_mapped) TRF__TRY(trf__mapped_id(p, &piece.id, err));
+    if (p->n_mapped) TRF__TRY(trf__mapped_id(v, &piece.id, err));
     else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
     piece.type = type + byte;
     TRF__TRY(trf__enter_piece(v, text, length, piece, err));
@@ -15964,7 +16045,6 @@ TRF__FN void trf__pieces_release(trf_vocab *v)
 {
     trf__pieces *p = v->pieces;
     if (!p) return;
-    trf__free(&v->hooks, p->stored, (size_t)p->n_stored);
     trf__free(&v->hooks, p->tokens, trf__bytes(p->size, sizeof *p->tokens));
     trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
     trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
@@ -16109,7 +16189,7 @@ TRF__FN void trf__give_id(trf__ids *to, int32_t id, int unknown)
 TRF__FN void trf__give_token(const trf_vocab *v, trf__ids *to, int32_t token)
 {
     int32_t id = v->pieces->pieces[token].id;
-    trf__give_id(to, id < 0 ? v->pieces->special[TRF__UNK] : id, id < 0);
+    trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
 }
 
 /* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
@@ -16119,7 +16199,7 @@ TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, s
     const trf__pieces *p = v->pieces;
     int32_t token;
     if (!to->unknown) {
-        trf__give_id(to, p->special[TRF__UNK], 1);
+        trf__give_id(to, v->special[TRF_SPECIAL_UNK], 1);
         to->run = text;
         to->n_run = 0;
         to->known = 0;
@@ -16132,7 +16212,7 @@ TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, s
     to->n--;
     to->n_unknown -= !to->known;
     to->known = trf__type_of(p, token) == TRF__PIECE_MORE;
-    trf__give_id(to, to->known ? p->pieces[token].id : p->special[TRF__UNK], !to->known);
+    trf__give_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
 }
 
 /* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
@@ -16384,7 +16464,7 @@ TRF__FN size_t trf__give_code(const trf_vocab *v, const char *text, trf__ids *to
     const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");
     size_t n = end ? (size_t)(end + 2 - text) : 0;
     int32_t id = n ? trf__id_of_text(v, text, n, trf__hash_bytes(text, n)) : -1;
-    if (n) trf__give_id(to, id < 0 ? v->pieces->special[TRF__UNK] : id, id < 0);
+    if (n) trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
     return n;
 }
 
@@ -16459,7 +16539,7 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
     for (i = 0; i < n; i++) {
         const trf__token *t;
         int32_t token = trf__token_of(v, ids[i]), type = trf__type_of(p, token);
-        int unknown = ids[i] == p->special[TRF__UNK] || type == TRF__PIECE_UNKNOWN;
+        int unknown = ids[i] == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN;
         char bytes[4];
         size_t m, k = 0;
         if (type == TRF__PIECE_CONTROL && !unknown) continue;
@@ -16481,47 +16561,33 @@ TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t 
     }
 }
 
+/* Fills a new vocabulary from its stored bytes. */
+TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
+    int i;
+    if (!p) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
+    v->pieces = p;
+    p->model = v->stored;
+    p->model_bytes = v->n_stored;
+    /* the defaults of fields that the file omits; unk reads U+2047 between blanks */
+    p->unigram = p->dummy_prefix = p->remove_extra = p->escape = 1;
+    p->unknown = " \xE2\x81\x87 ";
+    p->n_unknown = 5;
+    p->least = FLT_MAX;
+    for (i = 0; i < 256; i++) p->bytes[i] = -1;
+    TRF__TRY(trf__read_map(v, err));
+    TRF__TRY(trf__read_pieces(v, err));
+    TRF__TRY(trf__pieces_index(v, err));
+    return p->n_mapped ? trf__apply_map(v, err) : TRF_OK;
+}
+
 TRF__COLD
 TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err)
 {
-    trf_vocab *v;
-    trf__pieces *p;
-    trf_status status = TRF_OK;
-    int i;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!model) return trf__fail_null(err, "model");
-    if (bytes > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
-                         "expected a model of less than 2 GiB, got a larger one");
-    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
-    v->kind = TRF_SENTENCEPIECE;
-    v->finished = 1;
-    v->pieces = p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
-    if (p) p->stored = (char *)trf__alloc(&v->hooks, bytes);
-    if (!p || !p->stored)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
-    else {
-        memcpy(p->stored, model, bytes);
-        p->n_stored = (int64_t)bytes;
-        p->model = p->stored;
-        p->model_bytes = p->n_stored;
-        /* the defaults of fields that the file omits; unk reads U+2047 between blanks */
-        p->unigram = p->dummy_prefix = p->remove_extra = p->escape = 1;
-        p->unknown = " \xE2\x81\x87 ";
-        p->n_unknown = 5;
-        p->least = FLT_MAX;
-        for (i = 0; i < 256; i++) p->bytes[i] = -1;
-        for (i = 0; i < TRF_SPECIAL_COUNT; i++) p->special[i] = i < TRF__SPECIALS ? i : -1;
-        status = trf__read_map(p, err);
-        if (!status) status = trf__read_pieces(v, err);
-        if (!status) status = trf__pieces_index(v, err);
-        if (!status && p->n_mapped) status = trf__apply_map(v, err);
-    }
-    if (status) { trf_vocab_destroy(v); return status; }
-    *vocab = v;
-    return TRF_OK;
+    TRF__TRY(trf__subwords_begin(vocab, TRF_SENTENCEPIECE, "model", model, bytes, hooks, err));
+    return trf__vocab_finished(vocab, *vocab, trf__read_sentencepiece(*vocab, err));
 }
 
 /* Counts the pieces of a SentencePiece file. */
@@ -16650,29 +16716,26 @@ TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, s
 
 enum { TRF__WORD_DROP, TRF__WORD_SPACE, TRF__WORD_SHIFT, TRF__WORD_TEXT, TRF__WORD_HANGUL,
        TRF__WORD_ALONE = 8 };           /* is added to a kind */
-enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_SPECIALS = 7, TRF__WORD_UNK = 3,
+enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16,
        TRF__WORD_CHARS = 1000 };        /* no file may allow longer words */
 
 typedef struct trf__word_rule { uint32_t first, last; int32_t kind, argument; } trf__word_rule;
 
 struct trf__wordpiece {
-    char *stored;                       /* replaced points into it */
-    int64_t n_stored;
     trf__word_rule *rules;
-    const char *replaced;
+    const char *replaced;               /* in the stored bytes */
     int32_t n_rules;
     int32_t ascii[128];                 /* rule of each code point below 128, or -1 */
-    int32_t special[TRF__WORD_SPECIALS];        /* pad bos eos unk mask cls sep, or -1 */
     int32_t cleanup;                    /* bit 0 of flags */
     int32_t longest_word;               /* in characters */
     size_t longest_token;               /* in bytes */
 };
 
 /* Whether an id is one of the special ones. */
-TRF__FN int trf__wordpiece_special(const trf__wordpiece *w, int32_t id)
+TRF__FN int trf__wordpiece_special(const trf_vocab *v, int32_t id)
 {
     int i;
-    for (i = 0; i < TRF__WORD_SPECIALS; i++) if (w->special[i] == id) return 1;
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == id) return 1;
     return 0;
 }
 
@@ -16706,62 +16769,32 @@ TRF__FN trf_status trf__wordpiece_fail(int64_t at, const char *fault, trf_error 
     return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "byte %lld: %s", (long long)at, fault);
 }
 
-/* The number at an offset of the stored bytes. */
-TRF__FN uint32_t trf__stored_number(const char *stored, int64_t at)
-{
-    return (uint32_t)trf__from_little((const unsigned char *)stored + at, 4);
-}
-
-/* A signed number: two's complement. */
-TRF__FN int32_t trf__stored_signed(const char *stored, int64_t at)
-{
-    uint32_t u = trf__stored_number(stored, at);
-    return u <= INT32_MAX ? (int32_t)u : -(int32_t)(UINT32_MAX - u) - 1;
-}
-
-/* Reads the special ids at an offset of the stored bytes of `what`. */
-TRF__FN trf_status trf__stored_specials(const char *stored, int64_t at, int64_t n_tokens,
-                                        int unk_exists, const char *what, int32_t *special,
-                                        trf_error *err)
-{
-    int i;
-    for (i = 0; i < TRF__WORD_SPECIALS; i++, at += 4) {
-        int32_t id = trf__stored_signed(stored, at), least = i == TRF__WORD_UNK && unk_exists ? 0
-                                                                                              : -1;
-        if (id < least || id >= n_tokens)
-            return trf__fail(err, TRF_E_FORMAT, at, what,
-                             "byte %lld: expected an id from %d to %lld, got %d", (long long)at,
-                             (int)least, (long long)n_tokens - 1, (int)id);
-        special[i] = id;
-    }
-    return TRF_OK;
-}
-
 /* Reads everything before the rules. */
-TRF__FN trf_status trf__read_word_header(trf__wordpiece *w, int64_t *n_tokens, trf_error *err)
+TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
 {
+    trf__wordpiece *w = v->wordpiece;
     uint32_t flags, longest;
-    if (w->n_stored < 8 || memcmp(w->stored, "TRFWP\0\0\1", 8))
+    if (v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8))
         return trf__wordpiece_fail(0, "expected a WordPiece file, got something else", err);
-    if (w->n_stored < TRF__WORD_HEADER + 4)
-        return trf__wordpiece_fail(w->n_stored, "expected a header of 56 bytes, got the end", err);
-    flags = trf__stored_number(w->stored, 8);
+    if (v->n_stored < TRF__WORD_HEADER + 4)
+        return trf__wordpiece_fail(v->n_stored, "expected a header of 56 bytes, got the end", err);
+    flags = trf__stored_number(v, 8);
     if (flags > 1)
         return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
                          "byte 8: expected flags 0 or 1, got %lu", (unsigned long)flags);
-    longest = trf__stored_number(w->stored, 12);
+    longest = trf__stored_number(v, 12);
     if (longest < 1 || longest > TRF__WORD_CHARS)
         return trf__fail(err, TRF_E_FORMAT, 12, "wordpiece",
                          "byte 12: expected a longest word of 1 to %d characters, got %lu",
                          (int)TRF__WORD_CHARS, (unsigned long)longest);
     w->cleanup = (int32_t)flags;
     w->longest_word = (int32_t)longest;
-    *n_tokens = trf__stored_number(w->stored, 44);
+    *n_tokens = trf__stored_number(v, 44);
     if (*n_tokens < 1 || *n_tokens > TRF__MAX_TOKENS)
         return trf__fail(err, TRF_E_FORMAT, 44, "wordpiece",
                          "byte 44: expected 1 to %lld tokens, got %lld",
                          (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
-    return trf__stored_specials(w->stored, 16, *n_tokens, 1, "wordpiece", w->special, err);
+    return trf__stored_specials(v, 16, *n_tokens, 0, err);
 }
 
 /* The reason why a rule cannot be used, or NULL. n_replaced: bytes of the replacements. */
@@ -16793,7 +16826,7 @@ TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__wor
 TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *err)
 {
     trf__wordpiece *w = v->wordpiece;
-    int64_t n = trf__stored_number(w->stored, 48), rest = w->n_stored - TRF__WORD_HEADER - 4;
+    int64_t n = trf__stored_number(v, 48), rest = v->n_stored - TRF__WORD_HEADER - 4;
     int64_t size, bad;
     uint32_t c;
     int32_t i;
@@ -16803,9 +16836,9 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
                          "byte 48: expected at most %lld rules in the bytes that follow, got %lld",
                          (long long)rest / TRF__WORD_RULE, (long long)n);
     rest -= TRF__WORD_RULE * n;
-    *at = w->n_stored - rest;
-    size = trf__stored_number(w->stored, *at - 4);
-    w->replaced = w->stored + *at;
+    *at = v->n_stored - rest;
+    size = trf__stored_number(v, *at - 4);
+    w->replaced = v->stored + *at;
     if (size > rest || (size > 0 && w->replaced[size - 1]))
         return trf__wordpiece_fail(*at - 4, "expected the size of the replacements, which end with "
                                    "a NUL; got another number", err);
@@ -16821,10 +16854,10 @@ TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *er
         trf__word_rule *r = w->rules + i;
         int64_t here = TRF__WORD_HEADER + TRF__WORD_RULE * (int64_t)i;
         const char *fault;
-        r->first = trf__stored_number(w->stored, here);
-        r->last = trf__stored_number(w->stored, here + 4);
-        r->kind = trf__stored_signed(w->stored, here + 8);
-        r->argument = trf__stored_signed(w->stored, here + 12);
+        r->first = trf__stored_number(v, here);
+        r->last = trf__stored_number(v, here + 4);
+        r->kind = trf__stored_signed(v, here + 8);
+        r->argument = trf__stored_signed(v, here + 12);
         fault = trf__word_rule_fault(w, r, size);
         if (!fault && i > 0 && r->first <= r[-1].last)
             fault = "expected rules in ascending order, got code points of earlier ones";
@@ -16854,8 +16887,8 @@ TRF__FN trf_status trf__read_word_tokens(trf_vocab *v, int64_t at, int64_t n_tok
 {
     trf__wordpiece *w = v->wordpiece;
     while (v->n_tokens < n_tokens) {
-        const char *token = w->stored + at, *fault = "expected a NUL after the token, got the end";
-        const char *end = (const char *)memchr(token, 0, (size_t)(w->n_stored - at));
+        const char *token = v->stored + at, *fault = "expected a NUL after the token, got the end";
+        const char *end = (const char *)memchr(token, 0, (size_t)(v->n_stored - at));
         size_t length = end ? (size_t)(end - token) : 0;
         if (end) fault = trf__word_token_fault(v, token, length);
         if (fault)
@@ -16865,7 +16898,7 @@ TRF__FN trf_status trf__read_word_tokens(trf_vocab *v, int64_t at, int64_t n_tok
         if (length > w->longest_token) w->longest_token = length;
         at += (int64_t)length + 1;
     }
-    if (at == w->n_stored) return TRF_OK;
+    if (at == v->n_stored) return TRF_OK;
     return trf__wordpiece_fail(at, "expected the end after the last token, got more bytes", err);
 }
 
@@ -16873,28 +16906,19 @@ TRF__FN void trf__wordpiece_release(trf_vocab *v)
 {
     trf__wordpiece *w = v->wordpiece;
     if (!w) return;
-    trf__free(&v->hooks, w->stored, (size_t)w->n_stored);
     trf__free(&v->hooks, w->rules, trf__bytes(w->n_rules, sizeof *w->rules));
     trf__free(&v->hooks, w, sizeof *w);
     v->wordpiece = NULL;
 }
 
-/* Fills a new vocabulary from n stored bytes, which are copied. After an error it is only good for
-   trf_vocab_destroy. */
-TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, const char *bytes, int64_t n, trf_error *err)
+/* Fills a new vocabulary from its stored bytes. */
+TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
 {
-    trf__wordpiece *w;
     int64_t n_tokens = 0, at = 0;
-    if (n > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "wordpiece",
-                         "expected a file of less than 2 GiB, got a larger one");
-    v->wordpiece = w = (trf__wordpiece *)trf__alloc_zeroed(&v->hooks, sizeof *w);
-    if (w) w->stored = (char *)trf__alloc(&v->hooks, (size_t)n);
-    if (!w || !w->stored)
+    v->wordpiece = (trf__wordpiece *)trf__alloc_zeroed(&v->hooks, sizeof *v->wordpiece);
+    if (!v->wordpiece)
         return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
-    memcpy(w->stored, bytes, (size_t)n);
-    w->n_stored = n;
-    TRF__TRY(trf__read_word_header(w, &n_tokens, err));
+    TRF__TRY(trf__read_word_header(v, &n_tokens, err));
     TRF__TRY(trf__read_word_rules(v, &at, err));
     return trf__read_word_tokens(v, at, n_tokens, err);
 }
@@ -16937,7 +16961,7 @@ TRF__FN int32_t trf__longest_token(const trf_vocab *v, const char *text, size_t 
         hash = trf__hash_more(hash, text + from, (size_t)bytes);
         from += (size_t)bytes;
         id = trf__vocab_find(v, text, from, trf__hash_end(hash));
-        if (id < 0 || trf__wordpiece_special(v->wordpiece, id)) continue;
+        if (id < 0 || trf__wordpiece_special(v, id)) continue;
         longest = id;
         *length = from;
     }
@@ -16961,7 +16985,7 @@ TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
     }
     if (!good) {
         to->n = before;
-        trf__give_id(to, v->wordpiece->special[TRF__WORD_UNK], 1);
+        trf__give_id(to, v->special[TRF_SPECIAL_UNK], 1);
     }
     trf__word_clear(word);
 }
@@ -17042,7 +17066,7 @@ TRF__FN void trf__wordpiece_decode(const trf_vocab *v, const int32_t *ids, int32
         const char *token = v->bytes + t->begin;
         int first = to->whole == 0, goes_on = !first && !strncmp(token, "##", 2);
         int blank = !first && !goes_on && !(w->cleanup && trf__word_joins(token));
-        if (ids[i] != w->special[TRF__WORD_UNK] && trf__wordpiece_special(w, ids[i])) continue;
+        if (ids[i] != v->special[TRF_SPECIAL_UNK] && trf__wordpiece_special(v, ids[i])) continue;
         trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on,
                         0);
     }
@@ -17052,21 +17076,8 @@ TRF__COLD
 TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
                                             const trf_hooks *hooks, trf_error *err)
 {
-    trf_vocab *v;
-    trf_status status;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!file) return trf__fail_null(err, "file");
-    if (bytes > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
-                         "expected a WordPiece file of less than 2 GiB, got a larger one");
-    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
-    v->kind = TRF_WORDPIECE;
-    v->finished = 1;
-    status = trf__read_wordpiece(v, (const char *)file, (int64_t)bytes, err);
-    if (status) { trf_vocab_destroy(v); return status; }
-    *vocab = v;
-    return TRF_OK;
+    TRF__TRY(trf__subwords_begin(vocab, TRF_WORDPIECE, "file", file, bytes, hooks, err));
+    return trf__vocab_finished(vocab, *vocab, trf__read_wordpiece(*vocab, err));
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -17126,15 +17137,12 @@ enum { TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
 typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
 
 struct trf__byte_bpe {
-    char *stored;
-    int64_t n_stored;
     trf__word_rule *ranges;             /* kind: the class */
     trf__byte_merge *merges;            /* by rank */
     int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
     int64_t n_slots;                    /* a power of two, above twice n_merges */
     int32_t n_ranges, n_merges;
     uint32_t flags;
-    int32_t special[TRF__WORD_SPECIALS];        /* pad bos eos unk mask cls sep, or -1 */
     int32_t token[256];                 /* of each byte */
     unsigned char ascii[128];           /* class of each code point below 128 */
     size_t longest_token;               /* in bytes of its spelling */
@@ -17187,17 +17195,18 @@ TRF__FN trf_status trf__byte_fail(int64_t at, const char *fault, trf_error *err)
 }
 
 /* Reads everything before the ranges. */
-TRF__FN trf_status trf__read_byte_header(trf__byte_bpe *b, int64_t *n_tokens, trf_error *err)
+TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
 {
-    int64_t rest = b->n_stored - TRF__BYTE_HEADER, ranges, merges;
-    if (b->n_stored < 8 || memcmp(b->stored, "TRFBP\0\0\1", 8))
+    trf__byte_bpe *b = v->byte_bpe;
+    int64_t rest = v->n_stored - TRF__BYTE_HEADER, ranges, merges;
+    if (v->n_stored < 8 || memcmp(v->stored, "TRFBP\0\0\1", 8))
         return trf__byte_fail(0, "expected a file of byte-level BPE, got something else", err);
     if (rest < 0)
-        return trf__byte_fail(b->n_stored, "expected a header of 52 bytes, got the end", err);
-    b->flags = trf__stored_number(b->stored, 8);
-    *n_tokens = trf__stored_number(b->stored, 40);
-    ranges = trf__stored_number(b->stored, 44);
-    merges = trf__stored_number(b->stored, 48);
+        return trf__byte_fail(v->n_stored, "expected a header of 52 bytes, got the end", err);
+    b->flags = trf__stored_number(v, 8);
+    *n_tokens = trf__stored_number(v, 40);
+    ranges = trf__stored_number(v, 44);
+    merges = trf__stored_number(v, 48);
     if (b->flags > 7)
         return trf__fail(err, TRF_E_FORMAT, 8, "byte_bpe",
                          "byte 8: expected flags from 0 to 7, got %lu", (unsigned long)b->flags);
@@ -17216,7 +17225,7 @@ TRF__FN trf_status trf__read_byte_header(trf__byte_bpe *b, int64_t *n_tokens, tr
                          (long long)rest / TRF__BYTE_MERGE, (long long)merges);
     b->n_ranges = (int32_t)ranges;      /* both below 2^28: each has 8 bytes of less than 2 GiB */
     b->n_merges = (int32_t)merges;
-    return trf__stored_specials(b->stored, 12, *n_tokens, 0, "byte_bpe", b->special, err);
+    return trf__stored_specials(v, 12, *n_tokens, -1, err);
 }
 
 TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
@@ -17232,9 +17241,9 @@ TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
                          (int)b->n_ranges);
     for (i = 0; i < b->n_ranges; i++, at += TRF__BYTE_RANGE) {
         trf__word_rule *r = b->ranges + i;
-        r->first = trf__stored_number(b->stored, at);
-        r->last = trf__stored_number(b->stored, at + 4);
-        r->kind = trf__stored_signed(b->stored, at + 8);
+        r->first = trf__stored_number(v, at);
+        r->last = trf__stored_number(v, at + 4);
+        r->kind = trf__stored_signed(v, at + 8);
         if (r->first > r->last || r->last > 0x10FFFF)
             return trf__byte_fail(at, "expected a range of code points, got other numbers", err);
         if (r->kind < TRF__BYTE_LETTER || r->kind > TRF__BYTE_WHITE)
@@ -17267,9 +17276,9 @@ TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_err
     char spelling[4];
     int i, n;
     while (v->n_tokens < n_tokens) {
-        const char *begin = b->stored + at, *fault = "expected a token and its NUL, got the end";
-        const char *token = at < b->n_stored ? begin + 1 : begin;
-        const char *end = (const char *)memchr(token, 0, (size_t)(b->stored + b->n_stored - token));
+        const char *begin = v->stored + at, *fault = "expected a token and its NUL, got the end";
+        const char *token = at < v->n_stored ? begin + 1 : begin;
+        const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
         size_t length = end ? (size_t)(end - token) : 0;
         if (end) fault = trf__byte_token_fault(v, token, length);
         if (end && !fault && (unsigned char)*begin > TRF__BYTE_SPECIAL)
@@ -17281,7 +17290,7 @@ TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_err
         if (length > b->longest_token) b->longest_token = length;
         at += (int64_t)length + 2;
     }
-    if (at != b->n_stored)
+    if (at != v->n_stored)
         return trf__byte_fail(at, "expected the end after the last token, got more bytes", err);
     for (i = 0; i < 256; i++) {
         n = trf__spell_byte((unsigned char)i, spelling);
@@ -17336,8 +17345,8 @@ TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
                                               trf__bytes(b->n_merges, sizeof *b->merges));
     b->slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(b->n_slots, sizeof *b->slots));
     for (i = 0; work && b->merges && b->slots && !fault && i < b->n_merges; i++) {
-        b->merges[i].left = trf__stored_signed(b->stored, at + TRF__BYTE_MERGE * (int64_t)i);
-        b->merges[i].right = trf__stored_signed(b->stored, at + TRF__BYTE_MERGE * (int64_t)i + 4);
+        b->merges[i].left = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i);
+        b->merges[i].right = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i + 4);
         fault = trf__enter_merge(v, i, work);
     }
     trf__free(&v->hooks, work, b->longest_token);
@@ -17354,7 +17363,6 @@ TRF__FN void trf__byte_bpe_release(trf_vocab *v)
 {
     trf__byte_bpe *b = v->byte_bpe;
     if (!b) return;
-    trf__free(&v->hooks, b->stored, (size_t)b->n_stored);
     trf__free(&v->hooks, b->ranges, trf__bytes(b->n_ranges, sizeof *b->ranges));
     trf__free(&v->hooks, b->merges, trf__bytes(b->n_merges, sizeof *b->merges));
     trf__free(&v->hooks, b->slots, trf__bytes(b->n_slots, sizeof *b->slots));
@@ -17362,19 +17370,14 @@ TRF__FN void trf__byte_bpe_release(trf_vocab *v)
     v->byte_bpe = NULL;
 }
 
-/* Fills a new vocabulary from n stored bytes, which are copied. After an error it is only good for
-   trf_vocab_destroy. */
-TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, const char *bytes, int64_t n, trf_error *err)
+/* Fills a new vocabulary from its stored bytes. */
+TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 {
-    trf__byte_bpe *b;
     int64_t n_tokens = 0;
-    v->byte_bpe = b = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *b);
-    if (b) b->stored = (char *)trf__alloc(&v->hooks, (size_t)n);
-    if (!b || !b->stored)
+    v->byte_bpe = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *v->byte_bpe);
+    if (!v->byte_bpe)
         return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
-    memcpy(b->stored, bytes, (size_t)n);
-    b->n_stored = n;
-    TRF__TRY(trf__read_byte_header(b, &n_tokens, err));
+    TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__read_byte_ranges(v, err));
     TRF__TRY(trf__read_byte_tokens(v, n_tokens, err));
     return trf__read_merges(v, err);
@@ -17666,21 +17669,8 @@ TRF__COLD
 TRF_API trf_status trf_vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
                                            const trf_hooks *hooks, trf_error *err)
 {
-    trf_vocab *v;
-    trf_status status;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!file) return trf__fail_null(err, "file");
-    if (bytes > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
-                         "expected a file of byte-level BPE of less than 2 GiB, got a larger one");
-    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
-    v->kind = TRF_BYTE_BPE;
-    v->finished = 1;
-    status = trf__read_byte_bpe(v, (const char *)file, (int64_t)bytes, err);
-    if (status) { trf_vocab_destroy(v); return status; }
-    *vocab = v;
-    return TRF_OK;
+    TRF__TRY(trf__subwords_begin(vocab, TRF_BYTE_BPE, "file", file, bytes, hooks, err));
+    return trf__vocab_finished(vocab, *vocab, trf__read_byte_bpe(*vocab, err));
 }
 
 // >>vocab-use      tokens, ids, texts
@@ -17697,7 +17687,7 @@ TRF__FN int32_t trf__first_id(const trf_vocab *v)
 TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
 {
     if (v->byte_bpe) return v->tokens[number].count == TRF__BYTE_SPECIAL;
-    return v->wordpiece && trf__wordpiece_special(v->wordpiece, number);
+    return v->wordpiece && trf__wordpiece_special(v, number);
 }
 
 /* Whether the ids are those of a map (>>pieces-map). */
@@ -17706,10 +17696,7 @@ TRF__FN int trf__is_mapped(const trf_vocab *v) { return v->pieces && v->pieces->
 TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which)
 {
     if (!vocab || (uint32_t)which >= TRF_SPECIAL_COUNT) return -1;
-    if (vocab->wordpiece) return vocab->wordpiece->special[which];
-    if (vocab->pieces) return vocab->pieces->special[which];
-    if (vocab->byte_bpe) return vocab->byte_bpe->special[which];
-    return (int)which < TRF__SPECIALS ? (int32_t)which : -1;
+    return vocab->special[which];
 }
 
 TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
@@ -17742,7 +17729,7 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     size_t length = token ? strlen(token) : 0;
     if (vocab && trf__is_mapped(vocab)) {
         number = trf__id_of_text(vocab, token, length, trf__hash_bytes(token, length));
-        return number < 0 ? vocab->pieces->special[TRF__UNK] : number;
+        return number < 0 ? vocab->special[TRF_SPECIAL_UNK] : number;
     }
     if (vocab && vocab->finished)
         number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
@@ -17902,13 +17889,11 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
 /* The bytes that files store of a finished vocabulary. */
 TRF__FN const char *trf__vocab_bytes(const trf_vocab *v)
 {
-    if (v->byte_bpe) return v->byte_bpe->stored;
-    return v->pieces ? v->pieces->stored : v->wordpiece ? v->wordpiece->stored : v->bytes;
+    return v->stored ? v->stored : v->bytes;
 }
 TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
 {
-    if (v->byte_bpe) return v->byte_bpe->n_stored;
-    return v->pieces ? v->pieces->n_stored : v->wordpiece ? v->wordpiece->n_stored : v->n_bytes;
+    return v->stored ? v->n_stored : v->n_bytes;
 }
 
 /* Inserts the tokens that end within n bytes, which begin at offset `at` of the stored bytes. *used
@@ -17931,15 +17916,6 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
         TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token),
                                    trf__hash_bytes(token, (size_t)(end - token)), 0, err));
     }
-    return TRF_OK;
-}
-
-/* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
-TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
-{
-    if (status) { trf_vocab_destroy(made); return status; }
-    made->finished = 1;
-    *v = made;
     return TRF_OK;
 }
 
@@ -23410,9 +23386,6 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
    column of the tables is the first format that has a field; in older files it gets its default. */
 enum { TRF__FORMAT = 6, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
-static const char *const trf__kind_names[TRF_TOKEN_KIND_COUNT] = {"words", "characters",
-                                                                  "sentencepiece", "wordpiece",
-                                                                  "byte_bpe"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
 {

@@ -190,7 +190,7 @@ product loses its last column @@ ops blocks model @@ trf__pack_panel @@
 gelu's slope without its density @@ ops blocks model @@ trf__act_slope @@
     trf__fma(h, density, trf__normal_distribution(h)) @@ trf__normal_distribution(h)
 a text smuggles in a special token @@ wordpiece @@ trf__longest_token @@
-    id < 0 || trf__wordpiece_special(v->wordpiece, id) @@ id < 0
+    id < 0 || trf__wordpiece_special(v, id) @@ id < 0
 the first token that fits, not the longest @@ wordpiece @@ trf__longest_token @@
     longest = id; @@ if (longest < 0) longest = id;
 a word that is too long is cut all the same @@ wordpiece @@ trf__word_end @@
@@ -206,7 +206,7 @@ rules in any order @@ wordpiece @@ trf__read_word_rules @@
 a replacement that begins inside another @@ wordpiece @@ trf__word_rule_fault @@
     (r->argument && w->replaced[r->argument - 1]) @@ 0
 bytes behind the last token @@ wordpiece @@ trf__read_word_tokens @@
-    if (at == w->n_stored) return TRF_OK @@ return TRF_OK
+    if (at == v->n_stored) return TRF_OK @@ return TRF_OK
 the highest rank merges first @@ byte_bpe @@ trf__bytes_merge @@
     pair->score = -rank @@ pair->score = rank
 bytes as other systems do not spell them @@ byte_bpe @@ trf__spell_byte @@
@@ -1100,9 +1100,9 @@ a special id of a piece of text @@ piece_ids @@ trf__check_special @@
 special tokens of a map are written @@ piece_ids @@ trf__check_special @@
     p->pieces[token].type = TRF__PIECE_CONTROL @@ (void)0
 a piece left out without unk @@ piece_ids @@ trf__apply_map @@
-    p->special[TRF__UNK] < 0 && (trf__is_text_piece @@ 0 && (trf__is_text_piece
+    v->special[TRF_SPECIAL_UNK] < 0 && (trf__is_text_piece @@ 0 && (trf__is_text_piece
 unknown text without unk and bytes @@ piece_ids @@ trf__apply_map @@
-    p->special[TRF__UNK] < 0 && !p->byte_fallback @@ 0
+    v->special[TRF_SPECIAL_UNK] < 0 && !p->byte_fallback @@ 0
 fewer pieces than the map has ids @@ piece_ids @@ trf__apply_map @@ p->n_read < p->n_mapped @@ 0
 more pieces than the map has ids @@ piece_ids @@ trf__mapped_id @@ p->n_read == p->n_mapped @@ 0
 a further token twice @@ piece_ids @@ trf__enter_more @@
@@ -1118,10 +1118,10 @@ codes without being asked @@ piece_ids @@ trf__pieces_encode @@
 a code keeps its end @@ piece_ids @@ trf__give_code @@ (end + 2 - text) @@ (end - text)
 an empty id is written @@ piece_ids @@ trf_vocab_token @@ token < 0 ? "" : @@ token < 0 ? NULL :
 pieces left out are none @@ piece_ids @@ trf__give_token @@
-    id < 0 ? v->pieces->special[TRF__UNK] : id, id < 0 @@
-    id < 0 ? v->pieces->special[TRF__UNK] : id, 0
-the map is not stored @@ piece_ids @@ trf__vocab_n_bytes @@ v->pieces->n_stored @@
-    v->pieces->model_bytes
+    id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0 @@
+    id < 0 ? v->special[TRF_SPECIAL_UNK] : id, 0
+the map is not stored @@ piece_ids @@ trf__vocab_n_bytes @@ v->stored ? v->n_stored @@
+    v->pieces ? v->pieces->model_bytes : v->stored ? v->n_stored
 words of WordPiece begin with every token @@ noise @@ trf__begins_word @@
     strncmp(token, "##", 2) != 0 @@ 1
 a data set takes any ids @@ piece_ids @@ trf__usual_ids @@ != i) @@ != i && 0)

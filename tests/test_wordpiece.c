@@ -253,12 +253,10 @@ static trf_vocab *vocab_of(const file *f, const trf_hooks *hooks)
     char *exact = (char *)malloc(f->n ? f->n : 1);      /* reading behind it is seen */
     assert_non_null(exact);
     memcpy(exact, f->bytes, f->n);
-    status = trf_vocab_create(&v, TRF_WORDS, hooks, &err);
-    if (!status) status = trf__read_wordpiece(v, exact, (int64_t)f->n, &err);
+    status = trf_vocab_from_wordpiece(&v, exact, f->n, hooks, &err);
     free(exact);
-    if (!status) return v;
-    trf_vocab_destroy(v);
-    return NULL;
+    if (status) assert_null(v);
+    return v;
 }
 static trf_vocab *vocab_made(int which, int cleanup)
 {
@@ -728,8 +726,8 @@ static void no_memory(void **state)
         v = vocab_of(&made, &hooks);
         if (v) {
             assert_true(memory.calls < fail_at);
-            assert_int_equal(v->wordpiece->n_stored, made.n);
-            assert_memory_equal(v->wordpiece->stored, made.bytes, made.n);
+            assert_int_equal(v->n_stored, made.n);
+            assert_memory_equal(v->stored, made.bytes, made.n);
         }
         else assert_int_equal(status, TRF_E_NOMEM);
         trf_vocab_destroy(v);
@@ -825,8 +823,8 @@ static void in_models(void **state)
     OK(trf_model_load_memory(&again, saved, bytes, NULL, &err));
     OK(trf_vocab_encode(trf_model_source_vocab(again), "The unaffable", some, 64, &n, &err));
     assert_true(n == 4 && some[0] == 11 && some[1] == 6 && some[2] == 7 && some[3] == 8);
-    assert_int_equal(trf_model_source_vocab(again)->wordpiece->n_stored, made.n);
-    assert_memory_equal(trf_model_source_vocab(again)->wordpiece->stored, made.bytes, made.n);
+    assert_int_equal(trf_model_source_vocab(again)->n_stored, made.n);
+    assert_memory_equal(trf_model_source_vocab(again)->stored, made.bytes, made.n);
     trf_model_destroy(again);
     /* a file whose vocabulary is damaged: nothing is loaded */
     for (i = 0; i + 8 < bytes && memcmp(saved + i, "TRFWP", 5); i++) { }
