@@ -118,7 +118,7 @@
 // DOES NOT
 //   - learn subwords: it reads SentencePiece model files, which the program `trf` can make
 //   - send data to other machines: to train in several processes (ranks), write the function
-//     trf_train_options.all_reduce, which sums gradients, for example with MPI
+//     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/mpi.c)
 //   - differentiate computations of your own: each block (>>api-blocks) comes with its backward
 //   - train an encoder-only model without a head (trf_head: labels of sequences, labels of tokens,
 //     masked tokens)
@@ -152,7 +152,7 @@
 //                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-products >>bf16
 //                     >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
 //                     >>embed >>linear >>activate >>rotary >>attention >>attention-rows
-//                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>adam >>top
+//                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>accumulate >>adam >>top
 //                     >>backpointers >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>threads          the threads of an object that computes
@@ -171,7 +171,7 @@
 //                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-state >>step >>update >>updater
+//                     >>trainer >>trainer-state >>reduce >>step >>update >>updater
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
 //                     >>vocab-learn >>subwords
@@ -295,7 +295,7 @@
 //     corpus         pairs of ids in memory, delivered as batches [trf_corpus]
 //     epoch          one pass over a corpus
 //     part           some pairs of a batch, used as a batch of their own: the share of one rank,
-//                    or a micro-batch
+//                    or a micro-batch [trf_batch_part]
 //     position       of a batch in its corpus: the numbers of its epoch and batch [trf_place]
 //     ordinal        of a part: how many of the update's pairs are on lower ranks. Dropout and
 //                    noise depend on it, so that parts are computed like the whole batch
@@ -1485,7 +1485,8 @@ typedef struct trf_sequences {
    delivered but not used, the corpus delivers it again after loading. A batch that a training call
    has rejected with an error other than TRF_E_CANCELLED counts as used. An update may use several
    batches. If you divide a batch into parts (>>manual, WORDS), use all of them in one update. With
-   several ranks, each rank has its own copy of the same corpus and uses its part of every batch. */
+   several ranks, each rank has its own copy of the same corpus and uses its part of every batch
+   (trf_train_options.parts). */
 typedef struct trf_place {
     uint64_t corpus;            /* fingerprint of its pairs and of the options that decide its
                                    batches */
@@ -1508,7 +1509,8 @@ typedef struct trf_place {
 typedef struct trf_batch {
     trf_sequences source, target;
     int64_t ordinal;            /* how many pairs of this update come before this batch on other
-                                   ranks: 0, or on rank r the number of pairs on ranks 0..r-1. Do
+                                   ranks: 0, or on rank r the number of pairs on ranks 0..r-1
+                                   (trf_batch_part sets it; 0 if the options have `parts`). Do
                                    not count earlier micro-batches of the same trainer: the trainer
                                    adds these itself */
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
@@ -1534,6 +1536,15 @@ TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *voc
    fits, the second one if they are equally long (BERT's truncate_seq_pair). room is max_length less
    what the library and trf_join add: 3 for BERT, 4 for RoBERTa. */
 TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room);
+
+/* Part number `part` (0..parts - 1) of a batch: whole pairs, in the order of the batch, about the
+   same number of tokens in each part. All parts together are the batch. *piece points into the
+   arrays of the batch, has its place, and an ordinal that counts the pairs in front of the part. A
+   part may be empty (both counts 0). A pair belongs to the part in which its middle token is:
+   floor(parts * (tokens before it + half its own) / all tokens), where a sequence counts its ids
+   and one more. TRF_E_LIMIT: a side of the batch has more than 2^31 - 1 ids. */
+TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
+                                  trf_batch *piece, trf_error *err);
 
 /* Convert from and to padded (count, width) arrays. Rows shorter than `width` end in `pad`, which
    occurs nowhere else (TRF_E_INVALID_ARG). `lengths` has room for `count` numbers, `ids` for
@@ -1874,18 +1885,33 @@ typedef struct trf_train_options {
     int32_t source_tokens, target_tokens, sequences, longest;   /* default 4096, 4096, 256, 128 */
     int32_t threads;                    /* 1..4096; 0: config.device.threads; default 0 */
     int32_t rank, n_ranks;              /* number of this trainer, 0..n_ranks - 1, and number of
-                                           trainers that train together, 1..2^20; default 0 of 1.
-                                           `rank` is for all_reduce and your own code: the library
-                                           only checks its range */
+                                           trainers that train together, 1..2^20; default 0 of 1 */
 
-    /* Sums `count` values over all ranks, in place, in the memory of the model's device. The
-       optimizer step calls it with slices in a fixed order, last layer first. Return non-zero to
-       fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the cudaStream_t on
-       which to queue the sum; you need not wait until it is done. On the CPU it is NULL.
-       examples/ranks.c has a function for threads and one for NCCL. default NULL, allowed only if
-       n_ranks is 1 */
+    /* Who divides a batch among the ranks.
+       0: you do. Every batch is this rank's own.
+       P: the library does. All ranks pass the same batches. Each batch is cut into P parts
+          (trf_batch_part). Rank r computes parts r, r + n_ranks, ..., each into gradients of its
+          own, and the sum is taken in the order of the parts. So the weights depend on P and not on
+          the number of ranks: a single trainer with `parts` P gets, bit for bit, the weights of P
+          ranks whose all_reduce adds in the order of the ranks.
+       0, or n_ranks..2^20. A trainer with n parts has n times the memory for gradients. default
+       0 */
+    int32_t parts;
+
+    /* Sums `count` values over all ranks, in place, in the memory of the model's device. The calls
+       come with slices in a fixed order, last layer first. trf_train_step on the CPU calls it with
+       a layer's slice as soon as backward has finished it; in all other cases the optimizer step
+       calls it. It may return before the sum is done if all_reduce_end waits for it. Return
+       non-zero to fail: TRF_E_BACKEND, and the gradients are discarded. stream: on a GPU, the
+       cudaStream_t on which to queue the sum; you need not wait until it is done. On the CPU it is
+       NULL. If a call fails on one rank, make the others stop: they wait for its sums. After the
+       first sum of an update a training call does not ask hooks.cancel any more. examples/ranks.c
+       has a function for threads and one for NCCL. default NULL, allowed only if n_ranks is 1 */
     int (*all_reduce)(void *user, trf_real *gradients, size_t count, void *stream);
-    void *user;                         /* all_reduce's first argument (hooks.user is the hooks') */
+    int (*all_reduce_end)(void *user);  /* waits until all sums that all_reduce has begun are done.
+                                           Called after the slices of each part. Non-zero: failed.
+                                           default NULL: all_reduce finishes them itself */
+    void *user;                         /* first argument of both (hooks.user is the hooks') */
     trf_hooks hooks;                    /* default none */
 } trf_train_options;
 
@@ -1956,7 +1982,8 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
                                   trf_step_report *report, trf_error *err);
 /* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
    mean. So a batch that is divided into micro-batches gives the same update as the whole, except
-   for rounding. The report is about this micro-batch alone. */
+   for rounding. The report is about this micro-batch alone; if the options have `parts`, about the
+   parts of it that this rank computes. */
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
                                         trf_step_report *report, trf_error *err);
 /* Fills the report of the last update, as trf_optimizer_step does. TRF_E_STATE: there was none. */
@@ -1985,8 +2012,8 @@ TRF_API int64_t trf_trainer_step(const trf_trainer *trainer);
 TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer);
 /* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
    loading it with the new options. Larger limits take more memory, smaller ones give none back.
-   TRF_E_INVALID_ARG: the number of threads would change, or hooks.alloc or free, or hooks.user if
-   alloc is set. TRF_E_NOMEM: no memory for the new limits. TRF_E_STATE: gradients have been
+   TRF_E_INVALID_ARG: the number of threads would change, or the number of parts that this rank
+   computes, or hooks.alloc or free, or hooks.user if alloc is set. TRF_E_NOMEM: no memory for the new limits. TRF_E_STATE: gradients have been
    accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
@@ -2006,7 +2033,7 @@ TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
 /* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may
    write weights between updates. Gradients are sums over the tokens of the micro-batches so far;
    they are valid from trf_forward_backward until trf_optimizer_step, and you may change them before
-   it. */
+   it. If the options have `parts`, they are those of this rank's first part. */
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index);
 TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
 
@@ -4169,8 +4196,8 @@ typedef struct trf__limits {
 /* Everything that determines which ops a list has and where they read and write. Lists of equal
    shapes are the same list, so one recording serves both. */
 typedef struct trf__shape {
-    int64_t arena, block;               /* addresses of the activations and of the numbers that
-                                           change */
+    int64_t arena, block, gradients;    /* addresses of the activations, of the numbers that change,
+                                           and of what training adds to */
     int64_t variant;                    /* distinguishes lists of one object that are equal
                                            otherwise */
     trf__limits limits;                 /* the arena is cut by these */
@@ -4323,6 +4350,9 @@ typedef struct trf__rotation {
     int heads, d_head, width, pairs, back;      /* pairs: a trf_rotary_pairs; back: by the negative
                                                    angles */
 } trf__rotation;
+
+/* to (n) += from (n). from NULL: to = -0, and what is added to -0 keeps its bits. */
+typedef struct trf__accumulate { trf_real *to; const trf_real *from; int64_t n; } trf__accumulate;
 
 /* x (n) *= factor */
 typedef struct trf__scale { trf__act *x; int64_t n; trf_real factor; } trf__scale;
@@ -4597,7 +4627,7 @@ typedef struct trf__pack {
     X(embed_gradient, trf__embed_gradient) X(linear_dx, trf__linear_dx) \
     X(activate_gradient, trf__activate_gradient) X(attention_gradient, trf__attention_gradient) \
     X(norm_gradient, trf__norm_gradient) X(pool_gradient, trf__pool) X(clip, trf__clip) \
-    X(adam, trf__adam)
+    X(accumulate, trf__accumulate) X(adam, trf__adam)
 
 #if defined(TRF_NO_TRAIN)
 #define TRF__OPS(X) TRF__OPS_FORWARD(X)
@@ -8922,6 +8952,25 @@ TRF__FN void trf__cpu_clip(const trf__run *run, const trf__clip *j)
     trf__decide_clipping(j, sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j));
 }
 
+// >>accumulate     gradients of parts
+//
+//   to = to + from
+
+TRF__FN void trf__accumulate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__accumulate *a = (const trf__accumulate *)job;
+    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
+    (void)run;
+    (void)worker;
+    if (a->from) for (; i < end; i++) a->to[i] += a->from[i];
+    else for (; i < end; i++) a->to[i] = (trf_real)-0.0;
+}
+
+TRF__FN void trf__cpu_accumulate(const trf__run *run, const trf__accumulate *a)
+{
+    trf__tiles(run, trf__ceil_div(a->n, TRF__SCALED), trf__accumulate_tile, a);
+}
+
 // >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //
 //   g = scale * gradient (+ l2 p)     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
@@ -9367,7 +9416,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_v9_avx2. The version rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 12
+#define TRF__COLUMN_VERSION 13
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -12206,6 +12255,10 @@ typedef struct trf__pass_back {
     int options_set;            /* how often the trainer's options have changed */
     trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
+    /* told where in the arena the gradients begin that are final now: those of a layer and of all
+       above it; or NULL */
+    void (*finished)(void *who, int64_t begin);
+    void *who;
 } trf__pass_back;
 
 /* Losses of rows and their sums, in the arena. */
@@ -13228,31 +13281,41 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     return full;
 }
 
+/* Checks a batch. `need` becomes what it takes, and *wanted its number of target rows. */
+TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batch, int sides,
+                                    trf__limits *need, int64_t *wanted, trf_error *err)
+{
+    const trf_config *c = pass->config;
+    int source = sides & TRF__SOURCE, target = sides & TRF__TARGET;
+    if (!batch) return trf__fail_null(err, "batch");
+    TRF__ZERO(*need);
+    need->longest = 1;
+    if (source)
+        TRF__TRY(trf__check_sources(c, &batch->source, 0, &need->source_rows, &need->longest, err));
+    if (target)
+        TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos,
+                                 "target", &need->target_rows, &need->longest, err));
+    *wanted = need->target_rows;
+    if (sides & TRF__HEAD) {
+        need->target_rows = need->source_rows;
+        TRF__TRY(trf__check_head(c, batch, pass->training, &need->target_rows, wanted, err));
+    }
+    need->sentences = source ? batch->source.count : batch->target.count;
+    if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                     "source has %d sequence%s, but target has %d", batch->source.count,
+                     trf__plural(batch->source.count), batch->target.count);
+}
+
 /* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if
    need be. On failure the rows of the batch before stay. */
 TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides,
                                    int64_t ordinal, trf_error *err)
 {
-    const trf_config *c = pass->config;
     int source = sides & TRF__SOURCE, target = sides & TRF__TARGET, head = sides & TRF__HEAD;
-    trf__limits need = {0, 0, 0, 1, 0}, full;
+    trf__limits need, full;
     int64_t i, wanted;
-    if (!batch) return trf__fail_null(err, "batch");
-    if (source)
-        TRF__TRY(trf__check_sources(c, &batch->source, 0, &need.source_rows, &need.longest, err));
-    if (target)
-        TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos,
-                                 "target", &need.target_rows, &need.longest, err));
-    wanted = need.target_rows;
-    if (head) {
-        need.target_rows = need.source_rows;
-        TRF__TRY(trf__check_head(c, batch, pass->training, &need.target_rows, &wanted, err));
-    }
-    need.sentences = source ? batch->source.count : batch->target.count;
-    if (source && target && batch->source.count != batch->target.count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequence%s, but target has %d", batch->source.count,
-                         trf__plural(batch->source.count), batch->target.count);
+    TRF__TRY(trf__batch_needs(pass, batch, sides, &need, &wanted, err));
     full = trf__pass_filled(pass, &need);
     TRF__TRY(trf__pass_reserve(pass, &full, err));
     pass->n_sentences = need.sentences;
@@ -13795,8 +13858,16 @@ TRF__FN void trf__recompute_layer(const trf__pass *pass, const trf__stack *stack
     trf__feed_forward(&pass->run, &sub, NULL, trf__stream_in(stack, last));
 }
 
+/* The gradients of the layer that begins with sublayer i will not change any more. */
+TRF__FN void trf__layer_finished(const trf__pass *pass, const trf__stack *stack, int i)
+{
+    if (pass->back.finished && i < stack->n_sublayers && i % stack->per_layer == 0)
+        pass->back.finished(pass->back.who, stack->sublayers[i].is.in.w);
+}
+
 /* From the gradient of the stack's output to the gradients of all its parameters. may_cancel is 0
-   if the gradients already hold other micro-batches: half of this one could not be removed. */
+   if the gradients already hold other micro-batches: half of this one could not be removed. The
+   norm before a sublayer comes with the one below it, so only then is a layer finished. */
 TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
                                        const trf__act *dout, int may_cancel, trf_error *err)
 {
@@ -13822,6 +13893,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
         n.dsub = pass->back.dsub;
         n.drop = layer->residual_drop;
         on->norm_gradient(&pass->run, &n);
+        trf__layer_finished(pass, stack, i + 1);
         trf__sublayer_backward(pass, stack, layer, trf__stream_in(stack, i), memory_seen);
         if (layer->is.kind == TRF__CROSS) memory_seen = 1;
         dy = pass->back.din;
@@ -13831,6 +13903,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     n = trf__norm_gradient_of(pass, stack, stack->first_norm, stack->embedded, stack->first_stats);
     n.dy = dy; n.dy2 = dy2; n.ds_in = ds_in;
     on->norm_gradient(&pass->run, &n);
+    trf__layer_finished(pass, stack, 0);
     if (stack->embed_norm.gain >= 0) trf__embed_norm_backward(pass, stack);
     trf__stack_embed_backward(pass, stack);
     return TRF_OK;
@@ -13899,7 +13972,8 @@ TRF__FN trf_status trf__issue_training(void *job, trf_error *err)
 {
     const trf__training *t = (const trf__training *)job;
     TRF__TRY(trf__pass_forward(t->pass, t->pass->sides, err));
-    return trf__pass_backward(t->pass, t->options, t->pass->back.first, err);
+    return trf__pass_backward(t->pass, t->options, t->pass->back.first && !t->pass->back.finished,
+                              err);
 }
 
 /* The shape names everything that decides which ops follow: a device plays its recording again
@@ -13910,6 +13984,7 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
     trf__training job = { pass, o };
     trf__shape shape = trf__shape_of(pass->plan.arena, &pass->plan.limits, pass->block.device,
                                      pass->back.first + 2 * (int64_t)pass->back.options_set);
+    shape.gradients = (int64_t)(intptr_t)pass->back.gradients;
     shape.encoder_rows = from->rows;
     shape.encoder_spans = from->n_self;
     shape.encoder_groups = from->n_groups;
@@ -14034,7 +14109,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(int32_t,          longest,            2, 1 << 20, 2) \
     X(int32_t,          threads,            0, TRF__MAX_THREADS, 0) \
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
-    X(int32_t,          rank,               0, o->n_ranks - 1, 0)
+    X(int32_t,          rank,               0, o->n_ranks - 1, 0) \
+    X(int32_t,          parts,              o->parts ? o->n_ranks : 0, 1 << 20, 6)
 
 /* Ranges by the table of fields, then the fields that must agree: ranks need their hook, a loss
    needs a head. */
@@ -14072,7 +14148,9 @@ struct trf_trainer {
     trf_train_options options;
     trf__pass pass;
     char *arena; size_t arena_bytes;    /* on the device: all of these */
-    trf_real *gradients;            /* n_weights, then TRF__TALLIES */
+    trf_real *gradients;            /* of each part that this rank computes: n_weights, then
+                                       TRF__TALLIES */
+    int64_t n_gradients;            /* of one part */
     trf_real *m, *v;                /* Adam's moments */
     trf__tile *tiles;
     double *partial;                /* per tile: sum of squares */
@@ -14089,11 +14167,26 @@ struct trf_trainer {
                                        after its last batch; */
     trf_place before;               /* `behind` when that step began: a corpus may have been moved
                                        back */
-    int64_t micro, sentences, target_rows;      /* since the last update: micro-batches, and their
-                                                   pairs and target rows */
+    int64_t micro, sentences, target_rows;      /* since the last update: micro-batches, their
+                                                   pairs, and target rows of this rank */
+    int32_t round;                  /* the part of this rank whose gradients are being summed; */
+    int64_t unsummed;               /* those from here on are; */
+    int reduce_failed;              /* 1: a hook has failed, and is not called again */
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
 };
+
+/* How many parts of a batch each rank computes. The last round may have fewer parts than ranks. */
+TRF__FN int32_t trf__rounds(const trf_train_options *o)
+{
+    return o->parts ? (int32_t)trf__ceil_div(o->parts, o->n_ranks) : 1;
+}
+
+/* The gradients of the part that this rank computes in a round. */
+TRF__FN trf_real *trf__round_gradients(const trf_trainer *t, int32_t round)
+{
+    return t->gradients + round * t->n_gradients;
+}
 
 /* Bytes of `missed` and of the text `frozen` after it. */
 TRF__FN size_t trf__marks_bytes(int32_t n_params)
@@ -14150,7 +14243,8 @@ TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const tr
     trf__cursor cursor = trf__cursor_at(base);
     size_t packed = trf__packed_size(layout, run, run->backend->packs(&run->device, 1));
     int64_t n_weights = layout->n_weights;
-    t->gradients = trf__take_reals(&cursor, n_weights + TRF__TALLIES, 1);
+    t->n_gradients = n_weights + TRF__TALLIES;
+    t->gradients = trf__take_reals(&cursor, t->n_gradients, trf__rounds(&t->options));
     t->m = trf__take_reals(&cursor, n_weights, 1);
     t->v = trf__take_reals(&cursor, n_weights, 1);
     t->tiles = (trf__tile *)trf__take(&cursor, t->n_tiles, sizeof(trf__tile));
@@ -14174,6 +14268,7 @@ TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_opti
         trf_train_check(options, config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
     TRF__ZERO(count);
+    count.options = *options;
     trf__lay_out(&layout, config);
     device = trf__device_with(&config->device, options->threads);
     run = trf__run_on(&device, &options->hooks);
@@ -14224,6 +14319,8 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     trf__trainer_layout(t, run, layout, t->arena);
     trf__cut_tiles(t, t->options.decay_all);
     t->pass.back.gradients = t->gradients;
+    t->pass.back.who = t;
+    t->unsummed = t->n_gradients;
     return TRF_OK;
 }
 
@@ -14313,8 +14410,8 @@ TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
                      "trf_optimizer_step, or discard their gradients", (long long)trainer->micro);
 }
 
-/* What a trainer lives in cannot change: its threads, and the memory that it has from its
-   allocator. */
+/* What a trainer lives in cannot change: its threads, its memory for gradients, and the allocator
+   of its memory. */
 TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_options *o,
                                   trf_error *err)
 {
@@ -14326,6 +14423,11 @@ TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_op
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "threads",
                          "the number of threads of a trainer cannot change: it has %d, got %d",
                          have, wanted);
+    if (trf__rounds(o) != trf__rounds(&trainer->options))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "parts",
+                         "the number of parts that a trainer computes cannot change: it is %d, "
+                         "got %d parts for %d rank%s", trf__rounds(&trainer->options), o->parts,
+                         o->n_ranks, trf__plural(o->n_ranks));
     if (hooks->alloc == old->alloc && hooks->free == old->free &&
         (!old->alloc || hooks->user == old->user))
         return TRF_OK;
@@ -14433,6 +14535,105 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
     return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
 }
 
+// >>reduce         sums of gradients over parts and ranks
+//
+// In round k rank r computes part r + k * n_ranks. all_reduce adds up the gradients of a round, in
+// the order of the ranks if it keeps one. Before round k rank 0 adds the sum of the rounds before
+// to its own gradients. So all parts are added in their order:
+//
+//   ((part 0 + part 1 + ... + part R-1) + part R) + ...
+//
+// A rank that has no part in a round brings -0, and a part without pairs is -0: it changes no bit
+// of the sum.
+
+TRF__FN void trf__accumulate_gradients(const trf_trainer *t, trf_real *to, const trf_real *from,
+                                       int64_t n)
+{
+    trf__accumulate a;
+    a.to = to;
+    a.from = from;
+    a.n = n;
+    t->pass.run.backend->accumulate(&t->pass.run, &a);
+}
+
+/* Sums those gradients of a round that begin at `begin` and are not summed yet. */
+TRF__FN void trf__sum_from(trf_trainer *t, int64_t begin)
+{
+    const trf_train_options *o = &t->options;
+    const trf__run *run = &t->pass.run;
+    trf_real *g = trf__round_gradients(t, t->round) + begin;
+    int64_t n = t->unsummed - begin;
+    if (n <= 0) return;
+    if (t->round > 0 && o->rank == 0) trf__accumulate_gradients(t, g, g - t->n_gradients, n);
+    if (o->all_reduce && !t->reduce_failed)
+        t->reduce_failed = o->all_reduce(o->user, g, (size_t)n, run->backend->stream(run)) != 0;
+    t->unsummed = begin;
+}
+
+/* As told by the backward pass. */
+TRF__FN void trf__sum_layer(void *trainer, int64_t begin)
+{
+    trf__sum_from((trf_trainer *)trainer, begin);
+}
+
+/* Ends the sums of a round: the last layer first, with the sums of the loss; the embeddings
+   last. */
+TRF__FN void trf__sum_round(trf_trainer *t)
+{
+    const trf__layout *layout = &t->model->layout;
+    const trf_train_options *o = &t->options;
+    int32_t i = layout->n_parts;
+    while (t->unsummed > 0) {
+        do i--; while (i >= 0 && layout->parts[i].number > 0);     /* to a layer's first sublayer */
+        trf__sum_from(t, i >= 0 ? layout->parts[i].in.w : 0);
+    }
+    if (o->all_reduce && o->all_reduce_end && !t->reduce_failed)
+        t->reduce_failed = o->all_reduce_end(o->user) != 0;
+    t->round++;
+    t->unsummed = t->n_gradients;
+}
+
+/* 1: sums can begin while backward still computes. A device that plays recorded lists of ops calls
+   nothing in between. */
+TRF__FN int trf__sums_at_once(const trf_trainer *t)
+{
+    return t->options.all_reduce && t->pass.run.backend->on_host;
+}
+
+TRF__FN int trf__sums_begun(const trf_trainer *t)
+{
+    return t->round > 0 || t->unsummed < t->n_gradients;
+}
+
+/* The gradients after the last round: the sum of all parts. */
+TRF__FN trf_real *trf__summed_gradients(const trf_trainer *t)
+{
+    return trf__round_gradients(t, trf__rounds(&t->options) - 1);
+}
+
+/* Ends all sums. The number of tokens is then read from them. */
+TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    trf_real slots[TRF__TALLIES];
+    trf_status status;
+    *tokens = (double)t->target_rows;
+    while (t->round < trf__rounds(&t->options)) trf__sum_round(t);
+    if (t->reduce_failed) {
+        trf_trainer_discard_gradients(t);
+        return trf__fail(err, TRF_E_BACKEND, -1, "all_reduce",
+                         "the all_reduce hook failed; the gradients were discarded, and nothing "
+                         "was updated");
+    }
+    if (!t->options.all_reduce) return TRF_OK;
+    run->backend->download(run, slots, trf__summed_gradients(t) + t->model->layout.n_weights,
+                           sizeof slots);
+    status = run->backend->sync(run, err);
+    if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; }
+    *tokens = trf__tally(slots, TRF__TALLY_TOKENS);
+    return TRF_OK;
+}
+
 // >>step           one update, in two halves
 //
 // A step waits for the device only to fill in a report.
@@ -14452,16 +14653,18 @@ TRF__FN void trf__report_means(trf_step_report *report, const trf__sums *sums, d
     report->source_tokens = (int64_t)(source_tokens + 0.5);
 }
 
-/* The report of one batch, from the sums that its loss has left. */
-TRF__FN trf_status trf__report_batch(const trf__pass *pass, trf_step_report *report, int64_t step,
-                                     trf_error *err)
+/* Adds the sums that the loss of a batch has left. */
+TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double *source_tokens,
+                                 trf_error *err)
 {
-    trf__sums sums;
-    if (!report) return TRF_OK;
-    pass->run.backend->download(&pass->run, &sums, pass->loss.sums, sizeof sums);
+    trf__sums batch;
+    pass->run.backend->download(&pass->run, &batch, pass->loss.sums, sizeof batch);
     TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    trf__report_means(report, &sums, pass->block.now.source_tokens);
-    report->step = step;
+    sums->loss += batch.loss;
+    sums->nll += batch.nll;
+    sums->correct += batch.correct;
+    sums->tokens += batch.tokens;
+    *source_tokens += pass->block.now.source_tokens;
     return TRF_OK;
 }
 
@@ -14469,6 +14672,8 @@ TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer)
 {
     if (!trainer) return;
     trainer->micro = trainer->sentences = trainer->target_rows = 0;
+    trainer->round = trainer->reduce_failed = 0;
+    trainer->unsummed = trainer->n_gradients;
     if (trainer->before.corpus == trainer->begin.corpus) trainer->begin = trainer->before;
     trainer->behind = trainer->begin;           /* their batches are still to come */
 }
@@ -14481,33 +14686,119 @@ TRF_API void trf_trainer_end_step(trf_trainer *trainer)
     trainer->step++;
 }
 
-/* One forward and backward pass that adds to the gradients. Sequences of later micro-batches are
-   numbered on, so that a split batch has the dropout masks of the whole. */
-TRF__FN trf_status trf__micro_batch(trf_trainer *trainer, const trf_batch *batch, trf_error *err)
+/* One forward and backward pass that adds to the gradients of a round. Sequences of later
+   micro-batches are numbered on, so that a split batch has the dropout masks of the whole. */
+TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int32_t round,
+                                      trf_error *err)
 {
-    trf__pass *pass = &trainer->pass;
-    const trf_train_options *o = &trainer->options;
+    trf__pass *pass = &t->pass;
     trf_status status;
-    int64_t most = INT32_MAX - trainer->sentences - trf__max64(batch->source.count,
-                                                               batch->target.count);
+    TRF__TRY(trf__pass_sides(pass, part, pass->sides, part->ordinal + t->sentences, err));
+    pass->back.first = t->micro == 0;
+    pass->back.gradients = trf__round_gradients(t, round);
+    pass->run.now = (const trf__now *)(const void *)pass->block.device;
+    status = trf__pass_train(pass, &t->options, err);
+    pass->run.now = NULL;
+    return status;
+}
+
+/* The gradients of a part without pairs. What is new in this step goes to the device all the same:
+   it is a batch that brings it otherwise. */
+TRF__FN void trf__empty_part(trf_trainer *t, int32_t round)
+{
+    if (t->micro == 0)
+        trf__accumulate_gradients(t, trf__round_gradients(t, round), NULL, t->n_gradients);
+    trf__block_upload(&t->pass, sizeof t->pass.block.now);
+}
+
+/* The numbers of the step that begins. */
+TRF__FN void trf__set_now(trf_trainer *t)
+{
+    const trf_train_options *o = &t->options;
+    trf__now *now = &t->pass.block.now;
+    now->key0 = (uint32_t)o->seed;
+    now->key1 = (uint32_t)(o->seed >> 32);
+    now->step = (uint32_t)(t->step + 1);
+    now->learning_rate = trf_learning_rate(o, t->pass.config->d_model, t->step + 1);
+}
+
+/* The part of a batch that this rank computes in a round. It may be empty. */
+TRF__FN trf_status trf__round_part(const trf_trainer *t, const trf_batch *batch, int32_t round,
+                                   trf_batch *part, trf_error *err)
+{
+    const trf_train_options *o = &t->options;
+    int64_t number = o->rank + (int64_t)round * o->n_ranks;
+    *part = *batch;
+    if (!o->parts) return TRF_OK;
+    if (number < o->parts) return trf_batch_part(batch, (int32_t)number, o->parts, part, err);
+    part->source.count = part->target.count = 0;
+    return TRF_OK;
+}
+
+/* Whatever can be wrong with a batch is found before the first of its parts is computed, on all
+   ranks alike, and then the memory for the largest part is there. */
+TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_error *err)
+{
+    trf__pass *pass = &t->pass;
+    int64_t most = INT32_MAX - t->sentences - trf__max64(batch->source.count, batch->target.count);
+    int64_t wanted;
+    int32_t round;
+    trf__limits need;
+    trf_batch part;
     if (batch->ordinal < 0 || batch->ordinal > most)
         return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
                          "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
                          "bits), got %lld", (long long)most, (long long)batch->ordinal);
-    pass->block.now.key0 = (uint32_t)o->seed;
-    pass->block.now.key1 = (uint32_t)(o->seed >> 32);
-    pass->block.now.step = (uint32_t)(trainer->step + 1);
-    pass->block.now.learning_rate = trf_learning_rate(o, pass->config->d_model, trainer->step + 1);
-    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + trainer->sentences, err));
-    pass->back.first = trainer->micro == 0;
-    if (pass->back.first && trainer->written) trf__pack_weights(pass);
-    pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    status = trf__pass_train(pass, o, err);
-    pass->run.now = NULL;
+    if (!t->options.parts) return TRF_OK;
+    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
+    for (round = 0; round < trf__rounds(&t->options); round++) {
+        TRF__TRY(trf__round_part(t, batch, round, &part, err));
+        TRF__TRY(trf__batch_needs(pass, &part, pass->sides, &need, &wanted, err));
+        need = trf__pass_filled(pass, &need);
+        TRF__TRY(trf__pass_reserve(pass, &need, err));
+    }
+    return TRF_OK;
+}
+
+/* Whether a part has no pairs. */
+TRF__FN int trf__is_empty(const trf_batch *part)
+{
+    return part->source.count == 0 && part->target.count == 0;
+}
+
+/* Adds the gradients of a batch, and the sums of its loss to `sums` and *source_tokens if `sums` is
+   not NULL. at_once 1: each layer's gradients are summed over the ranks as soon as they are final.
+   After the first part nothing is cancelled: half of a batch could not be removed. */
+TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int at_once,
+                                    trf__sums *sums, double *source_tokens, trf_error *err)
+{
+    trf__pass *pass = &t->pass;
+    int (*cancel)(void *user) = pass->run.hooks.cancel;
+    int64_t rows = 0;
+    int32_t round;
+    trf_batch part;
+    trf_status status = trf__check_parts(t, batch, err);
+    trf__set_now(t);
+    if (t->micro == 0 && t->written) trf__pack_weights(pass);
+    for (round = 0; status == TRF_OK && round < trf__rounds(&t->options); round++) {
+        status = trf__round_part(t, batch, round, &part, err);
+        if (status == TRF_OK && t->options.parts && trf__is_empty(&part)) {
+            trf__empty_part(t, round);
+        } else if (status == TRF_OK) {
+            pass->back.finished = at_once ? trf__sum_layer : NULL;
+            status = trf__part_backward(t, &part, round, err);
+            pass->back.finished = NULL;
+            if (status == TRF_OK && sums) status = trf__add_sums(pass, sums, source_tokens, err);
+            rows += pass->target_rows;
+        }
+        if (status == TRF_OK && at_once) trf__sum_round(t);
+        pass->run.hooks.cancel = NULL;
+    }
+    pass->run.hooks.cancel = cancel;
     TRF__TRY(status);
-    trainer->micro++;
-    trainer->sentences += pass->n_sentences;
-    trainer->target_rows += pass->target_rows;
+    t->micro++;
+    t->sentences += trf__max64(batch->source.count, batch->target.count);
+    t->target_rows += rows;
     return TRF_OK;
 }
 
@@ -14525,52 +14816,33 @@ TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_sta
 }
 
 /* A batch that is refused counts as used: training goes on with the next one. */
+TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at_once,
+                                  trf_step_report *report, trf_error *err)
+{
+    trf_status status;
+    trf__sums sums;
+    double source_tokens = 0;
+    int first;
+    trf__report_clear(report);
+    TRF__TRY(trf__begin(t, "trainer", err));
+    if (!batch) return trf__fail_null(err, "batch");
+    TRF__ZERO(sums);
+    first = t->micro == 0;
+    status = trf__micro_batch(t, batch, at_once, report ? &sums : NULL, &source_tokens, err);
+    trf__keep_place(t, batch->place, first, status);
+    TRF__TRY(status);
+    if (report) trf__report_means(report, &sums, source_tokens);
+    if (report) report->step = t->step + 1;
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
                                         trf_step_report *report, trf_error *err)
 {
-    trf_status status;
-    int first;
-    trf__report_clear(report);
-    TRF__TRY(trf__begin(trainer, "trainer", err));
-    if (!batch) return trf__fail_null(err, "batch");
-    first = trainer->micro == 0;
-    status = trf__micro_batch(trainer, batch, err);
-    trf__keep_place(trainer, batch->place, first, status);
-    TRF__TRY(status);
-    return trf__report_batch(&trainer->pass, report, trainer->step + 1, err);
+    return trf__add_batch(trainer, batch, 0, report, err);
 }
 
-// >>update         the sums of all ranks, clipping, and one step of Adam
-
-/* Sums the gradients over all ranks: the last layer first, with the sums of the loss; the
-   embeddings last. The number of tokens is then read from the sums. */
-TRF__FN trf_status trf__reduce(trf_trainer *t, double *tokens, trf_error *err)
-{
-    const trf__layout *layout = &t->model->layout;
-    const trf__run *run = &t->pass.run;
-    int64_t end = layout->n_weights + TRF__TALLIES, begin;
-    int32_t i = layout->n_parts;
-    trf_real slots[TRF__TALLIES];
-    trf_status status;
-    *tokens = (double)t->target_rows;
-    if (!t->options.all_reduce) return TRF_OK;
-    for (; end > 0; end = begin) {
-        do i--; while (i >= 0 && layout->parts[i].number > 0);     /* to a layer's first sublayer */
-        begin = i >= 0 ? layout->parts[i].in.w : 0;
-        if (t->options.all_reduce(t->options.user, t->gradients + begin, (size_t)(end - begin),
-                                  run->backend->stream(run)) != 0) {
-            trf_trainer_discard_gradients(t);
-            return trf__fail(err, TRF_E_BACKEND, begin, "all_reduce",
-                             "the all_reduce hook failed; the gradients were discarded, and "
-                             "nothing was updated");
-        }
-    }
-    run->backend->download(run, slots, t->gradients + layout->n_weights, sizeof slots);
-    status = run->backend->sync(run, err);
-    if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; }
-    *tokens = trf__tally(slots, TRF__TALLY_TOKENS);
-    return TRF_OK;
-}
+// >>update         clipping, and one step of Adam
 
 /* Decides over the step, and moves the weights. */
 TRF__FN void trf__update(const trf_trainer *t)
@@ -14582,11 +14854,11 @@ TRF__FN void trf__update(const trf_trainer *t)
     run.now = (const trf__now *)(const void *)t->pass.block.device;
     clip.clip_result = t->clip_result;
     clip.partial = t->partial;
-    clip.gradients = t->gradients;
-    clip.slots = t->gradients + t->model->layout.n_weights;
+    clip.gradients = trf__summed_gradients(t);
+    clip.slots = clip.gradients + t->model->layout.n_weights;
     clip.tiles = t->tiles; clip.n_tiles = t->n_tiles;
     clip.clip_norm = o->clip_norm;
-    adam.p = t->model->weights; adam.m = t->m; adam.v = t->v; adam.g = t->gradients;
+    adam.p = t->model->weights; adam.m = t->m; adam.v = t->v; adam.g = clip.gradients;
     adam.packed = t->pass.weights.packed;
     adam.tiles = t->tiles; adam.n_tiles = t->n_tiles;
     adam.clip_result = t->clip_result;
@@ -14658,8 +14930,12 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
 TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
                                   trf_step_report *report, trf_error *err)
 {
+    trf_status status;
     trf__report_clear(report);
-    TRF__TRY(trf_forward_backward(trainer, batch, NULL, err));
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    status = trf__add_batch(trainer, batch, trf__sums_at_once(trainer), NULL, err);
+    if (status != TRF_OK && trf__sums_begun(trainer)) trf_trainer_discard_gradients(trainer);
+    TRF__TRY(status);
     return trf_optimizer_step(trainer, report, err);
 }
 
@@ -14669,6 +14945,8 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
 {
     const trf__run *run;
     trf__loss loss;
+    trf__sums sums;
+    double source_tokens = 0;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     run = &trainer->pass.run;
@@ -14678,7 +14956,12 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
     loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing,
                           (int)trainer->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
-    return trf__report_batch(&trainer->pass, report, trainer->step, err);
+    if (!report) return TRF_OK;
+    TRF__ZERO(sums);
+    TRF__TRY(trf__add_sums(&trainer->pass, &sums, &source_tokens, err));
+    trf__report_means(report, &sums, source_tokens);
+    report->step = trainer->step;
+    return TRF_OK;
 }
 
 /* Where a trainer is that has been somewhere else: `updates` of its steps were not skipped. */
@@ -14802,6 +15085,7 @@ TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *w
     u->model.run = trf__run_on(&c.device, &o.hooks);
     u->trainer.model = &u->model;
     u->trainer.options = o;
+    u->trainer.options.parts = 0;
     status = trf__updater_open(u, weights, n, err);
     if (status != TRF_OK) { trf_updater_destroy(u); return status; }
     *updater = u;
@@ -18229,6 +18513,61 @@ TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
         if (*n_first > *n_second) --*n_first;
         else --*n_second;
     }
+}
+
+/* Ids of pair i, and one more for each of its sequences. */
+TRF__FN int64_t trf__pair_tokens(const trf_batch *batch, int32_t i)
+{
+    int64_t n = 0;
+    if (i < batch->source.count) n += (int64_t)batch->source.lengths[i] + 1;
+    if (i < batch->target.count) n += (int64_t)batch->target.lengths[i] + 1;
+    return n;
+}
+
+/* The pairs first .. first + n - 1 of one side. `skipped` is the number of ids before them. */
+TRF__FN trf_sequences trf__some_sequences(const trf_sequences *x, int32_t first, int32_t n,
+                                          int64_t skipped)
+{
+    trf_sequences some = *x;
+    if (x->count == 0) return some;
+    if (some.ids) some.ids += skipped;
+    some.lengths += first;
+    some.count = n;
+    return some;
+}
+
+TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
+                                  trf_batch *piece, trf_error *err)
+{
+    int64_t all = 0, before = 0, skipped[2] = {0, 0}, rows, longest = 0;
+    int32_t pairs, i, first = 0, n = 0;
+    trf__clear(err);
+    if (!batch || !piece) return trf__fail_null(err, batch ? "piece" : "batch");
+    TRF__TRY(trf__check_range("parts", parts, 1, 1 << 20, err));
+    TRF__TRY(trf__check_range("part", part, 0, parts - 1, err));
+    TRF__TRY(trf__check_lengths(&batch->source, 0, INT32_MAX, "source", &rows, &longest, err));
+    TRF__TRY(trf__check_lengths(&batch->target, 0, INT32_MAX, "target", &rows, &longest, err));
+    if (batch->source.count && batch->target.count && batch->source.count != batch->target.count)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "source has %d sequences, but target has %d", batch->source.count,
+                         batch->target.count);
+    pairs = batch->source.count ? batch->source.count : batch->target.count;
+    for (i = 0; i < pairs; i++) all += trf__pair_tokens(batch, i);
+    for (i = 0; i < pairs; i++) {
+        int64_t own = trf__pair_tokens(batch, i);
+        int64_t number = parts * (2 * before + own) / (2 * all);
+        before += own;
+        if (number > part) break;
+        if (number == part) { n++; continue; }
+        first++;
+        if (batch->source.count) skipped[0] += batch->source.lengths[i];
+        if (batch->target.count) skipped[1] += batch->target.lengths[i];
+    }
+    *piece = *batch;
+    piece->source = trf__some_sequences(&batch->source, first, n, skipped[0]);
+    piece->target = trf__some_sequences(&batch->target, first, n, skipped[1]);
+    piece->ordinal = batch->ordinal + first;
+    return TRF_OK;
 }
 
 /* How many EOS stand between the sequences of a pair. */
@@ -30288,6 +30627,18 @@ TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
         /* all have read job, so the next tile may overwrite it */
         __syncthreads();
     }
+}
+
+TRF__KERNEL void trf__gpu_accumulate(trf__accumulate a)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+        a.to[i] = a.from ? a.to[i] + a.from[i] : -0.0f;
+}
+
+TRF__FN void trf__cuda_accumulate(const trf__run *run, const trf__accumulate *a)
+{
+    trf__launch(run, "accumulate", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_accumulate, *a);
 }
 
 TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)

@@ -647,6 +647,29 @@ static void test_scale(void **state)
     forget();
 }
 
+/* The bits of the host: additions are exact everywhere. */
+static void test_accumulate(void **state)
+{
+    struct thing *to = reals(5000, 2), *from = reals(5000, 2);
+    int r, empty;
+    (void)state;
+    for (empty = 0; empty < 2; empty++) {
+        EVERYWHERE {
+            trf__accumulate j;
+            j.to = REAL(to); j.from = empty ? NULL : REAL(from); j.n = 4999;
+            ON->accumulate(&runs[r], &j);
+        }
+        for (r = FLOAT; r < PLACES; r++) {
+            trf_real *want = numbers_of(to, CPU, 5000, 0), *got = numbers_of(to, r, 5000, 0);
+            if (empty) assert_true(want[4998] == 0 && signbit(want[4998]));
+            assert_memory_equal(got, want, 5000 * sizeof *want);
+            free(want);
+            free(got);
+        }
+    }
+    forget();
+}
+
 static void test_norm(void **state)
 {
     static const int64_t widths[] = { 1, 8, 33, 128, 200, 513 };
@@ -994,6 +1017,7 @@ int main(void)
         cmocka_unit_test(test_activate),
         cmocka_unit_test(test_rotate),
         cmocka_unit_test(test_scale),
+        cmocka_unit_test(test_accumulate),
         cmocka_unit_test(test_nan), cmocka_unit_test(test_wide_norm), cmocka_unit_test(test_pool),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_cached_attention),

@@ -542,7 +542,7 @@ static void tables_are_complete(void **state)
     assert_string_equal(fields, " device hooks ");
     fields_of("trf_train_options", fields, sizeof fields);
     TRF__TRAIN_FIELDS(X)
-    assert_string_equal(fields, " all_reduce user hooks ");
+    assert_string_equal(fields, " all_reduce all_reduce_end user hooks ");
 #undef X
 }
 
