@@ -1,5 +1,5 @@
-/* ranks.c - one model trained by several ranks: each has the whole model and a part of each batch.
-   Before each update, all_reduce sums their gradients, so all models stay identical.
+/* ranks.c - one model trained by several ranks: each has the whole model and computes a part of each
+   batch. all_reduce sums their gradients, so all models stay identical.
 
    build   cc -O2 -march=native -pthread -I. examples/ranks.c -o ranks -lopenblas -lm
            on GPUs also -DTRF_WITH_CUDA -DRANKS_NCCL -I/usr/local/cuda/include cuda.o -lnccl
@@ -7,6 +7,7 @@
    run     ./ranks                two ranks: threads of the CPU, or GPUs 0 and 1
            ./ranks 4              four
    prints  the loss of the whole batch, which does not depend on the number of ranks, up to rounding
+           (with the same training.parts for all it does not depend on it at all)
    To run the ranks as processes, or on several machines, change only all_reduce. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -77,15 +78,14 @@ static void *train(void *user)
     trf_step_report report; trf_error err;
     uint64_t random = 1;
     int32_t ids[PAIRS * LENGTH], lengths[PAIRS], step, i;
-    int32_t first = PAIRS * rank / n_ranks, count = PAIRS * (rank + 1) / n_ranks - first;
-    trf_sequences share = {ids + first * LENGTH, lengths, count};
-    trf_batch batch = {share, share, first, {0, 0, 0}};     /* `first`: dropout as with one rank */
+    trf_sequences all = {ids, lengths, PAIRS};
+    trf_batch batch = {all, all, 0, {0, 0, 0}};
     config.source_vocab = config.target_vocab = 4 + SYMBOLS;
     config.encoder_layers = config.decoder_layers = 1;      /* deep ones magnify rounding */
     config.device.kind = device; config.device.index = rank;            /* of the GPU */
     config.device.threads = 1;
     training.learning_rate = 5e-3; training.warmup = 40;
-    training.rank = rank; training.n_ranks = n_ranks;
+    training.rank = rank; training.n_ranks = training.parts = n_ranks;
     training.all_reduce = all_reduce; training.user = user;
     CHECK(trf_model_create(&model, &config, &err))          /* the same seed: the same weights */
     CHECK(trf_trainer_create(&trainer, model, &training, &err))

@@ -379,12 +379,13 @@ the same dropout of weights for every 4096th head @@ ops @@ trf__weight_counter 
     (uint32_t)block | head >> 12 << 17 @@ (uint32_t)block
 dropout without a step @@ ops blocks model @@ trf__dropping @@
     run->now && drop->threshold @@ drop->threshold > 0; (void)run
-the same dropout in every step @@ model same_bits blocks @@ trf__micro_batch @@
-    (uint32_t)(trainer->step + 1) @@ 1
+the same dropout in every step @@ model same_bits blocks @@ trf__set_now @@
+    (uint32_t)(t->step + 1) @@ 1
 the same dropout at every site @@ ops model blocks same_bits @@ trf__site_key @@
     return now->key1 ^ drop->site * 0x9E3779B9u @@ (void)drop; return now->key1 ^ 0x9E3779B9u
 dropout counts sentences of the micro-batch @@
-    model same_bits decoding programs @@ trf__micro_batch @@ ordinal + trainer->sentences @@ ordinal
+    model same_bits decoding programs @@ trf__part_backward @@
+    ordinal + t->sentences @@ ordinal
 embedding scale @@ definitions golden model @@ trf__embedding_scale @@
     sqrt((double)c->d_model) @@ c->d_model
 unread positions keep their old gradient @@ model @@ trf__stack_embed_backward @@
@@ -393,7 +394,7 @@ written weights do not reach the copies @@ separate_device @@ trf_evaluate @@
     if (trainer->written) trf__pack_weights(&trainer->pass) @@ (void)0
 more rows than 31 bits count @@ model @@ trf__check_lengths @@
     *rows > INT32_MAX @@ 0
-pairs of a step beyond 31 bits @@ model @@ trf__micro_batch @@
+pairs of a step beyond 31 bits @@ model @@ trf__check_parts @@
     batch->ordinal > most @@ 0
 sums kept that nobody knows @@ separate_device @@ trf__reduce @@
     { trf_trainer_discard_gradients(t); return status; } @@ return status;
@@ -659,9 +660,8 @@ no place behind an epoch's last batch @@ store corpus @@ trf__corpus_seek @@
     if (batch == c->n_batches) { epoch++; batch = 0; } @@ (void)0;
 warm-up exponent @@ definitions @@ trf_learning_rate @@
     s * pow(w, -1.5) @@ s * pow(w, -1.4)
-learning rate of the step before @@
-    definitions model decoding programs golden @@ trf__micro_batch @@
-    d_model, trainer->step + 1 @@ d_model, trainer->step
+learning rate of the step before @@ definitions model decoding programs golden @@ trf__set_now @@
+    d_model, t->step + 1 @@ d_model, t->step
 target embedding learns nothing @@ model golden @@ trf__stack_embed_backward @@
     pass->run.backend->embed_gradient @@ if (!stack->decoder) pass->run.backend->embed_gradient
 only one decoder layer teaches the encoder @@ model golden @@ trf__stack_backward @@
@@ -676,10 +676,11 @@ a skipped step counts as an update @@ ops model @@ trf__decide_clipping @@
     if (!v->skipped) v @@ v
 nobody is blamed for a NaN @@ ops model @@ trf__cpu_clip @@
     sum, trf__is_finite(sum) ? -1 : trf__bad_tile(j) @@ sum, -1
-micro-batches do not add up @@ model same_bits @@ trf__micro_batch @@
-    trainer->micro == 0 @@ 1
-a slice of gradients is not summed over ranks @@ decoding programs model same_bits @@ trf__reduce @@
-    (size_t)(end - begin) @@ (size_t)(end - begin - 1)
+micro-batches do not add up @@ model same_bits @@ trf__part_backward @@
+    t->micro == 0 @@ 1
+a slice of gradients is not summed over ranks @@
+    decoding programs model same_bits ranks @@ trf__sum_from @@
+    (size_t)n, run @@ (size_t)(n - 1), run
 xavier counts q, k and v wrongly @@ definitions @@ trf__initialise @@
     bound = sqrt(6 / (in + (double)trf__q_width(c))) @@ bound = sqrt(6 / (in + out))
 keys begin with the bound of queries @@ definitions @@ trf__initialise @@
@@ -943,7 +944,7 @@ an error does not name its file @@ files store @@ trf__name_file @@
     "%s: %s", name, err @@ "%s", err
 the rarest token first @@ vocab @@ trf__by_count @@
     y->count ? -1 : 1 @@ y->count ? 1 : -1
-a report read before it has come @@ separate_device @@ trf__report_batch @@
+a report read before it has come @@ separate_device @@ trf__add_sums @@
     TRF__TRY(pass->run.backend->sync(&pass->run, err)) @@ (void)err
 tied matrices differ on a broken device @@ separate_device @@ trf__read_param @@
     TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err)) @@
@@ -1226,6 +1227,38 @@ probabilities without their shape @@ blocks @@ trf__probabilities_check @@
     out->shape[1] == spans[0].n_query @@ 1
 targets of -2 count nothing @@ blocks @@ trf__targets_check @@
     targets[i] < -1 || targets[i] @@ targets[i]
+a part begins with the token before @@ ranks @@ trf_batch_part @@
+    2 * before + own @@ 2 * before
+a part of a batch has the ordinal of the batch @@ ranks @@ trf_batch_part @@
+    batch->ordinal + first @@ batch->ordinal
+ids of the first part in all parts @@ ranks @@ trf__some_sequences @@
+    some.ids += skipped @@ (void)skipped
+rank 0 forgets the rounds before @@ ranks @@ trf__sum_from @@
+    t->round > 0 && o->rank == 0 @@ 0
+every rank adds the rounds before @@ ranks @@ trf__sum_from @@
+    t->round > 0 && o->rank == 0 @@ t->round > 0
+a hook that has failed is called again @@ ranks @@ trf__sum_from @@
+    o->all_reduce && !t->reduce_failed @@ o->all_reduce
+sums are not waited for @@ ranks @@ trf__sum_round @@
+    o->all_reduce_end(o->user) != 0 @@ 0
+a layer is given away before its norm @@ ranks @@ trf__layer_finished @@
+    stack->sublayers[i].is.in.w @@ stack->sublayers[i > 0 ? i - 1 : 0].is.in.w
+an empty part is zero @@ ranks @@ trf__accumulate_tile @@
+    (trf_real)-0.0 @@ 1
+the step of an empty part is the one before @@ ranks @@ trf__empty_part @@
+    trf__block_upload(&t->pass, sizeof t->pass.block.now) @@ (void)0
+a later batch empties a part @@ ranks @@ trf__empty_part @@
+    t->micro == 0 @@ 1
+half of a batch is cancelled @@ ranks @@ trf__micro_batch @@
+    pass->run.hooks.cancel = NULL @@ (void)0
+a wrong batch is refused by one rank @@ ranks @@ trf__check_parts @@
+    trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err) @@ TRF_OK
+sums in backward can be cancelled @@ ranks @@ trf__issue_training @@
+    t->pass->back.first && !t->pass->back.finished @@ t->pass->back.first
+the last round is not the sum @@ ranks @@ trf__summed_gradients @@
+    trf__rounds(&t->options) - 1 @@ 0
+parts of a trainer change @@ ranks @@ trf__same_home @@
+    trf__rounds(o) != trf__rounds(&trainer->options) @@ 0
 a position table from 0 @@ blocks @@ trf_position_table @@
     p * d, first + p @@ p * d, p
 cross-attention counted as self-attention @@ look @@ trf_count_weights @@
@@ -1246,7 +1279,7 @@ beginnings beyond 31 bits @@ generate @@ trf__sampled_reserve @@
     trf__times(n, most) > INT32_MAX @@ 0
 files of 64 MiB @@ definitions @@ trf_load_defaults @@
     (uint64_t)64 << 30 @@ (uint64_t)64 << 20
-a negative ordinal @@ model @@ trf__micro_batch @@
+a negative ordinal @@ model @@ trf__check_parts @@
     ordinal < 0 || batch->ordinal @@ ordinal
 lengths of 31 bits @@ blocks @@ trf__attention_prepare @@
     *queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX @@ 0
