@@ -9,7 +9,7 @@
 #include "transformer.h"
 #include "tools/data/grammar.h"
 
-enum { BATCH = 64, STEPS = 1500, TESTS = 1000, MOST = BATCH * GRAMMAR_TEXT / 2, VOCAB = 1000 };
+enum { BATCH = 64, STEPS = 1100, TESTS = 1000, MOST = BATCH * GRAMMAR_TEXT / 2, VOCAB = 1000 };
 
 static uint64_t number;                 /* of the next sentence */
 
