@@ -275,6 +275,8 @@ static const struct tested table[] = {
     OPTION(TRAIN, SWITCH, "padded-budget", corpus.padded_budget),
     OPTION(TRAIN, SWITCH, "shuffle", corpus.shuffle),
     OPTION(TRAIN, SWITCH, "buckets", corpus.buckets),
+    OPTION(TRAIN, NUMBER, "parts", training.parts),
+    OF(TRAIN, "reduce", reduce, int32_t, {"ordered", 0}, {"fast", 1}),
     OPTION(TRAIN, SWITCH, "recompute", training.recompute),
 
     OPTION(TRAIN, TEXT, "checkpoint", checkpoint),

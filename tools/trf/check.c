@@ -2,6 +2,7 @@
 
 #include "check.h"
 #include "measure.h"
+#include "mpi.h"
 #include "objective.h"
 #include "recipe.h"
 #include "subwords.h"
@@ -213,6 +214,18 @@ static int check_model_files(const struct settings *s, const char *checkpoint)
                : DONE;
 }
 
+/* What training will write, by the process that writes. */
+static int check_outputs(const struct settings *s, char *own)
+{
+    if (!is_first_rank()) return DONE;
+    if (check_written(s, "model", s->model) || check_written(s, "checkpoint", own) ||
+        check_written(s, "log", s->log)) return FAILED;
+    if (!s->overwrite &&
+        (s->resume ? check_other_model(s, own) : check_replaced(s, s->model, own, s->log)))
+        return FAILED;
+    return check_saved(s, s->model, own) || check_log(s->log, s->resume) ? FAILED : DONE;
+}
+
 static int check_files(const struct settings *s, char **own)
 {
     const char *name = s->checkpoint ? s->checkpoint : s->model;
@@ -236,15 +249,9 @@ static int check_files(const struct settings *s, char **own)
         return USAGE;
     }
     if (check_own_names(s, s->model, *own, s->log)) return USAGE;
-    if (check_written(s, "model", s->model) || check_written(s, "checkpoint", *own) ||
-        check_written(s, "log", s->log)) return FAILED;
-    if (!s->overwrite &&
-        (s->resume ? check_other_model(s, *own) : check_replaced(s, s->model, *own, s->log)))
-        return FAILED;
-    if (check_saved(s, s->model, *own) || check_log(s->log, s->resume) || check_read(s) ||
-        check_model_files(s, *own)) return FAILED;
-    remove_all_unfinished(s->model);
-    if (*own) remove_all_unfinished(*own);
+    if (check_outputs(s, *own) || check_read(s) || check_model_files(s, *own)) return FAILED;
+    if (is_first_rank()) remove_all_unfinished(s->model);
+    if (*own && is_first_rank()) remove_all_unfinished(*own);
     return DONE;
 }
 
@@ -265,6 +272,22 @@ int check_rereading(const struct settings *s)
     for (i = 0; i < N_DATA; i++) {
         if (!files[i] || (strcmp(files[i], "-") && !is_device(files[i]))) continue;
         say("--seeds reads the data several times, so '%s' cannot be used", files[i]);
+        return USAGE;
+    }
+    return DONE;
+}
+
+/* Several processes read the same files, one time after another. */
+static int check_processes(const struct settings *s)
+{
+    const char *files[N_DATA];
+    int i;
+    if (n_ranks() == 1) return DONE;
+    data_files(s, files);
+    for (i = 0; i < N_DATA; i++) {
+        if (!files[i] || (strcmp(files[i], "-") && !is_device(files[i]))) continue;
+        say("each of the %d processes reads the data, so '%s' cannot be used: give a file",
+            n_ranks(), files[i]);
         return USAGE;
     }
     return DONE;
@@ -383,7 +406,9 @@ static int check_vocabulary_sizes(const struct settings *s)
 int check_training(struct settings *s, char **checkpoint)
 {
     int status;
-    if ((status = check_data(s)) || (status = check_effects(s))) return status;
+    if ((status = check_data(s)) || (status = check_effects(s)) || (status = check_processes(s)) ||
+        (status = settle_parts(s, 0)))
+        return status;
     if (standard_inputs(s) > 1) {
         say("only one of the files can be standard input");
         return USAGE;

@@ -18,13 +18,19 @@ const struct command commands[] = {
      "model so far. Training stops when the model stops improving, unless --updates, --epochs or\n"
      "--minutes set the end. Lines that cannot be trained on are left out and reported. SIGINT,\n"
      "SIGTERM and SIGHUP stop training after the current update and write a checkpoint.\n"
+     "mpirun starts several processes, on one machine or several, that share each update; trf must\n"
+     "be built by make MPI=1. All read the same files. The first one prints, validates and writes.\n"
+     "Four processes make the same model as one with --parts 4. A signal to one of them stops all.\n"
+     "Open MPI's mpirun kills them a second after SIGTERM or Ctrl-C; SIGUSR1 leaves them time to\n"
+     "save. It binds two processes to one core each; --bind-to none lets them use all.\n"
      "\n"
      "    trf train --source train.de --target train.en --model de-en.safetensors\n"
      "    trf train --tsv words.tsv --model say.safetensors --epochs 30\n"
      "    trf train --objective classify --tsv reviews.tsv --model mood.safetensors\n"
      "    trf train --objective causal --text book.txt --documents file --tokens characters \\\n"
      "        --model book.safetensors\n"
-     "    trf train ... --resume                  the same command, continued from its checkpoint",
+     "    trf train ... --resume                  the same command, continued from its checkpoint\n"
+     "    mpirun -n 4 trf train ...               the same command, by four processes",
      "Exit status: 0 success; 1 an error; 2 a wrong command line; 128 + N stopped by signal N,\n"
      "with a checkpoint unless --checkpoint '' turned it off."},
     {TRANSLATE, "translate", "translate lines", "trf translate --model FILE [FILE] [options]",

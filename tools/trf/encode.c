@@ -3,6 +3,7 @@
 
 #include "encode.h"
 #include "labelled.h"
+#include "mpi.h"
 #include "objective.h"
 #include "progress.h"
 #include "subwords.h"
@@ -244,6 +245,21 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
     return check_data_sizes(s, data);
 }
 
+static uint64_t hash_batch(uint64_t before, const trf_batch *batch)
+{
+    const trf_sequences *const sides[2] = {&batch->source, &batch->target};
+    int side;
+    for (side = 0; side < 2; side++) {
+        const trf_sequences *of = sides[side];
+        size_t ids = 0;
+        int32_t i;
+        for (i = 0; i < of->count; i++) ids += (size_t)of->lengths[i];
+        before = hash_bytes(before, of->lengths, (size_t)of->count * sizeof *of->lengths);
+        before = hash_bytes(before, of->ids, ids * sizeof *of->ids);
+    }
+    return before;
+}
+
 /* Counts the batches of the first pass. Later passes may have a few more or less, as their batches
    differ. */
 int fill_corpus(const struct settings *s, struct examples *data, trf_corpus **corpus,
@@ -264,8 +280,10 @@ int fill_corpus(const struct settings *s, struct examples *data, trf_corpus **co
     }
     free_side(&ids[0]);
     free_side(&ids[1]);
-    for (; trf_corpus_epoch(*corpus) == 0; batches++)
+    for (; trf_corpus_epoch(*corpus) == 0; batches++) {
         if (trf_corpus_next(*corpus, &batch, &err)) goto failed;
+        if (n_ranks() > 1) plan->fingerprint = hash_batch(plan->fingerprint, &batch);
+    }
     plan->batches = batches;
     plan->per_epoch = (int64_t)fmax(1, (double)(batches + s->accumulate / 2) / s->accumulate);
     trf_corpus_rewind(*corpus);

@@ -306,6 +306,14 @@ uint64_t hash_line(const char *line)
     return hash ^ hash >> 32;
 }
 
+uint64_t hash_bytes(uint64_t before, const void *bytes, size_t n)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+    size_t i;
+    for (i = 0; i < n; i++) before = (before ^ at[i]) * 1099511628211u;
+    return before ^ before >> 32;
+}
+
 int by_hash(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;

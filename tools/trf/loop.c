@@ -1,9 +1,13 @@
 // trf train: updates, validations, checkpoints, and ending well.
 //
 // From the first validation on the model file holds the best model. See loop.h.
+//
+// Several processes make the same updates. The first one validates, tells the others the scores, and
+// writes all files. Before each update all agree on whether training ends.
 
 #include "loop.h"
 #include "measure.h"
+#include "mpi.h"
 #include "signals.h"
 
 #include <math.h>
@@ -36,7 +40,9 @@ static int validate_and_keep(struct run *r, int64_t update)
     int status = DONE, best;
     memset(&v, 0, sizeof v);
     prepare_notice("leaving the validation of update", update, r->checkpoint != NULL);
-    status = validate_interruptibly(r, &v);
+    if (is_first_rank()) status = validate_interruptibly(r, &v);
+    status = status_of_first(status);
+    share_first(&v, sizeof v);
     if (status || v.cancelled) return status;
     if (!validates(&r->validator)) {
         state->stopping.validated = update;
@@ -86,6 +92,18 @@ static int32_t validations_left(const struct run *r)
 // >>updates        until training ends
 // -----------------------------------------------------------------------------------------------
 
+/* All processes take the same decisions: a signal that one of them got ends all, and the clock is
+   that of the first one. */
+static void agree_on_end(const struct run *r, struct progress *p)
+{
+    int signal_and_time[2];
+    signal_and_time[0] = signal_here();
+    signal_and_time[1] = is_first_rank() && seconds_in_all(p) >= r->s->minutes * 60;
+    most_of_all(signal_and_time, 2);
+    agree_on_signal(signal_and_time[0]);
+    p->time_is_up = signal_and_time[1];
+}
+
 /* One update from `accumulate` batches, or fewer at the end of the last epoch. TRF_E_END: no data
    are left. */
 static trf_status one_update(struct run *r, struct progress *p, trf_step_report *report,
@@ -103,6 +121,10 @@ static trf_status one_update(struct run *r, struct progress *p, trf_step_report 
                 (double)batch.place.epoch + (double)batch.place.batch / (double)r->batches;
         if (!status && r->noise) status = trf_noise_apply(r->noise, &batch, &batch, err);
         if (status) return status;
+        if (r->s->accumulate == 1 && n_ranks() > 1) {   /* sums begin during the backward pass */
+            p->passes += (double)batch.target.count / (double)trf_corpus_size(r->corpus);
+            return trf_train_step(r->trainer, &batch, report, err);
+        }
         if ((status = trf_forward_backward(r->trainer, &batch, report, err))) return status;
         p->passes += (double)batch.target.count / (double)trf_corpus_size(r->corpus);
     }
@@ -141,7 +163,7 @@ static const char *is_over(const struct run *r, const struct progress *p, int64_
     const struct settings *s = r->s;
     if (step >= s->updates) return "updates";
     if (!validations_left(r)) return "patience";
-    if (seconds_in_all(p) >= s->minutes * 60) return "minutes";
+    if (p->time_is_up) return "minutes";
     return NULL;
 }
 
@@ -163,10 +185,12 @@ static int train_on(struct run *r, struct progress *p, const char **why)
     trf_status status = TRF_OK;
     int64_t step = trf_trainer_step(r->trainer), epoch;
     for (;;) {
+        agree_on_end(r, p);
         if (step && step % s->valid_every == 0 && r->state.stopping.validated != step &&
             !stopped()) {
             if (learnt_nothing(r, p)) r->state.stopping.wait++;
             else if (validate_or_save(r, p, step)) return FAILED;
+            agree_on_end(r, p);
         }
         if (stopped() || (*why = is_over(r, p, step))) break;
         if (p->updates &&
@@ -187,7 +211,9 @@ static int train_on(struct run *r, struct progress *p, const char **why)
     }
     if (stopped() || !step || r->state.stopping.validated == step || learnt_nothing(r, p))
         return DONE;
-    return validate_or_save(r, p, step);
+    if (validate_or_save(r, p, step)) return FAILED;
+    agree_on_end(r, p);
+    return DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -275,6 +301,7 @@ static int end_well(struct run *r, struct progress *p, const char *why)
         return FAILED;
     }
     if (write_result(r, &left)) return FAILED;
+    if (left) agree_on_signal(signal_here());
     if (left) return end_by_signal(r);          /* a later signal comes after the end */
     remove_unneeded(r, r->checkpoint != NULL);      /* a resumed run may need them */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
@@ -323,6 +350,7 @@ static void log_end(struct run *r, const struct progress *p, const char *why)
 static int learn_with_signals(struct run *r, struct progress *p, const char **why)
 {
     int kept;
+    if (!is_first_rank()) return train_on(r, p, why);       /* leave_ranks waits for the first one */
     if (!r->s->resume && (r->s->keep || r->s->average > 1)) warn_of_kept(r);
     log_start(&r->log, r->s, r->model, trf_trainer_step(r->trainer), trf_corpus_size(r->corpus),
               (int64_t)r->validator.pairs->ids[0].count);

@@ -5,7 +5,8 @@
 // Build, in the root of the repository: first without, then with learning of subwords, which needs
 // libsentencepiece-dev. The last command is one line. For trf import, which needs libcjson-dev, add
 // -DTRF_WITH_CJSON and -lcjson; for PyTorch's zip files in it, which need libzip-dev,
-// -DTRF_WITH_LIBZIP and -lzip.
+// -DTRF_WITH_LIBZIP and -lzip. For several processes, which need libopenmpi-dev, use mpicc instead of
+// cc, and add -DTRF_WITH_MPI.
 //     cc -O2 -march=native -I. tools/trf/*.c tools/metrics/metrics.c -o build/trf -lm
 //     c++ -O2 -c tools/trf/spm.cc -o build/spm.o
 //     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c tools/metrics/metrics.c
@@ -17,6 +18,7 @@
 // only the public half of the header; its own work is lines, options and messages.
 
 #define TRF_IMPLEMENTATION
+#include "mpi.h"
 #include "trf.h"
 
 #include <fcntl.h>
@@ -56,7 +58,7 @@ static int run_command(const struct command *command, int argc, char **argv)
     status = parse_command_line(command, &s, argc, argv);
     if (status == DONE) return close_output(stdout, NULL);
     if (status > 0) return status;
-    quiet = s.quiet;
+    quiet |= s.quiet;
     if (optind < argc && command->bit & TRAIN) {
         say("'%s' is not an option: the data need --tsv FILE, --source FILE and --target FILE, or "
             "--text FILE; all options: %s --help", argv[optind], name);
@@ -64,8 +66,10 @@ static int run_command(const struct command *command, int argc, char **argv)
     }
     /* a command ends when nobody reads its results any more, but a training run goes on */
     if (command->bit & TRAIN) signal(SIGPIPE, SIG_IGN);
-    if (command->bit & (RUN | ATTENTION) && (status = check_device(&s))) return status;
-    return runs[command - commands](&s, argc - optind, argv + optind);
+    status = join_ranks(&s, command->bit & TRAIN);
+    if (!status && command->bit & (RUN | ATTENTION)) status = check_device(&s);
+    if (!status) status = runs[command - commands](&s, argc - optind, argv + optind);
+    return leave_ranks(status);
 }
 
 /* Opens the standard streams that are closed: else a file would get the number of one of them, and
@@ -100,6 +104,8 @@ static void print_version(void)
 #else
     puts("products: built-in, or by the linked CBLAS library (--products cblas)");
 #endif
+    puts(has_mpi() ? "processes: one, or several that mpirun starts, for trf train"
+                   : "processes: one; this trf was built without MPI");
     puts("pictures: trf plot and trf report run gnuplot if it is installed");
 #ifdef __clang__
     printf("compiler: %s, C %ld\n", __VERSION__, (long)__STDC_VERSION__);
@@ -164,6 +170,7 @@ int main(int argc, char **argv)
                *nearest = commands[0].name;
     int i, status;
     open_standard_streams();
+    meet_launcher();
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN);       /* a file that may not grow is an error of writing */
     for (i = 0; i < n_commands; i++)

@@ -212,6 +212,11 @@ int stored_training(struct settings *s, const trf_file *file)
     if (trf_file_training(file, &stored, &err)) { say_error(NULL, &err); return FAILED; }
     stored.hooks = s->training.hooks;       /* the options of this program */
     stored.threads = s->training.threads;
+    stored.rank = s->training.rank;
+    stored.n_ranks = s->training.n_ranks;
+    stored.all_reduce = s->training.all_reduce;
+    stored.all_reduce_end = s->training.all_reduce_end;
+    stored.user = s->training.user;
     s->training = stored;
     return DONE;
 }

@@ -255,6 +255,14 @@ const struct row rows[] = {
     {TRAIN, SWITCH, "shuffle", AT(corpus.shuffle), NO_YES, "use a new order in each epoch", NULL},
     {TRAIN, SWITCH, "buckets", AT(corpus.buckets), NO_YES,
      "put pairs of similar length into the same batch", NULL},
+    {TRAIN | FROM_DATA, NUMBER, "parts", AT(training.parts), "N",
+     "divide each batch into N parts, and add up their gradients in the order of the parts; 0: do "
+     "not divide. The model depends on N, but not on how many processes compute the parts: mpirun "
+     "-n R trf train ... with R up to N (default: with mpirun, R; with --resume, as before; else 0)",
+     NULL},
+    {TRAIN, CHOICE, "reduce", AT(reduce), "ordered|fast",
+     "how several processes add up gradients. ordered: in the order of the parts, to the same bits "
+     "as in one process; fast: in the order that MPI finds fastest", NULL},
     {TRAIN | INSPECT, SWITCH, "recompute", AT(training.recompute), NO_YES,
      "store only the outputs of layers and compute the rest again: less memory, a fifth more "
      "time, the same model", NULL},

@@ -6,6 +6,7 @@
 // current pass over the data. In a file a line comes every --log-every updates, and every 30
 // seconds.
 
+#include "mpi.h"
 #include "progress.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@ enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
 int open_log(struct log *log, const struct settings *s)
 {
     int last;
-    if (!s->log) return DONE;
+    if (!s->log || !is_first_rank()) return DONE;
     log->path = s->log;
     log->file = fopen(s->log, s->resume ? "a+" : "w");
     if (!log->file) { say("cannot write '%s': %s", s->log, strerror(errno)); return FAILED; }
@@ -63,6 +64,7 @@ void log_start(struct log *log, const struct settings *s, const trf_model *model
     fprintf(file, ",\"weights\":%lld,\"source_vocab\":%d,\"target_vocab\":%d,\"labels\":%d",
             (long long)trf_model_parameter_total(model), (int)config->source_vocab,
             (int)config->target_vocab, (int)config->n_labels);
+    if (n_ranks() > 1) fprintf(file, ",\"processes\":%d", n_ranks());
     fputs(",\"model\":", file);
     print_json_text(file, s->model, strlen(s->model));
     fputs(",\"options\":", file);
@@ -201,6 +203,8 @@ static void log_progress(const struct progress *p, int64_t epoch, const trf_step
     print_json_field(log, "tokens_per_second", rate);
     print_json_field(log, "seconds", seconds_in_all(p));
     print_json_field(log, "seconds_left", left < 1e9 ? left : NAN);
+    if (n_ranks() > 1 && bytes_sent() >= 0)
+        fprintf(log, ",\"bytes_sent\":%lld", (long long)bytes_sent());
     fprintf(log, ",\"megabytes\":%.0f}\n", megabytes());
     flush_log(p->log);
 }

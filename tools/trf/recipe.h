@@ -24,6 +24,7 @@ struct plan {
     int validates;                  /* 1: there are pairs to validate on */
     int64_t batches, per_epoch;     /* of one pass: batches, and updates, approximately */
     int64_t drawn, updates;         /* so far: batches, updates */
+    uint64_t fingerprint;           /* of the batches of a pass, if other processes read them too */
     int cosine_follows; /* 1: the cosine ends with the training, not at a number that the user
                            gave */
     int explained[N_REASONS];       /* 1: the reason was printed, with its settings */

@@ -4,6 +4,7 @@
 // with it.
 
 #include "training.h"
+#include "mpi.h"
 #include "objective.h"
 
 #include <math.h>
@@ -212,7 +213,10 @@ static int merge_training(const struct training *t, const trf_load_options *load
     if ((status = read_stored(merged, t->run.checkpoint, load))) return status;
     *stored = merged->training;
     if (stored->schedule != TRF_COSINE) stored->total_steps = 0;
-    if (apply_given(merged)) return USAGE;
+    if (apply_given(merged) || settle_parts(merged, stored->parts)) return USAGE;
+    if (merged->training.parts != stored->parts && !is_given(t->s, AT(training.parts)))
+        inform_line("batches were not divided before; now they have %d parts",
+                    (int)merged->training.parts);
     if ((merged->training.schedule == TRF_NOAM) != (stored->schedule == TRF_NOAM) &&
         !is_given(t->s, AT(training.learning_rate))) {
         say("a --schedule other than the checkpoint's needs --learning-rate, which is a factor for "

@@ -5,7 +5,11 @@
 // at once, unless it comes within a fifth of a second: timeout(1) sends each signal twice, to the
 // program and to its group. A handler may call almost nothing, so the line that it writes is
 // prepared before.
+//
+// Several processes end after the same update: they agree on a signal that any of them has got.
+// mpirun kills its processes a second after a SIGTERM of its own, but passes SIGUSR1 on.
 
+#include "mpi.h"
 #include "signals.h"
 
 #include <errno.h>
@@ -13,7 +17,8 @@
 #include <unistd.h>
 
 static volatile sig_atomic_t stopped_by, notice, validating;
-static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+static int agreed;                      /* the signal that all processes know of */
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};    /* the last one: of several */
 enum { N_SIGNALS = sizeof signals / sizeof *signals };
 static struct sigaction inherited[N_SIGNALS];       /* restored when training is over */
 /* Of the current training, for a line about what takes long. */
@@ -23,7 +28,9 @@ static double update_began;
 static char notices[2][160];    /* one is ready while the other is written */
 static const char *line_end;    /* ends a line of progress on a terminal */
 
-int stopped(void) { return (int)stopped_by; }
+int signal_here(void) { return (int)stopped_by; }
+int stopped(void) { return n_ranks() > 1 ? agreed : signal_here(); }
+void agree_on_signal(int signal_number) { agreed = signal_number; }
 
 static void stop_soon(int signal_number)
 {
@@ -49,7 +56,8 @@ void prepare_notice(const char *doing, int64_t update, int keeps)
     int other = !notice;
     current_update = update;
     update_began = now();
-    snprintf(notices[other], sizeof notices[other],
+    if (is_first_rank())
+        snprintf(notices[other], sizeof notices[other],
              "%s%s: %s %lld, then %s; the same signal again stops at once\n", line_end, program,
              doing, (long long)update, keeps ? "saving" : "ending");
     notice = other;
@@ -64,7 +72,7 @@ void catch_signals(struct progress *of)
     memset(&action, 0, sizeof action);
     action.sa_handler = stop_soon;
     action.sa_flags = SA_RESTART;
-    for (i = 0; i < N_SIGNALS; i++)     /* what the parent ignores stays ignored */
+    for (i = 0; i < N_SIGNALS - (n_ranks() == 1); i++)  /* what the parent ignores stays ignored */
         if (!sigaction(signals[i], NULL, &inherited[i]) && inherited[i].sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
 }
@@ -73,7 +81,8 @@ void release_signals(void)
 {
     int i;
     shown_progress = NULL;
-    for (i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &inherited[i], NULL);
+    for (i = 0; i < N_SIGNALS - (n_ranks() == 1); i++)
+        sigaction(signals[i], &inherited[i], NULL);
 }
 
 /* The library calls this at every layer and token. Only a validation is aborted. */
@@ -83,7 +92,7 @@ static int leave_validation(void *user)
     if (shown_progress)
         show_waiting(shown_progress, validating ? "validating" : "computing", current_update,
                      update_began);
-    return validating && stopped_by;
+    return validating && signal_here();
 }
 
 void watch_signals(struct settings *s) { s->training.hooks.cancel = leave_validation; }

@@ -3,6 +3,7 @@
 
 #include "state.h"
 #include "measure.h"
+#include "mpi.h"
 #include "objective.h"
 
 #include <math.h>
@@ -49,10 +50,11 @@ static int set_weights(struct run *r, const trf_model *model)
     return status;
 }
 
+/* Of several processes only the first one has an average: it validates and saves. */
 int create_average(struct run *r)
 {
     trf_error err;
-    if (r->s->ema <= 0 || !trf_ema_create(&r->ema, r->trainer, r->s->ema, &err)) return DONE;
+    if (!is_first_rank() || r->s->ema <= 0 || !trf_ema_create(&r->ema, r->trainer, r->s->ema, &err)) return DONE;
     say_error("average", &err);
     return FAILED;
 }
@@ -102,7 +104,7 @@ static char *average_path(const struct run *r, int64_t update)
 int save_model(const struct run *r, const char *path)
 {
     trf_error err;
-    if (!trf_model_save(r->model, path, &err)) return DONE;
+    if (!is_first_rank() || !trf_model_save(r->model, path, &err)) return DONE;
     say_error(NULL, &err);
     return FAILED;
 }
@@ -198,7 +200,7 @@ int save_checkpoint(struct run *r, double seconds)
     trf_error err;
     char *average;
     int status = DONE, known;
-    if (!r->checkpoint) return DONE;
+    if (!r->checkpoint || !is_first_rank()) return DONE;
     average = average_path(r, update);
     known = !access(average, F_OK);
     if (r->s->ema > 0) {
@@ -400,7 +402,7 @@ int restore_average(struct run *r)
     trf_error err;
     char *path = average_path(r, trf_trainer_step(r->trainer));
     int status = DONE;
-    if (r->s->ema > 0 && r->state.had_average) {
+    if (r->ema && r->state.had_average) {
         if (trf_model_load(&model, path, &load, &err)) {
             say_error(NULL, &err);
             say("it is the average of the weights, which belongs to the checkpoint; --ema 0 "
@@ -412,7 +414,7 @@ int restore_average(struct run *r)
         } else status = read_weights(model, trf_ema_weights(r->ema));
         trf_model_destroy(model);
     }
-    if (!status && r->checkpoint) remove_averages(r, trf_trainer_step(r->trainer));
+    if (!status && r->checkpoint && is_first_rank()) remove_averages(r, trf_trainer_step(r->trainer));
     free(path);
     return status;
 }
@@ -462,6 +464,7 @@ void remove_unneeded(struct run *r, int average_needed)
     struct state *state = &r->state;
     char *needed = zeroed(state->n_kept, 1);
     size_t i, n = 0;
+    if (!is_first_rank()) { free(needed); return; }
     for (i = 0; i < state->n_kept; i++)
         needed[i] = (char)(among_last(state, i, r->s->keep) ||
                            (average_needed && (averaged(r, i) || is_kept_best(r, i))));
@@ -480,7 +483,7 @@ int keep_model(struct run *r, int64_t update, double score, double loss)
     struct state *state = &r->state;
     char *path;
     int status;
-    if (r->s->keep == 0 && r->s->average <= 1) return DONE;
+    if (!is_first_rank() || (r->s->keep == 0 && r->s->average <= 1)) return DONE;
     path = kept_path(r, update);
     status = save_model(r, path);
     free(path);

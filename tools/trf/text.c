@@ -13,6 +13,7 @@
 
 const char *program = "trf";
 int unfinished_line, quiet;
+FILE *message_file;
 
 size_t character_of(const char *text, size_t left, uint32_t *c)
 {
@@ -84,16 +85,17 @@ void print_json_list(FILE *file, const char *name, const double *x, int32_t n)
     fputc(']', file);
 }
 
-/* Prints a line on standard error without control characters. */
+/* Prints a line without control characters. */
 static void print_message(const char *before, const char *format, va_list arguments)
 {
+    FILE *to = message_file ? message_file : stderr;
     char sentence[4096];
     fflush(stdout);
     vsnprintf(sentence, sizeof sentence, format, arguments);
-    fprintf(stderr, "%s%s%s", unfinished_line ? "\n" : "", before, *before ? ": " : "");
+    fprintf(to, "%s%s%s", unfinished_line ? "\n" : "", before, *before ? ": " : "");
     unfinished_line = 0;
-    print_clean(stderr, sentence, sizeof sentence);
-    fputc('\n', stderr);
+    print_clean(to, sentence, sizeof sentence);
+    fputc('\n', to);
 }
 
 void say(const char *format, ...)

@@ -4,6 +4,7 @@
 #include "labelled.h"
 #include "loop.h"
 #include "measure.h"
+#include "mpi.h"
 #include "objective.h"
 #include "signals.h"
 #include "training.h"
@@ -44,6 +45,11 @@ static void describe(const struct training *t)
     inform("%lld weights; %.0f MB of memory; %s from update %lld\n",
            (long long)trf_model_parameter_total(t->run.model), (double)bytes * 1e-6,
            t->s->resume ? "resumed" : "training", (long long)trf_trainer_step(t->run.trainer) + 1);
+    if (o->parts || n_ranks() > 1)
+        inform("processes: %d, with %d thread%s here; batches in %d part%s, %s\n", n_ranks(),
+               (int)t->s->device.threads, plural(t->s->device.threads), (int)o->parts,
+               plural(o->parts), n_ranks() > 1 && t->s->reduce ? "added up in any order"
+                                                               : "added up in their order");
     if (t->plan.new_words > 0)
         say("%.1f %% of the words are new in a tenth of the lines, so subwords would do better: "
             "this trf was built without libsentencepiece and uses words; install "
@@ -84,6 +90,30 @@ static int prepare(struct training *t)
     return DONE;
 }
 
+/* All processes must have read the same data and weights: each may be on another machine. */
+static int check_equal(const struct training *t)
+{
+    uint64_t hash = t->plan.fingerprint;
+    trf_real *weights;
+    trf_error err;
+    int32_t i;
+    int rank;
+    if (n_ranks() == 1) return DONE;
+    for (i = 0; i < trf_model_parameter_count(t->run.model); i++) {
+        trf_tensor w = trf_model_parameter(t->run.model, i);
+        int64_t n = trf_tensor_count(&w);
+        weights = zeroed((size_t)n, sizeof *weights);
+        if (trf_tensor_read(&w, weights, n, &err)) { say_error("weights", &err); return FAILED; }
+        hash = hash_bytes(hash, weights, (size_t)n * sizeof *weights);
+        free(weights);
+    }
+    rank = differing_rank(hash);
+    if (rank && is_first_rank())
+        say("process %d has read other data, or begins with other weights, than process 0: all "
+            "need the same files, options and processors", rank);
+    return rank ? status_of_first(FAILED) : DONE;
+}
+
 static int train_once(struct settings *s, double *score)
 {
     struct training t;
@@ -94,8 +124,9 @@ static int train_once(struct settings *s, double *score)
     t.run.validator.pairs = &t.data.held;
     t.run.score = NAN;
     watch_signals(s);
-    status = check_training(s, &t.run.checkpoint);
-    if (!status) status = prepare(&t);
+    status = agree_status(check_training(s, &t.run.checkpoint));
+    if (!status) status = agree_status(prepare(&t));
+    if (!status) status = check_equal(&t);
     if (!status) status = learn(&t.run);
     *score = t.run.score;
     if (t.run.log.broken && !status) status = FAILED;
@@ -232,5 +263,9 @@ int command_train(struct settings *s, int argc, char **argv)
     double score;
     (void)argc;
     (void)argv;
+    if (s->seeds > 1 && n_ranks() > 1) {
+        say("--seeds trains models one after another in one process: it does not work with mpirun");
+        return USAGE;
+    }
     return s->seeds > 1 ? train_seeds(s) : train_once(s, &score);
 }

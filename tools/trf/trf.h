@@ -51,6 +51,7 @@
 //   output.c        files that are written
 //   lines.c         lines and pairs of lines
 //   json.c          reads JSON
+//   mpi.c           trf train by several processes
 //   commands.c      the text of each command's help
 //   command_line.c  a command line becomes settings; --help; see options.h
 //   values.c          values of options as texts
@@ -93,6 +94,7 @@ enum { DONE = 0, FAILED = 1, USAGE = 2, SIGNALLED = 128 };      /* exit statuses
 extern const char *program;     /* "trf train" once the command is known */
 extern int unfinished_line;     /* 1: the terminal shows a line of progress without its end */
 extern int quiet;               /* 1: standard error gets warnings and errors only */
+extern FILE *message_file;      /* where warnings and errors go; NULL: standard error */
 
 /* A warning or an error. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -205,7 +207,7 @@ struct settings {
     int64_t updates, checkpoint_every, valid_every, log_every;  /* training */
     double minutes, ema;
     int32_t patience, metric, valid_beam, keep, average, average_of, seeds;
-    int32_t accumulate, resume, overwrite, quiet;
+    int32_t accumulate, resume, overwrite, quiet, reduce;       /* reduce: 1: fast */
     const char *log;
 
     int32_t unknown;                                            /* translating: enum on_unknown */
@@ -381,6 +383,7 @@ const char *line_of(const struct text *text, size_t index);
 const char **lines_of(const struct text *text);     /* pointers to all lines; free them */
 void free_text(struct text *text);
 uint64_t hash_line(const char *line);
+uint64_t hash_bytes(uint64_t before, const void *bytes, size_t n);  /* goes on from a hash */
 int by_hash(const void *a, const void *b);          /* for qsort and bsearch */
 
 // -----------------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ static int translate_held_out(struct validator *v, struct validation *result)
     status = make_translator(v, &r.translator);
     while (!status && !result->cancelled && at < n) {
         status = translate_some(&r, &at, &used, next, first, result);
-        if (stopped()) result->cancelled = 1;
+        if (signal_here()) result->cancelled = 1;
     }
     result->score = metrics_value(r.metrics, (enum figure)figures[metric_of(v->s)]);
     trf_translator_destroy(r.translator);
@@ -283,7 +283,7 @@ static int label_held_out(struct validator *v, struct validation *result)
         }
         status = label_some(translator, &some, valid[1].ids + from, (int64_t)(target - from),
                             n_labels, v->s->objective == OBJECTIVE_TAG, counts, &err);
-        if (stopped()) { result->cancelled = 1; break; }
+        if (signal_here()) { result->cancelled = 1; break; }
     }
     if (status) result->cancelled = cancelled(status, &err);
     result->score = mean_f1(counts, n_labels);
