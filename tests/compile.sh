@@ -187,9 +187,13 @@ for compiler in $c_compilers; do standards 'c99 gnu99 c11 c17' c99 "$vectors"; d
 for_cxx standards 'c++11 c++20' c++11 "$vectors"
 
 # --- examples and tools ----------------------------------------------------------------------------------------
+mpi=$(pkg-config --cflags-only-I mpi-c 2>/dev/null | sed 's/-I/-isystem /g')
+[ -n "$mpi" ] || echo "left out: MPI"
 for file in "$root"/examples/*.c "$root"/examples/cmake/app.c; do
-    for compiler in $c_compilers; do clean "$compiler" -std=c99 "$file" -fsyntax-only; done
-    example_in_cxx() { clean "$compiler" -std=c++11 "$file" -fsyntax-only; }
+    more=
+    case $file in */mpi.c) [ -n "$mpi" ] || continue; more=$mpi ;; esac
+    for compiler in $c_compilers; do clean "$compiler" "-std=c99 $more" "$file" -fsyntax-only; done
+    example_in_cxx() { clean "$compiler" "-std=c++11 $more" "$file" -fsyntax-only; }
     for_cxx example_in_cxx
 done
 for file in "$root"/examples/studies/*.c; do
@@ -197,6 +201,7 @@ for file in "$root"/examples/studies/*.c; do
 done
 clean "$gcc_like" -std=c99 "$root/examples/studies/schedules.c" -fsyntax-only
 for file in "$root"/tools/*/*.c; do clean "$gcc_like" -std=gnu99 "$file" -fsyntax-only; done
+[ -z "$mpi" ] || clean "$gcc_like" "-std=gnu99 -DTRF_WITH_MPI $mpi" "$root/tools/trf/mpi.c" -fsyntax-only
 if [ -e /usr/include/sentencepiece_trainer.h ]; then
     subwords_in_cxx() { clean "$compiler" -std=c++17 "$root/tools/trf/spm.cc" -fsyntax-only; }
     for_cxx subwords_in_cxx

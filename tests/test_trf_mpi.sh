@@ -1,0 +1,211 @@
+#!/bin/sh
+# One model trained by several processes: sh tests/test_trf_mpi.sh build/trf
+#
+# A trf without MPI says what it lacks. One that is built here with it, by make MPI=1, makes the same bytes by 1, 2, 3, 4 and 7
+# processes as by one that computes as many parts; interrupted by every signal, with a process that is slow, and continued by
+# fewer processes, too. What goes wrong in one process ends all. Then examples/mpi.c.
+
+. "$(dirname "$0")/trf.sh"
+
+# --- without MPI ----------------------------------------------------------------------------------
+if "$trf" --version | grep -q 'built without MPI'; then
+    for names in "OMPI_COMM_WORLD_SIZE OMPI_COMM_WORLD_RANK" "PMI_SIZE PMI_RANK"; do
+        set -- $names
+        expect 1 "without MPI ($1)" "started 4 processes, but this trf was built without MPI" \
+            env $1=4 $2=0 "$trf" train $plain --updates 1 --model m
+        silent "without MPI ($1)"
+        expect 1 "the other processes" "" env $1=4 $2=3 "$trf" train $plain --updates 1 --model m
+        check "say nothing" test ! -s err -a ! -s out
+        expect 2 "what is not training" "^trf translate: only trf train runs as several processes" \
+            env $1=4 $2=0 "$trf" translate --model m
+        expect 0 "one process needs no MPI" "^done: " env $1=1 $2=0 "$trf" train $plain \
+            --updates 1 --model m.$1
+    done
+    check "nothing was written" test ! -e m
+fi
+if ! command -v mpirun >/dev/null || ! command -v mpicc >/dev/null; then
+    echo "left out: MPI"
+    finish
+    exit
+fi
+
+# --- with it ----------------------------------------------------------------------------------------
+# The library once, for trf and for the example.
+mkdir own
+built()     # a target of make
+{
+    target=$1
+    shift
+    env -u MAKEFLAGS -u MAKELEVEL make -s -C "$source" BUILD="$PWD/own" CC="${CC:-cc}" CFLAGS='-O1 -march=native' BLAS= \
+        SENTENCEPIECE= CJSON= LIBZIP= "$@" "$PWD/own/$target" >make.out 2>&1 || { cat make.out; false; }
+}
+check "make transformer.o" built transformer.o CPPFLAGS=-DTRF_NO_CBLAS
+check "make MPI=1" built trf MPI=1 CPPFLAGS='-DTRF_NO_CBLAS -DTRF__IMPLEMENTED' LDLIBS="$PWD/own/transformer.o -lm -pthread"
+check "it says so" eval './own/trf --version | grep -q "several that mpirun starts"'
+trf=$PWD/own/trf
+
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+mpirun=mpirun patient=
+if mpirun --version | grep -q 'Open MPI'; then
+    mpirun="mpirun --oversubscribe"
+    patient="--mca odls_base_sigkill_timeout 2"     # seconds to SIGTERM, and from there to SIGKILL
+fi
+# by N ARGUMENTS...: trf by N processes, which note their numbers in pid.0, pid.1, ...
+cat >each <<EOF2
+rank=\${OMPI_COMM_WORLD_RANK:-\${PMI_RANK:-0}}
+echo \$\$ >pid.\$rank
+. ./before
+exec "$trf" "\$@"
+EOF2
+: >before
+by() { n=$1; shift; timeout -k 5 120 $mpirun -n $n sh ./each "$@"; }
+common="--tsv train.tsv $model --batch-tokens 256 --metric loss --warmup 20 --seed 5 --valid-size 40 --dropout 0.1 \
+    --schedule constant --learning-rate 0.01"
+shared="$common --valid-every 8 --log-every 10 --ema 0.05"
+
+for n in 1 2 3 4 7; do
+    "$trf" train $shared --threads 2 --updates 12 --parts $n --model one.$n 2>err
+    for threads in 1 2; do
+        expect 0 "$n processes of $threads threads" "^done: 12 updates" \
+            by $n train $shared --threads $threads --updates 12 --model many.$n --overwrite --log log.$n
+        check "make the model of $n parts" same one.$n many.$n
+        check "and its checkpoint" same one.$n.checkpoint many.$n.checkpoint
+        [ $n -lt 4 ] || break
+    done
+    # bytes_sent <= 2 (R - 1) / R of the gradient, which has some numbers more than the model
+    [ $n = 1 ] || check "$n processes send as little as can be" awk -v n=$n '
+        match($0, /"weights":[0-9]*/) { gradient = 4 * substr($0, RSTART + 10, RLENGTH - 10) }
+        match($0, /"bytes_sent":[0-9]*/) {
+            match($0, /"update":[0-9]*/); updates = substr($0, RSTART + 9, RLENGTH - 9)
+            match($0, /"bytes_sent":[0-9]*/); sent = substr($0, RSTART + 13, RLENGTH - 13) / updates; seen = 1
+        }
+        END { least = 2 * (n - 1) / n * gradient
+              exit !(seen && sent > 0.98 * least && sent <= least * 1.02) }' log.$n
+done
+check "sums depend on the parts" eval '! same one.2 one.3'
+check "the first process prints" test "$(grep -c '^done: ' err)" -eq 1 -a ! -s out
+check "how many there are" grep -q '^processes: 7, with [0-9]* threads* here; batches in 7 parts' err
+check "the log too" grep -q '"processes":7' log.7
+check "nothing unfinished is left" eval '! ls *.tmp-* 2>/dev/null'
+# alike NAME OPTIONS...: one process and two make the same model
+alike()
+{
+    name=$1
+    shift
+    "$trf" train "$@" --updates 8 --parts 2 --model one.alike --overwrite 2>err
+    expect 0 "$name" "^done: 8 updates" by 2 train "$@" --updates 8 --model many.alike --overwrite
+    check "$name: the same model" same one.alike many.alike
+}
+alike "several batches an update" $shared --accumulate 2
+alike "hidden tokens" --objective mask --text train.names --tokens words $quick
+alike "translations" $files $model --batch-tokens 256 --seed 5 --valid-size 20 --metric wer --valid-every 4
+alike "the mean of models" $common --average 2 --keep 1 --valid-every 2
+expect 0 "--reduce fast" "added up in any order" by 3 train $shared --updates 12 --model fast --reduce fast --log log
+check "sends what MPI knows" eval '! grep -q bytes_sent log'
+check "and learns the same" awk '
+    match($0, /"event":"validation".*"loss":[0-9.]*/) { sub(/.*"loss":/, ""); loss[FILENAME] = $0 + 0 }
+    END { d = loss["log"] / loss["log.3"]; exit !(d > 0.999 && d < 1.001) }' log log.3
+
+# --- interrupted, and continued by others -------------------------------------------------------------
+# going N ARGUMENTS...: by N processes, until there is a line of progress
+long="$common --valid-every 20 --updates 150 --log-every 2 --checkpoint-every 5"
+going()
+{
+    : >err
+    n=$1
+    shift
+    $mpirun $patient -n $n sh ./each "$@" >out 2>err & pid=$!
+    wait_for '^update [0-9]' err
+}
+ended() { wait $pid; status=$?; }
+"$trf" train $long --parts 3 --threads 1 --model whole 2>err
+long="$long --model hunted --log hunting"
+# mpirun does not always pass on the last lines of those that it ends; the log has them
+saved() { tail -n 1 hunting | grep -q '"event":"end","why":"signal"'; }
+going 3 train $long
+kill -TERM $(cat pid.1)
+ended
+check "a signal to one process ends all: $status" test $status -eq 143
+check "it says so" grep -q '^trf train: stopped by signal 15 after update .* is complete' err
+going 2 train $long --resume
+kill -USR1 $pid
+ended
+check "mpirun passes on USR1: $status" eval 'test $status -ne 0 && saved'
+going 3 train $long --resume
+kill -KILL $(cat pid.2)
+began=$(date +%s)
+ended
+check "a process that dies ends the others: $status" test $status -ne 0 -a $(($(date +%s) - began)) -le 20
+going 3 train $long --resume
+kill -STOP $(cat pid.1)
+sleep 1
+kill -CONT $(cat pid.1)
+kill -HUP $(cat pid.0)
+ended
+check "a process that was slow delays the others: $status" test $status -eq 129
+expect 2 "more processes than parts" "into 3 parts, .* at most 3 processes, but mpirun started 4" \
+    by 4 train $long --resume
+expect 0 "one process goes on" "resumed from update" "$trf" train $long --resume --threads 1
+check "the model is that of the unbroken run" same whole hunted
+check "the checkpoint too" same whole.checkpoint hunted.checkpoint
+check "and nothing else is left" test "$(ls -d hunted* | grep -c .)" -eq "$(ls -d whole* | grep -c .)"
+rm hunting
+going 2 train $common --log-every 2 --updates 1000000 --model ended --log hunting
+kill -TERM $pid
+ended
+check "a signal to mpirun: $status" eval 'test $status -ne 0 && saved'
+expect 0 "leaves a checkpoint" "nothing to do" "$trf" train $common --updates 1 --model ended --resume --overwrite
+expect 0 "4 processes" "^done: " by 4 train $shared --updates 20 --model resumed
+expect 0 "as 2" "^done: " by 2 train $shared --updates 30 --model resumed --resume
+expect 0 "as 1" "batches in 4 parts" "$trf" train $shared --updates 40 --model resumed --resume
+"$trf" train $shared --updates 40 --model unbroken --parts 4 2>err
+check "make the model of 4" same unbroken resumed
+
+# --- ends ---------------------------------------------------------------------------------------------
+worse="--tsv train.tsv $model $brief --warmup 1 --seed 5 --valid-size 40 --valid-every 3 --schedule constant \
+    --learning-rate 3 --patience 2"
+"$trf" train $worse --parts 2 --model patient.one 2>err
+expect 0 "patience" "no better model in --patience validations" by 2 train $worse --model patient
+check "ends after the same update" same patient.one patient
+expect 0 "--minutes" "(--minutes reached)" by 2 train $shared --minutes 0.02 --model timed
+
+# --- what goes wrong in one process ---------------------------------------------------------------------
+mkdir none other
+sed 's/one/two/' train.tsv >other/train.tsv
+echo '[ $rank != 1 ] || cd none' >before
+expect 1 "a file that one process lacks" "^rank 1: trf train: cannot read 'train.tsv'" \
+    by 3 train $shared --updates 5 --model failing
+echo '[ $rank != 1 ] || cd other' >before
+expect 1 "other data" "^trf train: process 1 has read other data" by 3 train $shared --updates 5 --model failing
+echo '[ $rank != 0 ] || ulimit -f 8' >before
+began=$(date +%s)
+expect 1 "a full disk" "^trf train: .*hunted.full" by 3 train $shared --updates 5000 --model hunted.full
+check "ends all within seconds" test $(($(date +%s) - began)) -le 20
+: >before
+check "nothing is left of these" test -z "$(ls -d failing* hunted.full* none/* other/m* 2>/dev/null)"
+
+# --- refused --------------------------------------------------------------------------------------------
+cp many.2 kept
+expect 1 "what exists" "exists\\?: --overwrite replaces\\|exist: --resume" by 2 train $shared --updates 5 --model many.2
+check "stays" same kept many.2
+check "said once" test "$(grep -c '^trf train' err)" -eq 1
+expect 2 "--seeds" "does not work with mpirun" by 2 train $shared --updates 5 --seeds 2 --model no
+expect 2 "standard input" "each of the 2 processes reads the data" by 2 train $small --tsv - --updates 5 --model no
+expect 2 "too few parts" "parts 2 leaves nothing to do" by 3 train $shared --updates 5 --parts 2 --model no
+expect 2 "what is not training" "^trf translate: only trf train" by 2 translate --model many.2 test.digits
+expect 2 "a wrong option" "updates takes a whole number" by 2 train $shared --updates x --model no
+check "said once" test "$(grep -c '^trf train' err)" -eq 1
+check "nothing is written" test ! -e no
+
+# --- a program of one's own -----------------------------------------------------------------------------
+check "examples/mpi.c" env OMPI_CC="${CC:-cc}" MPICH_CC="${CC:-cc}" mpicc -O1 -march=native -DTRF_NO_CBLAS -DTRF__IMPLEMENTED \
+    -I"$source" "$source/examples/mpi.c" own/transformer.o -o mpi -lm -pthread
+./mpi 3 >alone
+check "three parts" eval 'test "$(grep -c "^update" alone)" -eq 3 && grep -q "^weights" alone'
+$mpirun -n 3 ./mpi >together 2>err
+check "by three processes: the same bits" same alone together
+./mpi 2 >alone
+check "two parts have others" eval '! same alone together'
+
+finish
