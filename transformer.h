@@ -198,7 +198,8 @@
 //   >>system           the operating system: files
 //                     >>regular-files >>safe-saving
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
-//                     >>token-reading >>token-resuming >>token-writing
+//                     >>token-reading >>token-index >>token-resuming >>token-writing
+//                     >>token-adding
 //   >>json             reading JSON in place
 //   >>files            the safetensors container
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
@@ -22740,6 +22741,10 @@ TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *
     return trf__name_file(status, r->path, err);
 }
 
+// >>token-index    opening a file: the lengths of all pairs
+//
+// The end comes first, because it has the number of pairs. Then the blocks must have what it says.
+
 /* Reads the end of the file: what all blocks together must have. */
 TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, trf_error *err)
 {
@@ -22953,7 +22958,7 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
     return TRF_OK;
 }
 
-// >>token-writing  blocks, the end, and the name
+// >>token-writing  a file that is begun, or continued
 
 TRF_API trf_token_file_options trf_token_file_defaults(void)
 {
@@ -23089,6 +23094,8 @@ TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file)
 {
     return file ? &file->form.facts : NULL;
 }
+
+// >>token-adding   pairs, blocks, and the end
 
 /* Writes the block, if it has a pair. */
 TRF__FN trf_status trf__token_flush(trf_token_file *f, trf_error *err)

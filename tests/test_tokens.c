@@ -1,6 +1,6 @@
-/* Token files: the same batches as in memory, resuming in both, every byte damaged, every length cut,
-   hostile files with right checksums, writing that is interrupted anywhere, calls of the system and
-   allocations that fail, and the limits. */
+/* Token files: the same batches as in memory, resuming in both, every byte damaged, every length
+   cut, hostile files with right checksums, writing that is interrupted anywhere, calls of the
+   system and allocations that fail, and the limits. */
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE
 #include <errno.h>
@@ -106,7 +106,7 @@ static int remove_folder(void **state)
 enum { LONGEST = 60 };
 typedef struct pairs {
     int32_t n, most;            /* ids below `most` */
-    int32_t source[LONGEST], target[LONGEST], n_source, n_target;   /* the pair that was made last */
+    int32_t source[LONGEST], target[LONGEST], n_source, n_target;   /* the pair made last */
 } pairs;
 
 static void make_pair(pairs *d, int32_t p)
@@ -508,8 +508,8 @@ static void seal(char *bytes, size_t n)
     trf__token_seal(&any, b + n - TRF__TOKEN_END, TRF__TOKEN_END - 4);
 }
 
-/* Any numbers in head, block or end, under right checksums: refused, or read to the end; what counts
-   is the sanitizer's silence. */
+/* Any numbers in head, block or end, under right checksums: refused, or read to the end; what
+   counts is the sanitizer's silence. */
 static void hostile(void **state)
 {
     int i, rounds = kit_all() ? 20000 : 2000, refusals = 0, k;
@@ -684,7 +684,7 @@ static void interrupted(void **state)
     }
 }
 
-/* Other pairs than before the interruption, fewer of them: no file with something behind its end. */
+/* Other pairs than before the interruption, and fewer: no file with something behind its end. */
 static void resumed_otherwise(void **state)
 {
     trf_token_file_options o = form(2, 511);
@@ -881,7 +881,8 @@ static void many_ids(void **state)
     trf__to_little(end + 36, (uint64_t)LARGE * 5, 8);
     trf__to_little(end + 68, LARGE, 4);
     trf__token_seal(&any, end, TRF__TOKEN_END - 4);
-    ok = fwrite(head, 1, sizeof head, f) == sizeof head && fwrite(top, 1, (size_t)n, f) == (size_t)n;
+    ok = fwrite(head, 1, sizeof head, f) == sizeof head &&
+         fwrite(top, 1, (size_t)n, f) == (size_t)n;
     for (i = 0; i < 2; i++) {                           /* the small records */
         unsigned char record[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         record[4] = (unsigned char)(77 + i);
@@ -1112,7 +1113,7 @@ static void changed_while_open(void **state)
     assert_int_equal(trf_corpus_next(c, &b, &err), TRF_E_FORMAT);
     assert_true(err.where >= 200 && strstr(err.message, "shorter"));
     assert_int_equal(b.source.count, 0);
-    assert_true(bytes && put_file(in_folder("a"), bytes, n));
+    assert_true(bytes && kit_write_file(in_folder("a"), bytes, n));
     OK(trf_corpus_next(c, &b, &err));                   /* repaired, it goes on */
     assert_true(b.place.batch == 0 && b.source.count > 0);
     trf_corpus_destroy(c);
