@@ -1611,6 +1611,9 @@ TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pai
    which is how a loop ends. TRF_E_STATE: the corpus has no pairs. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
+/* The number of batches of the epoch to which the next batch belongs. Reads no pair. After this
+   call no pair can be added. TRF_E_STATE: the corpus has no pairs. */
+TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err);
 /* Returns to the first batch of the first epoch. The same batches follow again, in the same
    order. */
 TRF_API void trf_corpus_rewind(trf_corpus *corpus);
@@ -19030,19 +19033,35 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus)
     if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0;
 }
 
+/* Makes the plan of the epoch to which the next batch belongs. */
+TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
+{
+    if (c->n_pairs == 0)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
+    TRF__TRY(trf__corpus_reserve(c, err));
+    trf__corpus_plan(c, c->epoch);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err)
+{
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!batches) return trf__fail_null(err, "batches");
+    TRF__TRY(trf__corpus_ready(corpus, err));
+    *batches = corpus->n_batches;
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
 {
     if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->n_pairs == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
-    if (corpus->epoch >= corpus->options.epochs)
+    if (corpus->n_pairs > 0 && corpus->epoch >= corpus->options.epochs)
         return trf__fail(err, TRF_E_END, -1, "epochs",
                          "expected at most %lld epochs, but one more was requested",
                          (long long)corpus->options.epochs);
-    TRF__TRY(trf__corpus_reserve(corpus, err));
-    trf__corpus_plan(corpus, corpus->epoch);
+    TRF__TRY(trf__corpus_ready(corpus, err));
     TRF__TRY(trf__corpus_gather(corpus, corpus->batch, batch, err));
     /* the place is the batch's own: the position before it is delivered */
     batch->place = trf__corpus_place(corpus);
