@@ -19,24 +19,16 @@ const struct row rows[] = {
     {INSPECT, FLAG, "trace", AT(trace), NULL,
      "also show the shape after each step of a forward pass; works with a model file too", NULL},
     {RUN | ATTENTION | PREPARE, HEADING, "Data", 0, NULL, NULL, NULL},
-    {PREPARE, TEXT, "model", AT(model), "FILE",
-     "the model whose vocabularies make the tokens: of an earlier training run, or of one with "
-     "--updates 1 on a part of the text", NULL},
-    {PREPARE, TEXT, "output", AT(output), "FILE", "the token file to write", NULL},
-    {PREPARE, FLAG, "resume", AT(resume), NULL,
-     "continue a file that was interrupted. The texts and options must be the same", NULL},
-    {PREPARE, FLAG, "overwrite", AT(overwrite), NULL,
-     "let --output replace an existing file, or one that was interrupted", NULL},
-    {PREPARE | FROM_DATA, CHOICE, "objective", AT(objective), OBJECTIVES,
-     "what a model will learn from the file, as in trf train; not classify or tag. Without it: "
-     "translate for an encoder-decoder model, causal for a language model, mask for an encoder",
-     NULL},
     {TRAIN | INSPECT, CHOICE, "objective", AT(objective), OBJECTIVES,
      "what the model learns. translate: the target line of each pair; causal: the next token of a "
      "text (a language model); classify: a label for each text (the targets are the labels; with "
      "--segments, a pair of texts may have one: text, tab, text, tab, label); tag: "
      "a label for each word (a target has as many labels as its source has words); mask: hidden "
      "tokens of a text (like BERT); span: missing spans of a text (like T5)", NULL},
+    {PREPARE | FROM_DATA, CHOICE, "objective", AT(objective), OBJECTIVES,
+     "what a model will learn from the file, as in trf train; not classify or tag (default: "
+     "translate for an encoder-decoder model, causal for a language model, mask for an encoder)",
+     NULL},
     {TRAIN, TEXT, "token-file", AT(token_file), "FILE",
      "token ids that trf prepare wrote, instead of text. They stay on the disk: a batch is read "
      "when it is needed. Needs --init-from or --vocab-from, the same as in trf prepare, and pairs "
@@ -98,6 +90,14 @@ const struct row rows[] = {
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED, TEXT, "model", AT(model), "FILE",
      "the model file, written by trf train. A checkpoint works too: it has the weights of the "
      "last update, without the average of --ema", NULL},
+    {PREPARE, TEXT, "model", AT(model), "FILE",
+     "the model whose vocabularies make the tokens: of an earlier training run, or of one with "
+     "--updates 1 on a part of the text", NULL},
+    {PREPARE, TEXT, "output", AT(output), "FILE", "the token file to write", NULL},
+    {PREPARE, FLAG, "resume", AT(resume), NULL,
+     "continue a file that was interrupted. The texts and options must be the same", NULL},
+    {PREPARE, FLAG, "overwrite", AT(overwrite), NULL,
+     "let --output replace an existing file, or one that was interrupted", NULL},
     {REPORT, TEXT, "model", AT(model), "FILE",
      "the model file; the page shows its parts, its vocabulary, and its answers to --data", NULL},
     {REPORT, TEXT, "data", AT(data), "FILE",
