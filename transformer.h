@@ -257,6 +257,7 @@
 //     classify pairs of texts                      trf_config.segments, trf_join_texts
 //     train on texts, without settings             trf_dataset_create, trf_learn
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
+//     train on more than fits in memory            trf_token_file_create, trf_corpus_open
 //     continue a training run                      trf_checkpoint_load
 //     start from a trained model                   trf_model_load, or trf_model_copy_weights
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config

@@ -226,7 +226,14 @@ static void same_batches(void **state)
             memory = in_memory(&o, &d);
             OK(trf_corpus_open(&file, in_folder("a"), NULL, NULL, &o, &err));
             assert_int_equal(trf_corpus_size(file), d.n);
-            while (trf_corpus_epoch(memory) < 2) same_batch(memory, file);
+            while (trf_corpus_epoch(memory) < 2) {
+                int64_t epoch = trf_corpus_epoch(memory), all, had;
+                OK(trf_corpus_batches(memory, &all, &err));
+                OK(trf_corpus_batches(file, &had, &err));
+                assert_int_equal(all, had);
+                for (had = 0; trf_corpus_epoch(memory) == epoch; had++) same_batch(memory, file);
+                assert_int_equal(all, had);
+            }
             trf_corpus_destroy(memory);
             trf_corpus_destroy(file);
         }
@@ -845,6 +852,46 @@ static void limits(void **state)
     trf_token_file_destroy(NULL);
 }
 
+/* Records of 256 KiB: a block ends when it has a MiB. */
+static void large_pairs(void **state)
+{
+    static int32_t ids[65535];
+    trf_token_file_options o = form(2, 65535);
+    trf_corpus_options c = trf_corpus_defaults();
+    trf_token_file *f;
+    trf_corpus *corpus;
+    trf_batch b;
+    int64_t batches;
+    int32_t i, p;
+    (void)state;
+    OK(trf_token_file_create(&f, in_folder("a"), &o, &err));
+    for (p = 0; p < 9; p++) {
+        for (i = 0; i < 65535; i++) ids[i] = (i + p) % 65535;
+        OK(trf_token_file_add(f, ids, 65535, ids, 65535, p, &err));
+    }
+    OK(trf_token_file_finish(f, &err));
+    trf_token_file_destroy(f);
+    c.max_length = 65535;
+    c.shuffle = 0;
+    OK(trf_corpus_open(&corpus, in_folder("a"), NULL, NULL, &c, &err));
+    assert_int_equal(corpus->file->n_blocks, 3);
+    assert_true(corpus->file->blocks[1].first == 4 && corpus->file->blocks[2].first == 8);
+    OK(trf_corpus_batches(corpus, &batches, &err));
+    assert_int_equal(batches, 9);
+    for (p = 0; p < 9; p++) {
+        OK(trf_corpus_next(corpus, &b, &err));
+        assert_true(b.source.count == 1 && b.source.ids[0] == p);
+        assert_int_equal(b.target.ids[65534 - p], 65534);
+    }
+    trf_corpus_destroy(corpus);
+    FAILS(trf_corpus_batches(NULL, &batches, &err), TRF_E_INVALID_ARG, "corpus", -1);
+    OK(trf_corpus_create(&corpus, &c, &err));
+    FAILS(trf_corpus_batches(corpus, NULL, &err), TRF_E_INVALID_ARG, "batches", -1);
+    FAILS(trf_corpus_batches(corpus, &batches, &err), TRF_E_STATE, "corpus", -1);
+    OK(trf_corpus_add(corpus, ids, 1, ids, 1, &err));   /* a failure has begun nothing */
+    trf_corpus_destroy(corpus);
+}
+
 /* More than 2^31 ids: five pairs of 2^29 zeros a side, which take no place on the disk, and small
    pairs around them. Of the large ones only the lengths are read. */
 static void many_ids(void **state)
@@ -1128,7 +1175,8 @@ int main(void)
         cmocka_unit_test(damaged_blocks), cmocka_unit_test(hostile), cmocka_unit_test(each_rule),
         cmocka_unit_test(negative_ids), cmocka_unit_test(interrupted),
         cmocka_unit_test(resumed_otherwise), cmocka_unit_test(vocabularies),
-        cmocka_unit_test(limits), cmocka_unit_test(many_ids), cmocka_unit_test(memory_a_pair),
+        cmocka_unit_test(limits), cmocka_unit_test(large_pairs), cmocka_unit_test(many_ids),
+        cmocka_unit_test(memory_a_pair),
         cmocka_unit_test(short_of_memory), cmocka_unit_test(failing_system),
         cmocka_unit_test(changed_while_open)};
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
