@@ -140,6 +140,7 @@ static void write_pairs(const char *path, const trf_token_file_options *o, pairs
     for (p = 0; p < d->n; p++) OK(add_one(f, d, p));
     OK(trf_token_file_finish(f, &err));
     assert_int_equal(trf_token_file_facts(f)->pairs, d->n);
+    assert_int_equal(trf_token_file_facts(f)->target_unknown, 0);   /* labels of -1 are no unk */
     trf_token_file_destroy(f);
 }
 
