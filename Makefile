@@ -16,6 +16,7 @@ CJSON    = $(wildcard /usr/include/cjson/cJSON.h)
 LIBZIP   = $(wildcard /usr/include/zip.h)
 MPI      =
 MPICC    = mpicc
+ZLIB     = $(wildcard /usr/include/zlib.h)
 ARCH     = sm_90
 VERSION  = $(shell sed -n 's/^\#define TRF_VERSION "\(.*\)"/\1/p' transformer.h)
 
@@ -62,7 +63,7 @@ $(FULL): LIGHT =
 $(BRISK): LIGHT = $(SOME)
 
 # What everything is built with; a new file when it has changed.
-FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(MPI) $(MPICC) $(LIGHT) $(SOME)
+FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(MPI) $(MPICC) $(LIGHT) $(SOME)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
@@ -122,7 +123,7 @@ help:
 	@echo 'variables       CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS BLAS PREFIX BUILD CUDA ARCH;'
 	@echo '                what was built with some, is installed with the same: make install BLAS= ...'
 	@echo '                without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS; without learning of subwords: SENTENCEPIECE=; without trf import: CJSON=;'
-	@echo '                without the zip files of PyTorch in it: LIBZIP=; trf train by several processes (mpirun): MPI=1'
+	@echo '                without the zip files of PyTorch in it: LIBZIP=; without .gz files: ZLIB=; trf train by several processes (mpirun): MPI=1'
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench
@@ -189,9 +190,10 @@ $(BUILD)/%: examples/%.c $(BUILD)/transformer.o $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(COMPILE) -DTRF__IMPLEMENTED $< $(BUILD)/transformer.o -o $@ -pthread $(LINK)
 
-# With libsentencepiece trf learns subwords, with libcjson it imports models, with libzip those of PyTorch too. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS
-# library is, and so is OpenBLAS where it cannot be loaded. MPI=1: trf train runs as several processes too; mpicc calls the compiler
-# with what Open MPI (OMPI_CC) or MPICH (MPICH_CC) needs.
+# With libsentencepiece trf learns subwords, with libcjson it imports models, with libzip those of PyTorch too, with zlib it reads
+# texts that gzip has packed. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS library is, and so is
+# OpenBLAS where it cannot be loaded. MPI=1: trf train runs as several processes too; mpicc calls the compiler with what Open MPI
+# (OMPI_CC) or MPICH (MPICH_CC) needs.
 TRF      = $(wildcard tools/trf/*.c) tools/metrics/metrics.c
 LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS)) \
            $(filter Darwin,$(shell uname))
@@ -200,8 +202,8 @@ TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(
 $(BUILD)/trf: $(TRF) tools/trf/spm.cc $(wildcard tools/trf/*.h) $(METRICS) transformer.h $(BUILD)/flags
 	@mkdir -p $(BUILD)
 	$(if $(SENTENCEPIECE),$(CXX) -O2 $(CXXFLAGS) $(CPPFLAGS) -c tools/trf/spm.cc -o $(BUILD)/spm.o)
-	$(if $(MPI),OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC),$(CC)) $(CFLAGS) -I. $(CPPFLAGS) $(if $(MPI),-DTRF_WITH_MPI) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/spm.o) $(if $(CJSON),-DTRF_WITH_CJSON) $(if $(LIBZIP),-DTRF_WITH_LIBZIP) $(TRF) -o $@ \
-	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(if $(CJSON),-lcjson $(if $(LIBZIP),-lzip)) $(TRFLINK)
+	$(if $(MPI),OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC),$(CC)) $(CFLAGS) -I. $(CPPFLAGS) $(if $(MPI),-DTRF_WITH_MPI) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/spm.o) $(if $(CJSON),-DTRF_WITH_CJSON) $(if $(LIBZIP),-DTRF_WITH_LIBZIP) $(if $(ZLIB),-DTRF_WITH_ZLIB) $(TRF) -o $@ \
+	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(if $(CJSON),-lcjson $(if $(LIBZIP),-lzip)) $(if $(ZLIB),-lz) $(TRFLINK)
 
 # The other tools: build/bench; build/parity and build/pieces; build/tasks and build/first.
 define TOOL

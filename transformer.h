@@ -130,6 +130,7 @@
 //   >>api-vocab        text to ids and back
 //   >>api-model        a configuration and its weights
 //   >>api-batch        sequences without padding
+//   >>api-token-files  training data larger than memory
 //   >>api-files        safetensors, and how a model is written in it
 //   >>api-train        gradients, Adam, schedules, checkpoints
 //   >>api-translate    from ids to ids, from text to text
@@ -196,6 +197,9 @@
 //                     >>views >>view-calls
 //   >>system           the operating system: files
 //                     >>regular-files >>safe-saving
+//   >>token-files      pairs of ids in a file, for a corpus larger than memory
+//                     >>token-reading >>token-index >>token-resuming >>token-writing
+//                     >>token-adding
 //   >>json             reading JSON in place
 //   >>files            the safetensors container
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
@@ -253,6 +257,7 @@
 //     classify pairs of texts                      trf_config.segments, trf_join_texts
 //     train on texts, without settings             trf_dataset_create, trf_learn
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
+//     train on more than fits in memory            trf_token_file_create, trf_corpus_open
 //     continue a training run                      trf_checkpoint_load
 //     start from a trained model                   trf_model_load, or trf_model_copy_weights
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config
@@ -292,7 +297,8 @@
 //     row            one token of a batch, as one line of a matrix. A sequence of n ids has n rows,
 //                    or n + 1 if the library adds EOS
 //     batch          the pairs of one call [trf_batch]
-//     corpus         pairs of ids in memory, delivered as batches [trf_corpus]
+//     corpus         pairs of ids, in memory or in a token file, delivered as batches [trf_corpus]
+//     token file     pairs of ids on a disk [trf_token_file]
 //     epoch          one pass over a corpus
 //     part           some pairs of a batch, used as a batch of their own: the share of one rank,
 //                    or a micro-batch [trf_batch_part]
@@ -1557,8 +1563,9 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
 
 #define TRF_ENDLESS INT64_MAX
 
-/* Training data in memory: pairs of id sequences. A corpus delivers them shuffled, in batches of
-   similar length. Checkpoints contain its position. */
+/* Training data: pairs of id sequences. A corpus delivers them shuffled, in batches of similar
+   length. Checkpoints contain its position. The pairs are in memory, or in a token file
+   (trf_corpus_open). */
 typedef struct trf_corpus trf_corpus;
 typedef struct trf_corpus_options {
     int32_t batch_tokens;       /* limit of a batch's tokens on each side. A sequence counts its
@@ -1570,8 +1577,7 @@ typedef struct trf_corpus_options {
     int32_t shuffle;            /* 1: a new order in each epoch; 0: as added (with
                                    `buckets`: by length); default 1 */
     int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
-    int32_t max_length;         /* trf_corpus_add rejects pairs with more ids on a side; >= 1;
-                                   default 511 */
+    int32_t max_length;         /* pairs with more ids on a side are rejected; >= 1; default 511 */
     int64_t epochs;             /* TRF_E_END after this many passes; >= 1; default TRF_ENDLESS */
     uint64_t seed;              /* of the order; default 0 */
     trf_hooks hooks;            /* default none */
@@ -1584,7 +1590,8 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
 /* Copies one pair of ids; the target may hold labels. TRF_E_LIMIT: more than max_length ids.
-   TRF_E_STATE: the corpus has delivered a batch, or has resumed from a checkpoint. */
+   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
+   file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
@@ -1605,6 +1612,9 @@ TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pai
    which is how a loop ends. TRF_E_STATE: the corpus has no pairs. */
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
+/* The number of batches of the epoch to which the next batch belongs. Reads no pair. After this
+   call no pair can be added. TRF_E_STATE: the corpus has no pairs. */
+TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err);
 /* Returns to the first batch of the first epoch. The same batches follow again, in the same
    order. */
 TRF_API void trf_corpus_rewind(trf_corpus *corpus);
@@ -1681,6 +1691,95 @@ TRF_API void trf_noise_destroy(trf_noise *noise);
    the index of the id. After a failure `made` is empty. */
 TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made,
                                    trf_error *err);
+
+// -----------------------------------------------------------------------------------------------
+// >>api-token-files  training data larger than memory
+//
+// A token file has pairs of ids. It is written once, pair by pair. A corpus then reads from it the
+// pairs of each batch:
+//
+//     trf_token_file_create(&file, "pairs.tokens", &options, &err);
+//     trf_token_file_add(file, source, n_source, target, n_target, line, &err);   for each pair
+//     trf_token_file_finish(file, &err);
+//     trf_token_file_destroy(file);
+//     trf_corpus_open(&corpus, "pairs.tokens", NULL, NULL, &corpus_options, &err);
+//
+// `trf prepare` writes token files from texts. >>token-files has the format: it is the same on all
+// machines.
+// -----------------------------------------------------------------------------------------------
+
+/* What a token file has. */
+typedef struct trf_token_facts {
+    int64_t pairs;
+    int64_t source_ids, target_ids;             /* of all pairs */
+    int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
+                                                   0 without vocabularies */
+    int32_t longest;            /* ids of the longest side of any pair */
+    int64_t mark;               /* `mark` of the last pair; 0: no pair */
+} trf_token_facts;
+
+typedef struct trf_token_file_options {
+    const trf_vocab *source_vocab, *target_vocab;   /* of the ids. The file has their fingerprints:
+                                   with other vocabularies it cannot be opened. Borrowed for the
+                                   call. default NULL: no fingerprint */
+    int32_t id_bytes;           /* size of an id in the file. 2: ids below 65,535; 4: all ids;
+                                   default 4 */
+    int32_t max_length;         /* pairs with more ids on a side are rejected. Below 65,536 a length
+                                   has two bytes in files and in memory, else four. >= 1;
+                                   default 511 */
+    int32_t resume;             /* 1: continues a file that was not finished; default 0 */
+    trf_hooks hooks;            /* default none; `cancel` is called while a file is continued */
+} trf_token_file_options;
+
+typedef struct trf_token_file trf_token_file;
+TRF_API trf_token_file_options trf_token_file_defaults(void);
+/* Begins a file. Until trf_token_file_finish its name is `path` with ".part" behind it. An older
+   file at `path` stays until then; one at path.part is replaced, or, with `resume`, continued:
+
+     - Pairs are written in blocks of up to 1,024. Blocks that are not whole, and those behind them,
+       are dropped. Every pair that stays is read and checked.
+     - trf_token_file_facts tells how many pairs there are, and the mark of the last one. Add the
+       pairs after it. The finished file then has the same bytes as one without interruption.
+     - Without a file at path.part a new one begins.
+
+   TRF_E_STATE: path.part was begun with other options or vocabularies, or another process writes
+   it. TRF_E_IO: it cannot be read or written. */
+TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
+                                         const trf_token_file_options *options, trf_error *err);
+/* Adds one pair; the target may hold labels. mark: a number of your own, with which you can
+   continue after an interruption, for example how many lines have been read. Fails as
+   trf_corpus_add does. TRF_E_LIMIT: an id is too large for id_bytes; `where` is its index.
+   TRF_E_IO: the disk is full. After that every call fails with TRF_E_STATE; the file can be
+   continued. */
+TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *source, int32_t n_source,
+                                      const int32_t *target, int32_t n_target, int64_t mark,
+                                      trf_error *err);
+/* Writes what is left, flushes the file to the disk and gives it its name. TRF_E_STATE: a resumed
+   file was longer, so its pairs were others. */
+TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
+/* Without trf_token_file_finish, path.part stays. */
+TRF_API void trf_token_file_destroy(trf_token_file *file);
+TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
+
+/* Makes a corpus whose pairs are in a token file. It delivers the same batches as a corpus in
+   memory with the same pairs and options, and has the same fingerprint: a checkpoint of one
+   continues with the other.
+     - It needs 12 bytes of memory for each pair (16 if the file's max_length is 65,536 or more),
+       and those of a batch.
+     - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
+       too slow for shuffled pairs unless the system caches the file.
+     - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
+       read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
+     - Any number of processes may open the same file. A child process opens it for itself: it does
+       not use the corpus of its parent.
+   A vocabulary may be NULL. TRF_E_INVALID_ARG: the file has the fingerprint of another vocabulary.
+   TRF_E_LIMIT: a pair has more than max_length ids on a side. trf_corpus_next can now fail with
+   TRF_E_IO and TRF_E_FORMAT; the position then stays. */
+TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
+                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
+                                   const trf_corpus_options *options, trf_error *err);
+/* NULL: the corpus is in memory. */
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-files      safetensors, and how a model is written in it
@@ -18236,8 +18335,9 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 // -----------------------------------------------------------------------------------------------
 // >>corpus         training pairs in batches, and the position among them
 //
-// All ids lie in one array: source and target of pair 0, of pair 1, and so on. A pair is an offset
-// in it and two lengths. An epoch is planned at its start, from (seed, epoch) alone. Shuffling puts
+// In memory all ids lie in one array: source and target of pair 0, of pair 1, and so on. A pair is
+// an offset in it and two lengths. Of a token file only the lengths are in memory. An epoch is
+// planned at its start, from (seed, epoch) alone. Shuffling puts
 // the pairs in a random order. Buckets then sort them stably by target and source length, so that
 // pairs of equal lengths stay shuffled. A batch ends wherever the next pair would exceed a limit.
 // With shuffling and buckets, the batches are shuffled too. Without shuffling, pairs come in the
@@ -18256,10 +18356,18 @@ typedef struct trf__pair {
     int32_t n_source, n_target;
 } trf__pair;
 
+typedef struct trf__token_reader trf__token_reader;     /* >>token-files */
+
 struct trf_corpus {
     trf_corpus_options options;
-    int32_t *ids;
+    int32_t *ids;               /* of a corpus in memory, as its pairs */
     trf__pair *pairs;
+    trf__token_reader *file;    /* an open token file, or NULL: the pairs are in memory */
+    trf_status (*read)(trf__token_reader *file, int64_t pair, int32_t *source, int32_t *target,
+                       trf_error *err);
+    void (*close)(trf__token_reader *file);
+    const unsigned char *lengths_stored;    /* of that file, two a pair, as in the file */
+    int32_t length_bytes;
     int64_t n_ids, id_capacity, n_pairs, pair_capacity;
     trf__text_ids texts[2];     /* ids of the pair last added as text */
     int64_t longest;            /* ids of the longest side of any pair */
@@ -18271,11 +18379,10 @@ struct trf_corpus {
     int64_t n_batches;          /* in the plan */
     void *memory;               /* everything below; NULL until the first next or seek */
     size_t memory_bytes;
-    int32_t *order;             /* (n_pairs) pair numbers in the order of the plan */
-    int32_t *other;             /* (n_pairs) the sort's second buffer; then the order of the
-                                   batches */
-    int32_t *first;             /* (n_pairs + 1) batch b has order[first[b]] to order[first[b + 1] -
-                                   1] */
+    int32_t *order;             /* (n_pairs) pair numbers in the order of the plan; ~number: a
+                                   batch begins with this pair */
+    int32_t *other;             /* (n_pairs) the sort's second buffer; then the index in `order` of
+                                   each batch, in the order of the batches */
     int32_t *counts;            /* (longest + 2) pairs of each length, for sorting */
     int32_t *lengths[2];        /* the delivered batch, source and target */
     int32_t *batch_ids[2];
@@ -18322,25 +18429,31 @@ TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stre
     }
 }
 
+/* Number of ids of one side of a pair. */
+TRF__FN int32_t trf__corpus_length(const trf_corpus *c, int64_t pair, int side)
+{
+    const unsigned char *stored;
+    if (!c->file) return side ? c->pairs[pair].n_target : c->pairs[pair].n_source;
+    stored = c->lengths_stored + (2 * pair + side) * c->length_bytes;
+    return (int32_t)trf__from_little(stored, c->length_bytes);
+}
+
 /* Stable counting sort of the order by one side's length: O(pairs + longest). */
 TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
 {
     int32_t *sorted = c->other;
     int64_t i;
     memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
-    for (i = 0; i < c->n_pairs; i++)
-        c->counts[(by_target ? c->pairs[i].n_target : c->pairs[i].n_source) + 1]++;
+    for (i = 0; i < c->n_pairs; i++) c->counts[trf__corpus_length(c, i, by_target) + 1]++;
     /* counts[l]: pairs shorter than l */
     for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];
-    for (i = 0; i < c->n_pairs; i++) {
-        const trf__pair *pair = &c->pairs[c->order[i]];
-        sorted[c->counts[by_target ? pair->n_target : pair->n_source]++] = c->order[i];
-    }
+    for (i = 0; i < c->n_pairs; i++)
+        sorted[c->counts[trf__corpus_length(c, c->order[i], by_target)]++] = c->order[i];
     c->other = c->order;
     c->order = sorted;
 }
 
-/* Cuts the order into batches, which sets `first` and n_batches. Each side of a pair has one token
+/* Cuts the order into batches, which sets `other` and n_batches. Each side of a pair has one token
    more than ids: EOS for the source, BOS or EOS for the target. */
 TRF__FN void trf__corpus_cut(trf_corpus *c)
 {
@@ -18348,14 +18461,15 @@ TRF__FN void trf__corpus_cut(trf_corpus *c)
     int64_t source = 0, target = 0, longest = 0, begin = 0, i;
     c->n_batches = 0;
     for (i = 0; i < c->n_pairs; i++) {
-        const trf__pair *pair = &c->pairs[c->order[i]];
-        int64_t s = (int64_t)pair->n_source + 1, t = (int64_t)pair->n_target + 1;
+        int64_t s = (int64_t)trf__corpus_length(c, c->order[i], 0) + 1;
+        int64_t t = (int64_t)trf__corpus_length(c, c->order[i], 1) + 1;
         int64_t longer = trf__max64(longest, trf__max64(s, t));
         /* padded: all rows have the length of the longest, as in systems with (B, S) arrays */
         int over = o->padded_budget ? longer * (i - begin + 1) > o->batch_tokens
                                     : source + s > o->batch_tokens || target + t > o->batch_tokens;
         if (i == 0 || over || i - begin >= o->batch_sentences) {
-            c->first[c->n_batches++] = (int32_t)i;
+            c->other[c->n_batches++] = (int32_t)i;
+            c->order[i] = ~c->order[i];
             begin = i;
             source = target = 0;
             longer = trf__max64(s, t);
@@ -18364,7 +18478,6 @@ TRF__FN void trf__corpus_cut(trf_corpus *c)
         target += t;
         longest = longer;
     }
-    c->first[c->n_batches] = (int32_t)c->n_pairs;
 }
 
 /* Makes the plan of an epoch if it does not exist yet. */
@@ -18382,7 +18495,6 @@ TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
         trf__corpus_sort(c, 1);
     }
     trf__corpus_cut(c);
-    for (i = 0; i < c->n_batches; i++) c->other[i] = (int32_t)i;
     if (c->options.shuffle && c->options.buckets)
         trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
     c->planned = epoch;
@@ -18399,7 +18511,6 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
     int side;
     c->order = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
     c->other = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
-    c->first = (int32_t *)trf__take(&cursor, c->n_pairs + 1, sizeof(int32_t));
     c->counts = (int32_t *)trf__take(&cursor, c->longest + 2, sizeof(int32_t));
     for (side = 0; side < 2; side++) {
         c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
@@ -18428,26 +18539,32 @@ TRF__FN void trf__corpus_unreserve(trf_corpus *c)
 }
 
 /* Copies the pairs of batch number `batch` of the plan into the batch's arrays. */
-TRF__FN void trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out)
+TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out, trf_error *err)
 {
-    int32_t begin = c->first[c->other[batch]], end = c->first[c->other[batch] + 1], i;
+    int64_t begin = c->other[batch], i;
     int32_t *source = c->batch_ids[0], *target = c->batch_ids[1];
-    for (i = begin; i < end; i++) {
-        const trf__pair *pair = &c->pairs[c->order[i]];
-        const int32_t *ids = c->ids + pair->begin;
-        memcpy(source, ids, (size_t)pair->n_source * sizeof *ids);
-        memcpy(target, ids + pair->n_source, (size_t)pair->n_target * sizeof *ids);
-        source += pair->n_source;
-        target += pair->n_target;
-        c->lengths[0][i - begin] = pair->n_source;
-        c->lengths[1][i - begin] = pair->n_target;
+    for (i = begin; i < c->n_pairs && (i == begin || c->order[i] >= 0); i++) {
+        int32_t number = i == begin ? ~c->order[i] : c->order[i];
+        int32_t n_source = trf__corpus_length(c, number, 0);
+        int32_t n_target = trf__corpus_length(c, number, 1);
+        if (c->file) TRF__TRY(c->read(c->file, number, source, target, err));
+        else {
+            const int32_t *ids = c->ids + c->pairs[number].begin;
+            memcpy(source, ids, (size_t)n_source * sizeof *ids);
+            memcpy(target, ids + n_source, (size_t)n_target * sizeof *ids);
+        }
+        source += n_source;
+        target += n_target;
+        c->lengths[0][i - begin] = n_source;
+        c->lengths[1][i - begin] = n_target;
     }
     out->source.ids = c->batch_ids[0];
     out->target.ids = c->batch_ids[1];
     out->source.lengths = c->lengths[0];
     out->target.lengths = c->lengths[1];
-    out->source.count = out->target.count = end - begin;
+    out->source.count = out->target.count = (int32_t)(i - begin);
     out->ordinal = 0;
+    return TRF_OK;
 }
 
 /* Moves to a position as if everything before it had been delivered. TRF_E_STATE if the data have
@@ -18768,6 +18885,7 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf_hooks hooks;
     if (!corpus) return;
     hooks = corpus->options.hooks;
+    if (corpus->file) corpus->close(corpus->file);
     trf__corpus_unreserve(corpus);
     trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity,
                                                        sizeof *corpus->ids));
@@ -18778,42 +18896,64 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf__free(&hooks, corpus, sizeof *corpus);
 }
 
-/* Checks one side of a new pair: length, pointer, and ids (or labels) from `least` on. Trainers
-   check the upper bound, because they know the vocabularies. */
-TRF__FN trf_status trf__corpus_check_side(const trf_corpus *c, const int32_t *ids, int32_t n,
-                                          int32_t least,
-                                          const char *what, const char *n_what, trf_error *err)
+/* Checks one side of a new pair, number `pair`: length, pointer, and ids (or labels) from `least`
+   on. Trainers check the upper bound, because they know the vocabularies. */
+TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_t *ids, int32_t n,
+                                   int32_t least, const char *what, const char *n_what,
+                                   trf_error *err)
 {
     int32_t i;
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
     if (!ids && n > 0) return trf__fail_null(err, what);
-    if (n > c->options.max_length)
-        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, n_what,
+    if (n > max_length)
+        return trf__fail(err, TRF_E_LIMIT, max_length, n_what,
                          "%s of pair %lld must be at most max_length = %d, got %d",
-                         n_what, (long long)c->n_pairs, (int)c->options.max_length, (int)n);
+                         n_what, (long long)pair, (int)max_length, (int)n);
     for (i = 0; i < n; i++)
         if (ids[i] < least)
             return trf__fail(err, TRF_E_INVALID_ARG, i, what,
                              "%s must be %d or more, pair %lld has %d at position %d",
-                             least ? "labels" : "ids", (int)least, (long long)c->n_pairs,
+                             least ? "labels" : "ids", (int)least, (long long)pair,
                              (int)ids[i], (int)i);
     return TRF_OK;
+}
+
+TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32_t *source,
+                                   int32_t n_source, const int32_t *target, int32_t n_target,
+                                   trf_error *err)
+{
+    if (pair == INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
+                         "expected at most 2147483647 pairs, got more");
+    TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
+    return trf__pair_side(max_length, pair, target, n_target, -1, "target", "n_target", err);
+}
+
+/* The fingerprint of the pairs so far and of one more. */
+TRF__FN uint64_t trf__hash_pair(uint64_t hash, const int32_t *source, int32_t n_source,
+                                const int32_t *target, int32_t n_target)
+{
+    int32_t i;
+    hash = trf__hash_add(hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
+    for (i = 0; i < n_source; i++) hash = trf__hash_add(hash, (uint64_t)source[i]);
+    for (i = 0; i < n_target; i++) hash = trf__hash_add(hash, (uint64_t)target[i]);
+    return hash;
 }
 
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err)
 {
     trf__pair *pair;
-    int64_t n_ids, i;
+    int64_t n_ids;
     TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (corpus->file)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "expected a corpus in memory, got one that reads a token file");
     if (corpus->memory)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "pairs must be added before the first batch, got one after it");
-    if (corpus->n_pairs == INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
-                         "expected at most 2147483647 pairs, got more");
-    TRF__TRY(trf__corpus_check_side(corpus, source, n_source, 0, "source", "n_source", err));
-    TRF__TRY(trf__corpus_check_side(corpus, target, n_target, -1, "target", "n_target", err));
+    TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->n_pairs, source, n_source, target,
+                             n_target, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
     n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1,
@@ -18828,9 +18968,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
         memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
     corpus->n_ids = n_ids;
     corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
-    corpus->hash = trf__hash_add(corpus->hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
-    for (i = pair->begin; i < n_ids; i++) corpus->hash = trf__hash_add(corpus->hash,
-            (uint64_t)corpus->ids[i]);
+    corpus->hash = trf__hash_pair(corpus->hash, source, n_source, target, n_target);
     return TRF_OK;
 }
 
@@ -18896,23 +19034,39 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus)
     if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0;
 }
 
+/* Makes the plan of the epoch to which the next batch belongs. */
+TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
+{
+    if (c->n_pairs == 0)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
+    TRF__TRY(trf__corpus_reserve(c, err));
+    trf__corpus_plan(c, c->epoch);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err)
+{
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!batches) return trf__fail_null(err, "batches");
+    TRF__TRY(trf__corpus_ready(corpus, err));
+    *batches = corpus->n_batches;
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
 {
     if (batch) TRF__ZERO(*batch);
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batch) return trf__fail_null(err, "batch");
-    if (corpus->n_pairs == 0)
-        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
-    if (corpus->epoch >= corpus->options.epochs)
+    if (corpus->n_pairs > 0 && corpus->epoch >= corpus->options.epochs)
         return trf__fail(err, TRF_E_END, -1, "epochs",
                          "expected at most %lld epochs, but one more was requested",
                          (long long)corpus->options.epochs);
-    TRF__TRY(trf__corpus_reserve(corpus, err));
-    trf__corpus_plan(corpus, corpus->epoch);
+    TRF__TRY(trf__corpus_ready(corpus, err));
+    TRF__TRY(trf__corpus_gather(corpus, corpus->batch, batch, err));
     /* the place is the batch's own: the position before it is delivered */
     batch->place = trf__corpus_place(corpus);
-    trf__corpus_gather(corpus, corpus->batch++, batch);
-    if (corpus->batch == corpus->n_batches) {
+    if (++corpus->batch == corpus->n_batches) {
         corpus->epoch++;
         corpus->batch = 0;
     }
@@ -21845,10 +21999,12 @@ TRF__FN int trf__widen(wchar_t *wide, const char *path)
     errno = EINVAL;
     return -1;
 }
+/* create 0: opens a file or a folder for reading; 1: creates a new file; 2: opens a file for
+   writing. */
 TRF__FN int trf_os_open(const char *path, int create, int mode)
 {
     wchar_t wide[TRF__WIDE_PATH];
-    int flags = create ? _O_WRONLY | _O_CREAT | _O_EXCL : _O_RDONLY;
+    int flags = create == 2 ? _O_WRONLY : create ? _O_WRONLY | _O_CREAT | _O_EXCL : _O_RDONLY;
     return trf__widen(wide, path) ? -1 : _wopen(wide, flags | _O_BINARY | _O_NOINHERIT, mode);
 }
 TRF__FN int trf_os_rename(const char *from, const char *to)
@@ -21905,11 +22061,12 @@ TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
 #define TRF_OS_SLASH '/'
 #define TRF_OS_FOLDERS 1
 
-/* Opens a file or a folder for reading, or creates a new file. */
+/* create 0: opens a file or a folder for reading; 1: creates a new file; 2: opens a file for
+   writing. */
 TRF__FN int trf_os_open(const char *path, int create, int mode)
 {
-    int flags = create ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY;        /* O_EXCL: not through a
-                                                                           link */
+    int flags = create == 2 ? O_WRONLY
+              : create ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY;    /* O_EXCL: not through a link */
 #if defined(O_CLOEXEC)
     flags |= O_CLOEXEC;
 #endif
@@ -22301,6 +22458,784 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
     TRF__ZERO(*saving);
     saving->fd = saving->held = -1;
     return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>token-files    pairs of ids in a file, for a corpus larger than memory
+//
+// A file is a head, blocks of pairs, and an end. Numbers are unsigned and little-endian.
+//
+//     head     0   8  "TRFTOKEN"
+//              8   4  1, the version
+//             12   4  bytes of an id: 2 or 4. The label -1 has all bits set
+//             16   4  bytes of a length: 2 if max_length < 65536, else 4
+//             20   4  max_length
+//             24  16  fingerprints of the vocabularies of source and target; 0: none
+//             40   4  CRC-32 of bytes 0..39
+//     block    0   4  number of its pairs n, 1..1024
+//              4   8  number of pairs before it
+//             12   8  bytes of its records
+//             20   8  mark of its last pair
+//             28      n times: length of the source, length of the target
+//                  4  CRC-32 of the block so far
+//                     n records: CRC-32 of the ids, 4 bytes; ids of the source; ids of the target
+//     end      0  28  as a block with n = 0: pairs before it, 0, mark of the last pair
+//             28  16  number of ids of all sources; of all targets
+//             44  16  number of unk among these
+//             60   8  fingerprint of the pairs (trf__hash_pair)
+//             68   4  ids of the longest side
+//             72   4  CRC-32 of the end so far
+//
+// A block ends after 1024 pairs, or when its records have 1 MiB. So the bytes of a file depend on
+// its pairs and marks alone, not on where writing was interrupted. A reader has the lengths of all
+// pairs and the position of each block; the position of a record follows from the lengths before it
+// in its block. Each record has a checksum of its own, so that one pair can be checked without the
+// pairs around it. Files are larger by 8 bytes a pair than their ids.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__TOKEN_HEAD = 44, TRF__TOKEN_BLOCK = 28, TRF__TOKEN_END = 76, TRF__BLOCK_PAIRS = 1024,
+      TRF__BLOCK_BYTES = 1 << 20,
+      /* the longest block without its records */
+      TRF__BLOCK_TOP = TRF__TOKEN_BLOCK + TRF__BLOCK_PAIRS * 8 + 4 };
+
+typedef struct trf__token_block {
+    int64_t first;              /* number of its first pair */
+    int64_t records;            /* position of its records */
+} trf__token_block;
+
+/* What reader and writer have in common. */
+typedef struct trf__token_form {
+    int32_t id_bytes, length_bytes, max_length;
+    unsigned char head[TRF__TOKEN_HEAD];
+    trf_token_facts facts;      /* of the whole file, or so far */
+    uint64_t hash;
+    trf__crc crc;               /* its tables */
+} trf__token_form;
+
+struct trf__token_reader {
+    trf_hooks hooks;
+    trf__token_form form;
+    char *path;
+    int fd;
+    int64_t bytes;              /* of the file */
+    unsigned char top[TRF__BLOCK_TOP];      /* of the block read last; or the end */
+    unsigned char *lengths;     /* of all pairs; not of a file that is continued */
+    int64_t length_capacity;    /* in bytes */
+    trf__token_block *blocks;
+    int64_t n_blocks, block_capacity;
+    unsigned char *records;
+    int64_t record_capacity;
+    int32_t *ids;               /* of a pair of a file that is continued */
+    int64_t id_capacity;
+};
+
+/* A fingerprint of what the ids mean. 0: no vocabulary. */
+TRF__FN uint64_t trf__vocab_fingerprint(const trf_vocab *v)
+{
+    uint64_t hash;
+    int i;
+    if (!v) return 0;
+    hash = trf__hash_bytes(trf__vocab_bytes(v), (size_t)trf__vocab_n_bytes(v));
+    hash = trf__hash_add(hash, (uint64_t)v->kind);
+    hash = trf__hash_add(hash, (uint64_t)trf_vocab_size(v));
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) hash = trf__hash_add(hash, (uint64_t)v->special[i]);
+    return hash ? hash : 1;
+}
+
+TRF__FN uint32_t trf__token_crc(trf__token_form *form, const void *bytes, int64_t n)
+{
+    form->crc.value = 0;
+    trf__crc_add(&form->crc, bytes, (size_t)n);
+    return form->crc.value;
+}
+
+/* Appends the CRC-32 of n bytes to them. Returns the bytes with it. */
+TRF__FN int64_t trf__token_seal(trf__token_form *form, unsigned char *bytes, int64_t n)
+{
+    trf__to_little(bytes + n, trf__token_crc(form, bytes, n), 4);
+    return n + 4;
+}
+
+/* Whether the CRC-32 behind n bytes is theirs. */
+TRF__FN int trf__token_sealed(trf__token_form *form, const unsigned char *bytes, int64_t n)
+{
+    return trf__from_little(bytes + n, 4) == trf__token_crc(form, bytes, n);
+}
+
+/* The bytes of a record. */
+TRF__FN int64_t trf__record_bytes(const trf__token_form *form, int64_t n_source, int64_t n_target)
+{
+    return 4 + (n_source + n_target) * form->id_bytes;
+}
+
+/* The length of one side of pair i of a block whose lengths are given. */
+TRF__FN int32_t trf__token_length(const trf__token_form *form, const unsigned char *lengths,
+                                  int64_t i, int side)
+{
+    return (int32_t)trf__from_little(lengths + (2 * i + side) * form->length_bytes,
+                                     form->length_bytes);
+}
+
+// >>token-reading  one pair anywhere in a file
+//
+// A file may be hostile. Sizes are compared with those of the file before memory is allocated for
+// them. All sums stay far below 2^63, because lengths and counts have at most 32 bits.
+
+TRF__FN trf_status trf__token_damaged(trf_error *err, int64_t at, const char *fault)
+{
+    return trf__fail(err, TRF_E_FORMAT, at, "token file", "byte %lld: %s", (long long)at, fault);
+}
+
+/* Reads n bytes at a position that is inside the file. */
+TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned char *to, int64_t n,
+                                    trf_error *err)
+{
+    size_t got;
+    int error;
+    if (n > r->bytes - at)
+        return trf__token_damaged(err, r->bytes, "the file ends here, but its data go on");
+    errno = 0;
+    error = TRF_OS(seek)(r->fd, (uint64_t)at) < 0 ? trf__errno()
+                                                  : trf__read_all(r->fd, to, (size_t)n, &got);
+    if (error) return trf__fail_io(err, error, r->path, "read it");
+    if ((int64_t)got == n) return TRF_OK;
+    return trf__token_damaged(err, at + (int64_t)got, "the file became shorter while it was open");
+}
+
+TRF__FN void trf__token_close(trf__token_reader *r)
+{
+    trf_hooks hooks;
+    if (!r) return;
+    hooks = r->hooks;
+    if (r->fd >= 0) trf__close(r->fd);
+    trf__free(&hooks, r->lengths, trf__bytes(r->length_capacity, 1));
+    trf__free(&hooks, r->blocks, trf__bytes(r->block_capacity, sizeof *r->blocks));
+    trf__free(&hooks, r->records, trf__bytes(r->record_capacity, 1));
+    trf__free(&hooks, r->ids, trf__bytes(r->id_capacity, sizeof *r->ids));
+    if (r->path) trf__free(&hooks, r->path, strlen(r->path) + 1);
+    trf__free(&hooks, r, sizeof *r);
+}
+
+/* Copies a text. NULL: no memory. */
+TRF__FN char *trf__copied(const trf_hooks *hooks, const char *text)
+{
+    char *copy = (char *)trf__alloc(hooks, strlen(text) + 1);
+    if (copy) memcpy(copy, text, strlen(text) + 1);
+    return copy;
+}
+
+/* Opens a file and reads its head. The caller closes the reader after a failure too. */
+TRF__COLD
+TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
+                                   const trf_hooks *hooks, trf_error *err)
+{
+    trf__token_reader *r = (trf__token_reader *)trf__alloc_zeroed(hooks, sizeof *r);
+    trf__token_form *form;
+    trf_os_facts facts;
+    *reader = r;
+    if (!r) return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
+    form = &r->form;
+    r->hooks = *hooks;
+    r->fd = -1;
+    r->path = trf__copied(hooks, path);
+    if (!r->path) return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for a path");
+    trf__crc_begin(&form->crc);
+    TRF__TRY(trf__open_regular(path, &r->fd, &facts, err));
+    r->bytes = (int64_t)(facts.size < INT64_MAX ? facts.size : INT64_MAX);
+    if (r->bytes < TRF__TOKEN_HEAD)
+        return trf__token_damaged(err, r->bytes, "the file ends within its head");
+    TRF__TRY(trf__token_bytes(r, 0, form->head, TRF__TOKEN_HEAD, err));
+    if (memcmp(form->head, "TRFTOKEN", 8)) return trf__token_damaged(err, 0, "not a token file");
+    if (trf__from_little(form->head + 8, 4) != 1)
+        return trf__token_damaged(err, 8, "expected version 1 of token files");
+    form->id_bytes = (int32_t)trf__from_little(form->head + 12, 4);
+    form->length_bytes = (int32_t)trf__from_little(form->head + 16, 4);
+    form->max_length = (int32_t)trf__from_little(form->head + 20, 4);
+    if (!trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4))
+        return trf__token_damaged(err, 40, "the head is damaged: its CRC-32 is another");
+    if ((form->id_bytes != 2 && form->id_bytes != 4) || form->max_length < 1 ||
+        form->length_bytes != (form->max_length < 65536 ? 2 : 4))
+        return trf__token_damaged(err, 12, "expected ids of 2 or 4 bytes and matching lengths");
+    return TRF_OK;
+}
+
+/* Reads a block without its records, and checks it. *n: its pairs. *next: where the next one
+   begins. */
+TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, int64_t *next,
+                                  trf_error *err)
+{
+    trf__token_form *form = &r->form;
+    trf_token_facts *facts = &form->facts;
+    int64_t bytes, records, i;
+    TRF__TRY(trf__cancel_status(&r->hooks, err));
+    TRF__TRY(trf__token_bytes(r, at, r->top, TRF__TOKEN_BLOCK, err));
+    *n = (int64_t)trf__from_little(r->top, 4);
+    if (*n < 1 || *n > TRF__BLOCK_PAIRS)
+        return trf__token_damaged(err, at, "expected a block of 1 to 1024 pairs");
+    bytes = TRF__TOKEN_BLOCK + *n * 2 * form->length_bytes;
+    TRF__TRY(trf__token_bytes(r, at + TRF__TOKEN_BLOCK, r->top + TRF__TOKEN_BLOCK,
+                              bytes + 4 - TRF__TOKEN_BLOCK, err));
+    if (!trf__token_sealed(form, r->top, bytes))
+        return trf__token_damaged(err, at,
+                                  "the block that begins here is damaged: its CRC-32 is another");
+    if (trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs)
+        return trf__token_damaged(err, at + 4, "expected the number of pairs before this block");
+    for (records = i = 0; i < *n; i++) {
+        int32_t source = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 0);
+        int32_t target = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 1);
+        if (source < 0 || target < 0 || source > form->max_length || target > form->max_length)
+            return trf__token_damaged(err, at + TRF__TOKEN_BLOCK + i * 2 * form->length_bytes,
+                                    "a length is above max_length");
+        records += trf__record_bytes(form, source, target);
+        facts->source_ids += source;
+        facts->target_ids += target;
+        facts->longest = source > facts->longest ? source : facts->longest;
+        facts->longest = target > facts->longest ? target : facts->longest;
+    }
+    if (trf__from_little(r->top + 12, 8) != (uint64_t)records)
+        return trf__token_damaged(err, at + 12, "expected the bytes of the block's records");
+    *next = at + bytes + 4 + records;
+    if (*next > r->bytes)
+        return trf__token_damaged(err, r->bytes, "the file ends within the records of a block");
+    facts->pairs += *n;
+    facts->mark = (int64_t)trf__from_little(r->top + 20, 8);
+    return TRF_OK;
+}
+
+/* Copies the ids of one side of a record. Returns whether none is below `least`. */
+TRF__FN int trf__token_ids(const trf__token_form *form, const unsigned char *from, int32_t n,
+                           int32_t least, int32_t *ids)
+{
+    int32_t i, lowest = 0;
+    if (form->id_bytes == 2)
+        for (i = 0; i < n; i++) {
+            int32_t id = (int32_t)(from[2 * i] | (uint32_t)from[2 * i + 1] << 8);
+            ids[i] = id == 0xFFFF ? -1 : id;
+            lowest = ids[i] < lowest ? ids[i] : lowest;
+        }
+    else
+        for (i = 0; i < n; i++) {
+            ids[i] = (int32_t)trf__from_little(from + 4 * (int64_t)i, 4);
+            lowest = ids[i] < lowest ? ids[i] : lowest;
+        }
+    return lowest >= least;
+}
+
+/* Takes a record apart whose bytes are at `record`, and at position `at` of the file. */
+TRF__FN trf_status trf__token_record(trf__token_form *form, const unsigned char *record, int64_t at,
+                                     int32_t n_source, int32_t n_target, int32_t *source,
+                                     int32_t *target, trf_error *err)
+{
+    int64_t bytes = trf__record_bytes(form, n_source, n_target) - 4;
+    const unsigned char *ids = record + 4;
+    if (trf__from_little(record, 4) != trf__token_crc(form, ids, bytes))
+        return trf__token_damaged(err, at,
+                                  "the pair that begins here is damaged: its CRC-32 is another");
+    if (trf__token_ids(form, ids, n_source, 0, source) &&
+        trf__token_ids(form, ids + (int64_t)n_source * form->id_bytes, n_target, -1, target))
+        return TRF_OK;
+    return trf__token_damaged(err, at, "a negative id in the pair that begins here");
+}
+
+/* Reads one pair: the corpus has room for its ids. */
+TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
+                                   int32_t *target, trf_error *err)
+{
+    trf__token_form *form = &r->form;
+    int64_t low = 0, high = r->n_blocks, ids = 0, at, bytes, i;
+    int32_t n_source = trf__token_length(form, r->lengths, pair, 0);
+    int32_t n_target = trf__token_length(form, r->lengths, pair, 1);
+    trf_status status;
+    while (high - low > 1) {            /* the last block that begins at this pair or before */
+        int64_t middle = low + (high - low) / 2;
+        if (r->blocks[middle].first <= pair) low = middle;
+        else high = middle;
+    }
+    for (i = 2 * r->blocks[low].first; i < 2 * pair; i++)
+        ids += (int64_t)trf__from_little(r->lengths + i * form->length_bytes, form->length_bytes);
+    at = r->blocks[low].records + (pair - r->blocks[low].first) * 4 + ids * form->id_bytes;
+    bytes = trf__record_bytes(form, n_source, n_target);
+    status = trf__token_bytes(r, at, r->records, bytes, err);
+    if (!status)
+        status = trf__token_record(form, r->records, at, n_source, n_target, source, target, err);
+    return trf__name_file(status, r->path, err);
+}
+
+// >>token-index    opening a file: the lengths of all pairs
+//
+// The end comes first, because it has the number of pairs. Then the blocks must have what it says.
+
+/* Reads the end of the file: what all blocks together must have. */
+TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, trf_error *err)
+{
+    int64_t at = r->bytes - TRF__TOKEN_END, i;
+    unsigned char *end = r->top;
+    int64_t *const counts[4] = {&facts->source_ids, &facts->target_ids, &facts->source_unknown,
+                                &facts->target_unknown};
+    if (at < TRF__TOKEN_HEAD)
+        return trf__token_damaged(err, r->bytes,
+                                  "the file ends here: it was cut or never finished");
+    TRF__TRY(trf__token_bytes(r, at, end, TRF__TOKEN_END, err));
+    if (trf__from_little(end, 4) != 0 || !trf__token_sealed(&r->form, end, TRF__TOKEN_END - 4))
+        return trf__token_damaged(err, at, "expected the end of a token file: it is damaged, was "
+                                  "cut or never finished");
+    facts->pairs = (int64_t)trf__from_little(end + 4, 8);
+    facts->mark = (int64_t)trf__from_little(end + 20, 8);
+    for (i = 0; i < 4; i++) *counts[i] = (int64_t)trf__from_little(end + 28 + 8 * i, 8);
+    r->form.hash = trf__from_little(end + 60, 8);
+    facts->longest = (int32_t)trf__from_little(end + 68, 4);
+    /* before memory is allocated for it */
+    if (facts->pairs < 0 || facts->pairs > INT32_MAX ||
+        facts->pairs > r->bytes / (2 * r->form.length_bytes + 4))
+        return trf__token_damaged(err, at + 4, "more pairs than the file has room for");
+    return TRF_OK;
+}
+
+/* Reads all lengths, and compares their sums with the end of the file. */
+TRF__COLD
+TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
+{
+    trf_token_facts all, *facts = &r->form.facts;
+    int64_t at = TRF__TOKEN_HEAD, end = r->bytes - TRF__TOKEN_END, pair = 2 * r->form.length_bytes;
+    TRF__ZERO(all);
+    TRF__TRY(trf__token_end(r, &all, err));
+    r->length_capacity = all.pairs * pair;
+    r->lengths = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->length_capacity, 1));
+    if (!r->lengths)
+        return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for the lengths of %lld "
+                         "pairs", (long long)all.pairs);
+    while (at < end) {
+        int64_t first = facts->pairs, n, next;
+        TRF__TRY(trf__token_top(r, at, &n, &next, err));
+        if (next > end || facts->pairs > all.pairs)
+            return trf__token_damaged(err, at,
+                                      "the blocks have more than the end of the file says");
+        TRF__GROW(trf__token_block, r->blocks, r->block_capacity, r->n_blocks + 1, &r->hooks);
+        memcpy(r->lengths + first * pair, r->top + TRF__TOKEN_BLOCK, (size_t)(n * pair));
+        r->blocks[r->n_blocks].first = first;
+        r->blocks[r->n_blocks++].records = at + TRF__TOKEN_BLOCK + n * pair + 4;
+        at = next;
+    }
+    if (facts->pairs != all.pairs || facts->source_ids != all.source_ids ||
+        facts->target_ids != all.target_ids || facts->longest != all.longest)
+        return trf__token_damaged(err, end, "the blocks have less than the end of the file says");
+    *facts = all;
+    r->record_capacity = trf__record_bytes(&r->form, all.longest, all.longest);
+    r->records = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->record_capacity, 1));
+    if (r->records) return TRF_OK;
+    return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for a pair of %d ids a side",
+                     (int)all.longest);
+}
+
+/* Refuses a file that was written with another vocabulary. */
+TRF__FN trf_status trf__token_vocab(const trf__token_reader *r, int side, const trf_vocab *vocab,
+                                    trf_error *err)
+{
+    const char *what = side ? "target_vocab" : "source_vocab";
+    uint64_t stored = trf__from_little(r->form.head + 24 + 8 * side, 8);
+    if (vocab && !vocab->finished) return trf__fail_learning(err);
+    if (!vocab || !stored || stored == trf__vocab_fingerprint(vocab)) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, what,
+                     "the file was written with another vocabulary of the %s",
+                     side ? "target" : "source");
+}
+
+TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf_vocab *source,
+                                      const trf_vocab *target, trf_error *err)
+{
+    trf__token_reader *r;
+    const trf_token_facts *facts;
+    trf_status status = trf__token_open(&c->file, path, &c->options.hooks, err);
+    c->close = trf__token_close;
+    if (status) return status;
+    r = c->file;
+    TRF__TRY(trf__token_vocab(r, 0, source, err));
+    TRF__TRY(trf__token_vocab(r, 1, target, err));
+    TRF__TRY(trf__token_index(r, err));
+    facts = &r->form.facts;
+    if (facts->longest > c->options.max_length)
+        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, "max_length",
+                         "the longest pair must have at most max_length = %d ids on a side, got %d",
+                         (int)c->options.max_length, (int)facts->longest);
+    c->read = trf__token_read;
+    c->lengths_stored = r->lengths;
+    c->length_bytes = r->form.length_bytes;
+    c->n_pairs = facts->pairs;
+    c->n_ids = facts->source_ids + facts->target_ids;
+    c->longest = facts->longest;
+    c->hash = r->form.hash;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
+                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
+                                   const trf_corpus_options *options, trf_error *err)
+{
+    trf_status status;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    *corpus = NULL;
+    if (!path) return trf__fail_null(err, "path");
+    TRF__TRY(trf_corpus_create(corpus, options, err));
+    status = trf__corpus_attach(*corpus, path, source_vocab, target_vocab, err);
+    if (status == TRF_OK) return TRF_OK;
+    trf_corpus_destroy(*corpus);
+    *corpus = NULL;
+    return trf__name_file(status, path, err);
+}
+
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
+{
+    return corpus && corpus->file ? &corpus->file->form.facts : NULL;
+}
+
+// >>token-resuming  what is left of an interrupted file
+//
+// Blocks are whole from the beginning up to some position. What follows was not written completely,
+// or reached the disk in another order before a power failure: it is written again.
+
+struct trf_token_file {
+    trf_hooks hooks;
+    trf__token_form form;
+    int32_t unknown[2];         /* unk of the vocabularies, or -1 */
+    trf__saving saving;         /* `temporary` is the name until trf_token_file_finish */
+    char *path;
+    int64_t at;                 /* bytes written */
+    unsigned char top[TRF__BLOCK_TOP];
+    int64_t n;                  /* pairs of the block that is being filled */
+    unsigned char *records;     /* its records */
+    int64_t n_records, record_capacity;     /* in bytes */
+    int failed, finished;
+};
+
+/* Counts a pair that the file has. */
+TRF__FN void trf__token_count(trf_token_file *f, const int32_t *source, int32_t n_source,
+                              const int32_t *target, int32_t n_target)
+{
+    trf_token_facts *facts = &f->form.facts;
+    int32_t i;
+    f->form.hash = trf__hash_pair(f->form.hash, source, n_source, target, n_target);
+    for (i = 0; i < n_source; i++) facts->source_unknown += source[i] == f->unknown[0];
+    for (i = 0; i < n_target; i++)
+        facts->target_unknown += target[i] == f->unknown[1] && target[i] >= 0;
+    facts->source_ids += n_source;
+    facts->target_ids += n_target;
+    facts->longest = n_source > facts->longest ? n_source : facts->longest;
+    facts->longest = n_target > facts->longest ? n_target : facts->longest;
+    facts->pairs++;
+}
+
+/* Reads the records of the block whose top is in r, and counts its pairs. */
+TRF__FN trf_status trf__token_recount(trf_token_file *f, trf__token_reader *r, int64_t n,
+                                      int64_t next, trf_error *err)
+{
+    const unsigned char *lengths = r->top + TRF__TOKEN_BLOCK, *record;
+    int64_t bytes = (int64_t)trf__from_little(r->top + 12, 8), i;
+    TRF__GROW(unsigned char, r->records, r->record_capacity, bytes, &r->hooks);
+    TRF__TRY(trf__token_bytes(r, next - bytes, r->records, bytes, err));
+    for (record = r->records, i = 0; i < n; i++) {
+        int32_t n_source = trf__token_length(&r->form, lengths, i, 0);
+        int32_t n_target = trf__token_length(&r->form, lengths, i, 1);
+        int32_t *target;
+        TRF__GROW(int32_t, r->ids, r->id_capacity, (int64_t)n_source + n_target, &r->hooks);
+        target = r->ids + n_source;
+        TRF__TRY(trf__token_record(&r->form, record, next - bytes + (record - r->records), n_source,
+                                   n_target, r->ids, target, err));
+        trf__token_count(f, r->ids, n_source, target, n_target);
+        record += trf__record_bytes(&r->form, n_source, n_target);
+    }
+    return TRF_OK;
+}
+
+/* Counts the whole blocks of an interrupted file: f->at is the position behind them, or 0 if not
+   even the head is whole. */
+TRF__COLD
+TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
+{
+    trf__token_reader *r;
+    int64_t n, next;
+    trf_status status = trf__token_open(&r, f->saving.temporary, &f->hooks, err);
+    if (!status && memcmp(r->form.head, f->form.head, TRF__TOKEN_HEAD))
+        status = trf__fail(err, TRF_E_STATE, -1, "resume",
+                           "the file was begun with other options or vocabularies");
+    if (!status) f->at = TRF__TOKEN_HEAD;
+    while (!status) {
+        trf_token_facts facts = f->form.facts;
+        uint64_t hash = f->form.hash;
+        status = trf__token_top(r, f->at, &n, &next, err);
+        if (!status) status = trf__token_recount(f, r, n, next, err);
+        if (!status) {
+            f->form.facts.mark = r->form.facts.mark;
+            f->at = next;
+            continue;
+        }
+        f->form.facts = facts;
+        f->form.hash = hash;
+    }
+    trf__token_close(r);
+    if (status != TRF_E_FORMAT) return status;
+    trf__clear(err);
+    return TRF_OK;
+}
+
+// >>token-writing  a file that is begun, or continued
+
+TRF_API trf_token_file_options trf_token_file_defaults(void)
+{
+    trf_token_file_options o;
+    TRF__ZERO(o);
+    o.id_bytes = 4;
+    o.max_length = 511;
+    return o;
+}
+
+TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
+{
+    if (o->id_bytes != 2 && o->id_bytes != 4)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "id_bytes", "id_bytes must be 2 or 4, got %d",
+                         (int)o->id_bytes);
+    TRF__RANGE(o, max_length, 1, INT32_MAX);
+    TRF__RANGE(o, resume, 0, 1);
+    if (o->source_vocab && !o->source_vocab->finished) return trf__fail_learning(err);
+    if (o->target_vocab && !o->target_vocab->finished) return trf__fail_learning(err);
+    return trf__hooks_check(&o->hooks, err);
+}
+
+TRF__FN void trf__token_head(trf_token_file *f, const trf_token_file_options *o)
+{
+    unsigned char *head = f->form.head;
+    f->form.id_bytes = o->id_bytes;
+    f->form.length_bytes = o->max_length < 65536 ? 2 : 4;
+    f->form.max_length = o->max_length;
+    f->unknown[0] = o->source_vocab ? trf_vocab_special(o->source_vocab, TRF_SPECIAL_UNK) : -1;
+    f->unknown[1] = o->target_vocab ? trf_vocab_special(o->target_vocab, TRF_SPECIAL_UNK) : -1;
+    trf__crc_begin(&f->form.crc);
+    memcpy(head, "TRFTOKEN", 8);
+    trf__to_little(head + 8, 1, 4);
+    trf__to_little(head + 12, (uint64_t)f->form.id_bytes, 4);
+    trf__to_little(head + 16, (uint64_t)f->form.length_bytes, 4);
+    trf__to_little(head + 20, (uint64_t)f->form.max_length, 4);
+    trf__to_little(head + 24, trf__vocab_fingerprint(o->source_vocab), 8);
+    trf__to_little(head + 32, trf__vocab_fingerprint(o->target_vocab), 8);
+    trf__token_seal(&f->form, head, TRF__TOKEN_HEAD - 4);
+}
+
+TRF__FN trf_status trf__token_write(trf_token_file *f, const unsigned char *bytes, int64_t n,
+                                    trf_error *err)
+{
+    int error = trf__write_all(f->saving.fd, bytes, (size_t)n);
+    if (!error) { f->at += n; return TRF_OK; }
+    f->failed = 1;
+    return trf__fail_io(err, error, f->saving.temporary, "write it");
+}
+
+TRF__FN trf_status trf__token_busy(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "path", "another process writes this file");
+}
+
+/* Opens path.part and locks it. f->at becomes the position at which writing begins. */
+TRF__COLD
+TRF__FN trf_status trf__token_begin(trf_token_file *f, int resume, trf_error *err)
+{
+    trf__saving *saving = &f->saving;
+    const char *part = saving->temporary;
+    trf_os_facts there;
+    int error;
+    errno = 0;
+    saving->held = TRF_OS_HOLDS ? TRF_OS(hold)(part, -1) : -1;
+    if (TRF_OS_HOLDS && saving->held < 0 && errno == EAGAIN) return trf__token_busy(err);
+    if (TRF_OS(stat)(part, -1, &there) >= 0) {
+        if (resume) TRF__TRY(trf__token_resume(f, err));
+        if (f->at == 0 && TRF_OS(unlink)(part) < 0)
+            return trf__fail_io(err, trf__errno(), part, "replace it");
+    }
+    error = trf__open(part, f->at ? 2 : 1, 0666, &saving->fd);
+    if (error) return trf__fail_io(err, error, part, "create it");
+    if (f->at) {
+        errno = 0;
+        if (TRF_OS(seek)(saving->fd, (uint64_t)f->at) >= 0) return TRF_OK;
+        return trf__fail_io(err, trf__errno(), part, "continue it");
+    }
+    if (saving->held >= 0) trf__close(saving->held);    /* the lock of the file before it */
+    errno = 0;
+    saving->held = TRF_OS_HOLDS ? TRF_OS(hold)(part, saving->fd) : -1;
+    if (TRF_OS_HOLDS && saving->held < 0 && errno == EAGAIN) return trf__token_busy(err);
+    return trf__token_write(f, f->form.head, TRF__TOKEN_HEAD, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
+                                         const trf_token_file_options *options, trf_error *err)
+{
+    trf_token_file_options o = options ? *options : trf_token_file_defaults();
+    trf_token_file *f;
+    trf_os_facts there;
+    trf_status status;
+    TRF__TRY(trf__begin(file, "file", err));
+    *file = NULL;
+    if (!path) return trf__fail_null(err, "path");
+    TRF__TRY(trf__token_options(&o, err));
+    if (TRF_OS(stat)(path, -1, &there) >= 0 && !there.regular)
+        return trf__name_file(trf__fail(err, TRF_E_IO, -1, path, "this is a folder, a pipe or a "
+                                        "device; it is not replaced"), path, err);
+    f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
+    if (!f) return trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory to write a file");
+    f->hooks = o.hooks;
+    f->saving.fd = f->saving.held = -1;
+    f->path = trf__copied(&o.hooks, path);
+    f->saving.path = f->path;
+    f->saving.bytes = strlen(path) + sizeof ".part";
+    f->saving.temporary = (char *)trf__alloc(&o.hooks, f->saving.bytes);
+    if (f->path && f->saving.temporary) {
+        snprintf(f->saving.temporary, f->saving.bytes, "%s.part", path);
+        trf__token_head(f, &o);
+        status = trf__name_file(trf__token_begin(f, o.resume, err), f->saving.temporary, err);
+    } else status = trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory for a path");
+    if (status) { trf_token_file_destroy(f); return status; }
+    *file = f;
+    return TRF_OK;
+}
+
+TRF_API void trf_token_file_destroy(trf_token_file *file)
+{
+    trf_hooks hooks;
+    if (!file) return;
+    hooks = file->hooks;
+    if (file->saving.fd >= 0) trf__close(file->saving.fd);
+    if (file->saving.held >= 0) trf__close(file->saving.held);
+    trf__free(&hooks, file->saving.temporary, file->saving.bytes);
+    if (file->path) trf__free(&hooks, file->path, strlen(file->path) + 1);
+    trf__free(&hooks, file->records, trf__bytes(file->record_capacity, 1));
+    trf__free(&hooks, file, sizeof *file);
+}
+
+TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file)
+{
+    return file ? &file->form.facts : NULL;
+}
+
+// >>token-adding   pairs, blocks, and the end
+
+/* Writes the block, if it has a pair. */
+TRF__FN trf_status trf__token_flush(trf_token_file *f, trf_error *err)
+{
+    int64_t n = TRF__TOKEN_BLOCK + f->n * 2 * f->form.length_bytes, records = f->n_records;
+    if (f->n == 0) return TRF_OK;
+    trf__to_little(f->top, (uint64_t)f->n, 4);
+    trf__to_little(f->top + 4, (uint64_t)(f->form.facts.pairs - f->n), 8);
+    trf__to_little(f->top + 12, (uint64_t)records, 8);
+    trf__to_little(f->top + 20, (uint64_t)f->form.facts.mark, 8);
+    n = trf__token_seal(&f->form, f->top, n);
+    f->n = f->n_records = 0;
+    TRF__TRY(trf__token_write(f, f->top, n, err));
+    return trf__token_write(f, f->records, records, err);
+}
+
+/* A file that is finished, or could not be written, takes nothing more. */
+TRF__FN trf_status trf__token_writable(const trf_token_file *f, trf_error *err)
+{
+    TRF__TRY(trf__begin(f, "file", err));
+    if (!f->failed && !f->finished) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "file", f->finished ? "the file is finished already"
+                     : "an earlier call could not write the file");
+}
+
+/* Writes the ids of one side behind a record. */
+TRF__FN unsigned char *trf__token_put(const trf__token_form *form, unsigned char *to,
+                                      const int32_t *ids, int32_t n)
+{
+    int32_t i;
+    for (i = 0; i < n; i++, to += form->id_bytes)
+        trf__to_little(to, (uint32_t)ids[i], form->id_bytes);
+    return to;
+}
+
+TRF__FN trf_status trf__token_narrow(const trf_token_file *f, const int32_t *ids, int32_t n,
+                                     const char *what, trf_error *err)
+{
+    int32_t i;
+    for (i = 0; f->form.id_bytes == 2 && i < n; i++)
+        if (ids[i] >= 0xFFFF)
+            return trf__fail(err, TRF_E_LIMIT, i, what,
+                             "ids of two bytes are below 65535, pair %lld has %d at position %d",
+                             (long long)f->form.facts.pairs, (int)ids[i], (int)i);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *source, int32_t n_source,
+                                      const int32_t *target, int32_t n_target, int64_t mark,
+                                      trf_error *err)
+{
+    trf__token_form *form;
+    unsigned char *record, *end, *lengths;
+    int64_t bytes;
+    TRF__TRY(trf__token_writable(file, err));
+    form = &file->form;
+    TRF__TRY(trf__check_pair(form->max_length, form->facts.pairs, source, n_source, target,
+                             n_target, err));
+    TRF__TRY(trf__token_narrow(file, source, n_source, "source", err));
+    TRF__TRY(trf__token_narrow(file, target, n_target, "target", err));
+    bytes = trf__record_bytes(form, n_source, n_target);
+    TRF__GROW(unsigned char, file->records, file->record_capacity, file->n_records + bytes,
+              &file->hooks);
+    record = file->records + file->n_records;
+    end = trf__token_put(form, record + 4, source, n_source);
+    end = trf__token_put(form, end, target, n_target);
+    trf__to_little(record, trf__token_crc(form, record + 4, end - record - 4), 4);
+    lengths = file->top + TRF__TOKEN_BLOCK + file->n * 2 * form->length_bytes;
+    trf__to_little(lengths, (uint64_t)n_source, form->length_bytes);
+    trf__to_little(lengths + form->length_bytes, (uint64_t)n_target, form->length_bytes);
+    trf__token_count(file, source, n_source, target, n_target);
+    form->facts.mark = mark;
+    file->n_records += bytes;
+    file->n++;
+    return file->n < TRF__BLOCK_PAIRS && file->n_records < TRF__BLOCK_BYTES
+               ? TRF_OK : trf__name_file(trf__token_flush(file, err), file->saving.temporary, err);
+}
+
+/* Writes the last block and the end. A resumed file may have had more bytes behind its whole
+   blocks than were written now. */
+TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
+{
+    const trf_token_facts *facts = &f->form.facts;
+    unsigned char *end = f->top;
+    trf_os_facts there;
+    TRF__TRY(trf__token_flush(f, err));
+    trf__to_little(end, 0, 4);
+    trf__to_little(end + 4, (uint64_t)facts->pairs, 8);
+    trf__to_little(end + 12, 0, 8);
+    trf__to_little(end + 20, (uint64_t)facts->mark, 8);
+    trf__to_little(end + 28, (uint64_t)facts->source_ids, 8);
+    trf__to_little(end + 36, (uint64_t)facts->target_ids, 8);
+    trf__to_little(end + 44, (uint64_t)facts->source_unknown, 8);
+    trf__to_little(end + 52, (uint64_t)facts->target_unknown, 8);
+    trf__to_little(end + 60, f->form.hash, 8);
+    trf__to_little(end + 68, (uint64_t)facts->longest, 4);
+    trf__token_seal(&f->form, end, TRF__TOKEN_END - 4);
+    TRF__TRY(trf__token_write(f, end, TRF__TOKEN_END, err));
+    f->failed = 1;
+    errno = 0;
+    if (TRF_OS(stat)(NULL, f->saving.fd, &there) < 0)
+        return trf__fail_io(err, trf__errno(), f->saving.temporary, "examine it");
+    if (there.size != (uint64_t)f->at)
+        return trf__fail(err, TRF_E_STATE, -1, "file", "the interrupted file was longer, so its "
+                         "pairs were others: begin it again");
+    TRF__TRY(trf__save_commit(&f->saving, err));
+    f->finished = 1;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err)
+{
+    trf_status status;
+    TRF__TRY(trf__token_writable(file, err));
+    status = trf__token_last(file, err);
+    if (file->saving.fd >= 0) trf__close(file->saving.fd);
+    if (file->saving.held >= 0) trf__close(file->saving.held);
+    file->saving.fd = file->saving.held = -1;
+    return trf__name_file(status, file->path, err);
 }
 
 // -----------------------------------------------------------------------------------------------

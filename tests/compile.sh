@@ -216,6 +216,10 @@ if [ -e /usr/include/cjson/cJSON.h ]; then
     fi
 else echo "left out: cJSON"
 fi
+if [ -e /usr/include/zlib.h ]; then
+    clean "$gcc_like" '-std=gnu99 -DTRF_WITH_ZLIB' "$root/tools/trf/packed.c" -fsyntax-only
+else echo "left out: zlib"
+fi
 echo '#include <cmocka.h>' >has_cmocka.c
 if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h has_cmocka.c 2>/dev/null; then
     for suite in programs decoding; do

@@ -1520,6 +1520,63 @@ a data set that failed keeps its parts @@ learn @@ trf_dataset_finish @@
     { trf__dataset_clear(data); return status; } @@ return status;
 a data set's seed is always 1 @@ learn @@ trf__dataset_recipe @@
     r->config.seed = r->training.seed = r->corpus.seed = d->options.seed @@ (void)d
+a token file's label -1 becomes an id @@ tokens @@ trf__token_ids @@
+    id == 0xFFFF ? -1 : id @@ id
+negative ids of a token file @@ tokens @@ trf__token_ids @@
+    lowest >= least @@ lowest >= -1
+a damaged pair of a token file @@ tokens @@ trf__token_record @@
+    trf__from_little(record, 4) != trf__token_crc(form, ids, bytes) @@
+    ((void)bytes, 0)
+a damaged block of a token file @@ tokens @@ trf__token_top @@
+    !trf__token_sealed(form, r->top, bytes) @@ 0
+blocks of a token file in another order @@ tokens @@ trf__token_top @@
+    trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs @@ 0
+records of a token file by another size @@ tokens @@ trf__token_top @@
+    trf__from_little(r->top + 12, 8) != (uint64_t)records @@ 0
+a token file with a pair too long @@ tokens @@ trf__token_top @@
+    source > form->max_length || target > form->max_length @@ source > form->max_length
+a damaged head of a token file @@ tokens @@ trf__token_open @@
+    !trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4) @@ 0
+a damaged end of a token file @@ tokens @@ trf__token_end @@
+    || !trf__token_sealed(&r->form, end, TRF__TOKEN_END - 4) @@
+    || 0
+a token file with more pairs than room @@ tokens @@ trf__token_end @@
+    facts->pairs > r->bytes / (2 * r->form.length_bytes + 4) @@ 0
+a token file without its last block @@ tokens @@ trf__token_index @@
+    facts->pairs != all.pairs || @@
+    0 ||
+a token file of another vocabulary @@ tokens @@ trf__token_vocab @@
+    stored == trf__vocab_fingerprint(vocab) @@ 1
+characters and words of a token file are alike @@ tokens @@ trf__vocab_fingerprint @@
+    hash = trf__hash_add(hash, (uint64_t)v->kind) @@ (void)0
+a token file with pairs too long for the corpus @@ tokens @@ trf__corpus_attach @@
+    facts->longest > c->options.max_length @@ 0
+a token file's second block is read from the first @@ tokens @@ trf__token_read @@
+    (pair - r->blocks[low].first) * 4 @@ pair * 4
+a resumed token file counts a damaged block @@ tokens @@ trf__token_resume @@
+    f->form.facts = facts @@ (void)0
+a resumed token file has another fingerprint @@ tokens @@ trf__token_resume @@
+    f->form.hash = hash @@ f->form.hash = hash + 1
+a token file is resumed with other options @@ tokens @@ trf__token_resume @@
+    memcmp(r->form.head, f->form.head, TRF__TOKEN_HEAD) @@ 0
+a token file with bytes behind its end @@ tokens @@ trf__token_last @@
+    there.size != (uint64_t)f->at @@ 0
+two writers of a token file @@ tokens @@ trf__token_begin @@
+    TRF_OS(hold)(part, -1) @@ -1
+a token file goes on after a failure @@ tokens @@ trf__token_write @@
+    f->failed = 1 @@ (void)0
+an id of two bytes becomes a label @@ tokens @@ trf__token_narrow @@
+    ids[i] >= 0xFFFF @@ ids[i] > 0xFFFF
+blocks of a token file without a limit of bytes @@ tokens @@ trf_token_file_add @@
+    file->n_records < TRF__BLOCK_BYTES @@ 1
+unknown tokens of a token file are not counted @@ tokens @@ trf__token_count @@
+    source[i] == f->unknown[0] @@ 0
+labels of a token file count as unknown @@ tokens @@ trf__token_count @@
+    target[i] == f->unknown[1] && target[i] >= 0 @@ target[i] == f->unknown[1]
+a batch goes on to the end of the epoch @@ corpus tokens @@ trf__corpus_gather @@
+    (i == begin || c->order[i] >= 0) @@ (i - begin < 2 || c->order[i] >= 0)
+an epoch has one batch more @@ corpus tokens @@ trf_corpus_batches @@
+    corpus->n_batches @@ corpus->n_batches + 1
 END
 awk '/^[ \t]/ { sub(/^[ \t]+/, ""); row = row " " $0; next }
      { if (row) print row; row = $0 }

@@ -61,7 +61,7 @@ void log_warning(void *user, int level, const char *message)
 enum {
     MOST_CHOICES = 16,
     FIRST_COMMAND = TRAIN,
-    LAST_COMMAND = IMPORT,
+    LAST_COMMAND = PREPARE,
     COMMANDS = 2 * LAST_COMMAND - 1,
     PATTERN = 0xA5
 };
@@ -120,6 +120,10 @@ static const struct tested table[] = {
     OF(TRAIN, "objective", objective, int32_t, {"translate", OBJECTIVE_TRANSLATE},
        {"causal", OBJECTIVE_CAUSAL}, {"classify", OBJECTIVE_CLASSIFY}, {"tag", OBJECTIVE_TAG},
        {"mask", OBJECTIVE_MASK}, {"span", OBJECTIVE_SPAN}),
+    OF(PREPARE, "objective", objective, int32_t, {"translate", OBJECTIVE_TRANSLATE},
+       {"causal", OBJECTIVE_CAUSAL}, {"classify", OBJECTIVE_CLASSIFY}, {"tag", OBJECTIVE_TAG},
+       {"mask", OBJECTIVE_MASK}, {"span", OBJECTIVE_SPAN}),
+    OPTION(TRAIN, TEXT, "token-file", token_file),
     OPTION(CLASSIFY, FLAG, "truncate", truncate),
     OPTION(TAG, FLAG, "split", split),
     OPTION(SCORE, FLAG, "split", split),
@@ -234,6 +238,7 @@ static const struct tested table[] = {
     OPTION(TRAIN, REAL, "mean-span", noise.mean_span),
 
     OPTION(TRAIN, TEXT, "init-from", init_from),
+    OPTION(TRAIN, TEXT, "vocab-from", vocab_from),
     OPTION(TRAIN, FLAG, "extend-vocabulary", extend_vocabulary),
     OPTION(TRAIN, TEXTS, "freeze", freeze),
 
@@ -333,6 +338,11 @@ static const struct tested table[] = {
     OPTION(CLASSIFY, LONG_COUNT, "n-best", labels_shown),
     OF(EMBED, "pooling", pooling, int32_t, {"mean", 0}, {"first", 1}, {"max", 2}), /* embed.c */
     OPTION(IMPORT, TEXT, "as", as),
+    OPTION(PREPARE, TEXT, "model", model),
+    OPTION(PREPARE, TEXT, "output", output),
+    OPTION(PREPARE, FLAG, "resume", resume),
+    OPTION(PREPARE, FLAG, "overwrite", overwrite),
+    OPTION(PREPARE, COUNT, "max-length", config.max_length),
     OPTION(EMBED, SWITCH, "normalize", unit_vectors),
     OPTION(EMBED, TEXT, "query", query),
     OPTION(EMBED, COUNT, "top", top),

@@ -32,7 +32,7 @@ expect()
 cat >anew <<EOF
 case " \$* " in *" --resume "*) exec "$trf" "\$@" ;; esac
 case \$1 in
-train|translate|generate|classify|tag|embed|score|attention|average|plot|report)
+train|translate|generate|classify|tag|embed|score|attention|average|prepare|plot|report)
     command=\$1; shift; exec "$trf" \$command --overwrite "\$@" ;;
 esac
 exec "$trf" "\$@"

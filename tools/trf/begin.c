@@ -34,7 +34,7 @@ static int encode(struct training *t)
     struct settings *s = t->s;
     struct vocabularies *v = &t->vocabularies;
     const trf_vocab *const *vocab = (const trf_vocab *const *)v->of;
-    int status = s->init_from ? begin_from(t) : DONE;
+    int status = s->init_from ? begin_from(t) : s->vocab_from ? take_vocabularies(t) : DONE;
     if (!status) status = settle_chunk(s);
     if (!status) status = make_vocabularies(s, v, t->data.learn.text, &t->plan);
     if (!status && learns_labels(s)) status = learn_labels(s, &t->data.learn.text[1], &t->labels);
@@ -58,7 +58,8 @@ static int decide(struct training *t)
     if (status) return status;
     set_kind(s);
     if ((status = decide_batches(s, &t->plan))) return status;
-    if (fill_corpus(s, &t->data, &t->run.corpus, &t->plan)) return FAILED;
+    if (fill_corpus(s, &t->data, (const trf_vocab *const *)t->vocabularies.of, &t->run.corpus,
+                    &t->plan)) return FAILED;
     settle_metric(s, t->vocabularies.of[1], references);
     return decide_schedule(s, &t->plan);
 }

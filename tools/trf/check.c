@@ -29,6 +29,8 @@ int check_own_names(const struct settings *s, const char *model, const char *che
 {
     const struct { const char *option, *path;
     } named[] = {{"init-from", s->init_from},
+                 {"vocab-from", s->vocab_from},
+                 {"token-file", s->token_file},
                  {"source", s->source},
                  {"target", s->target},
                  {"tsv", s->tsv},
@@ -187,7 +189,8 @@ int check_read(const struct settings *s)
     int i;
     data_files(s, files);
     for (i = 0; i < N_DATA; i++) if (check_readable(files[i])) return FAILED;
-    return check_readable(s->resume ? NULL : s->init_from) ||
+    return check_readable(s->resume ? NULL : s->init_from) || check_readable(s->token_file) ||
+                   check_readable(s->resume ? NULL : s->vocab_from) ||
                    check_readable(s->source_sentencepiece) ||
                    check_readable(s->target_sentencepiece)
                ? FAILED
@@ -206,7 +209,7 @@ static int check_model_files(const struct settings *s, const char *checkpoint)
         return FAILED;
     }
     trf_file_close(file);
-    if (s->init_from) return DONE;          /* it may have the vocabularies: see check_inherited */
+    if (s->init_from || s->vocab_from) return DONE;     /* it may have the vocabularies: see check_inherited */
     return check_subwords(s->source_sentencepiece) ||
                    (!same_file(s->source_sentencepiece, s->target_sentencepiece) &&
                     check_subwords(s->target_sentencepiece))
@@ -293,6 +296,32 @@ static int check_processes(const struct settings *s)
     return DONE;
 }
 
+/* Token ids instead of text. */
+static int check_token_file(const struct settings *s)
+{
+    int valid = s->valid_source || s->valid_tsv || s->valid_text;
+    if (s->source || s->target || s->tsv || s->text || s->next_sentences) {
+        say("--token-file has the data: --source, --target, --tsv, --text and --next-sentences do "
+            "not work with it");
+        return USAGE;
+    }
+    if (learns_labels(s) || s->subword_samples > 1 || s->extend_vocabulary) {
+        say("%s needs the text: --token-file has none",
+            learns_labels(s) ? "this --objective"
+                             : s->extend_vocabulary ? "--extend-vocabulary" : "--subword-samples");
+        return USAGE;
+    }
+    if (!s->init_from && !s->vocab_from && !s->resume) {
+        say("--token-file needs the vocabularies of its tokens: give --vocab-from FILE, the --model "
+            "of trf prepare, or start from its weights too: --init-from FILE");
+        return USAGE;
+    }
+    if (valid || (is_given(s, AT(valid_size)) && s->valid_size == 0)) return DONE;
+    say("nothing is held out of --token-file: give %s to validate on, or --valid-size 0",
+        learns_from_text(s) ? "--valid-text" : "--valid-tsv, or --valid-source and --valid-target");
+    return USAGE;
+}
+
 /* Fails unless the files and the metric fit the objective. */
 static int check_data(const struct settings *s)
 {
@@ -303,8 +332,13 @@ static int check_data(const struct settings *s)
         say("--metric %s does not work with this --objective", metric_name((enum metric)s->metric));
         return USAGE;
     }
+    if (s->token_file && check_token_file(s)) return USAGE;
+    if (s->init_from && s->vocab_from) {
+        say("--init-from takes the vocabularies too: --vocab-from does not work with it");
+        return USAGE;
+    }
     if (learns_from_text(s)) {
-        if (s->text && !pairs) return DONE;
+        if ((s->text || s->token_file) && !pairs) return DONE;
         say(s->text ? "this --objective learns only from --text, not from pairs"
                     : "give --text FILE");
         return USAGE;
@@ -317,7 +351,8 @@ static int check_data(const struct settings *s)
         say("--next-sentences makes the pairs: --source, --target and --tsv do not work with it");
         return USAGE;
     }
-    if (!s->next_sentences && check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
+    if (!s->next_sentences && !s->token_file &&
+        check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
     if (!s->valid_tsv && !s->valid_source && !s->valid_target) return DONE;
     return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE
                                                                                        : DONE;

@@ -190,6 +190,22 @@ const struct command commands[] = {
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
      EXIT_TEXT},
+    {PREPARE, "prepare", "write texts as a token file, for data larger than memory",
+     "trf prepare --model FILE --output FILE [FILES] [options]",
+     "Cuts texts into tokens and writes their ids into a file. trf train --token-file reads from\n"
+     "it the pairs of each batch. FILES have pairs (source, tab, target) or, for a model that\n"
+     "learns from text, documents. A folder stands for its files in the order of their names; '-'\n"
+     "or no file is standard input; a file that ends in .gz is unpacked. --source and --target\n"
+     "give pairs as two files. The file has the tokens of the model's vocabularies, and can be used\n"
+     "with these only. Training from it gives the same model as from the text.\n"
+     "Until it is complete, the file is called FILE.part. After an interruption --resume continues\n"
+     "it; the result is the same.\n"
+     "\n"
+     "    head -n 1000000 pairs.tsv | trf train --tsv - --updates 1 --model start\n"
+     "    trf prepare --model start --output pairs.tokens pairs.tsv more.tsv.gz\n"
+     "    trf train --token-file pairs.tokens --vocab-from start --valid-tsv valid.tsv \\\n"
+     "        --model de-en.safetensors",
+     EXIT_TEXT},
     {PLOT, "plot", "plot training logs, schedules, positions and masks",
      "trf plot LOG... | schedule | positions | masks [options]",
      "Draws logs of trf train --log, with all runs in one picture: training and validation loss,\n"

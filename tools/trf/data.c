@@ -305,11 +305,13 @@ static int read_next_sentences(const struct settings *s, struct examples *data, 
 int read_data(struct settings *s, struct examples *data, trf_hold_out_rule rule)
 {
     struct pairs *learn = &data->learn;
-    int status = s->text             ? read_documents(s, data, learn, s->text)
+    int status = s->token_file       ? DONE     /* the pairs stay there */
+                 : s->text           ? read_documents(s, data, learn, s->text)
                  : s->next_sentences ? read_next_sentences(s, data, learn, s->next_sentences)
                                      : read_pairs(s, data, learn, s->source, s->target, s->tsv);
     if (status) return status;
-    if (!s->valid_tsv && !s->valid_source && !s->valid_text) return hold_out(s, data, rule);
+    if (!s->valid_tsv && !s->valid_source && !s->valid_text)
+        return s->token_file ? DONE : hold_out(s, data, rule);
     if (s->valid_text) return read_documents(s, data, &data->held, s->valid_text);
     if ((status = read_pairs(s, data, &data->held, s->valid_source, s->valid_target, s->valid_tsv)))
         return status;

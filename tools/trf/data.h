@@ -24,6 +24,7 @@ struct pairs {
 struct examples {
     struct pairs learn, held;       /* to train on, to validate on */
     struct data_sizes sizes;        /* of the pairs to train on */
+    trf_token_facts facts;          /* of --token-file */
     int64_t skips[N_SKIPS];
 };
 

@@ -132,18 +132,18 @@ static int check_data_sizes(const struct settings *s, const struct examples *dat
 // several documents.
 // -----------------------------------------------------------------------------------------------
 
-struct stream { int32_t *ids; size_t n, capacity; };
-
-static void cut_chunks(const struct settings *s, struct stream *stream, struct pairs *to)
+/* all: also what is shorter than a chunk; else it stays. */
+static void cut_chunks(const struct settings *s, struct stream *stream, struct pairs *to, int all)
 {
     int lead = leading_side(s);
-    size_t at, chunk = (size_t)s->chunk;
-    for (at = 0; at < stream->n; at += chunk) {
-        size_t n = stream->n - at < chunk ? stream->n - at : chunk;
+    size_t at, n, chunk = (size_t)s->chunk;
+    for (at = 0; at < stream->n && (all || stream->n - at >= chunk); at += n) {
+        n = stream->n - at < chunk ? stream->n - at : chunk;
         add_ids(&to->ids[lead], stream->ids + at, (int32_t)n);
         add_ids(&to->ids[!lead], NULL, 0);
     }
-    stream->n = 0;
+    if (at) memmove(stream->ids, stream->ids + at, (stream->n - at) * sizeof *stream->ids);
+    stream->n -= at;
 }
 
 static void end_document(const struct settings *s, struct stream *stream)
@@ -160,7 +160,7 @@ void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
     int32_t ids[16], n;
     char text[64] = "";
     trf_error err;
-    if (s->documents != DOCUMENTS_FILE) return;
+    if (s->documents != DOCUMENTS_FILE || !s->text) return;
     if (!trf_vocab_encode(vocab, "\n", ids, 16, &n, &err) && n <= 16)
         (void)trf_vocab_decode(vocab, ids, n, text, sizeof text, NULL, &err);
     if (!strchr(text, '\n'))
@@ -170,31 +170,55 @@ void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
             s->text);
 }
 
-static int add_documents(const struct encoder *e, struct pairs *to, const char *file)
+static int add_document(const struct encoder *e, struct pairs *to, size_t i, const char *file,
+                        struct stream *stream)
 {
     const struct settings *s = e->s;
     const trf_vocab *vocab = e->vocab[leading_side(s)];
     const struct text *text = &to->text[leading_side(s)];
-    struct stream stream = {NULL, 0, 0};
+    const char *line = line_of(text, i), *fault = unlearnable(vocab, line);
     trf_error err;
+    int32_t n = 0;
+    int status = DONE;
+    if (fault) status = skip(s, e->data, SKIP_LONG, file, text->numbers[i], fault);
+    else if (encode_after(vocab, line, &stream->ids, stream->n, &stream->capacity, &n, &err))
+        status = skip(s, e->data, SKIP_UNREADABLE, file, text->numbers[i], err.message);
+    else stream->n += (size_t)n;
+    if (s->documents == DOCUMENTS_FILE || n == 0) return status;
+    end_document(s, stream);
+    if (!s->pack) cut_chunks(s, stream, to, 1);
+    return status;
+}
+
+static int add_documents(const struct encoder *e, struct pairs *to, const char *file)
+{
+    struct stream stream = {NULL, 0, 0};
     size_t i;
     int status = DONE;
-    for (i = 0; i < text->count && !status; i++) {
-        const char *line = line_of(text, i);
-        int32_t n = 0;
-        const char *fault = unlearnable(vocab, line);
-        if (fault) status = skip(s, e->data, SKIP_LONG, file, text->numbers[i], fault);
-        else if (encode_after(vocab, line, &stream.ids, stream.n, &stream.capacity, &n, &err))
-            status = skip(s, e->data, SKIP_UNREADABLE, file, text->numbers[i], err.message);
-        else stream.n += (size_t)n;
-        if (s->documents == DOCUMENTS_FILE || n == 0) continue;
-        end_document(s, &stream);
-        if (!s->pack) cut_chunks(s, &stream, to);
-    }
-    if (s->documents == DOCUMENTS_FILE) end_document(s, &stream);
-    cut_chunks(s, &stream, to);
+    for (i = 0; i < to->text[leading_side(e->s)].count && !status; i++)
+        status = add_document(e, to, i, file, &stream);
+    if (e->s->documents == DOCUMENTS_FILE) end_document(e->s, &stream);
+    cut_chunks(e->s, &stream, to, 1);
     free(stream.ids);
     return status;
+}
+
+int encode_line(const struct settings *s, struct examples *data, const trf_vocab *const vocab[2],
+                const char *const files[2], struct stream *stream)
+{
+    const struct encoder e = {s, data, vocab, NULL};
+    int taken;
+    if (!learns_from_text(s)) return add_pair(&e, &data->learn, 0, files, &taken);
+    if (add_document(&e, &data->learn, 0, files[0], stream)) return FAILED;
+    cut_chunks(s, stream, &data->learn, 0);
+    return DONE;
+}
+
+void end_text(const struct settings *s, struct examples *data, struct stream *stream, int last)
+{
+    if (!learns_from_text(s)) return;
+    if (s->documents == DOCUMENTS_FILE) end_document(s, stream);
+    cut_chunks(s, stream, &data->learn, last || s->documents == DOCUMENTS_FILE);
 }
 
 static int encode_documents(const struct encoder *e, const char *training, const char *validation)
@@ -211,6 +235,29 @@ static int encode_documents(const struct encoder *e, const char *training, const
 // >>all            the data, and the corpus
 // -----------------------------------------------------------------------------------------------
 
+/* What --token-file has. The corpus opens it again, when the recipe has chosen the batches. */
+static int read_facts(const struct settings *s, struct examples *data,
+                      const trf_vocab *const vocab[2])
+{
+    trf_corpus_options any = trf_corpus_defaults();
+    trf_corpus *corpus;
+    trf_error err;
+    any.max_length = s->corpus.max_length;
+    if (trf_corpus_open(&corpus, s->token_file, vocab[0], vocab[1], &any, &err)) {
+        say_error(NULL, &err);
+        if (err.status == TRF_E_LIMIT)
+            say("give the --max-length of trf prepare, or prepare the text with this one");
+        return FAILED;
+    }
+    data->facts = *trf_corpus_facts(corpus);
+    data->sizes.pairs = data->facts.pairs;
+    data->sizes.tokens[0] = data->facts.source_ids + data->facts.pairs;
+    data->sizes.tokens[1] = data->facts.target_ids + data->facts.pairs;
+    data->sizes.longest = data->facts.longest;
+    trf_corpus_destroy(corpus);
+    return DONE;
+}
+
 int encode_data(const struct settings *s, struct examples *data, const struct vocabularies *v,
                 const trf_vocab *const vocab[2], const struct labels *labels)
 {
@@ -226,6 +273,7 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
     size_t i;
     if (!validation[0]) validation[0] = training[0], validation[1] = training[1];
     busy_with("tokenizing the data ...\n");
+    if (s->token_file && read_facts(s, data, vocab)) return FAILED;
     if (learns_from_text(s)) return encode_documents(&e, training[0], validation[0]);
     in_use = zeroed(data->learn.text[0].count, 1);
     for (i = 0; i < data->learn.text[0].count && !status; i++) {
@@ -245,32 +293,19 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
     return check_data_sizes(s, data);
 }
 
-static uint64_t hash_batch(uint64_t before, const trf_batch *batch)
-{
-    const trf_sequences *const sides[2] = {&batch->source, &batch->target};
-    int side;
-    for (side = 0; side < 2; side++) {
-        const trf_sequences *of = sides[side];
-        size_t ids = 0;
-        int32_t i;
-        for (i = 0; i < of->count; i++) ids += (size_t)of->lengths[i];
-        before = hash_bytes(before, of->lengths, (size_t)of->count * sizeof *of->lengths);
-        before = hash_bytes(before, of->ids, ids * sizeof *of->ids);
-    }
-    return before;
-}
-
 /* Counts the batches of the first pass. Later passes may have a few more or less, as their batches
    differ. */
-int fill_corpus(const struct settings *s, struct examples *data, trf_corpus **corpus,
-                struct plan *plan)
+int fill_corpus(const struct settings *s, struct examples *data, const trf_vocab *const vocab[2],
+                trf_corpus **corpus, struct plan *plan)
 {
     struct side *ids = data->learn.ids;
     size_t i, used[2] = {0, 0};
-    int64_t batches = 0;
+    int64_t batches;
     trf_batch batch;
     trf_error err;
-    if (trf_corpus_create(corpus, &s->corpus, &err)) goto failed;
+    if (s->token_file ? trf_corpus_open(corpus, s->token_file, vocab[0], vocab[1], &s->corpus, &err)
+                      : trf_corpus_create(corpus, &s->corpus, &err))
+        goto failed;
     for (i = 0; i < ids[0].count; i++) {
         if (trf_corpus_add(*corpus, ids[0].ids + used[0], ids[0].lengths[i], ids[1].ids + used[1],
                            ids[1].lengths[i], &err))
@@ -280,13 +315,14 @@ int fill_corpus(const struct settings *s, struct examples *data, trf_corpus **co
     }
     free_side(&ids[0]);
     free_side(&ids[1]);
-    for (; trf_corpus_epoch(*corpus) == 0; batches++) {
+    if (trf_corpus_batches(*corpus, &batches, &err)) goto failed;
+    if (n_ranks() > 1) {
         if (trf_corpus_next(*corpus, &batch, &err)) goto failed;
-        if (n_ranks() > 1) plan->fingerprint = hash_batch(plan->fingerprint, &batch);
+        plan->fingerprint = batch.place.corpus;
+        trf_corpus_rewind(*corpus);
     }
     plan->batches = batches;
     plan->per_epoch = (int64_t)fmax(1, (double)(batches + s->accumulate / 2) / s->accumulate);
-    trf_corpus_rewind(*corpus);
     return DONE;
 failed:
     say_error("corpus", &err);
@@ -301,6 +337,19 @@ static int64_t count_unknown(const struct side *ids, const trf_vocab *vocab)
     return unknown;
 }
 
+/* Of the data to train on. */
+static int64_t unknown_of(const struct settings *s, const struct examples *data,
+                          const trf_vocab *vocab, int side, double *share)
+{
+    const trf_token_facts *facts = &data->facts;
+    int64_t n = s->token_file ? side ? facts->target_ids : facts->source_ids
+                              : (int64_t)data->learn.ids[side].used;
+    int64_t unknown = s->token_file ? side ? facts->target_unknown : facts->source_unknown
+                                    : count_unknown(&data->learn.ids[side], vocab);
+    *share = (double)unknown / fmax(1, (double)n);
+    return unknown;
+}
+
 /* A vocabulary of another text may know few words of this text, and the one of training few of
    those of validation. */
 void warn_of_unknown(const struct settings *s, const struct examples *data,
@@ -310,8 +359,7 @@ void warn_of_unknown(const struct settings *s, const struct examples *data,
     for (side = 0; side < 2; side++) {
         double learned, held;
         if (!reads_side(s, side)) continue;
-        learned = (double)count_unknown(&data->learn.ids[side], vocab[side]) /
-                  fmax(1, (double)data->learn.ids[side].used);
+        (void)unknown_of(s, data, vocab[side], side, &learned);
         held = (double)count_unknown(&data->held.ids[side], vocab[side]) /
                fmax(1, (double)data->held.ids[side].used);
         if (learned > 0.05)
@@ -335,5 +383,6 @@ int64_t count_unknown_targets(const struct settings *s, const struct examples *d
                               const trf_vocab *const vocab[2])
 {
     int side = reads_side(s, 1) && s->objective != OBJECTIVE_SPAN;
-    return count_unknown(&data->learn.ids[side], vocab[side]);
+    double share;
+    return unknown_of(s, data, vocab[side], side, &share);
 }

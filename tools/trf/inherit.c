@@ -72,6 +72,37 @@ int begin_from(struct training *t)
     return DONE;
 }
 
+/* The model of --vocab-from gives nothing else. */
+int take_vocabularies(struct training *t)
+{
+    struct settings *s = t->s;
+    const trf_vocab *const *vocab = (const trf_vocab *const *)t->vocabularies.of;
+    trf_load_options load = load_options(s);
+    trf_error err;
+    int side, joint, status = DONE;
+    if (trf_model_load(&t->from, s->vocab_from, &load, &err)) {
+        load_refused(s->vocab_from, &err);
+        return FAILED;
+    }
+    joint = s->objective == OBJECTIVE_TRANSLATE && trf_model_source_vocab(t->from) &&
+            trf_model_target_vocab(t->from) &&
+            same_tokens(trf_model_source_vocab(t->from), trf_model_target_vocab(t->from));
+    for (side = 0; side < 2 - joint && !status; side++)
+        if (reads_side(s, side)) status = inherit_vocabulary(t, side, joint);
+    for (side = 0; side < 2 && !status; side++)
+        if (reads_side(s, side) && !vocab[side]) {
+            say_no_vocabulary(s->vocab_from, trf_model_config(t->from), vocab[0], vocab[1]);
+            status = FAILED;
+        }
+    trf_model_destroy(t->from);
+    t->from = NULL;
+    if (status) return status;
+    if (check_inherited(s, vocab)) return USAGE;
+    if (check_tokens(s, vocab, s->vocab_from)) return FAILED;
+    s->joint_vocabulary = joint;
+    return DONE;
+}
+
 /* Whether the rows of a parameter belong to the same labels or tokens in both models, in the same
    order. */
 static int rows_agree(const struct training *t, const char *name)

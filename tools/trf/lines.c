@@ -16,7 +16,7 @@ int open_reader(struct reader *r, const char *path)
     memset(r, 0, sizeof *r);
     if (!path || !strcmp(path, "-")) { r->file = stdin; r->name = "standard input"; return DONE; }
     r->name = path;
-    r->file = fopen(path, "r");
+    r->file = open_packed(path);
     if (r->file && !fstat(fileno(r->file), &there) && S_ISDIR(there.st_mode)) {
         fclose(r->file);
         r->file = NULL;
@@ -80,7 +80,7 @@ int next_line(struct reader *r)
     if (length < 0) {
         if (feof(r->file) && !ferror(r->file)) return 0;
         say("%s:%lld: cannot continue reading: %s", r->name, (long long)r->number + 1,
-            strerror(errno));
+            strerror(errno ? errno : EIO));
         return -1;
     }
     r->number++;

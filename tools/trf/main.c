@@ -5,8 +5,8 @@
 // Build, in the root of the repository: first without, then with learning of subwords, which needs
 // libsentencepiece-dev. The last command is one line. For trf import, which needs libcjson-dev, add
 // -DTRF_WITH_CJSON and -lcjson; for PyTorch's zip files in it, which need libzip-dev,
-// -DTRF_WITH_LIBZIP and -lzip. For several processes, which need libopenmpi-dev, use mpicc instead of
-// cc, and add -DTRF_WITH_MPI.
+// -DTRF_WITH_LIBZIP and -lzip; for texts that gzip has packed, -DTRF_WITH_ZLIB and -lz. For several
+// processes, which need libopenmpi-dev, use mpicc instead of cc, and add -DTRF_WITH_MPI.
 //     cc -O2 -march=native -I. tools/trf/*.c tools/metrics/metrics.c -o build/trf -lm
 //     c++ -O2 -c tools/trf/spm.cc -o build/spm.o
 //     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c tools/metrics/metrics.c
@@ -30,7 +30,8 @@
 static int (*const runs[])(struct settings *s, int argc, char **argv) = {
     command_train, command_translate, command_generate, command_classify, command_classify,
     command_embed, command_score, command_eval, command_inspect, command_attention,
-    command_average, command_quantize, command_import, command_plot, command_report
+    command_average, command_quantize, command_import, command_prepare, command_plot,
+    command_report
 };
 
 static void print_overview(FILE *file)
@@ -96,6 +97,9 @@ static void print_version(void)
     puts("models of others: imported, with cJSON and libzip");
 #else
     puts("models of others: imported, with cJSON, but without libzip: no zip files of PyTorch");
+#endif
+#ifndef TRF_WITH_ZLIB
+    puts("texts: this trf was built without zlib and cannot read .gz files");
 #endif
 #ifdef TRF_NO_CBLAS
     puts("products: built-in");

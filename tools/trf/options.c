@@ -18,16 +18,24 @@ const struct row rows[] = {
     {INSPECT, COUNT, "target-length", AT(target_length), "N", "target tokens of that pass", NULL},
     {INSPECT, FLAG, "trace", AT(trace), NULL,
      "also show the shape after each step of a forward pass; works with a model file too", NULL},
-    {RUN | ATTENTION, HEADING, "Data", 0, NULL, NULL, NULL},
+    {RUN | ATTENTION | PREPARE, HEADING, "Data", 0, NULL, NULL, NULL},
     {TRAIN | INSPECT, CHOICE, "objective", AT(objective), OBJECTIVES,
      "what the model learns. translate: the target line of each pair; causal: the next token of a "
      "text (a language model); classify: a label for each text (the targets are the labels; with "
      "--segments, a pair of texts may have one: text, tab, text, tab, label); tag: "
      "a label for each word (a target has as many labels as its source has words); mask: hidden "
      "tokens of a text (like BERT); span: missing spans of a text (like T5)", NULL},
-    {TRAIN | SCORE, TEXT, "source", AT(source), "FILE",
+    {PREPARE | FROM_DATA, CHOICE, "objective", AT(objective), OBJECTIVES,
+     "what a model will learn from the file, as in trf train; not classify or tag (default: "
+     "translate for an encoder-decoder model, causal for a language model, mask for an encoder)",
+     NULL},
+    {TRAIN, TEXT, "token-file", AT(token_file), "FILE",
+     "token ids that trf prepare wrote, instead of text. They stay on the disk: a batch is read "
+     "when it is needed. Needs --init-from or --vocab-from, the same as in trf prepare, and pairs "
+     "or text for validation, or --valid-size 0", NULL},
+    {TRAIN | SCORE | PREPARE, TEXT, "source", AT(source), "FILE",
      "source sentences, one per line; '-': standard input", NULL},
-    {TRAIN | SCORE, TEXT, "target", AT(target), "FILE",
+    {TRAIN | SCORE | PREPARE, TEXT, "target", AT(target), "FILE",
      "target sentences; line n belongs to line n of the source", NULL},
     {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE",
      "both sides in one file: source, tab, target", NULL},
@@ -38,16 +46,16 @@ const struct row rows[] = {
     {TRAIN, TEXT, "columns", AT(columns), "S,T",
      "which columns of --tsv and --valid-tsv are source and target, counted from 1. Without it, "
      "each line must have exactly two columns. Quotation marks are part of the text", NULL},
-    {SCORE | REPORT, TEXT, "columns", AT(columns), "S,T",
+    {SCORE | REPORT | PREPARE, TEXT, "columns", AT(columns), "S,T",
      "which columns of a TSV file are source and target, counted from 1. Without it, each line "
      "must have exactly two columns. Quotation marks are part of the text", NULL},
     {TRAIN, TEXT, "text", AT(text), "FILE", "the training text, for causal, mask and span", NULL},
-    {TRAIN, CHOICE, "documents", AT(documents), "lines|file",
+    {TRAIN | PREPARE, CHOICE, "documents", AT(documents), "lines|file",
      "what a document is. lines: each line; file: the whole file, where a line end is a token "
      "(only with characters, or with subwords that are learned here)", NULL},
-    {TRAIN, FLAG, "pack", AT(pack), NULL,
+    {TRAIN | PREPARE, FLAG, "pack", AT(pack), NULL,
      "put several documents into one chunk; without it, each document starts a new chunk", NULL},
-    {TRAIN | FROM_DATA, COUNT, "chunk", AT(chunk), "N",
+    {TRAIN | PREPARE | FROM_DATA, COUNT, "chunk", AT(chunk), "N",
      "cut documents into chunks of at most N tokens, 2 to max-length - 1. A model learns nothing "
      "about positions beyond its longest chunk (default: max-length - 1)", NULL},
     {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE",
@@ -60,10 +68,10 @@ const struct row rows[] = {
      "hold out about N training pairs for validation if there are no validation files; 0: none. "
      "Pairs with the same source are held out together if there are at most four of them. With "
      "--documents file: the last N lines (default: a twentieth of the pairs, at most 1,000)", NULL},
-    {TRAIN, FLAG, "strict", AT(strict), NULL,
+    {TRAIN | PREPARE, FLAG, "strict", AT(strict), NULL,
      "stop at the first line that cannot be trained on; without it, such lines are left out and "
      "reported", NULL},
-    {TRAIN, FLAG, "keep-empty", AT(keep_empty), NULL,
+    {TRAIN | PREPARE, FLAG, "keep-empty", AT(keep_empty), NULL,
      "train on pairs with one empty side; without it, they are left out and reported", NULL},
     {TRANSLATE | CLASSIFY | TAG | EMBED, TEXT, "input", AT(input), "FILE",
      "input sentences, one per line; --input may be omitted before the file name. Without a file, "
@@ -82,6 +90,14 @@ const struct row rows[] = {
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED, TEXT, "model", AT(model), "FILE",
      "the model file, written by trf train. A checkpoint works too: it has the weights of the "
      "last update, without the average of --ema", NULL},
+    {PREPARE, TEXT, "model", AT(model), "FILE",
+     "the model whose vocabularies make the tokens: of an earlier training run, or of one with "
+     "--updates 1 on a part of the text", NULL},
+    {PREPARE, TEXT, "output", AT(output), "FILE", "the token file to write", NULL},
+    {PREPARE, FLAG, "resume", AT(resume), NULL,
+     "continue a file that was interrupted. The texts and options must be the same", NULL},
+    {PREPARE, FLAG, "overwrite", AT(overwrite), NULL,
+     "let --output replace an existing file, or one that was interrupted", NULL},
     {REPORT, TEXT, "model", AT(model), "FILE",
      "the model file; the page shows its parts, its vocabulary, and its answers to --data", NULL},
     {REPORT, TEXT, "data", AT(data), "FILE",
@@ -172,6 +188,8 @@ const struct row rows[] = {
      "start from this model: its vocabularies, its options under 'Model', and the weights that "
      "the new model has too. The old model may have another objective. A new encoder or decoder "
      "gets random weights and as many layers as the other one", NULL},
+    {TRAIN, TEXT, "vocab-from", AT(vocab_from), "FILE",
+     "take the vocabularies of this model, and nothing else", NULL},
     {TRAIN, FLAG, "extend-vocabulary", AT(extend_vocabulary), NULL,
      "with --init-from: add words or characters of the training data that its vocabularies lack",
      NULL},
@@ -283,7 +301,7 @@ const struct row rows[] = {
     {TRAIN, TEXT, "log", AT(log), "FILE",
      "write JSON lines: the options and their values, progress, validations, the end. trf plot "
      "draws this log, and trf report compares several", NULL},
-    {TRAIN | SCORE | REPORT, FLAG, "quiet", AT(quiet), NULL,
+    {TRAIN | SCORE | REPORT | PREPARE, FLAG, "quiet", AT(quiet), NULL,
      "write only warnings and errors to standard error", NULL},
     {TRAIN, LONG_COUNT, "log-every", AT(log_every), "N",
      "report progress every N updates, and at least every 30 seconds", NULL},

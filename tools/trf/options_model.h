@@ -20,6 +20,9 @@
      "layers of the encoder", NULL},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "decoder-layers", AT(config.decoder_layers), "N",
      "layers of the decoder", NULL},
+    {PREPARE | FROM_DATA, COUNT, "max-length", AT(config.max_length), "N",
+     "longest sequence in tokens, BOS or EOS included. Longer pairs are left out and reported "
+     "(default: that of the model)", NULL},
     {TRAIN | INSPECT, COUNT, "max-length", AT(config.max_length), "N",
      "longest sequence in tokens, BOS or EOS included, 2 to 1048576. Longer pairs are left out "
      "and reported", NULL},

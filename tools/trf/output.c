@@ -58,6 +58,8 @@ int check_written(const struct settings *s, const char *option, const char *path
                 {"text", s->text},
                 {"valid-text", s->valid_text},
                 {"init-from", s->init_from},
+                {"vocab-from", s->vocab_from},
+                {"token-file", s->token_file},
                 {"input", s->input},
                 {"model", s->model},
                 {"prefixes", s->prefixes},

@@ -258,7 +258,7 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
         return FAILED;
     if (encode_data(s, &t->data, v, vocab, &t->labels)) return FAILED;
     note_data(t, vocab);
-    if (restore_state(r) || fill_corpus(s, &t->data, &r->corpus, &t->plan)) return FAILED;
+    if (restore_state(r) || fill_corpus(s, &t->data, vocab, &r->corpus, &t->plan)) return FAILED;
     t->plan.drawn = r->state.batches;
     t->plan.updates = trf_trainer_step(r->trainer);
     t->plan.cosine_follows = r->state.cosine_follows;

@@ -77,7 +77,8 @@ static int prepare(struct training *t)
     if (!status)
         status = read_data(s, &t->data,
                            t->run.state.every_nth ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM);
-    if (!status && (s->valid_tsv || s->valid_source || s->valid_text)) warn_of_overlap(s, &t->data);
+    if (!status && !s->token_file && (s->valid_tsv || s->valid_source || s->valid_text))
+        warn_of_overlap(s, &t->data);
     if (!status) status = s->resume ? resume_training(t) : begin_training(t);
     busy_with(NULL);
     if (!status) status = open_log(&t->run.log, s);

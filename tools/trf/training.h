@@ -23,7 +23,8 @@ int begin_training(struct training *t);
 int resume_training(struct training *t);
 int read_hold_out_rule(struct training *t);     /* how the checkpoint's training held out pairs */
 
-/* inherit.c: --init-from. */
+/* inherit.c: --init-from, --vocab-from. */
+int take_vocabularies(struct training *t);      /* --vocab-from */
 int begin_from(struct training *t);     /* vocabularies and architecture */
 int take_weights(struct training *t);   /* weights */
 

@@ -19,6 +19,7 @@
 //   state.c           the state of a training run, and its part of a checkpoint
 //   validate.c        loss and metric on held-out pairs
 //   signals.c         SIGINT, SIGTERM, SIGHUP
+//   prepare.c       trf prepare: token files
 //   encode.c          encodes lines as token ids, fills the corpus
 //   vocabulary.c      vocabularies: learned from the text, or read
 //   recipe.c          chooses from the data what no option sets
@@ -50,6 +51,7 @@
 //   tokens.c        token ids of texts, texts of token ids
 //   output.c        files that are written
 //   lines.c         lines and pairs of lines
+//   packed.c        files that gzip has packed
 //   json.c          reads JSON
 //   mpi.c           trf train by several processes
 //   commands.c      the text of each command's help
@@ -187,7 +189,8 @@ struct settings {
     int32_t strict, keep_empty;
     const char *text, *valid_text;                              /* data that are no pairs */
     int32_t objective, documents, pack, chunk, pooling;
-    const char *init_from;
+    const char *init_from, *vocab_from;
+    const char *token_file;         /* what trf prepare wrote, instead of text; or NULL */
     int32_t extend_vocabulary;
     struct texts freeze;
 
@@ -246,7 +249,7 @@ struct settings {
 enum {
     TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64,
     GENERATE = 128, CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
-    QUANTIZE = 4096, EMBED = 8192, IMPORT = 16384,
+    QUANTIZE = 4096, EMBED = 8192, IMPORT = 16384, PREPARE = 32768,
     RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT | EMBED,
     FROM_DATA = 1 << 16         /* without the option the value follows from the data */
 };
@@ -336,7 +339,9 @@ struct reader {
     char not_utf8[64];      /* a fault that names the byte */
 };
 
-int open_reader(struct reader *r, const char *path);        /* NULL or "-": standard input */
+/* NULL or "-": standard input. The content of a file whose name ends in ".gz" is unpacked. */
+int open_reader(struct reader *r, const char *path);
+FILE *open_packed(const char *path);        /* packed.c; NULL: errno has the reason */
 void close_reader(struct reader *r);
 int next_line(struct reader *r);    /* 1: r->line is the next line; 0: end; -1: error, reported */
 
@@ -609,6 +614,7 @@ int command_attention(struct settings *s, int argc, char **argv);
 int command_average(struct settings *s, int argc, char **argv);
 int command_quantize(struct settings *s, int argc, char **argv);
 int command_import(struct settings *s, int argc, char **argv);
+int command_prepare(struct settings *s, int argc, char **argv);
 int command_plot(struct settings *s, int argc, char **argv);
 int command_report(struct settings *s, int argc, char **argv);
 

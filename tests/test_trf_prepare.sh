@@ -1,0 +1,186 @@
+#!/bin/sh
+# trf prepare, and trf train --token-file: the same models as from text, interruptions, damaged files, refusals.
+# sh tests/test_trf_prepare.sh build/trf
+
+. "$(dirname "$0")/trf.sh"
+
+expect 0 "a model with the vocabularies" "" "$trf" train $plain --updates 1 --valid-size 0 --model start
+
+# --- the same model as from the text ---------------------------------------------------------------------------------
+valid="--valid-tsv test.tsv --vocab-from start --seed 5 --threads 1"
+from_text="--updates 60 --valid-every 20 $model $brief --warmup 20 $valid"
+{ cat train.tsv; echo 'no tab'; printf '\t\n1 2\t\n1 2\tone two unheard\n'; awk 'BEGIN { for (i = 0; i < 600; i++) printf "1 "; print "\tone" }'; } >odd.tsv
+expect 0 "from text" "left out: 4 pairs" "$trf" train --tsv odd.tsv $from_text --model text.model
+expect 0 "prepared" "left out: 4 pairs" "$trf" prepare --model start --output odd.tokens odd.tsv
+check "no unfinished file is left" [ ! -e odd.tokens.part ]
+expect 0 "from tokens" "601 pairs" "$trf" train --token-file odd.tokens $from_text --model tokens.model
+check "the same model" same text.model tokens.model
+for more in "--shuffle no" "--buckets no --seed 9" "--padded-budget yes --batch-sentences 7"; do
+    options="--updates 25 $model --batch-tokens 256 --metric loss --warmup 20 --valid-size 0 --vocab-from start --threads 1 $more"
+    expect 0 "from text $more" "" "$anew" train --tsv odd.tsv $options --model text.model
+    expect 0 "from tokens $more" "" "$anew" train --token-file odd.tokens $options --model tokens.model
+    check "the same model $more" same text.model tokens.model
+done
+
+# continued from a checkpoint of the other kind
+begun="--updates 30 --valid-size 0 $model $brief --warmup 20 --vocab-from start --seed 5 --threads 1"
+whole="--updates 70 --valid-size 0 $model $brief --warmup 20 --vocab-from start --seed 5 --threads 1"
+expect 0 "in one run" "" "$trf" train --tsv odd.tsv $whole --model whole.model
+expect 0 "begun from tokens" "" "$trf" train --token-file odd.tokens $begun --model begun.model
+cp begun.model.checkpoint other.model.checkpoint
+cp begun.model.checkpoint.average-30 other.model.checkpoint.average-30
+expect 0 "continued from tokens" "resumed" "$trf" train --token-file odd.tokens $whole --model begun.model --resume
+check "the same model, continued" same whole.model begun.model
+expect 0 "continued from text" "resumed" "$trf" train --tsv odd.tsv $whole --model other.model --resume --overwrite
+check "the same model, continued from text" same whole.model other.model
+expect 0 "prepared: other data" "" "$trf" prepare --model start --output train.tokens train.tsv
+expect 1 "other data than before" "have changed" "$trf" train --token-file train.tokens $whole --model begun.model --resume
+
+# from a model's weights
+expect 0 "from the weights and text" "" "$trf" train --tsv train.tsv --init-from start --valid-size 0 --updates 20 --batch-tokens 256 --threads 1 --model text2.model
+expect 0 "from the weights and tokens" "" "$trf" train --token-file train.tokens --init-from start --valid-size 0 --updates 20 --batch-tokens 256 --threads 1 --model tokens2.model
+check "the same model from weights" same text2.model tokens2.model
+
+# what the recipe chooses
+expect 0 "the recipe, from text" "" "$trf" train --tsv odd.tsv --valid-tsv test.tsv --vocab-from start --size tiny --updates 20 --threads 1 --metric loss --model text3.model
+expect 0 "the recipe, from tokens" "" "$trf" train --token-file odd.tokens --valid-tsv test.tsv --vocab-from start --size tiny --updates 20 --threads 1 --metric loss --model tokens3.model
+check "the same model by the recipe" same text3.model tokens3.model
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+{ cut -f2 train.tsv; echo; awk 'BEGIN { for (i = 0; i < 90; i++) printf "%s ", i % 3 ? "one" : "two"; print "three" }'; } >text
+cut -f2 test.tsv >valid.text
+causal="--objective causal $quick --max-length 20"
+expect 0 "a language model" "" "$trf" train $causal --text text --updates 1 --valid-size 0 --model lm
+for how in "" --pack "--chunk 7" "--pack --chunk 7"; do
+    expect 0 "text $how" "" "$anew" train $causal --text text --valid-text valid.text --vocab-from lm --updates 20 $how --model text.model
+    rm -f t.tokens
+    expect 0 "prepared $how" "chunks" "$trf" prepare --model lm --output t.tokens text $how
+    expect 0 "tokens $how" "" "$anew" train $causal --token-file t.tokens --valid-text valid.text --vocab-from lm --updates 20 $how --model tokens.model
+    check "the same language model $how" same text.model tokens.model
+done
+expect 0 "characters" "" "$trf" train $causal --text text --tokens characters --documents file --updates 1 --valid-size 0 --model chars
+expect 0 "a file as a document" "" "$anew" train $causal --text text --documents file --valid-text valid.text --vocab-from chars --updates 20 --model text.model
+expect 0 "prepared as a document" "" "$trf" prepare --model chars --documents file --output c.tokens text
+expect 0 "tokens of a document" "" "$anew" train $causal --token-file c.tokens --documents file --valid-text valid.text --vocab-from chars --updates 20 --model tokens.model
+check "the same model of a document" same text.model tokens.model
+for objective in mask span; do
+    expect 0 "$objective" "" "$anew" train --objective $objective $quick --text text --updates 1 --valid-size 0 --tokens words --model hidden
+    expect 0 "text, $objective" "" "$anew" train --objective $objective $quick --text text --valid-text valid.text --vocab-from hidden --updates 20 --model text.model
+    expect 0 "prepared, $objective" "" "$trf" prepare --model hidden --objective $objective --output $objective.tokens text
+    expect 0 "tokens, $objective" "" "$anew" train --objective $objective $quick --token-file $objective.tokens --valid-text valid.text --vocab-from hidden --updates 20 --model tokens.model
+    check "the same model, $objective" same text.model tokens.model
+done
+
+# --- many files, a folder, standard input, packed files, two files -------------------------------------------------------
+mkdir folder
+head -n 200 train.tsv >folder/a.tsv
+sed -n '201,400p' train.tsv >folder/b.tsv
+tail -n +401 train.tsv >folder/c.tsv
+expect 0 "several files" "" "$trf" prepare --model start --output b.tokens folder/a.tsv folder/b.tsv folder/c.tsv
+check "the same file from several" same train.tokens b.tokens
+expect 0 "a folder" "" "$trf" prepare --model start --output b.tokens folder --overwrite
+check "the same file from a folder" same train.tokens b.tokens
+expect 0 "standard input" "" "$trf" prepare --model start --output b.tokens --overwrite <train.tsv
+check "the same file from standard input" same train.tokens b.tokens
+expect 0 "a file and standard input" "" sh -c "tail -n +201 train.tsv | '$trf' prepare --model start --output b.tokens --overwrite folder/a.tsv -"
+check "the same file from both" same train.tokens b.tokens
+expect 0 "two files" "" "$trf" prepare --model start --output b.tokens --overwrite $files
+check "the same file from two" same train.tokens b.tokens
+if "$trf" --version | grep -q 'built without zlib'; then
+    echo "left out: trf was built without zlib"
+    gzip -c train.tsv >train.tsv.gz
+    expect 1 "a packed file without zlib" "a gzip file: gzip -dc unpacks it" "$trf" prepare --model start --output p.tokens train.tsv.gz
+else
+    gzip -c train.tsv >train.tsv.gz
+    expect 0 "a packed file" "" "$trf" prepare --model start --output b.tokens --overwrite train.tsv.gz
+    check "the same file from a packed one" same train.tokens b.tokens
+    gzip -c folder/a.tsv >ab.gz; gzip -c folder/b.tsv >>ab.gz
+    expect 0 "two packed files in one" "" "$trf" prepare --model start --output b.tokens --overwrite ab.gz folder/c.tsv
+    check "the same file from two in one" same train.tokens b.tokens
+    for f in digits names; do gzip -c train.$f >train.$f.gz; done
+    expect 0 "packed files to train from" "600 pairs" "$trf" train --source train.digits.gz --target train.names.gz $small --valid-size 0 --updates 1 --model packed.model
+    head -c 1500 train.tsv.gz >cut.gz
+    expect 1 "a packed file that is cut" "cut.gz:[0-9]*: cannot continue reading" "$trf" prepare --model start --output p.tokens cut.gz --overwrite
+    { head -c 1500 train.tsv.gz; printf 'XXXX'; tail -c +1505 train.tsv.gz; } >bad.gz
+    expect 1 "a packed file that is damaged" "bad.gz:[0-9]*: " "$trf" prepare --model start --output p.tokens bad.gz --overwrite
+    check "neither becomes a token file" [ ! -e p.tokens ]
+    rm -f p.tokens.part
+fi
+
+# --- interruptions -----------------------------------------------------------------------------------------------------
+pairs 9000 5 >large.tsv
+expect 0 "a file of several blocks" "" "$trf" prepare --model start --output large.tokens large.tsv
+size=$(wc -c <large.tokens)
+for left in 0 10 44 5000 $((size / 2)) $((size - 30)) $size; do
+    head -c $left large.tokens >again.tokens.part
+    rm -f again.tokens
+    expect 1 "$left bytes: it is not replaced" "was interrupted: --resume continues it" "$trf" prepare --model start --output again.tokens large.tsv
+    expect 0 "$left bytes are continued" "" "$trf" prepare --model start --output again.tokens large.tsv --resume
+    check "$left bytes: the same file" same large.tokens again.tokens
+done
+expect 0 "a complete one" "is complete" "$trf" prepare --model start --output again.tokens large.tsv --resume
+expect 0 "it says how much there is" "continued: 9000 pairs" sh -c "head -c $((size - 30)) large.tokens >again.tokens.part; '$trf' prepare --model start --output again.tokens large.tsv --resume"
+# killed again and again, while the text comes slowly
+rm -f again.tokens again.tokens.part
+for lines in 1500 4000 6500 8900; do
+    mkfifo slow
+    { head -n $lines large.tsv; sleep 20; } >slow & writer=$!
+    "$trf" prepare --model start --output again.tokens --resume slow >out 2>err & program=$!
+    tries=0
+    until [ -e again.tokens.part ] && [ "$(wc -c <again.tokens.part)" -ge $((lines / 1024 * 1024 * size / 9100)) ] || [ $tries -ge 500 ]; do
+        sleep 0.02; tries=$((tries + 1))
+    done
+    kill -9 $program; wait $program 2>killed
+    kill $writer 2>killed; wait $writer 2>killed
+    rm -f slow
+    check "killed after $lines lines: a part is there" [ -e again.tokens.part -a ! -e again.tokens ]
+done
+expect 0 "continued after kill -9" "continued: 8192 pairs" "$trf" prepare --model start --output again.tokens --resume large.tsv
+check "the same file after kill -9" same large.tokens again.tokens
+for how in "" --pack "--documents file"; do
+    expect 0 "text in several blocks $how" "" "$trf" prepare --model chars $how --chunk 5 --output l.tokens --overwrite text
+    head -c $(($(wc -c <l.tokens) * 2 / 3)) l.tokens >m.tokens.part
+    rm -f m.tokens
+    expect 0 "continued $how" "continued: [0-9]* chunks" "$trf" prepare --model chars $how --chunk 5 --output m.tokens --resume text
+    check "the same text $how" same l.tokens m.tokens
+done
+head -c $((size / 2)) large.tokens >short.tokens.part
+expect 1 "less text than before" "needs the same text" "$trf" prepare --model start --output short.tokens --resume train.tsv
+expect 1 "other options than before" "other options or vocabularies" "$trf" prepare --model start --output short.tokens --resume large.tsv --max-length 30
+expect 0 "begun again" "" "$trf" prepare --model start --output short.tokens --overwrite train.tsv
+check "the same file, begun again" same train.tokens short.tokens
+expect 1 "a file that may not grow" "File too large" sh -c "ulimit -f 20; '$trf' prepare --model start --output full.tokens large.tsv"
+expect 0 "continued with room" "" "$trf" prepare --model start --output full.tokens large.tsv --resume
+check "the same file with room" same large.tokens full.tokens
+
+# --- damage ------------------------------------------------------------------------------------------------------------
+head -c $((size - 1)) large.tokens >cut.tokens
+expect 1 "a file that is cut" "cut.tokens: byte [0-9]*: expected the end of a token file" "$trf" train --token-file cut.tokens $from_text --model w.model
+{ head -c 9000 large.tokens; printf X; tail -c +9002 large.tokens; } >bad.tokens
+expect 1 "a damaged file" "bad.tokens: byte [0-9]*: the pair that begins here is damaged" "$trf" train --token-file bad.tokens --valid-size 0 --vocab-from start $small --updates 900 --model x.model
+expect 1 "no token file" "byte 0: not a token file" "$trf" train --token-file train.tsv $from_text --model y.model
+expect 0 "another vocabulary" "" "$trf" train --tsv letters.tsv $small --updates 1 --valid-size 0 --tokens characters --model letters
+expect 1 "tokens of another vocabulary" "written with another vocabulary" "$trf" train --token-file train.tokens --valid-size 0 --updates 1 --vocab-from letters --model y.model
+
+# --- refusals ----------------------------------------------------------------------------------------------------------
+expect 2 "without a model" "give --model" "$trf" prepare --output x.tokens train.tsv
+expect 2 "without an output" "give --output" "$trf" prepare --model start train.tsv
+expect 2 "only a source" "give --source FILE and --target FILE" "$trf" prepare --model start --output x.tokens --source train.digits
+expect 2 "files twice" "or only files of pairs" "$trf" prepare --model start --output x.tokens $files train.tsv
+expect 1 "the output is an input" "is also a text to read" "$trf" prepare --model start --output train.tsv train.tsv
+expect 1 "the output exists" "exists: --overwrite replaces it" "$trf" prepare --model start --output train.tokens train.tsv
+expect 1 "no such file" "cannot read 'nowhere'" "$trf" prepare --model start --output x.tokens nowhere
+expect 2 "labels" "has no labels" "$trf" prepare --model start --objective classify --output x.tokens train.tsv
+expect 2 "a text for a model of pairs" "has no effect on --objective translate" "$trf" prepare --model start --pack --output x.tokens train.tsv
+expect 1 "an empty text" "nothing to learn from" sh -c "'$trf' prepare --model start --output x.tokens </dev/null"
+rm -f x.tokens.part
+expect 1 "--strict" "odd.tsv:601: no tab" "$trf" prepare --model start --strict --output x.tokens odd.tsv
+rm -f x.tokens.part
+expect 2 "text and tokens" "--token-file has the data" "$trf" train --token-file train.tokens --tsv train.tsv $from_text --model y.model
+expect 2 "tokens without vocabularies" "needs the vocabularies" "$trf" train --token-file train.tokens --valid-size 0 --updates 1 --model y.model
+expect 2 "nothing held out" "nothing is held out" "$trf" train --token-file train.tokens --vocab-from start --updates 1 --model y.model
+expect 2 "labels from tokens" "needs the text" "$trf" train --token-file train.tokens --objective classify --vocab-from start --valid-size 0 --updates 1 --model y.model
+expect 2 "two vocabularies" "does not work with it" "$trf" train --tsv train.tsv --vocab-from start --init-from start --updates 1 --model y.model
+expect 1 "longer than the model" "max_length" "$trf" train --token-file large.tokens --valid-size 0 --vocab-from start --updates 1 --max-length 3 --model y.model
+
+finish
