@@ -30,7 +30,7 @@ static void say_nearest(const char *path, const trf_config *c)
             cJSON_Delete(fit.json);
             if (!round && fit.faults < fewest) fewest = fit.faults;
             if (!round || fit.faults != fewest) continue;
-            say("%s: it is no %s:", path, r->type);
+            say("%s: it fits no architecture that trf knows; the nearest is %s:", path, r->type);
             fit_recipe(r, c, &fit, 1);
             cJSON_Delete(fit.json);
             return;

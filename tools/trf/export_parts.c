@@ -104,12 +104,13 @@ cJSON *new_settings(const struct tokenizer *t, int side, const char *class_name)
         "pad_token", "bos_token", "eos_token", "unk_token", "mask_token", "cls_token", "sep_token"};
     const trf_vocab *vocab = t->side[side].vocab;
     cJSON *json = cJSON_CreateObject();
-    int which;
+    int masks = t->config->head == TRF_HEAD_MASKED, which;      /* without a mask, pad is the mask */
     set_text(json, "tokenizer_class", class_name);
     set_number(json, "model_max_length", t->config->max_length);
     set_bool(json, "clean_up_tokenization_spaces", 0);
     for (which = 0; which < TRF_SPECIAL_COUNT; which++) {
         int32_t id = trf_vocab_special(vocab, (trf_special)which);
+        if (which == TRF_SPECIAL_MASK && id < 0 && masks) id = t->config->pad;
         if (id >= 0) set_text(json, special[which], trf_vocab_token(vocab, id));
     }
     return json;

@@ -134,7 +134,7 @@ struct writing {
     const char *prefix;
     char *written;              /* 1 for each parameter that a piece has taken */
     trf_tensor *tensor;
-    trf_real **made;            /* transposed numbers, by tensor; or NULL */
+    trf_real **made;            /* numbers of no parameter, by tensor; or NULL */
     size_t n, capacity, made_capacity;
 };
 
@@ -184,6 +184,19 @@ static void add_tensor(struct writing *w, const trf_tensor *p, int64_t row, int6
     w->made[w->n++] = made;
 }
 
+/* A table of sines, in a model that has such positions. */
+static void write_sines(struct writing *w, const struct piece *piece)
+{
+    const trf_config *c = trf_model_config(w->model);
+    trf_tensor table = trf_tensor_of(NULL, 2, c->max_length, c->d_model, 1);
+    trf_error err;
+    if (c->positions != TRF_POSITIONS_HALVES) return;
+    table.data = zeroed((size_t)trf_tensor_count(&table), sizeof *table.data);
+    if (trf_position_table(c->positions, c->position_offset, &table, &err)) say_error("sines", &err);
+    add_tensor(w, &table, 0, c->max_length, piece->theirs, strlen(piece->theirs));
+    w->made[w->n - 1] = table.data;
+}
+
 static void write_piece(struct writing *w, const struct piece *piece, int layer)
 {
     const trf_config *c = trf_model_config(w->model);
@@ -216,7 +229,8 @@ static void write_list(struct writing *w, const struct piece *piece)
     int32_t layers = c->encoder_layers > c->decoder_layers ? c->encoder_layers : c->decoder_layers;
     int32_t k;
     for (; piece && piece->ours; piece++)
-        for (k = 0; k < (strstr(piece->ours, "%d") ? layers : 1); k++) write_piece(w, piece, k);
+        if (!strcmp(piece->ours, PIECE_OF_SINES)) write_sines(w, piece);
+        else for (k = 0; k < (strstr(piece->ours, "%d") ? layers : 1); k++) write_piece(w, piece, k);
 }
 
 int write_weights(const struct fit *fit, const trf_model *model, const char *path)

@@ -367,7 +367,8 @@ static int import_folder(struct importing *m)
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
     if (read_tokenizer(m->folder, n_ids, vocab, special)) goto done;
-    if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0) {
+    if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0 &&
+        trf_vocab_kind(vocab[0]) > TRF_CHARACTERS) {    /* words and characters: pad is the mask */
         say("%s: a masked head needs a mask, but the tokenizer has none", m->folder);
         goto done;
     }

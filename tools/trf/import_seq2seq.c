@@ -107,6 +107,7 @@ int configure_m2m(const cJSON *json, const char *path, trf_config *c)
     }
     c->positions = TRF_POSITIONS_HALVES_N1;
     c->position_offset = pad + 1;
+    c->generator_bias = 0;
     c->norm_place = TRF_PRE_NORM;
     c->final_norm = TRF_FINAL_NORM_BOTH;
     return DONE;
@@ -126,6 +127,8 @@ const struct piece bart_pieces[] = {
     {"generator.bias", "?-/final_logits_bias"},
     {"src_positions.weight", "encoder.embed_positions.weight"},
     {"tgt_positions.weight", "decoder.embed_positions.weight"},
+    {PIECE_OF_SINES, "encoder.embed_positions.weight"},
+    {PIECE_OF_SINES, "decoder.embed_positions.weight"},
     WEIGHT_AND_BIAS("encoder.embed_norm", "encoder.layernorm_embedding"),
     WEIGHT_AND_BIAS("decoder.embed_norm", "decoder.layernorm_embedding"),
     WEIGHT_AND_BIAS("encoder.norm", "encoder.layer_norm"),
