@@ -89,7 +89,7 @@ def make_data(folder):
 def train(folder, name, options):
     layers = "--decoder-layers 2" if "causal" in options else "--encoder-layers 2"
     if options.startswith(PAIRS): layers = "--encoder-layers 2 --decoder-layers 2"
-    if " --tying embeddings" not in options and "t5" not in name and "--joint" in options and "--tying" not in options:
+    if " --tying embeddings" not in options and "t5" not in name and "--joint-vocabulary yes" in options and "--tying" not in options:
         options += " --tying all"
     run(TRF, "train", *options.split(), *layers.split(), *"--d-model 16 --n-heads 2 --d-ff 32 --updates 30 --warmup 20"
         " --batch-tokens 256 --metric loss --threads 1 --seed 5 --quiet --max-length 64 --learning-rate 0.02 --schedule constant".split(),

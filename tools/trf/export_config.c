@@ -117,8 +117,8 @@ static void compared_text(const struct compared *f, const trf_config *c, char na
     snprintf(value, 64, "%.9g", value_of(c, f));
     shown.config = *c;
     for (i = 0; i < n_rows; i++) {
-        if (!(rows[i].commands & TRAIN) || rows[i].offset != AT(config) + f->at ||
-            rows[i].kind == HEADING) continue;
+        if (!(rows[i].commands & TRAIN) ||
+            !row_writes(&rows[i], offsetof(struct settings, config) + f->at)) continue;
         snprintf(name, 64, "--%s", rows[i].name);
         value_text(&rows[i], &shown, value, 64);
         return;
