@@ -1,5 +1,5 @@
-// trf export: a model becomes a folder that transformers reads. The recipes are those of trf import,
-// read backwards (import_recipes.c).
+// trf export: a model becomes a folder that transformers reads. The recipes are those of trf
+// import, read backwards (import_recipes.c).
 
 #include "export.h"
 

@@ -12,8 +12,6 @@
 
 static int adds_positions(const trf_config *c) { return c->positions <= TRF_POSITIONS_LEARNED; }
 
-static int32_t first_position(const trf_config *c) { return adds_positions(c) ? c->position_offset : 0; }
-
 /* Sets fields that have no effect, or that say the same as another value, to one value. */
 static void make_canonical(trf_config *c)
 {
@@ -22,7 +20,7 @@ static void make_canonical(trf_config *c)
     if (c->kv_heads == c->n_heads) c->kv_heads = 0;
     if (fabs(c->attention_scale * sqrt((double)d_head) - 1) < 1e-12) c->attention_scale = 0;
     if (c->rotary_width == d_head) c->rotary_width = 0;
-    c->position_offset = first_position(c);
+    if (!adds_positions(c)) c->position_offset = 0;
     if (c->positions != TRF_POSITIONS_RELATIVE) c->relative_buckets = c->relative_distance = 0;
     if (c->positions != TRF_POSITIONS_ROTARY) {
         c->rotary_base = c->rotary_scale = 0;
@@ -66,7 +64,8 @@ static int can_convert(const trf_config *c, const trf_config *w, size_t field)
     int sines = c->positions < TRF_POSITIONS_LEARNED;
     switch (field) {
     case FIELD(positions):          /* sines are a table; both orders of features are possible */
-        if (w->positions == TRF_POSITIONS_LEARNED) return sines || c->positions == TRF_POSITIONS_NONE;
+        if (w->positions == TRF_POSITIONS_LEARNED)
+            return sines || c->positions == TRF_POSITIONS_NONE;
         return c->positions == TRF_POSITIONS_INTERLEAVED && w->positions == TRF_POSITIONS_HALVES &&
                c->d_model % 2 == 0;
     case FIELD(position_offset): return w->positions == TRF_POSITIONS_LEARNED;
@@ -109,7 +108,8 @@ static double value_of(const trf_config *c, const struct compared *f)
 }
 
 /* A field and its value as an option of trf train shows them, if one sets it. */
-static void compared_text(const struct compared *f, const trf_config *c, char name[64], char value[64])
+static void compared_text(const struct compared *f, const trf_config *c, char name[64],
+                          char value[64])
 {
     static struct settings shown;
     int i;

@@ -104,7 +104,7 @@ cJSON *new_settings(const struct tokenizer *t, int side, const char *class_name)
         "pad_token", "bos_token", "eos_token", "unk_token", "mask_token", "cls_token", "sep_token"};
     const trf_vocab *vocab = t->side[side].vocab;
     cJSON *json = cJSON_CreateObject();
-    int masks = t->config->head == TRF_HEAD_MASKED, which;      /* without a mask, pad is the mask */
+    int masks = t->config->head == TRF_HEAD_MASKED, which;  /* without a mask, pad is the mask */
     set_text(json, "tokenizer_class", class_name);
     set_number(json, "model_max_length", t->config->max_length);
     set_bool(json, "clean_up_tokenization_spaces", 0);

@@ -192,7 +192,8 @@ static void write_sines(struct writing *w, const struct piece *piece)
     trf_error err;
     if (c->positions != TRF_POSITIONS_HALVES) return;
     table.data = zeroed((size_t)trf_tensor_count(&table), sizeof *table.data);
-    if (trf_position_table(c->positions, c->position_offset, &table, &err)) say_error("sines", &err);
+    if (trf_position_table(c->positions, c->position_offset, &table, &err))
+        say_error("sines", &err);
     add_tensor(w, &table, 0, c->max_length, piece->theirs, strlen(piece->theirs));
     w->made[w->n - 1] = table.data;
 }
@@ -230,7 +231,8 @@ static void write_list(struct writing *w, const struct piece *piece)
     int32_t k;
     for (; piece && piece->ours; piece++)
         if (!strcmp(piece->ours, PIECE_OF_SINES)) write_sines(w, piece);
-        else for (k = 0; k < (strstr(piece->ours, "%d") ? layers : 1); k++) write_piece(w, piece, k);
+        else for (k = 0; k < (strstr(piece->ours, "%d") ? layers : 1); k++)
+            write_piece(w, piece, k);
 }
 
 int write_weights(const struct fit *fit, const trf_model *model, const char *path)

@@ -16,8 +16,8 @@
    parameter is 0. In front of a name '^' means transposed, '-' a matrix of one row, and '/' that it
    has no prefix. */
 struct piece { const char *ours, *theirs; };
-/* In place of a parameter: the table of sines of TRF_POSITIONS_HALVES, which import computes. Marian
-   and Pegasus have it in their files. */
+/* In place of a parameter: the table of sines of TRF_POSITIONS_HALVES, which import computes.
+   Marian and Pegasus have it in their files. */
 #define PIECE_OF_SINES "sines"
 
 /* A member of config.json that is a field of trf_config: import reads it, export writes it. */

@@ -1,5 +1,6 @@
-// trf import: words and characters as trf export writes them: WordLevel of Hugging Face, whose first
-// four ids are trf's own. A model with two vocabularies has the target's in a folder of its own.
+// trf import: words and characters as trf export writes them: WordLevel of Hugging Face, whose
+// first four ids are trf's own. A model with two vocabularies has the target's in a folder of its
+// own.
 
 #include "import.h"
 
