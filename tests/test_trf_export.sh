@@ -190,6 +190,7 @@ misfit "--attention-scale is 0.5, but gpt2 needs 0" decoder-scale $decoder --att
 misfit "--norm-epsilon is 0.001, but pegasus needs 1e-05" both-epsilon $both --joint-vocabulary yes --norm-epsilon 0.001
 misfit "--decoder-start is zero, but pegasus needs pad" both-zero $both --joint-vocabulary yes --decoder-start zero
 misfit "--activation is gelu, but t5 needs gelu-tanh" both-gate $both $t5 --tying embeddings --feed-forward-gate yes --activation gelu
+misfit "--position-offset is 3, but pegasus needs 0" both-offset $both --joint-vocabulary yes --position-offset 3
 misfit "--final-norm is encoder, but pegasus needs yes" both-norm $both --joint-vocabulary yes --final-norm encoder
 
 # --- folders -------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 // trf import, trf export: how models of other systems are ours. A row of `recipes` is an
-// architecture; the lists above it say which members of its config.json are which of our fields, and
-// which of its tensors are which of our parameters. import reads the lists from right to left,
+// architecture; the lists above it say which members of its config.json are which of our fields,
+// and which of its tensors are which of our parameters. import reads the lists from right to left,
 // export from left to right.
 
 #include "import.h"

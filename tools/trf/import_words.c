@@ -201,7 +201,8 @@ static int make_vocab(struct tokenizer *t, trf_vocab **vocab)
 /* Makes the stored bytes from each of the 16 combinations of settings, until they are these. */
 int find_word_piece(const unsigned char *bytes, size_t n, struct word_piece *is)
 {
-    enum { LONGEST_AT = 12, SPECIAL_AT = 16, TOKENS_AT = 44, RULES_AT = 48, HEADER = 52, RULE = 16 };
+    enum { LONGEST_AT = 12, SPECIAL_AT = 16, TOKENS_AT = 44, RULES_AT = 48, HEADER = 52,
+           RULE = 16 };
     const unsigned char *tokens;
     wordpiece_settings s;
     size_t k, size;
