@@ -336,8 +336,9 @@
 //     context        where blocks run [trf_context]
 //
 // PUBLISHED MODELS
-//   `trf import` makes a model file from a folder of Hugging Face. Without it, a program needs
-//   these fields of trf_config and a vocabulary of the right kind (>>api-vocab). Weights whose
+//   `trf import` makes a model file from a folder of Hugging Face, and `trf export` makes such a
+//   folder from a model file: transformers loads it and computes the same. Without these, a program
+//   needs these fields of trf_config and a vocabulary of the right kind (>>api-vocab). Weights whose
 //   names are ours load by trf_model_load with trf_load_options.config.
 //
 //     model     kind              norms                 positions        feed-forward
@@ -355,7 +356,8 @@
 //               EMBEDDINGS; decoder_start PAD; bos -1
 //     GPT-2     tying DECODER; no generator_bias; bos = eos; pad and unk -1
 //     Llama     no biases; kv_heads; untied, or tying DECODER
-//     All but Marian have scale_embeddings 0. Final norms go with pre-norm.
+//     All but Marian have scale_embeddings 0. Final norms go with pre-norm. Pegasus is Marian with
+//     pre-norm; Megatron-BERT is BERT with pre-norm and without embedding_norm.
 //
 // ERRORS
 //   Every call that can fail returns 0 (TRF_OK) or a negative trf_status, and fills a trf_error in

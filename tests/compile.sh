@@ -209,7 +209,7 @@ if [ -e /usr/include/sentencepiece_trainer.h ]; then
 else echo "left out: libsentencepiece"
 fi
 if [ -e /usr/include/cjson/cJSON.h ]; then
-    for file in "$root"/tools/trf/import*.c; do clean "$gcc_like" '-std=gnu99 -DTRF_WITH_CJSON' "$file" -fsyntax-only; done
+    for file in "$root"/tools/trf/import*.c "$root"/tools/trf/export*.c; do clean "$gcc_like" '-std=gnu99 -DTRF_WITH_CJSON' "$file" -fsyntax-only; done
     if [ -e /usr/include/zip.h ]; then
         clean "$gcc_like" '-std=gnu99 -DTRF_WITH_CJSON -DTRF_WITH_LIBZIP' "$root/tools/trf/import_pytorch.c" -fsyntax-only
     else echo "left out: libzip"

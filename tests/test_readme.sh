@@ -28,7 +28,7 @@ grep -o '`[a-z_]*\.\(c\|sh\|h\)`' "$source/tests/README.md" | tr -d '`' | sort -
 while read -r file; do check "tests/$file, which tests/README.md names, is there" [ -e "$source/tests/$file" ]; done <named
 
 # Options that pages name (tools/api-changes.md has old ones), and targets of make.
-for command in train translate generate classify tag embed score eval inspect attention average quantize import prepare plot report; do "$trf" $command --help; done >help
+for command in train translate generate classify tag embed score eval inspect attention average quantize import export prepare plot report; do "$trf" $command --help; done >help
 cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc | grep -o -e '--[a-z][a-z-]*[a-z]' |
     grep -v -x -e --help | sort -u >named
 while read -r option; do check "trf has $option, which a page names" grep -q -e "^  $option" help; done <named

@@ -57,7 +57,7 @@ order()
     for file in $(cat listed); do
         # x.c and x.h may include y.h if y.c is below x.c
         cat "$1/$file" "$1/${file%.*}.h" 2>/dev/null | sed -n 's/^#include "\([a-z_]*\)\.h".*/\1.c/p' | sort -u |
-            grep -v -x -e report.c -e plot.c -e inspect.c -e options.c -e import.c |
+            grep -v -x -e report.c -e plot.c -e inspect.c -e options.c -e import.c -e export.c |
             awk -v file="$file" 'FNR == NR { number[$1] = FNR; next }
                 $1 in number && number[$1] < number[file] { print file " includes the header of " $1 ", which is listed above it" }' listed -
     done

@@ -11,6 +11,8 @@
    parity search CONFIG MODEL BATCHES     loads it, translates; the targets are forced prefixes, or a decoder's prompts.
                                           Prints every answer: sentence, 1 if it ended with EOS, score, log-probability,
                                           tokens
+   parity ids|target_ids CONFIG MODEL LINES     the ids of each line of a file: of the source, or of a decoder's only
+                                          side; of the target
    The configuration in a model file of ours goes before CONFIG's.
 
    CONFIG: lines "field value"; `rule` sets other fields of the search, so it stands before them. BATCHES: for each
@@ -194,6 +196,22 @@ static int search_all(const trf_model *model, const trf_search *search, batch_re
     return (int)status;
 }
 
+static int print_ids(const trf_model *model, int target, FILE *lines, trf_error *err)
+{
+    static char line[65536];
+    static int32_t ids[65536];
+    const trf_vocab *vocab = target ? NULL : trf_model_source_vocab(model);
+    int32_t n, i;
+    if (!vocab) vocab = trf_model_target_vocab(model);
+    while (vocab && fgets(line, sizeof line, lines)) {
+        line[strcspn(line, "\n")] = 0;
+        if (trf_vocab_encode(vocab, line, ids, 65536, &n, err)) return 1;
+        for (i = 0; i < n; i++) printf("%s%d", i ? " " : "", (int)ids[i]);
+        printf("\n");
+    }
+    return !vocab;
+}
+
 int main(int argc, char **argv)
 {
     settings s;
@@ -204,7 +222,8 @@ int main(int argc, char **argv)
     int failed = 1, create = argc == 4 && !strcmp(argv[1], "create");
     memset(&err, 0, sizeof err);
     if (!reader || !(create || argc == 5) || !read_settings(&s, argv[2])) {
-        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|train|search CONFIG MODEL BATCHES\n");
+        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|train|search|ids|target_ids CONFIG "
+                        "MODEL BATCHES\n");
         free(reader);
         return 2;
     }
@@ -217,6 +236,7 @@ int main(int argc, char **argv)
         if (reader->f && !trf_model_load(&model, argv[3], &options, &err))
             failed = !strcmp(argv[1], "train") ? train(model, &s.training, reader, &err)
                    : !strcmp(argv[1], "search") ? search_all(model, &s.search, reader, &err)
+                   : strstr(argv[1], "ids") ? print_ids(model, *argv[1] == 't', reader->f, &err)
                    : print_pass(model, !strcmp(argv[1], "encode"), reader, &err);
         if (reader->f) fclose(reader->f);
     }

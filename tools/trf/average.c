@@ -47,17 +47,6 @@ static void say_difference(const struct settings *s, char *const *path, trf_mode
     say_error(path[err->where], err);
 }
 
-/* A model from a file of 8-bit weights has no floats. */
-static int has_floats(const trf_model *model)
-{
-    int32_t i;
-    for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor p = trf_model_parameter(model, i);
-        if (!p.data && !p.device) return 0;
-    }
-    return 1;
-}
-
 int command_average(struct settings *s, int argc, char **argv)
 {
     trf_load_options load = load_options(s);

@@ -177,8 +177,9 @@ const struct command commands[] = {
      "trf import FOLDER|WEIGHTS --output FILE",
      "Reads config.json, the weights and the tokenizer of a model that another program has trained,\n"
      "and writes one model file, which all commands take like any other. It knows these model_types:\n"
-     "bert, roberta, marian, bart, mbart, m2m_100, t5, gpt2, llama, mistral and qwen2. Every tensor\n"
-     "is checked before anything is written; parts that trf does not build are listed.\n"
+     "bert, megatron-bert, roberta, marian, pegasus, bart, mbart, m2m_100, t5, gpt2, llama, mistral\n"
+     "and qwen2. Every tensor is checked before anything is written; parts that trf does not build\n"
+     "are listed.\n"
      "\n"
      "The weights are model.safetensors or else pytorch_model.bin, also in several files. WEIGHTS is\n"
      "one such file by any name; the other files lie beside it. A file of PyTorch is a program that\n"
@@ -189,6 +190,29 @@ const struct command commands[] = {
      "\n"
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
+     EXIT_TEXT},
+    {EXPORT, "export", "make a folder of Hugging Face from a model",
+     "trf export MODEL --output FOLDER",
+     "Writes config.json, model.safetensors in 32 bits, and the files of the tokenizer:\n"
+     "from_pretrained of transformers loads the folder, and the logits are the same. Imported models\n"
+     "have the model_type that they came from; others get the first one that fits:\n"
+     "\n"
+     "    encoder-only       bert, megatron-bert (pre-norm), roberta\n"
+     "    encoder-decoder    marian, pegasus (pre-norm), bart, mbart, m2m_100, t5\n"
+     "    decoder-only       gpt2, llama, mistral, qwen2\n"
+     "\n"
+     "Weights make up for some differences: sines become a table where positions are learned, scaled\n"
+     "embeddings become larger ones where they are not tied to the output, biases that a model lacks\n"
+     "become zeros, and interleaved sines become those of Marian by another order of the features.\n"
+     "If nothing fits, each field in the way is told, with its value and the one that is needed.\n"
+     "\n"
+     "Words and characters become a WordLevel tokenizer; subwords get the files that they had. A\n"
+     "model with two vocabularies has the target's tokenizer in the folder target_tokenizer, unless\n"
+     "both are of SentencePiece, for which Marian's tokenizer has two files. All files are written\n"
+     "into FOLDER.tmp-..., which gets the name of FOLDER when it is complete.\n"
+     "\n"
+     "    trf export de-en.safetensors --output de-en\n"
+     "    trf export sst2.safetensors --as bert --output sst2",
      EXIT_TEXT},
     {PREPARE, "prepare", "write texts as a token file, for data larger than memory",
      "trf prepare --model FILE --output FILE [FILES] [options]",

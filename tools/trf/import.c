@@ -49,7 +49,7 @@ static void shape_text(int rank, const int64_t *shape, char to[96])
 static struct tensors *find_named(const struct importing *m, const char *piece, size_t length,
                                   char name[MOST_NAME], const char **prefix, int32_t *index)
 {
-    size_t marks = *piece == '^';
+    size_t marks = *piece == '^' || *piece == '-';
     *prefix = piece[marks] == '/' ? "" : m->prefix;
     marks += piece[marks] == '/';
     snprintf(name, MOST_NAME, "%.*s", (int)(length - marks), piece + marks);
@@ -140,25 +140,16 @@ static const char *choose_way(const struct importing *m, char *piece, int *found
 /* One piece of one layer, if the model has the parameter. read 0: only checks. */
 static int take_piece(struct importing *m, const struct piece *piece, int layer, int read)
 {
-    char ours[MOST_NAME], theirs[MOST_NAME], *to = theirs;
-    const char *from = piece->theirs;
+    char ours[MOST_NAME], theirs[MOST_NAME];
+    const char *from;
     struct part parts[MOST_PARTS];
     trf_tensor parameter;
     int32_t index;
     int n, i, found;
-    snprintf(ours, sizeof ours, "%s", piece->ours);
-    if (strstr(ours, "%d")) snprintf(ours, sizeof ours, piece->ours, layer);
+    name_layer(ours, piece->ours, layer);
+    name_layer(theirs, piece->theirs, layer);
     if ((index = trf_model_parameter_index(m->model, ours)) < 0) return DONE;
     m->taken[index] = 1;
-    for (; *from; from += 2) {          /* every %d of theirs */
-        size_t length = strcspn(from, "%");
-        memcpy(to, from, length);
-        to += length;
-        from += length;
-        if (!*from) break;
-        to += sprintf(to, "%d", layer);
-    }
-    *to = 0;
     parameter = trf_model_parameter(m->model, index);
     from = choose_way(m, theirs + (*theirs == '?'), &found);
     if (!found && *theirs == '?') return DONE;
@@ -371,12 +362,13 @@ static int import_folder(struct importing *m)
     cJSON *json = read_json_file(m->config_path);
     if (!json || find_recipe(m, json)) goto done;
     m->config = trf_config_tiny();
-    if (m->recipe->configure(json, m->config_path, &m->config)) goto done;
+    if (read_config(m->recipe, json, m->config_path, &m->config)) goto done;
     if (find_head(m, json)) goto done;
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
     if (read_tokenizer(m->folder, n_ids, vocab, special)) goto done;
-    if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0) {
+    if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0 &&
+        trf_vocab_kind(vocab[0]) > TRF_CHARACTERS) {    /* words and characters: pad is the mask */
         say("%s: a masked head needs a mask, but the tokenizer has none", m->folder);
         goto done;
     }
@@ -401,6 +393,7 @@ static int import_folder(struct importing *m)
     if (m->faults || take_pieces(m, 1) || check_copies(m)) goto done;
     if (m->labels.n && set_labels(m->model, &m->labels, m->label_order)) goto done;
     if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
+        trf_model_set_metadata(m->model, "imported.model_type", m->recipe->type, &err) ||
         trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->weights, &err)) {
         say_error(NULL, &err);
         goto done;

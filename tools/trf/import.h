@@ -11,12 +11,30 @@
 
 /* A parameter of ours, and the tensors of the other system that it consists of: their rows one
    below the other, with blanks between the names. "%d" stands for the number of a layer, in both.
-   '|' separates ways to write it: the first one that is there is taken. A piece that begins with
-   '?' may be missing: then the parameter is 0. In front of a name '^' means transposed, and '/' that
-   it has no prefix. */
+   '|' separates ways to write it: import takes the first one that is there, export writes the first
+   one or the last one (way_to_write). A piece that begins with '?' may be missing: then the
+   parameter is 0. In front of a name '^' means transposed, '-' a matrix of one row, and '/' that it
+   has no prefix. */
 struct piece { const char *ours, *theirs; };
+/* In place of a parameter: the table of sines of TRF_POSITIONS_HALVES, which import computes.
+   Marian and Pegasus have it in their files. */
+#define PIECE_OF_SINES "sines"
 
-enum { MOST_PREFIXES = 3 };
+/* A member of config.json that is a field of trf_config: import reads it, export writes it. */
+enum member_kind {
+    MEMBER_INT, MEMBER_AGAIN,       /* AGAIN: must be the number of the member before it */
+    MEMBER_REAL, MEMBER_BOOL, MEMBER_ACTIVATION
+};
+struct member {
+    const char *name;               /* NULL: the end */
+    enum member_kind kind;
+    size_t field;                   /* offset in trf_config */
+    double missing;                 /* the value of a member that is not there; or NEEDED */
+};
+#define NEEDED (-1e300)
+#define FIELD(name) offsetof(trf_config, name)
+
+enum { MOST_PREFIXES = 3, MOST_NAME = 512 };
 
 /* A model of a type by its class (the first of "architectures"), and the pieces of its head. */
 struct headed {
@@ -28,11 +46,15 @@ struct headed {
 
 /* A model_type of Hugging Face. */
 struct recipe {
-    const char *type;
+    const char *type, *class_name;              /* class_name: of a model without a head */
     const char *prefixes[MOST_PREFIXES];        /* in front of all names or of none; or NULL */
-    /* Sets the configuration from config.json and the special ids. Returns DONE, or FAILED after a
-       message. */
+    const struct member *members;
+    /* Sets what the members do not say: constants, and fields that follow from several members.
+       Returns DONE, or FAILED after a message. */
     int (*configure)(const cJSON *json, const char *path, trf_config *config);
+    /* The way back: members of config.json beside `members`. They need not fit: export reads its
+       config.json again and compares. NULL: there are none. */
+    void (*describe)(const trf_config *config, cJSON *json);
     const struct piece *pieces;                 /* ours NULL: the end */
     const struct headed *heads;
     /* beginnings of names that are no weights, and of parts that trf does not build; then NULL.
@@ -43,16 +65,32 @@ struct recipe {
 };
 
 extern const struct recipe recipes[];           /* type NULL: the end */
+/* The fields of a configuration: members, then what the recipe sets. FAILED after a message. */
+int read_config(const struct recipe *recipe, const cJSON *json, const char *path, trf_config *c);
+/* config.json of a configuration, as far as the recipe says it. */
+void write_config(const struct recipe *recipe, const trf_config *c, cJSON *json);
+/* Sets a member, which may be there. */
+void set_number(cJSON *json, const char *name, double x);
+void set_bool(cJSON *json, const char *name, int is);
+void set_text(cJSON *json, const char *name, const char *text);     /* NULL: null */
+/* A name with every "%d" replaced by the number of a layer. */
+void name_layer(char to[], const char *from, int layer);
+
 /* import_seq2seq.c, import_decoders.c */
-int configure_marian(const cJSON *json, const char *path, trf_config *c);
+#define RECIPE_OF(name) \
+    int configure_##name(const cJSON *json, const char *path, trf_config *c); \
+    void describe_##name(const trf_config *c, cJSON *json)
+RECIPE_OF(marian);
+RECIPE_OF(t5);
+RECIPE_OF(gpt2);
+RECIPE_OF(llama);
+RECIPE_OF(mistral);
+RECIPE_OF(qwen2);
+int configure_pegasus(const cJSON *json, const char *path, trf_config *c);
 int configure_bart(const cJSON *json, const char *path, trf_config *c);
 int configure_mbart(const cJSON *json, const char *path, trf_config *c);
 int configure_m2m(const cJSON *json, const char *path, trf_config *c);
-int configure_t5(const cJSON *json, const char *path, trf_config *c);
-int configure_gpt2(const cJSON *json, const char *path, trf_config *c);
-int configure_llama(const cJSON *json, const char *path, trf_config *c);
-int configure_mistral(const cJSON *json, const char *path, trf_config *c);
-int configure_qwen2(const cJSON *json, const char *path, trf_config *c);
+extern const struct member bart_members[], t5_members[], gpt2_members[], llama_members[];
 extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_pieces[];
 
 
@@ -64,10 +102,23 @@ enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL
 int read_tokenizer(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
                    int32_t special[SPECIALS]);
 
+/* BERT's settings from which the stored bytes of a vocabulary were made. FAILED: none of them. */
+struct word_piece { int clean, chinese, strip, lower, cleanup; uint32_t longest; };
+int find_word_piece(const unsigned char *bytes, size_t n, struct word_piece *is);
+
+/* import_levels.c: the same as read_tokenizer for WordLevel with the tokens of trf: words between
+   these blanks, or characters. *found 0: the folder has another tokenizer. */
+#define LEVEL_BLANKS "[ \\t\\r\\n]+"
+#define LEVEL_CHARACTER "[\\s\\S]"
+int read_levels(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
+                int32_t special[SPECIALS], int *found);
+
 /* import_pieces.c: the same for SentencePiece. *found 0: the folder has another tokenizer. */
 int read_pieces(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
                 int32_t special[SPECIALS], int *found);
 
+/* How GPT-2 and Llama 3 cut texts (import_bpe.c). */
+extern const char gpt2_rule[], llama_rule[];
 /* import_bpe.c: the same for byte-level BPE. *found 0: the folder has another tokenizer. */
 int read_byte_bpe(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS], int *found);
 
@@ -101,7 +152,7 @@ int read_pytorch(struct pytorch *f, int32_t index, trf_real *to, int64_t count);
 
 /* import_pickle.c: a machine for pickles that runs nothing, and what is left on its stack. Calls
    that return an int, but not pickle_is_..., print a message when they return FAILED. */
-enum { MOST_NAME = 512, TORCH_RANK = 8 };
+enum { TORCH_RANK = 8 };
 struct torch_tensor {
     char *name, *key;               /* key: of its storage */
     const char *dtype;              /* as in safetensors: "F32", ... */
@@ -166,8 +217,10 @@ int json_true(const cJSON *json, const char *name, int missing);
 typedef struct made_file { unsigned char *bytes; size_t n, capacity; } made_file;
 void put_bytes(made_file *to, const void *from, size_t n);
 void put_u32(made_file *to, uint32_t x);             /* little-endian */
+uint32_t get_u32(const unsigned char *from);
 /* An activation by its name in Hugging Face; FAILED without a message. */
 int activation_of(const char *name, trf_activation *to);
+const char *activation_name(trf_activation activation);
 /* The same of a member of config.json; FAILED after a message. */
 int find_activation(const cJSON *json, const char *path, const char *member, trf_activation *to);
 #endif

@@ -168,9 +168,9 @@ static int take_text_merges(struct bpe *b)
 // >>rules          how tokenizer.json splits texts
 // -----------------------------------------------------------------------------------------------
 
-static const char gpt2_rule[] =
+const char gpt2_rule[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-static const char llama_rule[] =
+const char llama_rule[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 

@@ -1,4 +1,4 @@
-// trf import: recipes of decoders. See import_recipes.c.
+// trf import, trf export: recipes of decoders. See import_recipes.c.
 
 #include "import.h"
 
@@ -22,16 +22,20 @@ static void set_decoder(trf_config *c)
 // its training texts were.
 // -----------------------------------------------------------------------------------------------
 
+const struct member gpt2_members[] = {
+    {"n_embd", MEMBER_INT, FIELD(d_model), NEEDED},
+    {"n_head", MEMBER_INT, FIELD(n_heads), NEEDED},
+    {"n_inner", MEMBER_INT, FIELD(d_ff), 0},
+    {"n_layer", MEMBER_INT, FIELD(decoder_layers), NEEDED},
+    {"vocab_size", MEMBER_INT, FIELD(target_vocab), NEEDED},
+    {"n_positions", MEMBER_INT, FIELD(max_length), NEEDED},
+    {"activation_function", MEMBER_ACTIVATION, FIELD(activation), NEEDED},
+    {"layer_norm_epsilon", MEMBER_REAL, FIELD(norm_epsilon), 1e-5},
+    {NULL, MEMBER_INT, 0, 0}};
+
 int configure_gpt2(const cJSON *json, const char *path, trf_config *c)
 {
-    if (json_int(json, path, "n_embd", INT32_MIN, &c->d_model) ||
-        json_int(json, path, "n_head", INT32_MIN, &c->n_heads) ||
-        json_int(json, path, "n_inner", 4 * c->d_model, &c->d_ff) ||
-        json_int(json, path, "n_layer", INT32_MIN, &c->decoder_layers) ||
-        json_int(json, path, "vocab_size", INT32_MIN, &c->target_vocab) ||
-        json_int(json, path, "n_positions", INT32_MIN, &c->max_length) ||
-        find_activation(json, path, "activation_function", &c->activation) ||
-        json_real(json, path, "layer_norm_epsilon", 1e-5, &c->norm_epsilon)) return FAILED;
+    if (!c->d_ff) c->d_ff = 4 * c->d_model;
     if (!json_true(json, "scale_attn_weights", 1) ||
         json_true(json, "scale_attn_by_inverse_layer_idx", 0)) {
         say("%s: \"scale_attn_weights\" is false or \"scale_attn_by_inverse_layer_idx\" is true, "
@@ -43,6 +47,14 @@ int configure_gpt2(const cJSON *json, const char *path, trf_config *c)
     c->tying = json_true(json, "tie_word_embeddings", 1) ? TRF_TIED_DECODER : TRF_UNTIED;
     return DONE;
 }
+
+/* Embeddings that are scaled here are scaled weights there, so the output needs its own. */
+static void describe_tying(const trf_config *c, cJSON *json)
+{
+    set_bool(json, "tie_word_embeddings", c->tying == TRF_TIED_DECODER && !c->scale_embeddings);
+}
+
+void describe_gpt2(const trf_config *c, cJSON *json) { describe_tying(c, json); }
 
 const struct piece gpt2_pieces[] = {
     {"tgt_embed.weight", "wte.weight"},
@@ -95,19 +107,22 @@ static int find_rotary(const cJSON *json, const char *path, trf_config *c)
     return FAILED;
 }
 
+const struct member llama_members[] = {
+    {"hidden_size", MEMBER_INT, FIELD(d_model), NEEDED},
+    {"num_attention_heads", MEMBER_INT, FIELD(n_heads), NEEDED},
+    {"num_key_value_heads", MEMBER_INT, FIELD(kv_heads), 0},
+    {"head_dim", MEMBER_INT, FIELD(d_head), 0},
+    {"intermediate_size", MEMBER_INT, FIELD(d_ff), NEEDED},
+    {"num_hidden_layers", MEMBER_INT, FIELD(decoder_layers), NEEDED},
+    {"vocab_size", MEMBER_INT, FIELD(target_vocab), NEEDED},
+    {"max_position_embeddings", MEMBER_INT, FIELD(max_length), NEEDED},
+    {"hidden_act", MEMBER_ACTIVATION, FIELD(activation), NEEDED},
+    {"rms_norm_eps", MEMBER_REAL, FIELD(norm_epsilon), 1e-6},
+    {NULL, MEMBER_INT, 0, 0}};
+
 int configure_llama(const cJSON *json, const char *path, trf_config *c)
 {
-    if (json_int(json, path, "hidden_size", INT32_MIN, &c->d_model) ||
-        json_int(json, path, "num_attention_heads", INT32_MIN, &c->n_heads) ||
-        json_int(json, path, "num_key_value_heads", 0, &c->kv_heads) ||
-        json_int(json, path, "head_dim", 0, &c->d_head) ||
-        json_int(json, path, "intermediate_size", INT32_MIN, &c->d_ff) ||
-        json_int(json, path, "num_hidden_layers", INT32_MIN, &c->decoder_layers) ||
-        json_int(json, path, "vocab_size", INT32_MIN, &c->target_vocab) ||
-        json_int(json, path, "max_position_embeddings", INT32_MIN, &c->max_length) ||
-        find_rotary(json, path, c) ||
-        find_activation(json, path, "hidden_act", &c->activation) ||
-        json_real(json, path, "rms_norm_eps", 1e-6, &c->norm_epsilon)) return FAILED;
+    if (find_rotary(json, path, c)) return FAILED;
     set_decoder(c);
     c->norm_rule = TRF_NORM_RMS;
     c->positions = TRF_POSITIONS_ROTARY;
@@ -116,6 +131,40 @@ int configure_llama(const cJSON *json, const char *path, trf_config *c)
     c->feed_forward_bias = json_true(json, "mlp_bias", 0);
     c->tying = json_true(json, "tie_word_embeddings", 0) ? TRF_TIED_DECODER : TRF_UNTIED;
     return DONE;
+}
+
+/* transformers 5 reads rope_parameters, earlier ones rope_theta and rope_scaling. */
+void describe_mistral(const trf_config *c, cJSON *json)
+{
+    cJSON *rope = cJSON_AddObjectToObject(json, "rope_parameters"), *scaling;
+    set_text(rope, "rope_type", c->rotary_scale != 1 ? "linear" : "default");
+    set_number(rope, "rope_theta", c->rotary_base);
+    if (c->rotary_scale != 1) set_number(rope, "factor", c->rotary_scale);
+    set_number(json, "rope_theta", c->rotary_base);
+    if (c->rotary_scale != 1) {
+        scaling = cJSON_AddObjectToObject(json, "rope_scaling");
+        set_text(scaling, "rope_type", "linear");
+        set_text(scaling, "type", "linear");
+        set_number(scaling, "factor", c->rotary_scale);
+    }
+    set_number(json, "num_key_value_heads", c->kv_heads ? c->kv_heads : c->n_heads);
+    set_number(json, "head_dim", c->d_head ? c->d_head : c->d_model / c->n_heads);
+    set_text(json, "sliding_window", NULL);
+    describe_tying(c, json);
+}
+
+void describe_llama(const trf_config *c, cJSON *json)
+{
+    describe_mistral(c, json);
+    cJSON_DeleteItemFromObjectCaseSensitive(json, "sliding_window");
+    set_bool(json, "attention_bias", c->qkv_bias || c->out_bias);
+    set_bool(json, "mlp_bias", c->feed_forward_bias);
+}
+
+void describe_qwen2(const trf_config *c, cJSON *json)
+{
+    describe_mistral(c, json);
+    set_bool(json, "use_sliding_window", 0);
 }
 
 /* A window of keys is built only where no text is longer. */

@@ -1,4 +1,4 @@
-// trf import: reads files of JSON by cJSON, and writes numbers.
+// trf import, trf export: files of JSON by cJSON, members of config.json, numbers in bytes.
 
 #include "import.h"
 
@@ -116,19 +116,34 @@ void put_u32(made_file *to, uint32_t x)
     put_bytes(to, bytes, 4);
 }
 
+uint32_t get_u32(const unsigned char *from)
+{
+    return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+}
+
+/* The first name of an activation is the one that is written. */
+static const struct { const char *name; trf_activation is; } activations[] = {
+    {"relu", TRF_RELU}, {"gelu", TRF_GELU}, {"silu", TRF_SILU}, {"swish", TRF_SILU},
+    {"gelu_new", TRF_GELU_TANH}, {"gelu_pytorch_tanh", TRF_GELU_TANH},
+    {"gelu_fast", TRF_GELU_TANH}};
+enum { ACTIVATIONS = sizeof activations / sizeof *activations };
+
 int activation_of(const char *name, trf_activation *to)
 {
-    static const struct { const char *name; trf_activation is; } known[] = {
-        {"relu", TRF_RELU}, {"gelu", TRF_GELU}, {"silu", TRF_SILU}, {"swish", TRF_SILU},
-        {"gelu_new", TRF_GELU_TANH}, {"gelu_pytorch_tanh", TRF_GELU_TANH},
-        {"gelu_fast", TRF_GELU_TANH}};
     size_t i;
-    for (i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(name, known[i].name)) {
-            *to = known[i].is;
+    for (i = 0; i < ACTIVATIONS; i++)
+        if (!strcmp(name, activations[i].name)) {
+            *to = activations[i].is;
             return DONE;
         }
     return FAILED;
+}
+
+const char *activation_name(trf_activation activation)
+{
+    size_t i;
+    for (i = 0; i + 1 < ACTIVATIONS && activations[i].is != activation; i++) { }
+    return activations[i].name;
 }
 
 int find_activation(const cJSON *json, const char *path, const char *member, trf_activation *to)
@@ -138,6 +153,91 @@ int find_activation(const cJSON *json, const char *path, const char *member, trf
     say("%s: expected \"%s\" to be gelu, gelu_new, relu or silu, got %s", path, member,
         name ? name : "none");
     return FAILED;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>members        config.json and trf_config, in both directions
+// -----------------------------------------------------------------------------------------------
+
+/* The number of the member before must be this one. */
+static int read_again(const cJSON *json, const char *path, const struct member *m, int32_t first)
+{
+    int32_t other;
+    if (json_int(json, path, m->name, INT32_MIN, &other)) return FAILED;
+    if (other == first) return DONE;
+    say("%s: \"%s\" is %d and \"%s\" is %d, but trf builds only equal ones", path, m[-1].name,
+        (int)first, m->name, (int)other);
+    return FAILED;
+}
+
+static int read_member(const cJSON *json, const char *path, const struct member *m, void *field)
+{
+    int needed = m->missing <= NEEDED;
+    switch (m->kind) {
+    case MEMBER_INT:
+        return json_int(json, path, m->name, needed ? INT32_MIN : (int32_t)m->missing, field);
+    case MEMBER_AGAIN: return read_again(json, path, m, *(int32_t *)field);
+    case MEMBER_REAL: return json_real(json, path, m->name, needed ? NAN : m->missing, field);
+    case MEMBER_BOOL: *(int32_t *)field = json_true(json, m->name, m->missing != 0); return DONE;
+    default: return find_activation(json, path, m->name, field);
+    }
+}
+
+int read_config(const struct recipe *recipe, const cJSON *json, const char *path, trf_config *c)
+{
+    const struct member *m;
+    for (m = recipe->members; m->name; m++)
+        if (read_member(json, path, m, (char *)c + m->field)) return FAILED;
+    return recipe->configure(json, path, c);
+}
+
+static void set_item(cJSON *json, const char *name, cJSON *item)
+{
+    cJSON_DeleteItemFromObjectCaseSensitive(json, name);
+    cJSON_AddItemToObject(json, name, item);
+}
+
+void set_number(cJSON *json, const char *name, double x)
+{
+    set_item(json, name, cJSON_CreateNumber(x));
+}
+
+void set_bool(cJSON *json, const char *name, int is)
+{
+    set_item(json, name, cJSON_CreateBool(is));
+}
+
+void set_text(cJSON *json, const char *name, const char *text)
+{
+    set_item(json, name, text ? cJSON_CreateString(text) : cJSON_CreateNull());
+}
+
+void write_config(const struct recipe *recipe, const trf_config *c, cJSON *json)
+{
+    const struct member *m;
+    for (m = recipe->members; m->name; m++) {
+        const char *field = (const char *)c + m->field;
+        if (m->kind == MEMBER_REAL) set_number(json, m->name, *(const double *)field);
+        else if (m->kind == MEMBER_BOOL) set_bool(json, m->name, *(const int32_t *)field);
+        else if (m->kind == MEMBER_ACTIVATION)
+            set_text(json, m->name, activation_name(*(const trf_activation *)field));
+        else set_number(json, m->name, *(const int32_t *)field);
+    }
+    if (recipe->describe) recipe->describe(c, json);
+}
+
+void name_layer(char to[], const char *from, int layer)
+{
+    while (*from) {
+        size_t length = strcspn(from, "%");
+        memcpy(to, from, length);
+        to += length;
+        from += length;
+        if (!*from) break;
+        to += sprintf(to, "%d", layer);
+        from += 2;
+    }
+    *to = 0;
 }
 #else
 typedef int import_json_is_empty;

@@ -1,28 +1,31 @@
-// trf import: how models of other systems are ours. A row of `recipes` is an architecture; the
-// lists above it say which of its tensors become which of our parameters.
+// trf import, trf export: how models of other systems are ours. A row of `recipes` is an
+// architecture; the lists above it say which members of its config.json are which of our fields,
+// and which of its tensors are which of our parameters. import reads the lists from right to left,
+// export from left to right.
 
 #include "import.h"
 
 #if defined(TRF_WITH_CJSON)
-#include <math.h>
 
 // -----------------------------------------------------------------------------------------------
 // >>bert           Devlin et al. 2019: BERT, and sentence encoders made from it (MiniLM)
 // -----------------------------------------------------------------------------------------------
 
+static const struct member bert_members[] = {
+    {"hidden_size", MEMBER_INT, FIELD(d_model), NEEDED},
+    {"num_attention_heads", MEMBER_INT, FIELD(n_heads), NEEDED},
+    {"intermediate_size", MEMBER_INT, FIELD(d_ff), NEEDED},
+    {"num_hidden_layers", MEMBER_INT, FIELD(encoder_layers), NEEDED},
+    {"vocab_size", MEMBER_INT, FIELD(source_vocab), NEEDED},
+    {"max_position_embeddings", MEMBER_INT, FIELD(max_length), NEEDED},
+    {"type_vocab_size", MEMBER_INT, FIELD(segments), 2},
+    {"hidden_act", MEMBER_ACTIVATION, FIELD(activation), NEEDED},
+    {"layer_norm_eps", MEMBER_REAL, FIELD(norm_epsilon), NEEDED},
+    {NULL, MEMBER_INT, 0, 0}};
+
 static int configure_bert(const cJSON *json, const char *path, trf_config *c)
 {
     const char *positions = json_text(json, "position_embedding_type");
-    if (json_int(json, path, "hidden_size", INT32_MIN, &c->d_model) ||
-        json_int(json, path, "num_attention_heads", INT32_MIN, &c->n_heads) ||
-        json_int(json, path, "intermediate_size", INT32_MIN, &c->d_ff) ||
-        json_int(json, path, "num_hidden_layers", INT32_MIN, &c->encoder_layers) ||
-        json_int(json, path, "vocab_size", INT32_MIN, &c->source_vocab) ||
-        json_int(json, path, "max_position_embeddings", INT32_MIN, &c->max_length) ||
-        json_int(json, path, "type_vocab_size", 2, &c->segments) ||
-        find_activation(json, path, "hidden_act", &c->activation) || 
-        json_real(json, path, "layer_norm_eps", NAN, &c->norm_epsilon))
-        return FAILED;
     if (positions && strcmp(positions, "absolute")) {
         say("%s: \"position_embedding_type\" is %s, but trf builds only absolute", path, positions);
         return FAILED;
@@ -44,32 +47,46 @@ static int configure_bert(const cJSON *json, const char *path, trf_config *c)
     return DONE;
 }
 
-static const struct piece bert_pieces[] = {
-    {"src_embed.weight", "embeddings.word_embeddings.weight"},
-    {"src_positions.weight", "embeddings.position_embeddings.weight"},
-    {"src_segments.weight", "embeddings.token_type_embeddings.weight"},
-    {"encoder.embed_norm.weight", "embeddings.LayerNorm.weight"},
-    {"encoder.embed_norm.bias", "embeddings.LayerNorm.bias"},
+/* BERT has one segment at least: export makes one of zeros. */
+static void describe_bert(const trf_config *c, cJSON *json)
+{
+    if (c->segments < 1) set_number(json, "type_vocab_size", 1);
+}
+
 #define OURS "encoder.layers.%d."
 #define THEIRS "encoder.layer.%d."
-    {OURS "self_attn.in_proj_weight",
-     THEIRS "attention.self.query.weight " THEIRS "attention.self.key.weight "
-     THEIRS "attention.self.value.weight"},
-    {OURS "self_attn.in_proj_bias",
-     THEIRS "attention.self.query.bias " THEIRS "attention.self.key.bias "
-     THEIRS "attention.self.value.bias"},
-    {OURS "self_attn.out_proj.weight", THEIRS "attention.output.dense.weight"},
-    {OURS "self_attn.out_proj.bias", THEIRS "attention.output.dense.bias"},
-    {OURS "norm1.weight", THEIRS "attention.output.LayerNorm.weight"},
-    {OURS "norm1.bias", THEIRS "attention.output.LayerNorm.bias"},
-    {OURS "linear1.weight", THEIRS "intermediate.dense.weight"},
-    {OURS "linear1.bias", THEIRS "intermediate.dense.bias"},
-    {OURS "linear2.weight", THEIRS "output.dense.weight"},
-    {OURS "linear2.bias", THEIRS "output.dense.bias"},
-    {OURS "norm2.weight", THEIRS "output.LayerNorm.weight"},
-    {OURS "norm2.bias", THEIRS "output.LayerNorm.bias"},
-#undef OURS
-#undef THEIRS
+#define BERT_LAYER(norm1, norm2) \
+    {OURS "self_attn.in_proj_weight", \
+     THEIRS "attention.self.query.weight " THEIRS "attention.self.key.weight " \
+     THEIRS "attention.self.value.weight"}, \
+    {OURS "self_attn.in_proj_bias", \
+     THEIRS "attention.self.query.bias " THEIRS "attention.self.key.bias " \
+     THEIRS "attention.self.value.bias"}, \
+    {OURS "self_attn.out_proj.weight", THEIRS "attention.output.dense.weight"}, \
+    {OURS "self_attn.out_proj.bias", THEIRS "attention.output.dense.bias"}, \
+    {OURS "norm1.weight", THEIRS norm1 ".weight"}, \
+    {OURS "norm1.bias", THEIRS norm1 ".bias"}, \
+    {OURS "linear1.weight", THEIRS "intermediate.dense.weight"}, \
+    {OURS "linear1.bias", THEIRS "intermediate.dense.bias"}, \
+    {OURS "linear2.weight", THEIRS "output.dense.weight"}, \
+    {OURS "linear2.bias", THEIRS "output.dense.bias"}, \
+    {OURS "norm2.weight", THEIRS norm2 ".weight"}, \
+    {OURS "norm2.bias", THEIRS norm2 ".bias"}
+#define BERT_EMBEDDINGS \
+    {"src_embed.weight", "embeddings.word_embeddings.weight"}, \
+    {"src_positions.weight", "embeddings.position_embeddings.weight"}, \
+    {"src_segments.weight", "embeddings.token_type_embeddings.weight"}
+static const struct piece bert_pieces[] = {
+    BERT_EMBEDDINGS,
+    {"encoder.embed_norm.weight", "embeddings.LayerNorm.weight"},
+    {"encoder.embed_norm.bias", "embeddings.LayerNorm.bias"},
+    BERT_LAYER("attention.output.LayerNorm", "output.LayerNorm"),
+    {NULL, NULL}};
+static const struct piece megatron_pieces[] = {
+    BERT_EMBEDDINGS,
+    BERT_LAYER("attention.ln", "ln"),
+    {"encoder.norm.weight", "encoder.ln.weight"},
+    {"encoder.norm.bias", "encoder.ln.bias"},
     {NULL, NULL}};
 static const char *const bert_buffers[] = {"embeddings.position_ids", "embeddings.token_type_ids",
                                            NULL};
@@ -125,6 +142,12 @@ static int configure_roberta(const cJSON *json, const char *path, trf_config *c)
     return DONE;
 }
 
+static void describe_roberta(const trf_config *c, cJSON *json)
+{
+    describe_bert(c, json);
+    set_number(json, "max_position_embeddings", (double)c->max_length + c->pad + 1);
+}
+
 static const struct piece roberta_masked[] = {
     {"head.layer.weight", "/lm_head.dense.weight"},
     {"head.layer.bias", "/lm_head.dense.bias"},
@@ -146,7 +169,28 @@ static const struct headed roberta_heads[] = {
 static const char *const roberta_left_out[] = {"pooler.", "lm_head.", "classifier.", NULL};
 
 // -----------------------------------------------------------------------------------------------
-// >>recipes        all architectures
+// >>megatron       Shoeybi et al. 2019: BERT with pre-norm, a final norm, and no norm on embeddings
+// -----------------------------------------------------------------------------------------------
+
+static int configure_megatron(const cJSON *json, const char *path, trf_config *c)
+{
+    if (configure_bert(json, path, c)) return FAILED;
+    c->norm_place = TRF_PRE_NORM;
+    c->final_norm = TRF_FINAL_NORM_BOTH;
+    c->embedding_norm = 0;
+    return DONE;
+}
+
+static const struct headed megatron_heads[] = {
+    {"MegatronBertForMaskedLM", TRF_HEAD_MASKED, 1, bert_masked},
+    {"MegatronBertForPreTraining", TRF_HEAD_MASKED, 1, bert_masked},
+    {"MegatronBertForSequenceClassification", TRF_HEAD_FIRST, 1, bert_first},
+    {"MegatronBertForNextSentencePrediction", TRF_HEAD_FIRST, 1, bert_next},
+    {"MegatronBertForTokenClassification", TRF_HEAD_TOKENS, 0, bert_tokens},
+    {NULL, TRF_HEAD_NONE, 0, NULL}};
+
+// -----------------------------------------------------------------------------------------------
+// >>recipes        all architectures; export takes the first one that fits
 // -----------------------------------------------------------------------------------------------
 
 static const struct headed headless[] = {{NULL, TRF_HEAD_NONE, 0, NULL}};
@@ -169,24 +213,31 @@ static const char *const llama_buffers[] = {"layers.%d.self_attn.rotary_emb.inv_
                                             "rotary_emb.inv_freq", NULL};
 
 const struct recipe recipes[] = {
-    {"bert", {"", "bert.", NULL}, configure_bert, bert_pieces, bert_heads, bert_buffers,
-     bert_left_out, nothing},
-    {"roberta", {"", "roberta.", NULL}, configure_roberta, bert_pieces, roberta_heads, bert_buffers,
-     roberta_left_out, nothing},
-#define BART_LIKE(type, configure) \
-    {type, {"model.", "", NULL}, configure, bart_pieces, headless, bart_buffers, bart_left_out, \
-     bart_copies}
-    BART_LIKE("marian", configure_marian), BART_LIKE("bart", configure_bart),
-    BART_LIKE("mbart", configure_mbart), BART_LIKE("m2m_100", configure_m2m),
-    {"t5", {"", NULL}, configure_t5, t5_pieces, headless, t5_buffers, nothing, t5_copies},
-    {"gpt2", {"transformer.", "", NULL}, configure_gpt2, gpt2_pieces, headless, gpt2_buffers,
-     nothing, decoder_copies},
-#define LLAMA_LIKE(type, configure) \
-    {type, {"model.", "", NULL}, configure, llama_pieces, headless, llama_buffers, nothing, \
-     decoder_copies}
-    LLAMA_LIKE("llama", configure_llama), LLAMA_LIKE("mistral", configure_mistral),
-    LLAMA_LIKE("qwen2", configure_qwen2),
-    {NULL, {NULL}, NULL, NULL, NULL, NULL, NULL, NULL}};
+    {"bert", "BertModel", {"", "bert.", NULL}, bert_members, configure_bert, describe_bert,
+     bert_pieces, bert_heads, bert_buffers, bert_left_out, nothing},
+    {"megatron-bert", "MegatronBertModel", {"", "bert.", NULL}, bert_members, configure_megatron,
+     describe_bert, megatron_pieces, megatron_heads, bert_buffers, bert_left_out, nothing},
+    {"roberta", "RobertaModel", {"", "roberta.", NULL}, bert_members, configure_roberta,
+     describe_roberta, bert_pieces, roberta_heads, bert_buffers, roberta_left_out, nothing},
+#define BART_LIKE(type, class_name, configure, describe) \
+    {type, class_name, {"model.", "", NULL}, bart_members, configure, describe, bart_pieces, \
+     headless, bart_buffers, bart_left_out, bart_copies}
+    BART_LIKE("marian", "MarianMTModel", configure_marian, describe_marian),
+    BART_LIKE("pegasus", "PegasusForConditionalGeneration", configure_pegasus, NULL),
+    BART_LIKE("bart", "BartForConditionalGeneration", configure_bart, NULL),
+    BART_LIKE("mbart", "MBartForConditionalGeneration", configure_mbart, NULL),
+    BART_LIKE("m2m_100", "M2M100ForConditionalGeneration", configure_m2m, NULL),
+    {"t5", "T5ForConditionalGeneration", {"", NULL}, t5_members, configure_t5, describe_t5,
+     t5_pieces, headless, t5_buffers, nothing, t5_copies},
+    {"gpt2", "GPT2LMHeadModel", {"transformer.", "", NULL}, gpt2_members, configure_gpt2,
+     describe_gpt2, gpt2_pieces, headless, gpt2_buffers, nothing, decoder_copies},
+#define LLAMA_LIKE(type, class_name, configure, describe) \
+    {type, class_name, {"model.", "", NULL}, llama_members, configure, describe, llama_pieces, \
+     headless, llama_buffers, nothing, decoder_copies}
+    LLAMA_LIKE("llama", "LlamaForCausalLM", configure_llama, describe_llama),
+    LLAMA_LIKE("mistral", "MistralForCausalLM", configure_mistral, describe_mistral),
+    LLAMA_LIKE("qwen2", "Qwen2ForCausalLM", configure_qwen2, describe_qwen2),
+    {NULL, NULL, {NULL}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}};
 #else
 typedef int import_recipes_is_empty;
 #endif

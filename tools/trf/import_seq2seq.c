@@ -1,44 +1,38 @@
-// trf import: recipes of encoder-decoders. See import_recipes.c.
+// trf import, trf export: recipes of encoder-decoders. See import_recipes.c.
 
 #include "import.h"
 
 #if defined(TRF_WITH_CJSON)
 
-/* Two numbers, of the encoder and of the decoder, that must be equal here. */
-static int find_both(const cJSON *json, const char *path, const char *encoder, const char *decoder,
-                     int32_t *to)
-{
-    int32_t other;
-    if (json_int(json, path, encoder, INT32_MIN, to) ||
-        json_int(json, path, decoder, INT32_MIN, &other)) return FAILED;
-    if (*to == other) return DONE;
-    say("%s: \"%s\" is %d and \"%s\" is %d, but trf builds only equal ones", path, encoder,
-        (int)*to, decoder, (int)other);
-    return FAILED;
-}
-
 // -----------------------------------------------------------------------------------------------
 // >>bart           Lewis et al. 2020: BART, and models that have the names of its tensors
 //
 //   marian     OPUS-MT: sines, no norm on embeddings, starts with pad
+//   pegasus    the same, pre-norm, with a final norm
 //   bart       learned positions, a norm on embeddings
 //   mbart      the same, pre-norm, with a final norm
-//   m2m_100    M2M-100, NLLB: pre-norm with a final norm, sines of fairseq from position 2
+//   m2m_100    M2M-100, NLLB: pre-norm with a final norm, sines of fairseq from position pad + 1
 // -----------------------------------------------------------------------------------------------
+
+const struct member bart_members[] = {
+    {"d_model", MEMBER_INT, FIELD(d_model), NEEDED},
+    {"encoder_attention_heads", MEMBER_INT, FIELD(n_heads), NEEDED},
+    {"decoder_attention_heads", MEMBER_AGAIN, FIELD(n_heads), NEEDED},
+    {"encoder_ffn_dim", MEMBER_INT, FIELD(d_ff), NEEDED},
+    {"decoder_ffn_dim", MEMBER_AGAIN, FIELD(d_ff), NEEDED},
+    {"encoder_layers", MEMBER_INT, FIELD(encoder_layers), NEEDED},
+    {"decoder_layers", MEMBER_INT, FIELD(decoder_layers), NEEDED},
+    {"vocab_size", MEMBER_INT, FIELD(source_vocab), NEEDED},
+    {"max_position_embeddings", MEMBER_INT, FIELD(max_length), NEEDED},
+    {"activation_function", MEMBER_ACTIVATION, FIELD(activation), NEEDED},
+    {"scale_embedding", MEMBER_BOOL, FIELD(scale_embeddings), 0},
+    {NULL, MEMBER_INT, 0, 0}};
 
 static int configure_bart_like(const cJSON *json, const char *path, trf_config *c)
 {
-    if (json_int(json, path, "d_model", INT32_MIN, &c->d_model) ||
-        find_both(json, path, "encoder_attention_heads", "decoder_attention_heads", &c->n_heads) ||
-        find_both(json, path, "encoder_ffn_dim", "decoder_ffn_dim", &c->d_ff) ||
-        json_int(json, path, "encoder_layers", INT32_MIN, &c->encoder_layers) ||
-        json_int(json, path, "decoder_layers", INT32_MIN, &c->decoder_layers) ||
-        json_int(json, path, "vocab_size", INT32_MIN, &c->source_vocab) ||
-        json_int(json, path, "decoder_vocab_size", c->source_vocab, &c->target_vocab) ||
-        json_int(json, path, "max_position_embeddings", INT32_MIN, &c->max_length) ||
-        find_activation(json, path, "activation_function", &c->activation)) return FAILED;
+    if (json_int(json, path, "decoder_vocab_size", c->source_vocab, &c->target_vocab))
+        return FAILED;
     c->kind = TRF_ENCODER_DECODER;
-    c->scale_embeddings = json_true(json, "scale_embedding", 0);
     c->tying = json_true(json, "share_encoder_decoder_embeddings", 1) ? TRF_TIED_ALL
         : TRF_TIED_DECODER;
     c->norm_epsilon = 1e-5;
@@ -65,6 +59,23 @@ int configure_marian(const cJSON *json, const char *path, trf_config *c)
     return configure_bart_like(json, path, c);
 }
 
+/* Marian alone has two vocabularies. */
+void describe_marian(const trf_config *c, cJSON *json)
+{
+    set_number(json, "decoder_vocab_size", c->target_vocab);
+    set_bool(json, "share_encoder_decoder_embeddings",
+             c->tying == TRF_TIED_ALL || c->tying == TRF_TIED_EMBEDDINGS);
+}
+
+int configure_pegasus(const cJSON *json, const char *path, trf_config *c)
+{
+    if (configure_bart_like(json, path, c)) return FAILED;
+    c->positions = TRF_POSITIONS_HALVES;
+    c->norm_place = TRF_PRE_NORM;
+    c->final_norm = TRF_FINAL_NORM_BOTH;
+    return DONE;
+}
+
 int configure_bart(const cJSON *json, const char *path, trf_config *c)
 {
     if (configure_bart_like(json, path, c)) return FAILED;
@@ -84,11 +95,19 @@ int configure_mbart(const cJSON *json, const char *path, trf_config *c)
     return DONE;
 }
 
+/* Its positions begin behind pad, as RoBERTa's do. */
 int configure_m2m(const cJSON *json, const char *path, trf_config *c)
 {
-    if (configure_bart_like(json, path, c)) return FAILED;
+    int32_t pad;
+    if (configure_bart_like(json, path, c) || json_int(json, path, "pad_token_id", 1, &pad))
+        return FAILED;
+    if (pad < 0) {
+        say("%s: expected \"pad_token_id\" to be 0 or more, got %d", path, (int)pad);
+        return FAILED;
+    }
     c->positions = TRF_POSITIONS_HALVES_N1;
-    c->position_offset = 2;
+    c->position_offset = pad + 1;
+    c->generator_bias = 0;
     c->norm_place = TRF_PRE_NORM;
     c->final_norm = TRF_FINAL_NORM_BOTH;
     return DONE;
@@ -105,9 +124,11 @@ int configure_m2m(const cJSON *json, const char *path, trf_config *c)
 const struct piece bart_pieces[] = {
     {"src_embed.weight", "shared.weight|encoder.embed_tokens.weight"},
     {"tgt_embed.weight", "decoder.embed_tokens.weight"},
-    {"generator.bias", "?/final_logits_bias"},
+    {"generator.bias", "?-/final_logits_bias"},
     {"src_positions.weight", "encoder.embed_positions.weight"},
     {"tgt_positions.weight", "decoder.embed_positions.weight"},
+    {PIECE_OF_SINES, "encoder.embed_positions.weight"},
+    {PIECE_OF_SINES, "decoder.embed_positions.weight"},
     WEIGHT_AND_BIAS("encoder.embed_norm", "encoder.layernorm_embedding"),
     WEIGHT_AND_BIAS("decoder.embed_norm", "decoder.layernorm_embedding"),
     WEIGHT_AND_BIAS("encoder.norm", "encoder.layer_norm"),
@@ -134,21 +155,25 @@ const struct piece bart_pieces[] = {
 // >>t5             Raffel et al. 2020: T5, and T5 1.1 with its gate and its own output projection
 // -----------------------------------------------------------------------------------------------
 
+const struct member t5_members[] = {
+    {"d_model", MEMBER_INT, FIELD(d_model), NEEDED},
+    {"num_heads", MEMBER_INT, FIELD(n_heads), NEEDED},
+    {"d_kv", MEMBER_INT, FIELD(d_head), NEEDED},
+    {"d_ff", MEMBER_INT, FIELD(d_ff), NEEDED},
+    {"num_layers", MEMBER_INT, FIELD(encoder_layers), NEEDED},
+    {"vocab_size", MEMBER_INT, FIELD(source_vocab), NEEDED},
+    {"n_positions", MEMBER_INT, FIELD(max_length), 512},
+    {"relative_attention_num_buckets", MEMBER_INT, FIELD(relative_buckets), 32},
+    {"relative_attention_max_distance", MEMBER_INT, FIELD(relative_distance), 128},
+    {"layer_norm_epsilon", MEMBER_REAL, FIELD(norm_epsilon), 1e-6},
+    {NULL, MEMBER_INT, 0, 0}};
+
 int configure_t5(const cJSON *json, const char *path, trf_config *c)
 {
     const char *forward = json_text(json, "feed_forward_proj");
     const char *activation = forward && !strncmp(forward, "gated-", 6) ? forward + 6 : forward;
-    if (json_int(json, path, "d_model", INT32_MIN, &c->d_model) ||
-        json_int(json, path, "num_heads", INT32_MIN, &c->n_heads) ||
-        json_int(json, path, "d_kv", INT32_MIN, &c->d_head) ||
-        json_int(json, path, "d_ff", INT32_MIN, &c->d_ff) ||
-        json_int(json, path, "num_layers", INT32_MIN, &c->encoder_layers) ||
-        json_int(json, path, "num_decoder_layers", c->encoder_layers, &c->decoder_layers) ||
-        json_int(json, path, "vocab_size", INT32_MIN, &c->source_vocab) ||
-        json_int(json, path, "n_positions", 512, &c->max_length) ||
-        json_int(json, path, "relative_attention_num_buckets", 32, &c->relative_buckets) ||
-        json_int(json, path, "relative_attention_max_distance", 128, &c->relative_distance) ||
-        json_real(json, path, "layer_norm_epsilon", 1e-6, &c->norm_epsilon)) return FAILED;
+    if (json_int(json, path, "num_decoder_layers", c->encoder_layers, &c->decoder_layers))
+        return FAILED;
     c->feed_forward_gate = activation != forward;
     /* "gated-gelu" is by tanh: T5's rule */
     if (c->feed_forward_gate && !strcmp(activation, "gelu")) activation = "gelu_new";
@@ -171,6 +196,20 @@ int configure_t5(const cJSON *json, const char *path, trf_config *c)
                                 json_true(json, "tie_word_embeddings", 1));
     c->tying = c->scale_logits ? TRF_TIED_ALL : TRF_TIED_EMBEDDINGS;
     return DONE;
+}
+
+/* "gated-gelu" is by tanh, and there is no name for the exact one with a gate. */
+void describe_t5(const trf_config *c, cJSON *json)
+{
+    const char *name = activation_name(c->activation);
+    char text[32];
+    if (c->activation == TRF_GELU_TANH && c->feed_forward_gate) name = "gelu";
+    snprintf(text, sizeof text, "%s%s", c->feed_forward_gate ? "gated-" : "", name);
+    set_text(json, "feed_forward_proj", text);
+    set_number(json, "d_kv", c->d_head ? c->d_head : c->d_model / c->n_heads);
+    set_number(json, "num_decoder_layers", c->decoder_layers);
+    set_bool(json, "tie_word_embeddings", c->scale_logits);
+    set_bool(json, "scale_decoder_outputs", c->scale_logits);
 }
 
 const struct piece t5_pieces[] = {

@@ -1,6 +1,6 @@
 // trf import: the tokenizer of a folder becomes a vocabulary. BERT's WordPiece: from
 // tokenizer.json, or from vocab.txt and tokenizer_config.json. SentencePiece: import_pieces.c.
-// Byte-level BPE: import_bpe.c.
+// Byte-level BPE: import_bpe.c. Words and characters: import_levels.c.
 
 #include "import.h"
 
@@ -198,6 +198,40 @@ static int make_vocab(struct tokenizer *t, trf_vocab **vocab)
     return status;
 }
 
+/* Makes the stored bytes from each of the 16 combinations of settings, until they are these. */
+int find_word_piece(const unsigned char *bytes, size_t n, struct word_piece *is)
+{
+    enum { LONGEST_AT = 12, SPECIAL_AT = 16, TOKENS_AT = 44, RULES_AT = 48, HEADER = 52,
+           RULE = 16 };
+    const unsigned char *tokens;
+    wordpiece_settings s;
+    size_t k, size;
+    int bits, found = 0;
+    size = HEADER + RULE * (size_t)get_u32(bytes + RULES_AT);
+    tokens = bytes + size + 4 + get_u32(bytes + size);
+    for (k = 0; k < SPECIALS; k++) s.special[k] = (int32_t)get_u32(bytes + SPECIAL_AT + 4 * k);
+    s.longest = get_u32(bytes + LONGEST_AT);
+    s.cleanup = (int)get_u32(bytes + 8);
+    for (bits = 15; bits >= 0 && !found; bits--) {
+        unsigned char *made;
+        s.clean = bits & 1;
+        s.chinese = bits >> 1 & 1;
+        s.strip = bits >> 2 & 1;
+        s.lower = bits >> 3 & 1;
+        made = wordpiece_file(&s, (const char *)tokens, n - (size_t)(tokens - bytes),
+                              get_u32(bytes + TOKENS_AT), &size);
+        found = size == n && !memcmp(made, bytes, n);
+        free(made);
+    }
+    is->clean = s.clean;
+    is->chinese = s.chinese;
+    is->strip = s.strip;
+    is->lower = s.lower;
+    is->cleanup = s.cleanup;
+    is->longest = s.longest;
+    return found ? DONE : FAILED;
+}
+
 int read_tokenizer(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
                    int32_t special[SPECIALS])
 {
@@ -205,6 +239,8 @@ int read_tokenizer(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[
     int found, status = read_pieces(folder, n_ids, vocab, special, &found);
     if (status || found) return status;
     status = read_byte_bpe(folder, &vocab[0], special, &found);
+    if (status || found) return status;
+    status = read_levels(folder, n_ids, vocab, special, &found);
     if (status || found) return status;
     memset(&t, 0, sizeof t);
     status = take_tokens(&t, folder);

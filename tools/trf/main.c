@@ -30,8 +30,8 @@
 static int (*const runs[])(struct settings *s, int argc, char **argv) = {
     command_train, command_translate, command_generate, command_classify, command_classify,
     command_embed, command_score, command_eval, command_inspect, command_attention,
-    command_average, command_quantize, command_import, command_prepare, command_plot,
-    command_report
+    command_average, command_quantize, command_import, command_export, command_prepare,
+    command_plot, command_report
 };
 
 static void print_overview(FILE *file)
@@ -92,11 +92,12 @@ static void print_version(void)
          "and cannot learn them");
 #endif
 #ifndef TRF_WITH_CJSON
-    puts("models of others: this trf was built without cJSON and cannot import them");
+    puts("models of others: this trf was built without cJSON and cannot import or "
+         "export them");
 #elif defined(TRF_WITH_LIBZIP)
-    puts("models of others: imported, with cJSON and libzip");
+    puts("models of others: imported and exported, with cJSON and libzip");
 #else
-    puts("models of others: imported, with cJSON, but without libzip: no zip files of PyTorch");
+    puts("models of others: imported and exported, with cJSON, but without libzip: no zip files of PyTorch");
 #endif
 #ifndef TRF_WITH_ZLIB
     puts("texts: this trf was built without zlib and cannot read .gz files");

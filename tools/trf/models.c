@@ -191,6 +191,16 @@ int32_t source_limit(const trf_config *config)
     return config->max_length - (config->kind == TRF_DECODER_ONLY ? 1 : source_added(config));
 }
 
+int has_floats(const trf_model *model)
+{
+    int32_t i;
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor p = trf_model_parameter(model, i);
+        if (!p.data && !p.device) return 0;
+    }
+    return 1;
+}
+
 /* Saves the model under another name. */
 int copy_model(struct settings *s, const char *from, const char *to)
 {

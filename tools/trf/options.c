@@ -524,6 +524,14 @@ const struct row rows[] = {
      "bits, a quarter, and the model can no longer be trained. With this option one model is "
      "enough for trf average", NULL},
     {WRITES, FLAG, "overwrite", AT(overwrite), NULL, "let --output replace an existing file", NULL},
+    {EXPORT, HEADING, "Files", 0, NULL, NULL, NULL},
+    {EXPORT, TEXT, "output", AT(output), "FOLDER", "the folder to write", NULL},
+    {EXPORT, CHOICE, "format", AT(format), "huggingface", "whose files to write", NULL},
+    {EXPORT, TEXT, "as", AT(as), "TYPE",
+     "the model_type; without it, the one that the model was imported from, or the first that fits",
+     NULL},
+    {EXPORT, FLAG, "overwrite", AT(overwrite), NULL,
+     "let --output be a folder with files: those of a model are replaced, others stay", NULL},
     {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},
     {PLOT, TEXT, "output", AT(output), "FILE",
      "the picture to write: an .svg, .png or .pdf. Without it, the picture is drawn with "

@@ -5,10 +5,13 @@
 //
 //   main.c          the commands; the library's implementation
 //   manual.c        the man page, completion for bash and zsh
+//   export.c        trf export; see export.h
+//   export_tokenizer.c, export_levels.c, export_bpe.c, export_pieces.c, export_parts.c,
+//   export_weights.c, export_config.c, export_files.c
 //   import.c        trf import; see import.h
-//   import_recipes.c, import_seq2seq.c, import_decoders.c, import_words.c, import_pieces.c,
-//   import_bpe.c, import_weights.c, import_pytorch.c, import_pickle.c, import_labels.c,
-//   import_json.c
+//   import_recipes.c, import_seq2seq.c, import_decoders.c, import_words.c, import_levels.c,
+//   import_pieces.c, import_bpe.c, import_weights.c, import_pytorch.c, import_pickle.c,
+//   import_labels.c, import_json.c
 //   train.c         trf train: one training run, or several from different seeds
 //   check.c           checks of its command line, before data are read
 //   loop.c            updates, validations, checkpoints, and ending well
@@ -226,7 +229,8 @@ struct settings {
     int32_t truncate, split;
     int32_t unit_vectors, top;                                  /* embedding */
     const char *query;
-    const char *as;                 /* trf import: a model_type, or NULL */
+    const char *as;                 /* importing and exporting: a model_type, or NULL */
+    int32_t format;                 /* exporting */
     int32_t shape, source_length, target_length, labels, trace; /* inspecting options */
     const char *source_text, *target_text, *layer, *head;       /* attention */
     int32_t map_kind;                                           /* enum map_kind */
@@ -249,9 +253,9 @@ struct settings {
 enum {
     TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64,
     GENERATE = 128, CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
-    QUANTIZE = 4096, EMBED = 8192, IMPORT = 16384, PREPARE = 32768,
+    QUANTIZE = 4096, EMBED = 8192, IMPORT = 16384, EXPORT = 32768, PREPARE = 65536,
     RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT | EMBED,
-    FROM_DATA = 1 << 16         /* without the option the value follows from the data */
+    FROM_DATA = 1 << 17         /* without the option the value follows from the data */
 };
 
 enum kind {
@@ -564,6 +568,7 @@ int copy_model(struct settings *s, const char *from, const char *to);
 /* Reports which vocabulary the file lacks. */
 void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source,
                        const trf_vocab *target);
+int has_floats(const trf_model *model);         /* not so after a file of 8-bit weights */
 int check_decoder(const struct settings *s, const trf_model *model);    /* that it has a decoder */
 int32_t longest_trained(const trf_model *model);    /* tokens of the longest text in training */
 int never_writes_unk(const trf_model *model);       /* whether no target had an unknown token */
@@ -614,6 +619,7 @@ int command_attention(struct settings *s, int argc, char **argv);
 int command_average(struct settings *s, int argc, char **argv);
 int command_quantize(struct settings *s, int argc, char **argv);
 int command_import(struct settings *s, int argc, char **argv);
+int command_export(struct settings *s, int argc, char **argv);
 int command_prepare(struct settings *s, int argc, char **argv);
 int command_plot(struct settings *s, int argc, char **argv);
 int command_report(struct settings *s, int argc, char **argv);

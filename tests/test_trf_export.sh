@@ -1,0 +1,239 @@
+#!/bin/sh
+# trf export: what trf import makes of the folder again, for imported and for trained models; what does not fit; folders.
+# sh tests/test_trf_export.sh build/trf
+
+. "$(dirname "$0")/trf.sh"
+
+golden=$source/tests/golden/import
+if "$trf" export nothing --output probe 2>&1 | grep -q "built without cJSON"; then
+    echo "left out: trf was built without cJSON"
+    check "says so" true
+    finish
+    exit
+fi
+
+# near FILE FILE: whether both have the same numbers, within 1e-5 of their size
+near()
+{
+    paste -d ' ' "$1" "$2" | awk '{ n = NF / 2; for (i = 1; i <= n; i++) { a = $i; b = $(i + n); d = a - b; if (d < 0) d = -d; if (b < 0) b = -b
+        if (!(d <= 1e-5 * (1 + b))) { print "line " NR ", number " i ": " a " and " $(i + n); bad = 1 } } if (NF % 2) bad = 1 }
+        END { exit bad || !NR }'
+}
+
+# --- imported models: the folder that trf export writes becomes the same file, byte for byte -----------
+for folder in bert:bert bert_shards:bert byte_bpe:bert bert_first:bert bert_next:bert bert_tokens:bert bert_masked:bert roberta_first:roberta \
+    roberta_masked:roberta marian:marian bart:bart t5:t5 gpt2:gpt2 llama:llama; do
+    type=${folder#*:} folder=${folder%:*}
+    "$trf" import "$golden/$folder" --output $folder.model 2>err
+    expect 0 "export of $folder" "^$folder: $type, [A-Za-z0-9]*, [0-9]* weights$" "$trf" export $folder.model --output $folder
+    expect 0 "import of what it wrote" "$type, " "$trf" import $folder --output $folder.again
+    check "$folder: the same model" cmp -s $folder.model $folder.again
+done
+has() { grep -q -e "$2" "$1"; }
+check "a class" has bert_first/config.json '"BertForSequenceClassification"'
+check "labels" has bert_first/config.json '"1":.*"entailment"'
+check "a model without labels has none" [ "$(grep -c id2label bert/config.json)" -eq 0 ]
+check "a start" has marian/config.json '"decoder_start_token_id":.69'
+check "answers without pad and BOS" has bart/generation_config.json '"bad_words_ids":.\[\[1\], \[0\]\]'
+check "an encoder generates nothing" test ! -e bert/generation_config.json
+check "GPT-2 has no pad" has gpt2/config.json '"pad_token_id":.null'
+check "numbers keep their digits" has bert_shards/config.json '"layer_norm_eps":.1e-06'
+for files in bert:vocab.txt byte_bpe:vocab.json byte_bpe:merges.txt marian:source.spm marian:target.spm marian:vocab.json t5:spiece.model llama:tokenizer.model; do
+    check "$files is there" test -s "${files%:*}/${files#*:}"
+done
+for files in marian:source.spm marian:target.spm t5:spiece.model llama:tokenizer.model bert_shards:vocab.txt; do
+    check "$files: as it was" cmp -s "${files%:*}/${files#*:}" "$golden/${files%:*}/${files#*:}"
+done
+# other forms of a tokenizer say the same
+rm bert/tokenizer.json byte_bpe/tokenizer.json
+for folder in bert byte_bpe; do
+    expect 0 "$folder without tokenizer.json" "bert, " "$trf" import $folder --output $folder.again --overwrite
+    check "$folder without tokenizer.json: the same model" cmp -s $folder.model $folder.again
+done
+# Llama 3's rule, a tokenizer that changes no case, other numbers
+cp -R "$golden/byte_bpe" changed; rm changed/vocab.json changed/merges.txt
+sed -e 's/"ignore_merges": false/"ignore_merges": true/' changed/tokenizer.json >new && mv new changed/tokenizer.json
+cp -R "$golden/bert" cased
+sed -e 's/"lowercase": true/"lowercase": false/; s/"handle_chinese_chars": true/"handle_chinese_chars": false/; s/"max_input_chars_per_word": 100/"max_input_chars_per_word": 7/' \
+    cased/tokenizer.json >new && mv new cased/tokenizer.json
+for folder in changed cased; do
+    "$trf" import $folder --output $folder.model 2>err
+    expect 0 "export of $folder" "bert, BertModel" "$trf" export $folder.model --output $folder.out
+    expect 0 "import of $folder" "bert, " "$trf" import $folder.out --output $folder.again
+    check "$folder: the same model" cmp -s $folder.model $folder.again
+done
+check "a rule of the tokenizer" has cased.out/tokenizer.json '"lowercase":.false'
+check "another one" has cased.out/tokenizer.json '"max_input_chars_per_word":.7'
+expect 0 "as another type" "^other: roberta, RobertaModel" "$trf" export bert.model --as roberta --output other
+expect 0 "and back" "roberta" "$trf" import other --output other.model
+for model in bert other; do "$trf" embed --model $model.model <"$golden/bert/lines.txt" >$model.numbers 2>err; done
+check "the same numbers" near bert.numbers other.numbers
+"$trf" quantize bert.model --weights bf16 --output half.model
+expect 0 "16 bits become 32" "bert, BertModel" "$trf" export half.model --output half
+"$trf" quantize bert.model --weights int8 --output eighth.model
+expect 1 "8 bits" "its weights have 8 bits: give the model that it was made from" "$trf" export eighth.model --output eighth
+check "nothing is written" test ! -e eighth
+
+# --- models that trf train makes: the same numbers after export and import -----------------------------
+cut -f 2 train.tsv >text
+awk -F '\t' '{ print $2 "\t" (length($1) > 5 ? "long" : "short") }' train.tsv >labelled
+awk -F '\t' '{ n = split($1, d, " "); t = ""; for (i = n; i > 0; i--) t = t (i < n ? " " : "") (d[i] % 2 ? "odd" : "even"); print $2 "\t" t }' train.tsv >tagged
+decoder="--objective causal --text text --decoder-layers 2" encoder="--encoder-layers 2" both="--tsv train.tsv --encoder-layers 1 --decoder-layers 2"
+bert="--source-bos yes --pooling first --head-layer yes"
+llama="--norm-rule rms --positions rotary --feed-forward-gate yes --activation silu --qkv-bias no --out-bias no --feed-forward-bias no"
+t5="--norm-rule rms --positions relative --attention-scale 1 --scale-embeddings no --qkv-bias no --out-bias no --feed-forward-bias no --decoder-start pad --joint-vocabulary yes"
+post="--norm-place post-norm --final-norm no"
+learn()     # NAME OPTIONS of trf train
+{
+    this=$1; shift
+    "$anew" train "$@" --model $this.model --d-model 16 --n-heads 2 --d-ff 32 --updates 40 --warmup 5 --batch-tokens 256 --metric loss --seed 5 --threads 1 \
+        --quiet --max-length 64 --valid-size 0 --schedule constant --learning-rate 0.01 --dropout 0 --log-every 40 >out 2>err || cat err
+}
+numbers()   # MODEL
+{
+    case $this in
+    decoder*) "$trf" score --model "$1" text ;;
+    both*) "$trf" score --model "$1" train.tsv ;;
+    class*) cut -f 1 labelled | "$trf" classify --model "$1" --scores | sed 's/long/1/; s/short/2/' ;;
+    tag*) cut -f 1 tagged | "$trf" tag --model "$1" | sed 's/odd/1/g; s/even/2/g' ;;
+    *) "$trf" embed --model "$1" --normalize no text ;;
+    esac 2>err
+}
+fits()      # TYPE NAME OPTIONS of trf train
+{
+    type=$1; shift
+    learn "$@"
+    rm -rf folder again.model
+    expect 0 "$this is a $type" "^folder: $type, " "$trf" export $this.model --output folder
+    expect 0 "$this is imported" "$type, " "$trf" import folder --output again.model
+    numbers $this.model >want; numbers again.model >got
+    check "$this: the same numbers" near want got
+    check "$this: there are some" [ "$(grep -c '[0-9]' want)" -ge 500 ]
+}
+fits pegasus both-joint $both --joint-vocabulary yes
+check "its sines are in the file" has folder/model.safetensors 'encoder.embed_positions.weight'
+fits pegasus both-characters $both --joint-vocabulary yes --tokens characters --positions halves
+fits marian both-post $both --joint-vocabulary yes $post
+fits marian both-two $both $post --activation gelu --qkv-bias no
+check "the target's vocabulary is in a folder" has folder/target_tokenizer/tokenizer.json '"three"'
+check "its template ends a target" has folder/target_tokenizer/tokenizer.json '"TemplateProcessing"'
+fits bart both-bart $both --joint-vocabulary yes $post --embedding-norm yes --positions learned --position-offset 5 --source-bos yes --decoder-start eos
+fits mbart both-mbart $both --joint-vocabulary yes --embedding-norm yes --positions none
+fits m2m_100 both-m2m $both --joint-vocabulary yes --positions halves-n1 --position-offset 1
+fits t5 both-t5 $both $t5 --tying all --scale-logits yes --d-head 6 --relative-buckets 8 --relative-distance 20
+fits t5 both-t5-1.1 $both $t5 --tying embeddings --feed-forward-gate yes --activation gelu-tanh
+fits gpt2 decoder-default $decoder
+check "scaled embeddings are not those of the output" has folder/config.json '"tie_word_embeddings":.false'
+fits gpt2 decoder-tied $decoder --positions learned --scale-embeddings no --activation gelu-tanh
+check "others are" has folder/config.json '"tie_word_embeddings":.true'
+fits gpt2 decoder-untied $decoder --tying untied --positions none --out-bias no
+fits llama decoder-llama $decoder $llama
+fits llama decoder-groups $decoder $llama --kv-heads 1 --d-head 6 --rotary-scale 2 --rotary-base 50000 --scale-embeddings no
+fits llama decoder-biases $decoder $(echo "$llama" | sed 's/--qkv-bias no//')
+fits megatron-bert class --objective classify --tsv labelled $encoder $bert
+fits megatron-bert class-segments --objective classify --tsv labelled $encoder $bert --segments 2 --positions learned
+fits bert class-bert --objective classify --tsv labelled $encoder $bert $post --embedding-norm yes --activation gelu
+fits megatron-bert tag --objective tag --tsv tagged $encoder --source-bos yes
+fits megatron-bert mask --objective mask --text text $encoder --head-layer yes --source-bos yes --scale-embeddings no
+if ! "$trf" --version | grep -q "without libsentencepiece"; then
+    fits marian both-pieces $both $post --tokens sentencepiece:unigram --vocab-size 40 --joint-vocabulary no
+    check "two tables of ids" test -s folder/target_vocab.json
+    fits pegasus both-joint-pieces $both --joint-vocabulary yes --tokens sentencepiece:bpe --vocab-size 40
+    check "one table of ids" test ! -e folder/target_vocab.json
+    fits gpt2 decoder-pieces $decoder --tokens sentencepiece:unigram --vocab-size 40
+    "$trf" export decoder-pieces.model --output said >out 2>err
+    check "it says whose tokenizer this is" has err "Marian's, the one whose ids are free"
+fi
+for type in mistral qwen2; do
+    expect 0 "a Llama is a $type" "$type" "$trf" export decoder-llama.model --as $type --output as-$type
+    expect 0 "import as $type" "$type" "$trf" import as-$type --output as-$type.model
+    this=decoder
+    numbers decoder-llama.model >want; numbers as-$type.model >got
+    check "$type: the same numbers" near want got
+done
+
+# --- what does not fit ---------------------------------------------------------------------------------
+refuses()   # NAME MODEL MESSAGE MORE
+{
+    wrong=$1 model=$2 message=$3; shift 3
+    expect 1 "$wrong" "$message" "$trf" export "$model" --output no "$@"
+    check "$wrong: nothing is written" [ -z "$(ls -d no* 2>ls.err)" ]
+}
+refuses "another kind" bert.model "the model is encoder-only, but gpt2 is decoder-only" --as gpt2
+refuses "a third kind" gpt2.model "the model is decoder-only, but t5 is an encoder-decoder" --as t5
+expect 2 "no such type" "trf knows no such model_type" "$trf" export bert.model --as bert2 --output no
+refuses "Marian as Pegasus" marian.model "--norm-place is post-norm, but pegasus needs pre-norm" --as pegasus
+refuses "its final norm too" marian.model "--final-norm is no, but pegasus needs yes" --as pegasus
+refuses "a mistral without biases" decoder-biases.model "--qkv-bias is yes, but mistral needs no" --as mistral
+refuses "BERT as Megatron" bert.model "--embedding-norm is yes, but megatron-bert needs no" --as megatron-bert
+refuses "learned positions as sines" both-bart.model "--positions is learned, but marian needs halves" --as marian
+refuses "sines of another rule" both-m2m.model "--positions is halves-n1, but pegasus needs halves" --as pegasus
+misfit()    # MESSAGE NAME OPTIONS of trf train
+{
+    message=$1; shift
+    learn "$@"
+    refuses "$1" $1.model "it fits no architecture that trf knows; the nearest is"
+    refuses "$1: the field" $1.model "$message"
+}
+misfit "--tying is decoder, but pegasus needs all" both-separate $both
+misfit "its head is --pooling mean, but megatron-bert has only --pooling first --head-layer yes" class-mean --objective classify --tsv labelled $encoder --source-bos yes
+misfit "--source-bos is no, but megatron-bert needs yes" tag-bos --objective tag --tsv tagged $encoder
+misfit "--head-layer is no, but megatron-bert needs yes" mask-plain --objective mask --text text $encoder --source-bos yes
+misfit "--scale-embeddings is yes, but megatron-bert needs no" mask-scaled --objective mask --text text $encoder --source-bos yes --head-layer yes
+misfit "--positions is alibi, but gpt2 needs learned" decoder-alibi $decoder --positions alibi
+misfit "--norm-rule is annotated, but" decoder-annotated $decoder --norm-rule annotated
+misfit "--generator-bias is yes, but gpt2 needs no" decoder-bias $decoder --generator-bias yes
+misfit "--rotary-pairs is interleaved, but llama needs halves" decoder-pairs $decoder $llama --rotary-pairs interleaved
+misfit "--d-head is 6, but gpt2 needs 0" decoder-d-head $decoder --d-head 6
+misfit "--kv-heads is 1, but gpt2 needs 0" decoder-kv $decoder --kv-heads 1
+misfit "--attention-scale is 0.5, but gpt2 needs 0" decoder-scale $decoder --attention-scale 0.5
+misfit "--norm-epsilon is 0.001, but pegasus needs 1e-05" both-epsilon $both --joint-vocabulary yes --norm-epsilon 0.001
+misfit "--decoder-start is zero, but pegasus needs pad" both-zero $both --joint-vocabulary yes --decoder-start zero
+misfit "--activation is gelu, but t5 needs gelu-tanh" both-gate $both $t5 --tying embeddings --feed-forward-gate yes --activation gelu
+misfit "--position-offset is 3, but pegasus needs 0" both-offset $both --joint-vocabulary yes --position-offset 3
+misfit "--final-norm is encoder, but pegasus needs yes" both-norm $both --joint-vocabulary yes --final-norm encoder
+
+# --- folders -------------------------------------------------------------------------------------------
+expect 1 "a folder with files" "--output 'marian' is a folder with files: --overwrite replaces" "$trf" export bert.model --output marian
+check "it stays as it was" has marian/config.json '"marian"'
+cp bert/config.json marian/mine.txt
+expect 0 "unless told so" "^marian: bert" "$trf" export bert.model --output marian --overwrite
+check "the model's files are replaced" has marian/config.json '"bert"'
+check "files of the earlier model are gone" [ ! -e marian/source.spm ]
+check "other files stay" cmp -s bert/config.json marian/mine.txt
+expect 0 "it is a whole model" "bert" "$trf" import marian --output whole.model
+check "this one" cmp -s whole.model bert.model
+learn both-two $both $post
+"$trf" export both-two.model --output two 2>err
+expect 0 "a folder in the folder" "^two: bert" "$trf" export bert.model --output two --overwrite
+check "its files are gone" [ -z "$(ls two/target_tokenizer)" ]
+mkdir empty
+expect 0 "an empty folder" "^empty/: bert" "$trf" export bert.model --output empty/
+check "it is one" cmp -s empty/config.json marian/config.json
+expect 1 "a file" "--output 'text' is a file, but trf export writes a folder" "$trf" export bert.model --output text
+expect 1 "no folder above" "cannot write 'none/folder': No such file or directory" "$trf" export bert.model --output none/folder
+expect 1 "no model" "cannot read 'nothing'" "$trf" export nothing --output no
+expect 1 "a file of another program" "a safetensors file of another program" "$trf" export "$golden/bert/model.safetensors" --output no
+expect 2 "no folder" "give --output FOLDER" "$trf" export bert.model
+expect 2 "no model" "give one model" "$trf" export --output no
+expect 2 "another format" "format" "$trf" export bert.model --output no --format onnx
+expect 0 "the format by its name" "bert" "$trf" export bert.model --output named --format huggingface
+expect 1 "a full disk" "File too large" sh -c "ulimit -f 4; '$trf' export bert.model --output no"
+awk 'BEGIN { for (i = 0; i < 3000; i++) print "number" i " number" i }' >many
+"$trf" train --objective causal --text many --tokens words --min-count 1 --vocab-size 4000 --d-model 2 --n-heads 1 --d-ff 4 --decoder-layers 1 --positions learned \
+    --scale-embeddings no --updates 1 --valid-size 0 --model many.model --threads 1 --max-length 8 --quiet >out 2>err
+expect 0 "more tokens than weights" "gpt2" "$trf" export many.model --output many.out
+check "the tokenizer is larger" [ "$(wc -c <many.out/model.safetensors)" -lt 40960 ] && [ "$(wc -c <many.out/tokenizer.json)" -gt 61440 ]
+expect 1 "a disk that is full later" "File too large" sh -c "ulimit -f 100; '$trf' export many.model --output no"
+check "nothing is left" [ -z "$(ls -d no* ./*.tmp-* 2>ls.err)" ]
+if [ "$(id -u)" -ne 0 ]; then
+    mkdir shut; chmod 500 shut
+    expect 1 "a folder that cannot be written" "cannot write 'shut'" "$trf" export bert.model --output shut
+    expect 1 "nor anything in it" "cannot write 'shut/in'" "$trf" export bert.model --output shut/in
+    chmod 700 shut
+fi
+umask 022
+"$trf" export bert.model --output shared 2>err
+check "others may read the folder" [ "$(ls -ld shared | cut -c 1-10)" = drwxr-xr-x ]
+
+finish

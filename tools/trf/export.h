@@ -1,0 +1,73 @@
+// What trf export's files share.
+// SPDX-License-Identifier: MIT
+
+#ifndef TRF_EXPORT_H
+#define TRF_EXPORT_H
+
+#include "import.h"
+
+#if defined(TRF_WITH_CJSON)
+
+/* A model as a recipe has it. */
+struct fit {
+    const struct recipe *recipe;
+    const struct headed *head;      /* class_name NULL: none */
+    cJSON *json;                    /* its config.json */
+    trf_config config;              /* what the recipe makes of that */
+    int faults;                     /* fields that it cannot have */
+};
+
+/* export_config.c: whether the recipe can have the model; s and the faults are told if loud. Call
+   cJSON_Delete(fit->json) afterwards. */
+int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit, int loud);
+int kind_of_recipe(const struct recipe *recipe);        /* a trf_kind */
+
+/* export_weights.c: a model with the fields of the fit that computes the same. */
+int convert_model(const trf_model *from, const trf_config *to, trf_model **made);
+/* Its tensors under their names there. */
+int write_weights(const struct fit *fit, const trf_model *model, const char *path);
+
+/* export_files.c: files in a new folder, which becomes FOLDER when all are written. */
+struct folder { const char *path; char *unfinished; };
+int begin_folder(struct folder *f, const char *path, int overwrite);
+char *path_in(const struct folder *f, const char *name);        /* malloc'd */
+int write_bytes(const struct folder *f, const char *name, const void *bytes, size_t n);
+int write_json(const struct folder *f, const char *name, const cJSON *json);
+int write_text(const struct folder *f, const char *name, const made_file *text);
+int finish_folder(struct folder *f);
+void drop_folder(struct folder *f);
+
+/* The files of a tokenizer. */
+struct vocabulary {
+    const trf_vocab *vocab;
+    unsigned char *bytes;           /* as model files store them */
+    size_t n;
+};
+struct tokenizer {
+    struct folder *folder;
+    const trf_config *config;
+    const struct recipe *recipe;
+    struct vocabulary side[2];      /* of source and target; vocab NULL: the model has no such side,
+                                       or one vocabulary serves both */
+};
+/* export_tokenizer.c: `in` is "", or a folder within the folder with a slash. */
+int write_tokenizer(const struct tokenizer *t);
+/* export_levels.c, export_bpe.c, export_pieces.c */
+int write_levels(const struct tokenizer *t, int side, const char *in);
+int write_word_piece(const struct tokenizer *t, int side, const char *in);
+int write_byte_bpe(const struct tokenizer *t, int side, const char *in);
+int write_pieces(const struct tokenizer *t, int side, const char *in);
+/* export_parts.c: what the files of all kinds have. tokenizer.json with its special tokens; its
+   template; tokenizer_config.json. */
+cJSON *new_tokenizer(const trf_vocab *vocab);
+void add_token(cJSON *json, int32_t id, const char *text, int special);
+void add_template(const struct tokenizer *t, int side, cJSON *json);
+cJSON *new_part(cJSON *json, const char *name, const char *type);     /* an object with a "type" */
+cJSON *new_settings(const struct tokenizer *t, int side, const char *class_name);
+/* Takes both; json may be NULL. */
+int write_both(const struct tokenizer *t, const char *in, cJSON *json, cJSON *settings);
+uint32_t u32_at(const struct vocabulary *v, size_t at);
+
+#endif
+
+#endif

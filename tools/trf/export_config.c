@@ -1,0 +1,259 @@
+// trf export: which architecture of Hugging Face a model is. A recipe writes its config.json; what
+// import would make of that must be the model's own configuration, or one that computes the same.
+
+#include "export.h"
+
+#if defined(TRF_WITH_CJSON)
+#include <math.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>equal          configurations that mean the same are the same
+// -----------------------------------------------------------------------------------------------
+
+static int adds_positions(const trf_config *c) { return c->positions <= TRF_POSITIONS_LEARNED; }
+
+/* Sets fields that have no effect, or that say the same as another value, to one value. */
+static void make_canonical(trf_config *c)
+{
+    int32_t d_head = c->d_head ? c->d_head : c->d_model / c->n_heads;
+    if (d_head * c->n_heads == c->d_model) c->d_head = 0;
+    if (c->kv_heads == c->n_heads) c->kv_heads = 0;
+    if (fabs(c->attention_scale * sqrt((double)d_head) - 1) < 1e-12) c->attention_scale = 0;
+    if (c->rotary_width == d_head) c->rotary_width = 0;
+    if (!adds_positions(c)) c->position_offset = 0;
+    if (c->positions != TRF_POSITIONS_RELATIVE) c->relative_buckets = c->relative_distance = 0;
+    if (c->positions != TRF_POSITIONS_ROTARY) {
+        c->rotary_base = c->rotary_scale = 0;
+        c->rotary_width = 0;
+        c->rotary_pairs = TRF_ROTARY_HALVES;
+    }
+    if (c->kind == TRF_ENCODER_ONLY) {
+        if (c->final_norm == TRF_FINAL_NORM_ENCODER) c->final_norm = TRF_FINAL_NORM_BOTH;
+        if (c->final_norm == TRF_FINAL_NORM_DECODER) c->final_norm = TRF_FINAL_NORM_NONE;
+        c->decoder_layers = c->target_vocab = c->generator_bias = 0;
+        c->decoder_start = TRF_START_BOS;
+        c->tying = TRF_UNTIED;
+    }
+    if (c->kind == TRF_DECODER_ONLY) {
+        if (c->final_norm == TRF_FINAL_NORM_DECODER) c->final_norm = TRF_FINAL_NORM_BOTH;
+        if (c->final_norm == TRF_FINAL_NORM_ENCODER) c->final_norm = TRF_FINAL_NORM_NONE;
+        c->encoder_layers = c->source_vocab = c->source_bos = c->source_eos = c->segments = 0;
+    }
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>convert        differences that weights can make up for (export_weights.c)
+// -----------------------------------------------------------------------------------------------
+
+/* Whether the matrix of the output, or of a masked head, is an embedding. */
+static int reads_embedding(const trf_config *c)
+{
+    if (c->kind == TRF_ENCODER_ONLY) return c->head == TRF_HEAD_MASKED;
+    return c->tying == TRF_TIED_ALL || c->tying == TRF_TIED_DECODER;
+}
+
+static int can_untie(const trf_config *c, const trf_config *w)
+{
+    if (w->tying == TRF_UNTIED) return 1;
+    return w->tying == TRF_TIED_EMBEDDINGS && c->tying == TRF_TIED_ALL;
+}
+
+/* Whether a model with *c can become one with *w although they differ in this field. */
+static int can_convert(const trf_config *c, const trf_config *w, size_t field)
+{
+    int sines = c->positions < TRF_POSITIONS_LEARNED;
+    switch (field) {
+    case FIELD(positions):          /* sines are a table; both orders of features are possible */
+        if (w->positions == TRF_POSITIONS_LEARNED)
+            return sines || c->positions == TRF_POSITIONS_NONE;
+        return c->positions == TRF_POSITIONS_INTERLEAVED && w->positions == TRF_POSITIONS_HALVES &&
+               c->d_model % 2 == 0;
+    case FIELD(position_offset): return w->positions == TRF_POSITIONS_LEARNED;
+    case FIELD(scale_embeddings): return !w->scale_embeddings && !reads_embedding(w);
+    case FIELD(segments): return c->segments == 0;
+    case FIELD(tying): return can_untie(c, w);
+    case FIELD(qkv_bias): return !c->qkv_bias;
+    case FIELD(out_bias): return !c->out_bias;
+    case FIELD(feed_forward_bias): return !c->feed_forward_bias;
+    case FIELD(generator_bias): return !c->generator_bias;
+    default: return 0;
+    }
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>compare        every field
+// -----------------------------------------------------------------------------------------------
+
+static const struct compared { const char *name; size_t at; int real; } fields[] = {
+#define WHOLE(name) {#name, FIELD(name), 0}
+#define FRACTION(name) {#name, FIELD(name), 1}
+    WHOLE(d_model), WHOLE(n_heads), WHOLE(kv_heads), WHOLE(d_head), FRACTION(attention_scale),
+    WHOLE(d_ff), WHOLE(encoder_layers), WHOLE(decoder_layers), WHOLE(source_vocab),
+    WHOLE(target_vocab), WHOLE(max_length), WHOLE(activation), WHOLE(feed_forward_gate),
+    WHOLE(positions), WHOLE(position_offset), WHOLE(relative_buckets), WHOLE(relative_distance),
+    FRACTION(rotary_base), WHOLE(rotary_width), FRACTION(rotary_scale), WHOLE(rotary_pairs),
+    WHOLE(norm_place), WHOLE(norm_rule), FRACTION(norm_epsilon), WHOLE(final_norm),
+    WHOLE(scale_embeddings), WHOLE(embedding_norm), WHOLE(segments), WHOLE(tying),
+    WHOLE(generator_bias), WHOLE(scale_logits), WHOLE(qkv_bias), WHOLE(out_bias),
+    WHOLE(feed_forward_bias), WHOLE(source_bos), WHOLE(source_eos), WHOLE(decoder_start)
+#undef WHOLE
+#undef FRACTION
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static double value_of(const trf_config *c, const struct compared *f)
+{
+    const char *at = (const char *)c + f->at;
+    return f->real ? *(const double *)at : (double)*(const int32_t *)at;
+}
+
+/* A field and its value as an option of trf train shows them, if one sets it. */
+static void compared_text(const struct compared *f, const trf_config *c, char name[64],
+                          char value[64])
+{
+    static struct settings shown;
+    int i;
+    snprintf(name, 64, "%s", f->name);
+    snprintf(value, 64, "%.9g", value_of(c, f));
+    shown.config = *c;
+    for (i = 0; i < n_rows; i++) {
+        if (!(rows[i].commands & TRAIN) ||
+            !row_writes(&rows[i], offsetof(struct settings, config) + f->at)) continue;
+        snprintf(name, 64, "--%s", rows[i].name);
+        value_text(&rows[i], &shown, value, 64);
+        return;
+    }
+}
+
+/* Counts the fields that do not fit. */
+static int compare(const trf_config *model, const trf_config *wanted, const char *type, int loud)
+{
+    trf_config c = *model, w = *wanted;
+    char name[64], value[2][64];
+    int i, faults = 0;
+    make_canonical(&c);
+    make_canonical(&w);
+    for (i = 0; i < FIELDS; i++) {
+        const struct compared *f = &fields[i];
+        double is = value_of(&c, f), needs = value_of(&w, f);
+        if (is == needs || can_convert(&c, &w, f->at)) continue;
+        faults++;
+        if (loud) {
+            compared_text(f, &c, name, value[0]);
+            compared_text(f, &w, name, value[1]);
+            say("%s is %s, but %s needs %s", name, value[0], type, value[1]);
+        }
+        if (f->at != FIELD(positions)) continue;
+        /* what belongs to other positions says nothing more */
+        c.position_offset = w.position_offset;
+        c.relative_buckets = w.relative_buckets;
+        c.relative_distance = w.relative_distance;
+        c.rotary_base = w.rotary_base;
+        c.rotary_width = w.rotary_width;
+        c.rotary_scale = w.rotary_scale;
+        c.rotary_pairs = w.rotary_pairs;
+    }
+    return faults;
+}
+
+/* Every architecture of encoders has heads, the others have none. */
+static int find_head_class(struct fit *fit, const trf_config *c, int loud)
+{
+    static const char *const names[TRF_HEAD_COUNT] = {"no head", "mean", "first", "tokens",
+                                                      "masked"};
+    for (fit->head = fit->recipe->heads; fit->head->class_name; fit->head++)
+        if (fit->head->head == c->head && fit->head->layer == c->head_layer) return 0;
+    if (c->head == TRF_HEAD_NONE) return 0;
+    if (!loud) return 1;
+    if (c->head == TRF_HEAD_TOKENS || c->head == TRF_HEAD_MASKED)
+        say("--head-layer is %s, but %s needs %s", c->head_layer ? "yes" : "no", fit->recipe->type,
+            c->head_layer ? "no" : "yes");
+    else say("its head is --pooling %s%s, but %s has only --pooling first --head-layer yes",
+             names[c->head], c->head_layer ? " --head-layer yes" : "", fit->recipe->type);
+    return 1;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>fit            a model and a recipe
+// -----------------------------------------------------------------------------------------------
+
+static void set_id(cJSON *json, const char *name, int32_t id)
+{
+    if (id >= 0) set_number(json, name, id);
+    else set_text(json, name, NULL);
+}
+
+static int32_t start_id(const trf_config *c)
+{
+    return c->decoder_start == TRF_START_PAD ? c->pad
+           : c->decoder_start == TRF_START_EOS ? c->eos
+           : c->decoder_start == TRF_START_BOS ? c->bos : -1;
+}
+
+int kind_of_recipe(const struct recipe *recipe)
+{
+    if (recipe->members == bart_members || recipe->members == t5_members)
+        return TRF_ENCODER_DECODER;
+    if (recipe->members == gpt2_members || recipe->members == llama_members)
+        return TRF_DECODER_ONLY;
+    return TRF_ENCODER_ONLY;
+}
+
+/* What config.json of every architecture has. */
+static cJSON *describe(const struct fit *fit, const trf_config *c)
+{
+    cJSON *json = cJSON_CreateObject();
+    cJSON *classes = cJSON_AddArrayToObject(json, "architectures");
+    const char *class_name = fit->head->class_name;
+    cJSON_AddItemToArray(classes, cJSON_CreateString(class_name ? class_name
+                                                                : fit->recipe->class_name));
+    set_text(json, "model_type", fit->recipe->type);
+    set_text(json, "dtype", "float32");
+    set_id(json, "pad_token_id", c->pad);
+    set_id(json, "bos_token_id", c->bos);
+    set_id(json, "eos_token_id", c->eos);
+    if (c->kind == TRF_ENCODER_DECODER) {
+        set_bool(json, "is_encoder_decoder", 1);
+        set_id(json, "decoder_start_token_id", start_id(c));
+    }
+    set_bool(json, "tie_word_embeddings", 1);
+    write_config(fit->recipe, c, json);
+    return json;
+}
+
+/* Two architectures count positions from behind pad. */
+static int lacks_pad(const struct recipe *recipe, const trf_config *c, int loud)
+{
+    if (c->pad >= 0 || (strcmp(recipe->type, "roberta") && strcmp(recipe->type, "m2m_100")))
+        return 0;
+    if (loud) say("pad is -1, but %s needs the id of a token", recipe->type);
+    return 1;
+}
+
+int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit, int loud)
+{
+    trf_config *w = &fit->config;
+    memset(fit, 0, sizeof *fit);
+    fit->recipe = recipe;
+    fit->faults = find_head_class(fit, c, loud) + lacks_pad(recipe, c, loud);
+    fit->json = describe(fit, c);
+    *w = trf_config_tiny();
+    if (read_config(recipe, fit->json, "config.json", w)) return FAILED;
+    w->pad = c->pad;
+    w->bos = c->bos;
+    w->eos = c->eos;
+    w->unk = c->unk;
+    w->mask = c->mask;
+    w->head = c->head;
+    w->head_layer = c->head_layer;
+    w->n_labels = c->n_labels;
+    w->target_eos = c->target_eos;
+    w->device = c->device;
+    if (c->kind == TRF_ENCODER_DECODER)
+        w->decoder_start = c->decoder_start == TRF_START_ZERO ? TRF_START_PAD : c->decoder_start;
+    fit->faults += compare(c, w, recipe->type, loud);
+    return DONE;
+}
+#else
+typedef int export_config_is_empty;
+#endif

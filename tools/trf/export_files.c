@@ -1,0 +1,164 @@
+// trf export: a folder that is complete or not there. Files are written into a folder beside it,
+// which gets the folder's name when all of them are written.
+
+#include "export.h"
+
+#if defined(TRF_WITH_CJSON)
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* All files that trf export may write. The last ones are in a folder of their own, which is named
+   before them. */
+#define INNER "target_tokenizer"
+static const char *const names[] = {
+    "model.safetensors", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+    "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm", "target_vocab.json",
+    "spiece.model", "tokenizer.model", INNER "/tokenizer.json", INNER "/tokenizer_config.json",
+    INNER "/vocab.txt", INNER "/vocab.json", INNER "/merges.txt", INNER "/source.spm",
+    INNER "/target.spm", "config.json"};
+enum { NAMES = sizeof names / sizeof *names };
+
+static int say_failure(const char *path)
+{
+    say("cannot write '%s': %s", path, strerror(errno));
+    return FAILED;
+}
+
+/* Whether a folder is there, and whether it has anything in it. */
+static int look_at(const char *path, int *there, int *filled)
+{
+    struct stat info;
+    DIR *files;
+    struct dirent *entry;
+    *there = *filled = 0;
+    if (stat(path, &info)) return DONE;
+    if (!S_ISDIR(info.st_mode)) {
+        say("--output '%s' is a file, but trf export writes a folder", path);
+        return FAILED;
+    }
+    *there = 1;
+    files = opendir(path);
+    if (!files) return say_failure(path);
+    while ((entry = readdir(files)))
+        *filled |= strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
+    closedir(files);
+    return DONE;
+}
+
+int begin_folder(struct folder *f, const char *path, int overwrite)
+{
+    size_t n = strlen(path);
+    int there, filled;
+    memset(f, 0, sizeof *f);
+    f->path = path;
+    if (look_at(path, &there, &filled)) return FAILED;
+    if (filled && !overwrite) {
+        say("--output '%s' is a folder with files: --overwrite replaces the files of a model in it",
+            path);
+        return FAILED;
+    }
+    if (there && access(path, W_OK | X_OK)) return say_failure(path);
+    while (n > 1 && path[n - 1] == '/') n--;
+    f->unfinished = format_text("%.*s.tmp-XXXXXX", (int)n, path);
+    if (mkdtemp(f->unfinished)) return DONE;
+    say_failure(path);
+    free(f->unfinished);
+    f->unfinished = NULL;
+    return FAILED;
+}
+
+char *path_in(const struct folder *f, const char *name)
+{
+    return format_text("%s/%s", f->unfinished, name);
+}
+
+int write_bytes(const struct folder *f, const char *name, const void *bytes, size_t n)
+{
+    char *path = path_in(f, name), *inner = path_in(f, INNER);
+    FILE *file;
+    int status = DONE;
+    if (strchr(name, '/') && mkdir(inner, 0777) && errno != EEXIST) status = say_failure(inner);
+    if (!status) {
+        file = fopen(path, "wb");
+        if (!file) status = say_failure(path);
+        else if (fwrite(bytes, 1, n, file) != n) {
+            status = say_failure(path);
+            fclose(file);
+        } else if (fclose(file)) status = say_failure(path);
+    }
+    free(path);
+    free(inner);
+    return status;
+}
+
+int write_json(const struct folder *f, const char *name, const cJSON *json)
+{
+    char *text = cJSON_Print(json), *line = text ? format_text("%s\n", text) : NULL;
+    int status = FAILED;
+    if (line) status = write_bytes(f, name, line, strlen(line));
+    else say("no memory for the text of %s", name);
+    cJSON_free(text);
+    free(line);
+    return status;
+}
+
+/* Moves one file, or removes the one that an earlier export has left. */
+static int move_file(const struct folder *f, const char *name)
+{
+    char *from = path_in(f, name), *to = format_text("%s/%s", f->path, name);
+    char *inner = format_text("%s/" INNER, f->path);
+    int status = DONE;
+    if (access(from, F_OK)) {
+        if (unlink(to) && errno != ENOENT && errno != ENOTDIR) status = say_failure(to);
+    } else if ((strchr(name, '/') && mkdir(inner, 0777) && errno != EEXIST) || rename(from, to))
+        status = say_failure(to);
+    free(from);
+    free(to);
+    free(inner);
+    return status;
+}
+
+int finish_folder(struct folder *f)
+{
+    int i, there, filled;
+    mode_t mask = umask(0);
+    umask(mask);
+    if (look_at(f->path, &there, &filled)) return FAILED;
+    if (!there) {
+        if (chmod(f->unfinished, 0777 & ~mask) || rename(f->unfinished, f->path))
+            return say_failure(f->path);
+        free(f->unfinished);
+        f->unfinished = NULL;
+        return DONE;
+    }
+    for (i = 0; i < NAMES; i++)
+        if (move_file(f, names[i])) {
+            say("'%s' has a part of the files: those up to %s are new", f->path, names[i]);
+            return FAILED;
+        }
+    return DONE;
+}
+
+/* Removes what is left of the unfinished folder. */
+void drop_folder(struct folder *f)
+{
+    char *path;
+    int i;
+    if (!f->unfinished) return;
+    for (i = 0; i < NAMES; i++) {
+        path = path_in(f, names[i]);
+        unlink(path);
+        free(path);
+    }
+    path = path_in(f, INNER);
+    rmdir(path);
+    free(path);
+    rmdir(f->unfinished);
+    free(f->unfinished);
+    f->unfinished = NULL;
+}
+#else
+typedef int export_files_is_empty;
+#endif

@@ -1,0 +1,157 @@
+// trf export: SentencePiece. A model of T5's or Llama's numbering keeps it: spiece.model or
+// tokenizer.model. All others have the files of Marian, whose vocab.json gives every piece its id.
+
+#include "export.h"
+
+#if defined(TRF_WITH_CJSON)
+
+/* transformer.h, >>pieces-map */
+enum { SIZE_AT = 12, PIECES_AT = 44, MORE_AT = 48, TEXTS_AT = 52, IDS_AT = 56 };
+
+struct map {
+    int is;                     /* 0: the ids are those of transformer.h, 4 and on */
+    int codes, numbered;        /* numbered: piece i has the id i */
+    uint32_t pieces, more;
+    const char *texts;          /* of the further tokens */
+    const unsigned char *file;  /* of SentencePiece */
+    size_t n_file;
+};
+
+static struct map read_map(const struct vocabulary *v)
+{
+    struct map m;
+    size_t texts;
+    uint32_t i;
+    memset(&m, 0, sizeof m);
+    m.file = v->bytes;
+    m.n_file = v->n;
+    if (v->n < IDS_AT || memcmp(v->bytes, "TRFPM\0\0\1", 8)) return m;
+    m.is = 1;
+    m.codes = u32_at(v, 8) != 0;
+    m.pieces = u32_at(v, PIECES_AT);
+    m.more = u32_at(v, MORE_AT);
+    m.numbered = !m.codes;
+    for (i = 0; i < m.pieces; i++) m.numbered &= u32_at(v, IDS_AT + 4 * (size_t)i) == i;
+    texts = IDS_AT + 4 * ((size_t)m.pieces + m.more);
+    m.texts = (const char *)v->bytes + texts;
+    m.file = v->bytes + texts + u32_at(v, TEXTS_AT);
+    m.n_file = v->n - (size_t)(m.file - v->bytes);
+    return m;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>marian         source.spm, target.spm, vocab.json
+// -----------------------------------------------------------------------------------------------
+
+static int write_ids(const struct tokenizer *t, const trf_vocab *vocab, const char *in,
+                     const char *name)
+{
+    char *path = format_text("%s%s", in, name);
+    cJSON *json = cJSON_CreateObject();
+    int32_t id;
+    int status;
+    for (id = 0; id < trf_vocab_size(vocab); id++) {
+        const char *token = trf_vocab_token(vocab, id);
+        if (*token) cJSON_AddNumberToObject(json, token, id);
+    }
+    status = write_json(t->folder, path, json);
+    cJSON_Delete(json);
+    free(path);
+    return status;
+}
+
+static int write_spm(const struct tokenizer *t, const struct map *m, const char *in,
+                     const char *name)
+{
+    char *path = format_text("%s%s", in, name);
+    int status = write_bytes(t->folder, path, m->file, m->n_file);
+    free(path);
+    return status;
+}
+
+/* Whether both sides have one table of ids: then vocab.json serves both. */
+static int one_table(const trf_vocab *a, const trf_vocab *b)
+{
+    int32_t id, n = trf_vocab_size(a);
+    if (n != trf_vocab_size(b)) return 0;
+    for (id = 0; id < n; id++)
+        if (strcmp(trf_vocab_token(a, id), trf_vocab_token(b, id))) return 0;
+    return 1;
+}
+
+static int write_marian(const struct tokenizer *t, int side, const char *in)
+{
+    const struct vocabulary *source = &t->side[side], *target = source;
+    struct map maps[2];
+    cJSON *settings = new_settings(t, side, "MarianTokenizer");
+    int separate;
+    if (side == 0 && !*in && t->side[1].vocab && trf_vocab_kind(t->side[1].vocab) ==
+                                                     TRF_SENTENCEPIECE) target = &t->side[1];
+    separate = !one_table(source->vocab, target->vocab);
+    maps[0] = read_map(source);
+    maps[1] = read_map(target);
+    if (separate) set_bool(settings, "separate_vocabs", 1);
+    if (t->config->kind != TRF_ENCODER_DECODER)
+        inform_line("the tokenizer is Marian's, the one whose ids are free: its texts end with %s "
+                    "unless add_special_tokens is False",
+                    trf_vocab_token(source->vocab, t->config->eos));
+    return write_ids(t, source->vocab, in, "vocab.json") ||
+                   (separate && write_ids(t, target->vocab, in, "target_vocab.json")) ||
+                   write_spm(t, &maps[0], in, "source.spm") ||
+                   write_spm(t, &maps[1], in, "target.spm") || write_both(t, in, NULL, settings)
+               ? FAILED : DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>numbered       spiece.model, tokenizer.model
+// -----------------------------------------------------------------------------------------------
+
+/* Whether the further tokens are T5's sentinels, whose ids go down to the first one behind the
+   pieces. */
+static int are_sentinels(const struct vocabulary *v, const struct map *m)
+{
+    const char *text = m->texts;
+    uint32_t i;
+    for (i = 0; i < m->more; i++, text += strlen(text) + 1) {
+        char wanted[32];
+        snprintf(wanted, sizeof wanted, "<extra_id_%u>", (unsigned)i);
+        if (strcmp(text, wanted) || u32_at(v, IDS_AT + 4 * ((size_t)m->pieces + i)) !=
+                                        m->pieces + m->more - 1 - i) return 0;
+    }
+    return 1;
+}
+
+static void add_further(const struct vocabulary *v, const struct map *m, cJSON *settings)
+{
+    cJSON *all = cJSON_AddObjectToObject(settings, "added_tokens_decoder"), *token;
+    const char *text = m->texts;
+    uint32_t i;
+    for (i = 0; i < m->more; i++, text += strlen(text) + 1) {
+        char number[16];
+        snprintf(number, sizeof number, "%u",
+                 (unsigned)u32_at(v, IDS_AT + 4 * ((size_t)m->pieces + i)));
+        token = cJSON_AddObjectToObject(all, number);
+        set_text(token, "content", text);
+        set_bool(token, "normalized", 0);
+        set_bool(token, "special", 1);
+    }
+}
+
+int write_pieces(const struct tokenizer *t, int side, const char *in)
+{
+    const struct vocabulary *v = &t->side[side];
+    struct map m = read_map(v);
+    int t5 = !strcmp(t->recipe->type, "t5");
+    cJSON *settings;
+    if (!m.is || !m.numbered || (t->side[0].vocab && t->side[1].vocab))
+        return write_marian(t, side, in);
+    settings = new_settings(t, side, t5 ? "T5Tokenizer" : "LlamaTokenizer");
+    if (!t5) set_bool(settings, "add_bos_token", t->config->bos >= 0);
+    if (t5 && are_sentinels(v, &m)) set_number(settings, "extra_ids", m.more);
+    else if (m.more) add_further(v, &m, settings);
+    return write_spm(t, &m, in, t5 ? "spiece.model" : "tokenizer.model") ||
+                   write_both(t, in, NULL, settings) ? FAILED : DONE;
+}
+#else
+typedef int export_pieces_is_empty;
+#endif
