@@ -355,7 +355,7 @@
 //     T5        no biases; attention_scale 1; d_head; tying ALL with scale_logits 1, or 1.1: tying
 //               EMBEDDINGS; decoder_start PAD; bos -1
 //     GPT-2     tying DECODER; no generator_bias; bos = eos; pad and unk -1
-//     Llama     no biases; kv_heads; untied, or tying DECODER
+//     Llama     no biases; kv_heads; untied, or tying DECODER; 3.1: rotary_trained
 //     All but Marian have scale_embeddings 0. Final norms go with pre-norm. Pegasus is Marian with
 //     pre-norm; Megatron-BERT is BERT with pre-norm and without embedding_norm.
 //
@@ -1058,6 +1058,14 @@ typedef struct trf_config {
     double rotary_scale;        /* ROTARY: positions are divided by it, which stretches a trained
                                    model to longer sequences (linear scaling); 1e-3..1e6;
                                    default 1 */
+    int32_t rotary_trained;     /* ROTARY: a length n for which slow pairs alone are scaled (Llama
+                                   3.1: 8192, with rotary_scale 8). Pairs that turn rotary_high
+                                   times or more in n positions are not scaled, those that turn
+                                   rotary_low times or fewer are; between them the angle goes from
+                                   one to the other in proportion to the turns. 0: all pairs are
+                                   scaled; 0..2^20; default 0 */
+    double rotary_low, rotary_high;     /* for rotary_trained, low below high; 0..1e6; default 1
+                                   and 4 */
     trf_rotary_pairs rotary_pairs;      /* default TRF_ROTARY_HALVES */
     trf_norm_place norm_place;  /* default TRF_PRE_NORM */
     trf_norm_rule norm_rule;    /* default TRF_NORM_STANDARD */
@@ -10592,6 +10600,8 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
     config.relative_distance = 128;
     config.rotary_base = 10000;
     config.rotary_scale = 1;
+    config.rotary_low = 1;
+    config.rotary_high = 4;
     config.mask = -1;
     config.seed = 1;
     config.device = trf_device_default();
@@ -10754,6 +10764,9 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(double,             rotary_base,      1, 1e12, 6) \
     X(int32_t,            rotary_width,     0, trf__d_head(c), 6) \
     X(double,             rotary_scale,     1e-3, 1e6, 6) \
+    X(int32_t,            rotary_trained,   0, 1 << 20, 6) \
+    X(double,             rotary_low,       0, 1e6, 6) \
+    X(double,             rotary_high,      0, 1e6, 6) \
     X(trf_rotary_pairs,   rotary_pairs,     0, TRF_ROTARY_PAIRS_COUNT - 1, 6) \
     X(trf_norm_place,     norm_place,       0, TRF_NORM_PLACE_COUNT - 1, 2) \
     X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RULE_COUNT - 1, 2) \
@@ -10830,6 +10843,10 @@ TRF__FN trf_status trf__attention_check(const trf_config *c, trf_error *err)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "rotary_width",
                          "rotary positions turn pairs of features, but rotary_width%s is %d",
                          c->rotary_width ? "" : " = d_head", trf__rotary_width(c));
+    if (c->rotary_trained && c->rotary_high <= c->rotary_low)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "rotary_high",
+                         "rotary_high must be more than rotary_low = %.9g, got %.9g",
+                         c->rotary_low, c->rotary_high);
     return TRF_OK;
 }
 
@@ -12788,12 +12805,24 @@ TRF__FN void trf__position_row(trf_real *row, int64_t p, int64_t d, int rule)
     }
 }
 
+/* The part of a pair's angle that rotary_scale does not divide, 0 to 1. frequency: its angle at
+   position 1. */
+TRF__FN double trf__rotary_kept(const trf_config *c, double frequency)
+{
+    double turns = c->rotary_trained * frequency / 6.283185307179586;
+    if (!c->rotary_trained || turns <= c->rotary_low) return 0;
+    if (turns >= c->rotary_high) return 1;
+    return (turns - c->rotary_low) / (c->rotary_high - c->rotary_low);
+}
+
 /* Row p of the rotations: cosines of the angles of all pairs, then their sines (>>rotary). */
 TRF__FN void trf__rotary_row(trf_real *row, int64_t p, const trf_config *c)
 {
     int64_t i, half = trf__rotary_width(c) / 2;
     for (i = 0; i < half; i++) {
-        double angle = (double)p / c->rotary_scale * pow(c->rotary_base, -(double)i / (double)half);
+        double frequency = pow(c->rotary_base, -(double)i / (double)half);
+        double kept = trf__rotary_kept(c, frequency), at = (double)p;
+        double angle = (at / c->rotary_scale * (1 - kept) + at * kept) * frequency;
         row[i] = (trf_real)cos(angle);
         row[half + i] = (trf_real)sin(angle);
     }

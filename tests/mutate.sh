@@ -323,7 +323,15 @@ queries alone are rotated @@ golden @@ trf__rotate_keys @@
 the base of rotations @@ golden @@ trf__rotary_row @@
     -(double)i / (double)half @@ -2 * (double)i / (double)half
 rotations at positions that are not scaled @@ golden @@ trf__rotary_row @@
-    (double)p / c->rotary_scale @@ (double)p
+    at / c->rotary_scale @@ at
+slow pairs are told by their angles @@ golden @@ trf__rotary_kept @@
+    / 6.283185307179586 @@ / 1
+pairs between slow and not @@ golden @@ trf__rotary_kept @@
+    (turns - c->rotary_low) / (c->rotary_high - c->rotary_low) @@ turns / c->rotary_high
+pairs that turn often are scaled @@ golden @@ trf__rotary_kept @@
+    turns >= c->rotary_high @@ turns > 1e30
+pairs that turn seldom are not scaled @@ golden @@ trf__rotary_kept @@
+    || turns <= c->rotary_low @@ || 0
 logits are not scaled in a search @@ decoding @@ trf__issue_token @@
     trf__scale_states(&t->pass, stack->out, stack->rows); @@ (void)0;
 the gradient of scaled logits is not scaled @@ golden model @@ trf__pass_backward @@

@@ -106,6 +106,7 @@ static trf_config config_of(const kind *k, trf_device_kind device)
     c.scale_logits = k->positions == TRF_POSITIONS_RELATIVE;
     c.kv_heads = k->positions > TRF_POSITIONS_NONE;
     c.d_head = k->positions == TRF_POSITIONS_ROTARY ? 24 : 0;
+    c.rotary_scale = 2; c.rotary_trained = 20;
     c.device.kind = device;
     return c;
 }

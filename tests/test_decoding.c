@@ -319,6 +319,8 @@ static void cache_is_recomputation(void **state)
         config.relative_buckets = 8;
         config.relative_distance = 6;
         config.rotary_pairs = (trf_rotary_pairs)(number / 16 % 2);
+        config.rotary_scale = 2;
+        config.rotary_trained = number / 16 % 2 * 12;
         config.kv_heads = number / 8 % 2;
         config.d_head = number / 24 % 3 * 6;
         config.scale_logits = number / 12 % 2;

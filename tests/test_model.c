@@ -160,7 +160,8 @@ enum {
     SCALED = 512,
     GPT2_IDS = 1024,            /* bos is eos; no pad, no unk */
     MARIAN_IDS = 2048,          /* no bos; pad is the last id */
-    SEGMENTS = 4096
+    SEGMENTS = 4096,
+    SLOW_PAIRS = 8192           /* rotary_trained */
 }; /* beside the generator's bias, 1, in variant.bias */
 typedef struct variant {
     const char *name;
@@ -272,6 +273,8 @@ static const variant variants[] = {
      NO_QKV | NO_OUT | NO_FORWARD | GATE | SHARED_KEYS | WIDE_HEADS, 0, 0, 0, 0, 0, {0, 0, 0, 0}},
     {"rotary, interleaved", 0, 0, 0, 1, 0, TRF_POSITIONS_ROTARY, 1, 1 | INTERLEAVED | WIDE_HEADS, 1,
      1, 0, 0, 0, {0, 0.1, 0, 0.1}},
+    {"Llama 3.1: slow pairs are scaled", 2, 1, 2, 2, 0, TRF_POSITIONS_ROTARY, 1,
+     NO_OUT | GATE | WIDE_HEADS | SLOW_PAIRS, 0, 0, 0, 0, 0, {0, 0, 0, 0}},
     {"segments, post, learned positions", 0, 0, 0, 1, 0, 3, 0, 1 | SEGMENTS, 0, 1, 0, 0, 2,
      {0, 0, 0, 0}},
     {"segments, norm on embeddings, dropout", 0, 1, 0, 1, 2, 0, 1, 1 | EMBED_NORM | SEGMENTS, 1, 1,
@@ -305,6 +308,10 @@ static lab lab_of(const variant *v, int32_t d, int32_t heads, int32_t f, int32_t
     c.relative_buckets = 8; c.relative_distance = 6;
     c.rotary_pairs = v->bias & INTERLEAVED ? TRF_ROTARY_INTERLEAVED : TRF_ROTARY_HALVES;
     c.rotary_width = v->bias & INTERLEAVED ? 2 : 0;
+    if (v->bias & SLOW_PAIRS) {     /* pair 0 turns 1.6 times in 10 positions, pair 1 fewer */
+        c.rotary_base = 4; c.rotary_scale = 3;
+        c.rotary_trained = 10; c.rotary_low = 0.5; c.rotary_high = 2;
+    }
     c.segments = (v->bias & SEGMENTS) ? 2 : 0;
     c.scale_embeddings = v->scale; c.source_eos = v->source_eos;
     c.decoder_start = (trf_decoder_start)v->start; c.position_offset = v->offset;
@@ -1875,6 +1882,9 @@ static void test_bad_config(void **state)
     BAD_CONFIG(rotary_base, (double)NAN);
     BAD_INT(rotary_width, good.d_model / good.n_heads + 1);
     BAD_CONFIG(rotary_scale, 0);
+    BAD_INT(rotary_trained, (1 << 20) + 1);
+    BAD_CONFIG(rotary_low, -1);
+    BAD_CONFIG(rotary_high, (double)NAN);
     BAD_CHOICE(trf_rotary_pairs, rotary_pairs, 2);
     BAD_INT(scale_logits, 2);
     BAD_INT(position_offset, INT32_MAX - 1);
@@ -2000,6 +2010,9 @@ static void test_fields_of_a_kind(void **state)
              "rotary positions turn pairs of features, but rotary_width = d_head is 5");
     c.rotary_width = 8;
     bad_kind(c, "rotary_width", "rotary_width must be between 0 and 5, got 8");
+    c.rotary_width = 4;
+    c.rotary_trained = 100; c.rotary_low = c.rotary_high = 3;
+    bad_kind(c, "rotary_high", "rotary_high must be more than rotary_low = 3, got 3");
     o.rank = 1;
     assert_int_equal(trf_train_check(&o, &c, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.message, "rank must be 0, got 1");

@@ -433,6 +433,9 @@ static void every_configuration(void **state)
         config.relative_distance = 20 + number % 5;
         config.rotary_base = number % 5 ? 1e4 : 123.456;
         config.rotary_scale = number % 7 ? 1 : 1.5;
+        config.rotary_trained = number % 7 ? 0 : 7;
+        config.rotary_low = number % 3 ? 1 : 0.25;
+        config.rotary_high = number % 4 ? 4 : 3.5;
         config.rotary_pairs = (trf_rotary_pairs)(number / 53 % 2);
         config.rotary_width = number / 59 % 2 * 2;
         config.source_bos = number / 37 % 2;
@@ -919,6 +922,10 @@ static void config_fields(void **state)
                    {"rotary_base", "0.5"},
                    {"rotary_width", "-2"},
                    {"rotary_scale", "0"},
+                   {"rotary_trained", "-1"},
+                   {"rotary_trained", "1048577"},
+                   {"rotary_low", "-1"},
+                   {"rotary_high", "-1"},
                    {"rotary_pairs", "2"},
                    {"scale_logits", "2"},
                    {"positions", "-1"},

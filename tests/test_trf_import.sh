@@ -87,6 +87,7 @@ expect 0 "a masked model learns on" "" "$trf" train --objective mask --text text
 fresh() { rm -rf folder out.model; cp -R "$golden/${1:-bert}" folder; }
 refuses() { expect 1 "$1" "$2" "$trf" import folder --output out.model; check "$1: nothing is written" test ! -e out.model; }
 change() { sed "$1" "folder/$2" >changed && mv changed "folder/$2"; }
+refuses() { expect 1 "$1" "$2" "$trf" import folder --output out.model; check "$1: nothing is written" test ! -e out.model; }
 # --- models that write: the answers of transformers, from text to text ---------------------------------
 for folder in marian bart t5 gpt2 llama; do
     expect 0 "import of $folder" "$folder, [0-9]* weights, [1-9][0-9]* tokens" "$trf" import "$golden/$folder" --output texts.model --overwrite
@@ -103,7 +104,15 @@ fresh marian; change 's/"activation_function": "swish"/"activation_function": "t
 fresh t5; change 's/"feed_forward_proj": "relu"/"feed_forward_proj": "gated-relu6"/' config.json; refuses "another gate" "gated-gelu or gated-silu"
 fresh t5; change 's/"num_layers": 2/"num_layers": 3/' config.json; refuses "a layer too many" "tensor 'encoder.block.2.layer.0.SelfAttention.q.weight' is missing"
 fresh gpt2; change 's/"scale_attn_weights": true/"scale_attn_weights": false/' config.json; refuses "scores without a scale" "builds only the scale"
-fresh llama; change 's/"rope_type": "default"/"rope_type": "llama3"/' config.json; refuses "Llama 3.1" "scaled by the rule \"llama3\", but trf builds only linear"
+for rule in dynamic yarn longrope; do
+    fresh llama; change "s/\"rope_type\": \"default\"/\"rope_type\": \"$rule\"/" config.json; refuses "positions scaled by $rule" "scaled by the rule \"$rule\", but trf builds only linear and llama3"
+done
+llama3() { fresh llama; change "s/\"rope_type\": \"default\"/\"rope_type\": \"llama3\", $1/" config.json; }
+llama3 '"factor": 8, "low_freq_factor": 1, "high_freq_factor": 4'; expect 0 "Llama 3.1" "llama" "$trf" import folder --output out.model
+expect 0 "positions trained on are max_position_embeddings" "--rotary-trained 64" "$trf" inspect out.model
+llama3 '"factor": 8, "high_freq_factor": 4, "original_max_position_embeddings": 16'; refuses "Llama 3.1 without a factor" "expected a number \"low_freq_factor\", got none"
+llama3 '"factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_max_position_embeddings": 1.5'; refuses "half a position" "expected a whole number \"original_max_position_embeddings\""
+llama3 '"factor": 8, "low_freq_factor": 4, "high_freq_factor": 1'; refuses "factors in the wrong order" "rotary_high must be more than rotary_low = 4, got 1"
 fresh llama; change 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' config.json; refuses "keys for no heads" "kv_heads must divide n_heads = 4, got 3"
 fresh llama; change 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' config.json
 refuses "an output projection of its own" "'lm_head.weight' differs from the embedding, but config.json says that they are tied"

@@ -2,7 +2,7 @@
 #ifndef GOLDEN_CONFIGS_H
 #define GOLDEN_CONFIGS_H
 
-enum { GOLDEN_COUNT = 40, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
+enum { GOLDEN_COUNT = 41, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
 
 static const char *const golden_names[GOLDEN_COUNT] = {
     "pytorch",
@@ -45,6 +45,7 @@ static const char *const golden_names[GOLDEN_COUNT] = {
     "rotary",
     "bert_first",
     "bert_masked",
+    "llama31",
 };
 
 static const int32_t golden_source_0[] = { 5, 9, 7, 4, 10, 8, 9, 4 };
@@ -110,8 +111,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -129,8 +131,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -148,8 +151,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.003;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.004; t->initial_rate = 0.0001; t->final_rate = 0.0;
@@ -168,8 +172,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_CONSTANT;
         t->learning_rate = 0.003; t->initial_rate = 0.0005; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -187,8 +192,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_ZERO; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.003; t->initial_rate = 0.0; t->final_rate = 0.0;
@@ -207,8 +213,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -226,8 +233,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.02; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -245,8 +253,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 0; t->schedule = TRF_COSINE;
         t->learning_rate = 0.004; t->initial_rate = 0.0; t->final_rate = 0.0005; t->warmup = 4; t->total_steps = 9;
@@ -264,8 +273,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -283,8 +293,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -302,8 +313,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -320,8 +332,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -338,8 +351,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -356,8 +370,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -374,8 +389,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MEAN; c->n_labels = 3; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -393,8 +409,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_FIRST; c->n_labels = 4; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -412,8 +429,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_TOKENS; c->n_labels = 3; c->kv_heads = 0;
         c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128;
-        c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES;
-        c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0;
+        c->rotary_low = 1.0; c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        c->head_layer = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -431,8 +449,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MASKED; c->n_labels = 0; c->kv_heads = 0;
         c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128;
-        c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES;
-        c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0;
+        c->rotary_low = 1.0; c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        c->head_layer = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -450,8 +469,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_PAD; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -469,8 +489,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -488,8 +509,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->feed_forward_bias = 0; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD;
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
-        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -507,8 +528,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
-        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -526,8 +547,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->feed_forward_bias = 0; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
-        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -544,8 +565,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -563,8 +585,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->feed_forward_bias = 0; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD;
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
-        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -582,8 +604,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->feed_forward_bias = 0; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
-        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -600,8 +622,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -619,8 +642,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -637,8 +661,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 1; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MASKED; c->n_labels = 0; c->kv_heads = 0;
         c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128;
-        c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES;
-        c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0;
+        c->rotary_low = 1.0; c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        c->head_layer = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -656,8 +681,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 1; c->source_eos = 1;
         c->decoder_start = TRF_START_EOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -675,8 +701,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_ZERO; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -694,8 +721,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->feed_forward_bias = 0; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_PAD;
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 6; c->attention_scale = 1.0;
         c->relative_buckets = 8; c->relative_distance = 6; c->rotary_base = 10000.0; c->rotary_width = 0;
-        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 1; c->head_layer = 0;
-        c->mask = -1;
+        c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 1; c->head_layer = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -713,8 +740,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 16; c->relative_distance = 40; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -732,8 +760,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -750,8 +779,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -769,8 +799,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->feed_forward_bias = 0; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 2; c->d_head = 6; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
-        c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -787,8 +817,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 0; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 100.0;
-        c->rotary_width = 4; c->rotary_scale = 2.0; c->rotary_pairs = TRF_ROTARY_INTERLEAVED; c->scale_logits = 1;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 4; c->rotary_scale = 2.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_INTERLEAVED; c->scale_logits = 1; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -805,8 +836,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 1; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 50.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -824,8 +856,9 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 1; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_FIRST; c->n_labels = 4; c->kv_heads = 0; c->d_head = 0;
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
-        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 1; c->mask = -1;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 1;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -843,14 +876,33 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 1; c->source_eos = 1;
         c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MASKED; c->n_labels = 0; c->kv_heads = 0;
         c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128;
-        c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_pairs = TRF_ROTARY_HALVES;
-        c->scale_logits = 0; c->head_layer = 1; c->mask = 11;
+        c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0;
+        c->rotary_low = 1.0; c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        c->head_layer = 1; c->mask = 11;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
         t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
         b->source.ids = golden_source_9; b->source.lengths = golden_source_lengths_9; b->source.count = 4;
         b->target.ids = golden_target_9; b->target.lengths = golden_target_lengths_9; b->target.count = 4;
+        break;
+    case 40: /* llama31 */
+        c->kind = TRF_DECODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 0;
+        c->decoder_layers = 1; c->source_vocab = 0; c->target_vocab = 11; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_SILU; c->positions = TRF_POSITIONS_ROTARY;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_RMS; c->norm_epsilon = 1e-05;
+        c->final_norm = 1; c->scale_embeddings = 0; c->tying = TRF_UNTIED; c->generator_bias = 0;
+        c->feed_forward_gate = 1; c->embedding_norm = 0; c->segments = 0; c->qkv_bias = 0; c->out_bias = 0;
+        c->feed_forward_bias = 0; c->source_bos = 0; c->source_eos = 1; c->decoder_start = TRF_START_BOS;
+        c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
+        c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10.0; c->rotary_width = 0;
+        c->rotary_scale = 8.0; c->rotary_trained = 20; c->rotary_low = 0.75; c->rotary_high = 3.0;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
         break;
     }
 }

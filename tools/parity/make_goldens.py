@@ -48,7 +48,7 @@ CONFIG = dict(kind="ENCODER_DECODER", d_model=16, n_heads=2, d_ff=24, encoder_la
               source_eos=1,
               decoder_start="START_BOS", head="HEAD_NONE", n_labels=0, kv_heads=0, d_head=0, attention_scale=0.0,
               relative_buckets=32, relative_distance=128, rotary_base=10000.0, rotary_width=0, rotary_scale=1.0,
-              rotary_pairs="ROTARY_HALVES", scale_logits=0, head_layer=0, mask=-1)
+              rotary_trained=0, rotary_low=1.0, rotary_high=4.0, rotary_pairs="ROTARY_HALVES", scale_logits=0, head_layer=0, mask=-1)
 TRAINING = dict(optimizer="ADAM", beta1=0.9, beta2=0.98, epsilon=1e-3, epsilon_rule="EPSILON_OUTSIDE",
                 weight_decay=0.0,
                 decay_all=0, schedule="NOAM", learning_rate=0.25, initial_rate=0.0, final_rate=0.0, warmup=4,
@@ -166,6 +166,11 @@ CASES = [
          generator_bias=0, activation="GELU_TANH", head="HEAD_MASKED", n_labels=0, head_layer=1, mask=11, segments=3,
          source_bos=1, embedding_norm=1, final_norm=0, norm_epsilon=1e-3, positions="POSITIONS_LEARNED",
          scale_embeddings=0, optimizer="ADAMW", weight_decay=0.05),
+    # Llama 3.1: of its four pairs one is scaled, one is not, two are between
+    dict(name="llama31", kind="DECODER_ONLY", encoder_layers=0, source_vocab=0, positions="POSITIONS_ROTARY",
+         rotary_base=10.0, rotary_scale=8.0, rotary_trained=20, rotary_low=0.75, rotary_high=3.0, norm_rule="NORM_RMS",
+         activation="SILU", norm_place="PRE_NORM", qkv_bias=0, out_bias=0, feed_forward_bias=0, generator_bias=0,
+         scale_embeddings=0, feed_forward_gate=1),
 ]
 
 
@@ -185,6 +190,16 @@ def position_table(kind, n, d, offset):
     if kind == "POSITIONS_INTERLEAVED":
         return torch.stack([torch.sin(p * w), torch.cos(p * w)], -1).reshape(n, d)
     return torch.cat([torch.sin(p * w), torch.cos(p * w)], -1)
+
+
+def scaled_frequencies(c, f):
+    """Rotary frequencies after linear scaling, or after that of Llama 3.1, written with wavelengths as in transformers."""
+    if not c["rotary_trained"]: return f / c["rotary_scale"]
+    low, high, wavelength = c["rotary_low"], c["rotary_high"], 2 * math.pi / f
+    smooth = (c["rotary_trained"] / wavelength - low) / (high - low)
+    between = (1 - smooth) * f / c["rotary_scale"] + smooth * f
+    slow = torch.where(wavelength > c["rotary_trained"] / low, f / c["rotary_scale"], between)
+    return torch.where(wavelength < c["rotary_trained"] / high, f, slow)
 
 
 def t5_bucket(distance, causal, buckets, most):
@@ -225,8 +240,8 @@ class Attention(nn.Module):
     def rotated(self, x):
         c, w = self.c, self.c["rotary_width"] or self.d
         if self.cross or c["positions"] != "POSITIONS_ROTARY": return x
-        p = torch.arange(x.shape[2], dtype=torch.float64)[:, None] / c["rotary_scale"]
-        a = p * c["rotary_base"] ** (-torch.arange(w // 2, dtype=torch.float64) / (w // 2))
+        p = torch.arange(x.shape[2], dtype=torch.float64)[:, None]
+        a = p * scaled_frequencies(c, c["rotary_base"] ** (-torch.arange(w // 2, dtype=torch.float64) / (w // 2)))
         cos, sin = torch.cos(a).to(x.dtype), torch.sin(a).to(x.dtype)
         r, rest = x[..., :w], x[..., w:]
         if c["rotary_pairs"] == "ROTARY_HALVES":

@@ -146,6 +146,10 @@ MODELS = {
     "llama": (llama, llama_words, True),
     "llama-linear": (lambda whole: llama(whole, head_dim=48, tie_word_embeddings=True, rope_parameters={
         "rope_type": "linear", "factor": 2.0, "rope_theta": 50000.0}), llama_words, False),
+    # the factors put pairs on both sides of each limit, and between them
+    "llama-3.1": (lambda whole: llama(whole, rope_parameters={
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "rope_theta": 500.0,
+        "original_max_position_embeddings": 8192 if whole else 32}), llama_words, False),
     "mistral": (lambda whole: llama(whole, tf.MistralForCausalLM, tf.MistralConfig, sliding_window=None), llama_words,
                 False),
     "qwen2": (lambda whole: llama(whole, tf.Qwen2ForCausalLM, tf.Qwen2Config), llama_words, False),

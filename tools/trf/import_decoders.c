@@ -3,6 +3,7 @@
 #include "import.h"
 
 #if defined(TRF_WITH_CJSON)
+#include <math.h>
 
 /* What all decoders are. */
 static void set_decoder(trf_config *c)
@@ -83,10 +84,20 @@ const struct piece gpt2_pieces[] = {
 // -----------------------------------------------------------------------------------------------
 // >>llama          Touvron et al. 2023: Llama, and models that differ from it by a field
 //
-//   llama      Llama 1 to 3 without the scaling of 3.1
+//   llama      Llama 1 to 3.3
 //   mistral    where its window is not shorter than its texts
 //   qwen2      biases in the projections to queries, keys and values
 // -----------------------------------------------------------------------------------------------
+
+/* Llama 3.1's scaling of the pairs that turn slowly. */
+static int find_slow_pairs(const cJSON *scaling, const char *path, trf_config *c)
+{
+    return json_real(scaling, path, "factor", NAN, &c->rotary_scale) ||
+           json_real(scaling, path, "low_freq_factor", NAN, &c->rotary_low) ||
+           json_real(scaling, path, "high_freq_factor", NAN, &c->rotary_high) ||
+           json_int(scaling, path, "original_max_position_embeddings", c->max_length,
+                    &c->rotary_trained);
+}
 
 /* The base of rotary positions, and their scaling, in one of two places. */
 static int find_rotary(const cJSON *json, const char *path, trf_config *c)
@@ -102,8 +113,9 @@ static int find_rotary(const cJSON *json, const char *path, trf_config *c)
     if (!type) type = json_text(scaling, "type");
     if (!type || !strcmp(type, "default")) return DONE;
     if (!strcmp(type, "linear")) return json_real(scaling, path, "factor", 1, &c->rotary_scale);
-    say("%s: rotary positions are scaled by the rule \"%s\", but trf builds only linear", path,
-        type);
+    if (!strcmp(type, "llama3")) return find_slow_pairs(scaling, path, c);
+    say("%s: rotary positions are scaled by the rule \"%s\", but trf builds only linear and llama3",
+        path, type);
     return FAILED;
 }
 

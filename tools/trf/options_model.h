@@ -50,6 +50,13 @@
      "for rotary: how many features of a head turn; 0: all", NULL},
     {TRAIN | INSPECT, REAL, "rotary-scale", AT(config.rotary_scale), "X",
      "for rotary: divide positions by X", NULL},
+    {TRAIN | INSPECT, NUMBER, "rotary-trained", AT(config.rotary_trained), "N",
+     "for rotary: divide only those of pairs that turn slowly within N positions (Llama 3.1); 0: "
+     "of all pairs", NULL},
+    {TRAIN | INSPECT, REAL, "rotary-low", AT(config.rotary_low), "X",
+     "for rotary-trained: pairs of X turns or fewer are slow", NULL},
+    {TRAIN | INSPECT, REAL, "rotary-high", AT(config.rotary_high), "X",
+     "for rotary-trained: pairs of X turns or more are not", NULL},
     {TRAIN | INSPECT, CHOICE, "rotary-pairs", AT(config.rotary_pairs), "halves|interleaved",
      "for rotary: which features are a pair. halves: i and i + w/2 (Llama in Hugging Face); "
      "interleaved: 2i and 2i + 1 (GPT-J)", NULL},
