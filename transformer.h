@@ -153,8 +153,8 @@
 //                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-products >>bf16
 //                     >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
 //                     >>embed >>linear >>activate >>rotary >>attention >>attention-rows
-//                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>accumulate >>adam >>top
-//                     >>backpointers >>reorder >>state
+//                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>accumulate
+//                     >>adam >>top >>backpointers >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>threads          the threads of an object that computes
 //                     >>os-threads >>team
@@ -2122,8 +2122,8 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
 /* Changes options from the next step on. The effect is bit-identical to saving a checkpoint and
    loading it with the new options. Larger limits take more memory, smaller ones give none back.
    TRF_E_INVALID_ARG: the number of threads would change, or the number of parts that this rank
-   computes, or hooks.alloc or free, or hooks.user if alloc is set. TRF_E_NOMEM: no memory for the new limits. TRF_E_STATE: gradients have been
-   accumulated. */
+   computes, or hooks.alloc or free, or hooks.user if alloc is set. TRF_E_NOMEM: no memory for the
+   new limits. TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err);
 /* Freezes parameters (frozen 1), or lets them learn again (0). The pattern must match a parameter's

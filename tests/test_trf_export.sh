@@ -129,6 +129,7 @@ check "others are" has folder/config.json '"tie_word_embeddings":.true'
 fits gpt2 decoder-untied $decoder --tying untied --positions none --out-bias no
 fits llama decoder-llama $decoder $llama
 fits llama decoder-groups $decoder $llama --kv-heads 1 --d-head 6 --rotary-scale 2 --rotary-base 50000 --scale-embeddings no
+fits llama decoder-scaled $decoder $llama --rotary-scale 8 --rotary-trained 8 --rotary-low 0.5 --rotary-high 3
 fits llama decoder-biases $decoder $(echo "$llama" | sed 's/--qkv-bias no//')
 fits megatron-bert class --objective classify --tsv labelled $encoder $bert
 fits megatron-bert class-segments --objective classify --tsv labelled $encoder $bert --segments 2 --positions learned

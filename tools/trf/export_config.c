@@ -27,6 +27,8 @@ static void make_canonical(trf_config *c)
         c->rotary_width = 0;
         c->rotary_pairs = TRF_ROTARY_HALVES;
     }
+    if (c->positions != TRF_POSITIONS_ROTARY || c->rotary_scale == 1) c->rotary_trained = 0;
+    if (!c->rotary_trained) c->rotary_low = c->rotary_high = 0;
     if (c->kind == TRF_ENCODER_ONLY) {
         if (c->final_norm == TRF_FINAL_NORM_ENCODER) c->final_norm = TRF_FINAL_NORM_BOTH;
         if (c->final_norm == TRF_FINAL_NORM_DECODER) c->final_norm = TRF_FINAL_NORM_NONE;
@@ -92,6 +94,7 @@ static const struct compared { const char *name; size_t at; int real; } fields[]
     WHOLE(target_vocab), WHOLE(max_length), WHOLE(activation), WHOLE(feed_forward_gate),
     WHOLE(positions), WHOLE(position_offset), WHOLE(relative_buckets), WHOLE(relative_distance),
     FRACTION(rotary_base), WHOLE(rotary_width), FRACTION(rotary_scale), WHOLE(rotary_pairs),
+    WHOLE(rotary_trained), FRACTION(rotary_low), FRACTION(rotary_high),
     WHOLE(norm_place), WHOLE(norm_rule), FRACTION(norm_epsilon), WHOLE(final_norm),
     WHOLE(scale_embeddings), WHOLE(embedding_norm), WHOLE(segments), WHOLE(tying),
     WHOLE(generator_bias), WHOLE(scale_logits), WHOLE(qkv_bias), WHOLE(out_bias),
@@ -152,6 +155,9 @@ static int compare(const trf_config *model, const trf_config *wanted, const char
         c.rotary_width = w.rotary_width;
         c.rotary_scale = w.rotary_scale;
         c.rotary_pairs = w.rotary_pairs;
+        c.rotary_trained = w.rotary_trained;
+        c.rotary_low = w.rotary_low;
+        c.rotary_high = w.rotary_high;
     }
     return faults;
 }

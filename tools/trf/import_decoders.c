@@ -145,19 +145,29 @@ int configure_llama(const cJSON *json, const char *path, trf_config *c)
     return DONE;
 }
 
+/* How rotary positions are scaled, as find_rotary reads it. */
+static void describe_scaling(const trf_config *c, cJSON *scaling)
+{
+    set_text(scaling, "rope_type", c->rotary_trained ? "llama3" : "linear");
+    set_number(scaling, "factor", c->rotary_scale);
+    if (!c->rotary_trained) return;
+    set_number(scaling, "low_freq_factor", c->rotary_low);
+    set_number(scaling, "high_freq_factor", c->rotary_high);
+    set_number(scaling, "original_max_position_embeddings", c->rotary_trained);
+}
+
 /* transformers 5 reads rope_parameters, earlier ones rope_theta and rope_scaling. */
 void describe_mistral(const trf_config *c, cJSON *json)
 {
     cJSON *rope = cJSON_AddObjectToObject(json, "rope_parameters"), *scaling;
-    set_text(rope, "rope_type", c->rotary_scale != 1 ? "linear" : "default");
     set_number(rope, "rope_theta", c->rotary_base);
-    if (c->rotary_scale != 1) set_number(rope, "factor", c->rotary_scale);
     set_number(json, "rope_theta", c->rotary_base);
-    if (c->rotary_scale != 1) {
+    if (c->rotary_scale == 1) set_text(rope, "rope_type", "default");
+    else {
         scaling = cJSON_AddObjectToObject(json, "rope_scaling");
-        set_text(scaling, "rope_type", "linear");
-        set_text(scaling, "type", "linear");
-        set_number(scaling, "factor", c->rotary_scale);
+        describe_scaling(c, rope);
+        describe_scaling(c, scaling);
+        set_text(scaling, "type", c->rotary_trained ? "llama3" : "linear");
     }
     set_number(json, "num_key_value_heads", c->kv_heads ? c->kv_heads : c->n_heads);
     set_number(json, "head_dim", c->d_head ? c->d_head : c->d_model / c->n_heads);
