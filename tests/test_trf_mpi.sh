@@ -118,7 +118,14 @@ going()
     $mpirun $patient -n $n sh ./each "$@" >out 2>err & pid=$!
     wait_for '^update [0-9]' err
 }
-ended() { wait $pid; status=$?; }
+# Waits a minute at most.
+ended()
+{
+    (sleep 60; kill -KILL $pid) 2>/dev/null & watch=$!
+    wait $pid
+    status=$?
+    kill $watch 2>/dev/null
+}
 "$trf" train $long --parts 3 --threads 1 --model whole 2>err
 long="$long --model hunted --log hunting"
 # mpirun does not always pass on the last lines of those that it ends; the log has them
