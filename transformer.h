@@ -2556,8 +2556,11 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
-   repetition_penalty, min_tokens, temperature, top_k, top_p, min_p. pad is never drawn, bos only
-   where it is eos, unk only with allow_unk. The host computes the rules, in double. */
+   repetition_penalty, no_repeat_ngram, banned, min_tokens, temperature, top_k, top_p, min_p. pad is
+   never drawn, bos only where it is eos, unk only with allow_unk. The host computes the rules, in
+   double. "So far" means as in trf_search all that the decoder has read, older than the window
+   too: its start id (trf_decoder_start), the prompt and the answer; never the source. A first token
+   that shall be forced (forced_bos_token_id) is a prompt. */
 typedef struct trf_sampling {
     double temperature;         /* divides the logits; 0..1e6. 0 takes the most likely token, of
                                    equal ones the lowest id, like beam 1. default 1 */
@@ -2568,9 +2571,15 @@ typedef struct trf_sampling {
                                    default 1 */
     double min_p;               /* keeps tokens with at least this part of the largest probability
                                    (Nguyen et al. 2024); 0..1; 0: all; default 0 */
-    double repetition_penalty;  /* for ids in the prompt or in the answer: divides positive
-                                   logits and multiplies negative ones (Keskar et al. 2019);
-                                   1e-6..1e6; 1: no effect; default 1 */
+    double repetition_penalty;  /* for each id so far: divides a positive logit and multiplies a
+                                   negative one (Keskar et al. 2019); 1e-6..1e6; 1: no effect;
+                                   default 1 */
+    int32_t no_repeat_ngram;    /* n: no n tokens that follow one another so far occur again
+                                   (no_repeat_ngram_size); >= 0; 0: off; default 0 */
+    trf_sequences banned;       /* sequences of ids: a token that would complete one is never drawn
+                                   (bad_words_ids, suppress_tokens). A sequence may begin in the
+                                   prompt. Limits as in trf_search. Creating a sampler copies them.
+                                   default: none */
     int32_t max_tokens;         /* limit of an answer's tokens, without EOS; >= 1; default 256.
                                    In an encoder-decoder, prompt and answer together have at most
                                    config.max_length - 1 ids */
@@ -2628,11 +2637,11 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
    begin, load or destroy. Its contents and arrays change with each step. log_probability is that of
    the model itself, before the rules above; score is the same number. */
 TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
-/* Saves the session as a safetensors file: ids, log-probabilities and rules. The path gets the
-   whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has begun. */
+/* Saves the session as a safetensors file: ids, log-probabilities and rules, but not `banned`. The
+   path gets the whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has begun. */
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
-/* Loads a session into a sampler of the same model: its sequences and its rules, but not threads,
-   callback and hooks. Keys and values are computed again from the ids. TRF_E_STATE: the model has
+/* Loads a session into a sampler of the same model: its sequences and its rules. banned, threads,
+   callback and hooks remain the sampler's. Keys and values are computed again from the ids. TRF_E_STATE: the model has
    other weights. The sampler has no sequences afterwards if the ids do not fit the model, if there
    is no memory for them, or after TRF_E_CANCELLED. Any other failure changes nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
@@ -19482,29 +19491,37 @@ TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const cha
                      "%s must be 0, because the model has no unk (unk is -1)", option);
 }
 
-/* Checks the ids of a search against the model. trf_search_check has accepted it. */
+/* Checks banned ids against the model. trf__check_banned has accepted them. */
 TRF__COLD
-TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *s, trf_error *err)
+TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequences *x,
+                                         trf_error *err)
 {
     int64_t at = 0;
     int32_t i, k;
-    TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
-    TRF__TRY(trf__check_tag(c, "forced_first", s->forced_first, c->target_vocab, err));
-    TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
-    TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
-    for (i = 0; i < s->banned.count; i++, at += k) {
-        for (k = 0; k < s->banned.lengths[i]; k++)
-            if (s->banned.ids[at + k] >= c->target_vocab)
+    for (i = 0; i < x->count; i++, at += k) {
+        for (k = 0; k < x->lengths[i]; k++)
+            if (x->ids[at + k] >= c->target_vocab)
                 return trf__fail(err, TRF_E_INVALID_ARG, at + k, "banned",
                                  "banned sequence %d, position %d: id must be below the "
                                  "vocabulary's %d, got %d", (int)i, (int)k, (int)c->target_vocab,
-                                 (int)s->banned.ids[at + k]);
-        if (k == 1 && s->banned.ids[at] == c->eos)
+                                 (int)x->ids[at + k]);
+        if (k == 1 && x->ids[at] == c->eos)
             return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
                              "banned sequence %d is EOS alone: no answer could end; use min_length",
                              (int)i);
     }
     return TRF_OK;
+}
+
+/* Checks the ids of a search against the model. trf_search_check has accepted it. */
+TRF__COLD
+TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *s, trf_error *err)
+{
+    TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
+    TRF__TRY(trf__check_tag(c, "forced_first", s->forced_first, c->target_vocab, err));
+    TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
+    TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
+    return trf__check_banned_ids(c, &s->banned, err);
 }
 
 /* The tests compare each rule with a plain program of its own. Differences that remain:
@@ -19652,20 +19669,25 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
-// >>search-rules   the rules about tokens, as a translator holds them
+// >>search-rules   the rules about tokens, as a translator and a sampler hold them
 //
-// Banned sequences are copied to the device when a translator is created. The lists of rows come
-// from >>hypotheses.
+// Banned sequences are copied when a translator or a sampler is created, a translator's to the
+// device. The lists of rows come from >>hypotheses.
 
-/* The rules of a search about the next token, without their lists. Sequences of one id are
-   alone. */
+/* Counts banned sequences. Those of one id are alone. */
+TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
+{
+    int32_t i;
+    for (r->n_alone = i = 0; i < banned->count; i++) r->n_alone += banned->lengths[i] == 1;
+    r->n_sequences = banned->count - r->n_alone;
+}
+
+/* The rules of a search about the next token, without their lists. */
 TRF__FN trf__rules trf__rules_of(const trf_config *c, const trf_search *s)
 {
     trf__rules r;
-    int32_t i;
     TRF__ZERO(r);
-    for (i = 0; i < s->banned.count; i++) r.n_alone += s->banned.lengths[i] == 1;
-    r.n_sequences = s->banned.count - r.n_alone;
+    trf__count_banned(&r, &s->banned);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
     r.start = trf__start_id(c);
@@ -19730,17 +19752,40 @@ TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
     return c->target_vocab - trf__banned(c, s, banned);
 }
 
-/* Copies banned sequences to the device: the ids that stand alone, sorted and each once, then
-   sequences, then their ends. */
+/* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
+   their ends. `there` is where the list will be; order is scratch for n_alone pointers. */
+TRF__COLD
+TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *ids,
+                              const int32_t *there, const void **order)
+{
+    int64_t n = trf__total_ids(x), at = 0, to = r->n_alone;
+    int32_t n_alone = 0, n_sequences = 0, i;
+    for (i = 0; i < x->count; at += x->lengths[i++]) {
+        if (x->lengths[i] == 1) { order[n_alone++] = &x->ids[at]; continue; }
+        memcpy(ids + to, x->ids + at, (size_t)x->lengths[i] * sizeof *ids);
+        to += x->lengths[i];
+        ids[n + n_sequences++] = (int32_t)(to - r->n_alone);
+    }
+    trf__sort(order, (size_t)n_alone, trf__by_id, NULL);
+    r->alone = there;
+    r->sequences = there + r->n_alone;
+    r->ends = there + n;
+    for (r->n_alone = i = 0; i < n_alone; i++) {
+        int32_t id = *(const int32_t *)order[i];
+        if (i == 0 || id != ids[r->n_alone - 1]) ids[r->n_alone++] = id;
+    }
+}
+
+/* Copies banned sequences to the device. */
 TRF__COLD
 TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
 {
     const trf_config *c = &t->model->config;
     const trf__run *run = &t->pass.run;
     trf__rules *r = &t->rules;
-    int64_t n = trf__total_ids(x), at = 0, to = r->n_alone;
+    int64_t n = trf__total_ids(x);
     size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
-    int32_t *ids, n_alone = 0, n_sequences = 0, i;
+    int32_t *ids, i;
     const void **order;
     trf_status status;
     t->n_choices = (int32_t)trf__choices(c, &t->search);
@@ -19751,24 +19796,11 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     order = (const void **)trf__alloc(&run->hooks, sorting);
     status = t->banned && ids && order ? TRF_OK
         : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
-    for (i = 0; status == TRF_OK && i < x->count; at += x->lengths[i++]) {
-        if (x->lengths[i] == 1) { order[n_alone++] = &x->ids[at]; continue; }
-        memcpy(ids + to, x->ids + at, (size_t)x->lengths[i] * sizeof *ids);
-        to += x->lengths[i];
-        ids[n + n_sequences++] = (int32_t)(to - r->n_alone);
-    }
     if (status == TRF_OK) {
-        trf__sort(order, (size_t)n_alone, trf__by_id, NULL);
-        r->alone = (const int32_t *)t->banned;
-        r->sequences = r->alone + r->n_alone;
-        r->ends = r->alone + n;
-        for (r->n_alone = i = 0; i < n_alone; i++) {
-            int32_t id = *(const int32_t *)order[i];
-            if (i > 0 && id == ids[r->n_alone - 1]) continue;
-            ids[r->n_alone++] = id;
-            if (id != c->pad && id != c->bos && (id != c->unk || !t->search.ban_unk))
-                t->n_choices--;
-        }
+        trf__list_banned(r, x, ids, (const int32_t *)t->banned, order);
+        for (i = 0; i < r->n_alone; i++)
+            t->n_choices -= ids[i] != c->pad && ids[i] != c->bos &&
+                (ids[i] != c->unk || !t->search.ban_unk);
         run->backend->upload(run, t->banned, ids, bytes);
         status = run->backend->sync(run, err);
     }
@@ -20734,6 +20766,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     X(int32_t,  allow_unk,          0, 1, 2) \
     X(int32_t,  window,             0, INT32_MAX, 2) \
     X(uint64_t, seed,               0, 2e19, 1) \
+    X(int32_t,  no_repeat_ngram,    0, INT32_MAX, 3) \
     X(trf_weights, weights,         0, TRF_WEIGHTS_INT8, 0) \
     X(int32_t,  threads,            0, TRF__MAX_THREADS, 0)
 
@@ -20742,7 +20775,7 @@ enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits in memory at a time */
 /* A sequence: the beginning, then the answer; at most `limit` ids. */
 typedef struct trf__sampled {
     trf_hypothesis answer;
-    int32_t *ids;
+    int32_t *ids;                               /* the start id, if there is one, is before them */
     double *each;                               /* log-probabilities of the answer's ids and EOS */
     int32_t n, n_begin, limit, n_source;        /* n_source: rows */
     int32_t first;                              /* number of the first id that is read */
@@ -20768,11 +20801,13 @@ struct trf_sampler {
     trf__act *scores;                           /* (rows_per_step, vocab) */
     trf__sampled *sampled;                        /* on the host */
     int32_t *sources, *source_lengths;          /* of the batch, kept for files */
-    int32_t *ids; double *each;                 /* (count, capacity), (count, capacity + 1); not
-                                                   in the arenas, because they grow */
+    int32_t *ids; double *each;                 /* (count, capacity + 1) each; not in the arenas,
+                                                   because they grow */
     int64_t capacity;
     trf_real *logits;                           /* (rows_per_step, vocab) */
     double *weights; int32_t *order;            /* (vocab), for one draw */
+    trf__rules rules;                           /* banned sequences, which lie in `banned` */
+    int32_t *banned; size_t banned_bytes;
 };
 
 TRF__COLD
@@ -20782,6 +20817,7 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
+    TRF__TRY(trf__check_banned(&s->banned, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
     return trf__hooks_check(&s->hooks, err);
 }
@@ -20798,7 +20834,7 @@ TRF_API trf_sampling trf_sampling_defaults(void)
 
 // >>draw           a token from its logits z
 //
-//   s = z; for ids of the sequence so far z / penalty (z > 0) or z * penalty
+//   s = z; for ids so far z / penalty (z > 0) or z * penalty; -infinity for banned ids
 //   w = exp((s - max s) / temperature)
 //
 // All filters keep a prefix of the ids in the order of falling w; equal ids are in rising order. A
@@ -20857,6 +20893,28 @@ TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t voca
     return kept;
 }
 
+/* What the rules about the tokens so far make of the logits z: w is a copy of them. */
+TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const trf_real *z,
+                              double *w)
+{
+    const trf_sampling *o = &g->sampling;
+    const trf__rules *r = &g->rules;
+    int32_t starts = trf__start_id(&g->model->config) >= 0, n = s->n + starts, i, begin = 0;
+    int32_t m = o->no_repeat_ngram;
+    const int32_t *ids = s->ids - starts;
+    for (i = 0; o->repetition_penalty != 1 && i < n; i++) {
+        double *x = &w[ids[i]];
+        /* an id that occurs twice gets its penalty once */
+        if (*x == (double)z[ids[i]]) *x = trf__penalize(*x, o->repetition_penalty);
+    }
+    for (i = 0; m > 0 && i <= n - m; i++)
+        if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -HUGE_VAL;
+    for (i = 0; i < r->n_alone; i++) w[r->alone[i]] = -HUGE_VAL;
+    for (i = 0; i < r->n_sequences; begin = r->ends[i++])
+        if (trf__ends_with(ids, n, r->sequences + begin, r->ends[i] - 1 - begin))
+            w[r->sequences[r->ends[i] - 1]] = -HUGE_VAL;
+}
+
 /* Draws an id; *log_probability is its own under z alone, without penalty and temperature. Returns
    -1 if z, or what may be drawn of it, has no finite maximum. */
 TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real *z,
@@ -20873,11 +20931,7 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
         if (w[i] > most) most = w[i];
     }
     for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
-    for (i = 0; o->repetition_penalty != 1 && i < s->n; i++) {
-        double *x = &w[s->ids[i]];
-        /* an id that occurs twice gets its penalty once */
-        if (*x == (double)z[s->ids[i]]) *x = trf__penalize(*x, o->repetition_penalty);
-    }
+    trf__rule_logits(g, s, z, w);
     if (c->pad >= 0) w[c->pad] = -HUGE_VAL;
     if (c->bos >= 0 && c->bos != c->eos) w[c->bos] = -HUGE_VAL;
     if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL;
@@ -20973,7 +21027,7 @@ TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
 TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error *err)
 {
     const trf_hooks *hooks = &g->sampling.hooks;
-    size_t n_ids = trf__bytes(g->count, trf__bytes(capacity, sizeof *g->ids));
+    size_t n_ids = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->ids));
     size_t n_each = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->each));
     int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids), i;
     double *each = (double *)trf__alloc(hooks, n_each);
@@ -20986,15 +21040,17 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
     }
     for (i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
-        if (s->n > 0) memcpy(ids + i * capacity, s->ids, (size_t)s->n * sizeof *ids);
+        int32_t *to = ids + i * (capacity + 1) + 1;
+        to[-1] = trf__start_id(&g->model->config);
+        if (s->n > 0) memcpy(to, s->ids, (size_t)s->n * sizeof *ids);
         if (s->each)
             memcpy(each + i * (capacity + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
-        s->ids = ids + i * capacity;
+        s->ids = to;
         s->each = each + i * (capacity + 1);
         s->answer.ids = s->ids + s->n_begin;
         if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
     }
-    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->capacity, sizeof *g->ids)));
+    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
     trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
     g->ids = ids;
     g->each = each;
@@ -21149,7 +21205,7 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
     if (g->pass.run.backend)
         g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
     trf__free(&g->sampling.hooks, g->ids,
-              trf__bytes(g->count, trf__bytes(g->capacity, sizeof *g->ids)));
+              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
     trf__free(&g->sampling.hooks, g->each,
               trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
@@ -21197,7 +21253,28 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
     trf__sampler_free(sampler);
     trf__pass_close(&sampler->pass);
     trf__free(&hooks, sampler->text, (size_t)sampler->text_capacity);
+    trf__free(&hooks, sampler->banned, sampler->banned_bytes);
     trf__free(&hooks, sampler, sizeof *sampler);
+}
+
+/* Copies banned sequences. */
+TRF__COLD
+TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_error *err)
+{
+    const trf_hooks *hooks = &g->sampling.hooks;
+    int64_t n = trf__total_ids(x);
+    const void **order;
+    size_t sorting;
+    if (n == 0) return TRF_OK;
+    trf__count_banned(&g->rules, x);
+    sorting = trf__bytes(g->rules.n_alone, sizeof(void *));
+    g->banned_bytes = trf__banned_bytes(&g->rules, n);
+    g->banned = (int32_t *)trf__alloc(hooks, g->banned_bytes);
+    order = (const void **)trf__alloc(hooks, sorting);
+    if (g->banned && order) trf__list_banned(&g->rules, x, g->banned, g->banned, order);
+    trf__free(hooks, (void *)order, sorting);
+    return g->banned && order ? TRF_OK
+        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
 }
 
 TRF__COLD
@@ -21215,12 +21292,15 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf_sampling_check(sampling, err));
     TRF__TRY(trf__needs_target(&model->config, err));
     TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
+    TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
     g->sampling = *sampling;
+    TRF__ZERO(g->sampling.banned);
     status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, sampling->threads,
                             &sampling->hooks, err);
+    if (status == TRF_OK) status = trf__ban_drawn(g, &sampling->banned, err);
     if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
     *sampler = g;
     return TRF_OK;
@@ -21325,7 +21405,7 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->n_begin = begins ? begins[i] : s->n;
         s->limit = trf__sampled_limit(g, s->n_begin);
         s->first = trf__window_first(s->n, trf__window(g));
-        s->ids = g->ids + i * g->capacity;
+        s->ids = g->ids + i * (g->capacity + 1) + 1;
         s->each = g->each + i * (g->capacity + 1);
         if (s->n > 0) memcpy(s->ids, target->ids + at, (size_t)s->n * sizeof *s->ids);
         s->answer.ids = s->ids + s->n_begin;
@@ -25910,15 +25990,15 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
 //                  EOS has ended it; the 64 bits of its log-probability, the lower half first. Then
 //                  the ids of all sources; the other ids; the log-probabilities of the ids of all
 //                  answers, with that of EOS after each answer that it ended
-//   __metadata__   trf.content = generator; trf.generator = 2, this format; trf.version;
+//   __metadata__   trf.content = generator; trf.generator = 3, this format; trf.version;
 //                  trf.ordinal; trf.weights, the CRC-32 of the model's weights; trf.sampling.FIELD
 //
 // Keys and values are not stored: ids suffice to compute them again with the same bits
 // (>>sampling). The names say generator because samplers once had that name.
 
-/* Format 1 lacks some fields (2 in the last column of the table) and the log-probabilities of
-   ids. */
-enum { TRF__SESSION = 2 };
+/* The last column of the table says since which format a field is stored. Format 1 lacks the
+   log-probabilities of ids too. */
+enum { TRF__SESSION = 3 };
 
 /* Checksum of all weights. With other weights a session would continue with other bits. */
 TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_error *err)
@@ -26130,6 +26210,7 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
                          (long long)format);
     rules.allow_unk = 1;        /* format 1 allowed unk and had no window */
     rules.window = 0;
+    rules.no_repeat_ngram = 0;  /* format 2 had none */
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)

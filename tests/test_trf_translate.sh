@@ -306,6 +306,19 @@ expect 0 "no word twice" "" "$trf" translate tagged --model tags --no-repeat-ngr
 check "there is none" eval '! grep -q "three three" out'
 expect 0 "a penalty" "" "$trf" translate tagged --model tags --repetition-penalty 1000 --beam 2
 check "of a repeated word" eval '! grep -q "three three" out'
+# the same rules in sampling
+expect 0 "the likeliest text" "^three three$" "$trf" generate --model tags --input tagged --temperature 0
+expect 0 "a first word of texts" "^two$" "$trf" generate --model tags --input tagged --temperature 0 --forced-first one
+expect 0 "banned texts" "" "$trf" generate --model tags --input tagged --count 20 --ban three --ban-file bans
+check "are never drawn" eval '! grep -q -e three -e "one two" out'
+expect 0 "no word twice" "" "$trf" generate --model tags --input tagged --count 20 --no-repeat-ngram 1
+check "is drawn" eval '! grep -q -e "three.*three" -e "two.*two" -e "one.*one" out'
+expect 2 "nothing to ban in sampling" "^trf generate: --ban '' has no tokens$" "$trf" generate --model tags --input tagged --ban ''
+expect 2 "EOS cannot be first" "^trf generate: --forced-first must not be EOS$" "$trf" generate --model tags \
+    --input tagged --forced-first 2
+expect 2 "a language model's first token" "^trf generate: --forced-first needs an encoder-decoder model" "$trf" generate \
+    --model lm --forced-first one
+expect 2 "a negative n-gram" "no-repeat-ngram" "$trf" generate --model tags --input tagged --no-repeat-ngram -1
 expect 0 "a free EOS" "^0.000000	one$\|^-[0-9.]*	one$" "$trf" translate tagged --model tags --scores \
     --at-limit free-eos --max-length-a 0 --max-length-b 1
 expect 2 "no such token" "^trf translate: --source-first '<de>' is neither a token of the model nor an id from 0 to" \
