@@ -7,7 +7,8 @@ Random Marian models (decoder start PAD or EOS) and GPT-2 models, 8 sources or p
 to 5. Each model gets some of the rules: forced_bos_token_id, forced_eos_token_id, tags of the source, suppress_tokens,
 bad_words_ids, no_repeat_ngram_size, repetition_penalty, min_length, and decoder_input_ids (a forced prefix). Every
 answer is the same, and every score to 1e-5. The table says for each rule how many answers it had, and how many of these
-generate answers otherwise without the rule: a rule that changes nothing would compare nothing.
+generate answers otherwise without the rule: a rule that changes nothing would compare nothing. A sampler at temperature
+0 answers as greedy search does, where the rules are those that it has too.
 What is not compared: scores of greedy search (generate gives none), and scores of answers whose length counts otherwise
 here (a prefix, a prompt): there the length penalty is 0.
 """
@@ -124,9 +125,19 @@ def generate(net, model, ask, rules, pairs, gpt2):
     return answers
 
 
+def sampled(folder, model, ask, rules, pairs, want):
+    """How many answers of a sampler are not those of greedy generate. The prompt is no part of its answers."""
+    prefix = len(pairs[0][1])
+    write_ours(folder / "sampling", model, dict(ask, min_length=max(0, ask["min_length"] - prefix),
+                                                max_length_b=ask["max_length_b"] - prefix), rules)
+    got = run_c("sample", folder / "sampling", folder / "model.safetensors", folder / "batches")
+    return sum([int(x) for x in line[4:]] != answer[0][1][prefix:] for line, answer in zip(got, want)) \
+        + abs(len(got) - len(want))
+
+
 def compare(folder, gpt2):
     counts, changed = {}, {}
-    answers = greedy = wrong = number = 0
+    answers = greedy = wrong = number = drawn = 0
     apart = 0.0
     while answers < WANTED:
         r = random.Random(5000 * gpt2 + number)
@@ -153,16 +164,19 @@ def compare(folder, gpt2):
                 if x[1:] != y[1:] or y[0] is None: continue
                 this = abs(x[0] - y[0]) / max(abs(y[0]), 1e-3)
                 if not this <= apart: apart = this                  # NaN too, which then stays
+        if ask["beam"] == 1 and not {"forced_first", "source_first", "source_last"} & set(rules):
+            drawn += len(want)
+            wrong += sampled(folder, model, ask, rules, pairs if not gpt2 else [([], [])], want)
         for name in rules:
             if name == "forced_first" and pairs[0][1]: continue     # the prefix replaces it
             other = generate(net, model, ask, {k: v for k, v in rules.items() if k != name}, pairs, gpt2)
             counts[name] = counts.get(name, 0) + sum(map(len, want))
             changed[name] = changed.get(name, 0) + sum(x[1:] != y[1:] for a, b in zip(want, other)
                                                        for x, y in zip(a, b))
-    print(f"{'GPT-2' if gpt2 else 'Marian'}: {answers} answers of {number} models, {greedy} of them greedy: {wrong} "
-          f"differ, scores within {apart:.1e}")
+    print(f"{'GPT-2' if gpt2 else 'Marian'}: {answers} answers of {number} models, {greedy} of them greedy, and {drawn} of "
+          f"samplers: {wrong} differ, scores within {apart:.1e}")
     for name in sorted(counts): print(f"    {name:13} {counts[name]:4} answers, {changed[name]:4} changed by it")
-    return wrong == 0 and apart <= SCORE_TOLERANCE and greedy >= 50 and all(changed.values())
+    return wrong == 0 and apart <= SCORE_TOLERANCE and greedy >= 50 and drawn >= 30 and all(changed.values())
 
 
 def main():
