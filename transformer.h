@@ -148,7 +148,7 @@
 //                     >>layer-jobs >>loss-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
+//                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
 //                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-products >>bf16
 //                     >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
@@ -2254,6 +2254,26 @@ typedef enum trf_at_limit {
     TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
+/* Phrases that must occur (trf_search.phrases): a rule of our own, after the dynamic beam allocation
+   of Post and Vilar 2018.
+     - An answer contains a phrase if the phrase's tokens follow one another in it. Phrases may
+       overlap: "a b" and "b c" are both in "a b c". One that is listed twice may occur once. A
+       forced prefix is part of the answer; forced_first and a decoder-only model's prompt are not.
+     - A hypothesis has met, of each phrase that it contains, all tokens; of each other phrase as
+       many as the longest beginning of the phrase with which it ends now.
+     - EOS is not chosen before all tokens are met.
+     - In each step every hypothesis is also continued with the next token of every phrase that it
+       does not contain, however unlikely.
+     - The continuations are grouped by how many tokens they have met. The beam's places are given
+       to the groups in turns, always to the best continuation that is left: first of the group that
+       has met the most, last of the one that has met the fewest, and again. So a beam wider than
+       the phrases have tokens keeps hypotheses at every stage, and one as wide as all continuations
+       finds the best answer that contains all phrases. With beam 1 the answer begins with the
+       phrases.
+     - Answers that have met more rank before others, whatever their scores. Only answers at the
+       length limit may lack phrases: if there is no room, or if another rule bans a token of one.
+       Such a rule wins, and so does a forced EOS. */
+
 /* Options of a translator. Systems differ in the fields from length_rule to renormalize_logits:
    trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. The default beam
    of 4 is the paper's too. */
@@ -2316,6 +2336,9 @@ typedef struct trf_search {
                                    id bans this id (suppress_tokens). Each has at least one id, all
                                    together at most 2^24; EOS alone cannot be banned. Creating a
                                    translator copies them. default: none */
+    trf_sequences phrases;      /* sequences of ids that every answer contains (above). Each has at
+                                   least one id, all together at most 64; none is pad, bos or eos.
+                                   Creating a translator copies them. default: none */
     int32_t no_repeat_ngram;    /* n: no n tokens that follow one another so far occur again
                                    (no_repeat_ngram_size); >= 0; 0: off; default 0 */
     double repetition_penalty;  /* for each id so far: multiplies its log-probability in a beam; in
@@ -4641,6 +4664,14 @@ typedef struct trf__adam {
 
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
 
+/* Phrases that every answer contains (>>phrases); total: of all ids. All NULL and 0: none. */
+typedef struct trf__phrases {
+    const int32_t *ids, *ends;          /* one after the other, and where each ends in ids */
+    const int32_t *back;                /* for each id: with how many ids the phrase begins again in
+                                           those that end here */
+    int32_t n, total;
+} trf__phrases;
+
 /* The rules of a search about the next token (>>rules), and what they say of each row. A row has
    `stride` ids: first its history, then the ids banned in it. counts: how many of the history are
    penalized, and how many are banned. All NULL and 0: there are no rules. */
@@ -4652,13 +4683,17 @@ typedef struct trf__rules {
     double penalty;
     int32_t *ids, *counts;              /* (rows, stride), (rows, 2) */
     trf_real *kept;                     /* (rows, stride + n_alone) scratch: logits of these ids */
+    trf__phrases phrases;
+    int32_t *wishes;                    /* (rows, phrases.n) ids that go on with a phrase, or -1; */
+    trf_real *wished;                   /* and their logits */
 } trf__rules;
 
+/* The n best tokens of each row, then the wishes that are not among them. */
 typedef struct trf__top {
-    double *log_probabilities;          /* (rows, n) best first */
-    double *ruled;                      /* (rows, n) the same after the penalty, whose order counts
-                                           then; greedy: logits. NULL: there is no penalty */
-    int32_t *ids;                       /* (rows, n) equal logits by lowest id; -1: no more */
+    double *log_probabilities;          /* (rows, n + rules.phrases.n) best first, twice */
+    double *ruled;                      /* the same after the penalty, whose order counts then;
+                                           greedy: logits. NULL: there is no penalty */
+    int32_t *ids;                       /* likewise; equal logits by lowest id; -1: no more */
     void *work;                         /* scratch of top_scratch bytes */
     const trf__act *x;                  /* (rows, d) */
     trf__mat w;
@@ -4704,7 +4739,7 @@ typedef struct trf__reorder {
     int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
     const struct trf__arrival *arrivals;
-    /* (rows, wanted) the result of `top`, and its ids */
+    /* (rows, wanted) the result of `top`, wishes included, and its ids */
     const double *log_probabilities, *ruled;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
@@ -5129,7 +5164,7 @@ typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 typedef struct trf__chosen { double sum, own; int32_t row, id; } trf__chosen;
 typedef struct trf__finished {
     double sum, score, own;     /* own: the log-probability of EOS */
-    int32_t n, row;
+    int32_t n, row, met;        /* met: tokens of phrases */
     trf_ended ended;
 } trf__finished;
 
@@ -5142,6 +5177,8 @@ typedef struct trf__beam {
     int32_t unscored;           /* so many of them do not count in S */
     int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
                                    model's beginning */
+    int32_t hidden;             /* the first tokens, which the answer does not show: phrases begin
+                                   after them */
     int32_t n;                  /* tokens in every live hypothesis */
     int32_t live;               /* live hypotheses: the rows that the driver computes */
     int32_t width;              /* the most that may live: `beam`, or with `shrink` `beam` minus
@@ -5150,7 +5187,7 @@ typedef struct trf__beam {
     int32_t n_finished;         /* finished hypotheses; */
     int32_t n_kept, keep;       /* the best of them are kept: at most n_best, or `beam` for
                                    TRF_STOP_HEURISTIC */
-    int32_t n_chosen;
+    trf__phrases phrases;
     double dropped;             /* the best score that anything given up so far could have
                                    reached; */
     int32_t gave_up;            /* 1: something was given up, even if its score is minus infinity */
@@ -5159,8 +5196,12 @@ typedef struct trf__beam {
     double *sum;                /* (beam) log-probability S of each live hypothesis */
     int32_t *token, *parent;    /* (longest, beam) the trellis, */
     double *own;                /* and the log-probability of each of its tokens */
-    trf__chosen *chosen;        /* (candidates * beam) the best continuations of this step, best
-                                   first */
+    int32_t *met;               /* (2, beam, phrases) tokens of each phrase that a live hypothesis
+                                   has met: of even and of odd n */
+    trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
+                                   best first; group g has met g tokens of phrases */
+    int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
+                                           live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
 } trf__beam;
 
@@ -5169,29 +5210,130 @@ TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
 {
     trf__cursor cursor = trf__cursor_at(memory);
     int64_t width = beam->search.beam, nodes = longest * width;
+    int64_t groups = (int64_t)beam->phrases.total + 1;
     beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
     beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
     beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
     beam->own    = (double *)trf__take(&cursor, nodes, sizeof *beam->own);
-    beam->chosen = (trf__chosen *)trf__take(&cursor, width * beam->search.candidates,
+    beam->met    = (int32_t *)trf__take(&cursor, 2 * width * beam->phrases.n, sizeof *beam->met);
+    beam->chosen = (trf__chosen *)trf__take(&cursor, groups * width * beam->search.candidates,
                                             sizeof *beam->chosen);
+    beam->n_chosen = (int32_t *)trf__take(&cursor, groups, sizeof *beam->n_chosen);
+    beam->share  = (int32_t *)trf__take(&cursor, groups, sizeof *beam->share);
+    beam->taken  = (int32_t *)trf__take(&cursor, groups, sizeof *beam->taken);
     beam->best   = (trf__finished *)trf__take(&cursor, beam->keep, sizeof *beam->best);
     return cursor.used;
 }
 
 /* Lays out a beam in memory for answers of up to `longest` tokens, and returns its bytes. memory is
    aligned to TRF__ALIGN, or NULL to compute only the size. trf_search_check has accepted the
-   options. */
-TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32_t longest,
-                                void *memory)
+   options. phrases: NULL, or those of the search, where the beam runs. */
+TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search,
+                                const trf__phrases *phrases, int32_t longest, void *memory)
 {
     TRF__ZERO(*beam);
     beam->search = *search;
+    if (phrases) beam->phrases = *phrases;
     /* greedy search: the most likely token of each step, until EOS */
     if (search->beam == 1) beam->search.candidates = 1;
     beam->done = 1;
     beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : search->n_best;
     return trf__beam_places(beam, longest, memory);
+}
+
+// >>phrases        phrases that every answer contains
+//
+// How many tokens of a phrase a hypothesis has met follows from its tokens alone: all if the phrase
+// occurs in them, or else the longest beginning of the phrase that is an end of them. One more
+// token changes the number as in Knuth, Morris and Pratt 1977:
+//
+//     phrase a b a c    back 0 0 1 0    met by x a b: 2, x a b a: 3, x a b a b: 2, x a b a c: 4
+//
+// A step sorts continuations into groups by the tokens that they have then met of all phrases
+// together. trf__beam_share gives the groups places in the beam in turns (after the dynamic beam
+// allocation of Post and Vilar 2018). Without phrases there is one group.
+
+enum { TRF__MAX_PHRASE_IDS = 64 };
+
+/* How many tokens of phrase k are met after a token, if `met` were before it. */
+TRF__BOTH int32_t trf__phrase_next(const trf__phrases *p, int32_t k, int32_t met, int32_t id)
+{
+    int32_t begin = k > 0 ? p->ends[k - 1] : 0;
+    const int32_t *phrase = p->ids + begin;
+    if (met == p->ends[k] - begin) return met;
+    while (met > 0 && phrase[met] != id) met = p->back[begin + met - 1];
+    return met + (phrase[met] == id);
+}
+
+/* The number of tokens of each phrase that live row `row` has met when all have n tokens. */
+TRF__BOTH int32_t *trf__beam_met_at(const trf__beam *beam, int32_t n, int32_t row)
+{
+    return beam->met + (size_t)((n & 1) * beam->search.beam + row) * (size_t)beam->phrases.n;
+}
+
+/* How many tokens of phrases a live row has met; with id >= 0, after this token. */
+TRF__BOTH int32_t trf__beam_met(const trf__beam *beam, int32_t row, int32_t id)
+{
+    const int32_t *met = trf__beam_met_at(beam, beam->n, row);
+    int32_t sum = 0, k;
+    if (beam->n < beam->hidden) id = -1;
+    for (k = 0; k < beam->phrases.n; k++)
+        sum += id < 0 ? met[k] : trf__phrase_next(&beam->phrases, k, met[k], id);
+    return sum;
+}
+
+TRF__BOTH trf__chosen *trf__beam_group(const trf__beam *beam, int32_t group)
+{
+    return beam->chosen + (size_t)group * (size_t)beam->search.candidates *
+        (size_t)beam->search.beam;
+}
+
+/* Whether number k of a group's continuations may live on. At the last step of TRF_LIMIT_KEEP_LIVE
+   none moves up for one that ended with EOS (CTranslate2, Marian). */
+TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k, int32_t eos)
+{
+    int last = beam->n + 1 == beam->limit && beam->search.at_limit == TRF_LIMIT_KEEP_LIVE;
+    return trf__beam_group(beam, group)[k].id != eos && !(last && k >= beam->width);
+}
+
+/* Gives the groups `places` in turns, each time to the best continuation that has none: of the
+   group with the most tokens met, of the one with one fewer, and so on, and again. */
+TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places, int32_t eos)
+{
+    int32_t given = 0, more = 1, g;
+    for (g = 0; g <= beam->phrases.total; g++) beam->share[g] = beam->taken[g] = 0;
+    while (more && given < places)
+        for (more = 0, g = beam->phrases.total; g >= 0 && given < places; g--) {
+            int32_t k = beam->share[g];
+            while (k < beam->n_chosen[g] && !trf__beam_may_live(beam, g, k, eos)) k++;
+            if (k == beam->n_chosen[g]) continue;
+            beam->share[g] = k + 1;
+            given++;
+            more = 1;
+        }
+}
+
+/* The best continuation that has a place and is not taken yet; then it is taken. Equal ones by row,
+   then lowest id. NULL: there is none. */
+TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam, int32_t eos)
+{
+    const trf__chosen *best = NULL;
+    int32_t from = 0, g;
+    for (g = 0; g <= beam->phrases.total; g++) {
+        const trf__chosen *head;
+        int32_t *k = &beam->taken[g];
+        while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k, eos)) ++*k;
+        if (*k == beam->share[g]) continue;
+        head = trf__beam_group(beam, g) + *k;
+        if (best && !(head->sum > best->sum ||
+                      (head->sum == best->sum && (head->row < best->row ||
+                                                  (head->row == best->row && head->id < best->id)))))
+            continue;
+        best = head;
+        from = g;
+    }
+    if (best) beam->taken[from]++;
+    return best;
 }
 
 // >>beam-answers   scores, bounds, and when a search may stop
@@ -5259,13 +5401,14 @@ TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finish
     return order;
 }
 
-/* The order of answers: score, then the step in which they ended, then ids. So equal scores have
+/* The order of answers: tokens of phrases, score, then the step in which they ended, then ids. So equal scores have
    one order on every backend. */
 TRF__BOTH int trf__beam_ranks_before(const trf__beam *beam, const trf__finished *a,
                                      const trf__finished *b)
 {
     int32_t step_a = a->n + (a->ended == TRF_ENDED_EOS),
         step_b = b->n + (b->ended == TRF_ENDED_EOS);
+    if (a->met != b->met) return a->met > b->met;
     if (a->score > b->score) return 1;
     if (a->score < b->score) return 0;
     if (step_a != step_b) return step_a < step_b;
@@ -5284,6 +5427,7 @@ TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t ro
     answer.n = beam->n;
     answer.row = row;
     answer.ended = ended;
+    answer.met = trf__beam_met(beam, row, -1);
     answer.score = trf__search_score(&beam->search, sum, length);
     beam->n_finished++;
     if (beam->n_kept < beam->keep) beam->n_kept++;
@@ -5354,11 +5498,13 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
    once. */
 TRF__BOTH void trf__beam_open(trf__beam *beam)
 {
+    int32_t k;
     beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
     beam->live = 1;
     beam->width = beam->search.beam;
     beam->dropped = TRF__IMPOSSIBLE;
     beam->sum[0] = 0;
+    for (k = 0; k < beam->phrases.n; k++) beam->met[k] = 0;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
 
@@ -5373,10 +5519,17 @@ TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
         ? beam->eos
                    : eos_out ? TRF__NOT_EOS : TRF__ANY;
     /* one more, as EOS may be among them and cannot be taken */
-    request.count = beam->search.candidates * beam->width + (eos_forbidden && !eos_out);
+    request.count = beam->search.candidates * beam->width +
+        ((eos_forbidden || beam->phrases.n > 0) && !eos_out);
     if (request.count > beam->vocab - eos_out) request.count = beam->vocab - eos_out;
     if (request.forced >= 0) request.count = 1;
     return request;
+}
+
+/* Whether an id would end the answer: an EOS in the prefix ends nothing. */
+TRF__BOTH int trf__beam_ends(const trf__beam *beam, int32_t id)
+{
+    return id == beam->eos && beam->n >= beam->n_prefix;
 }
 
 /* Records that a continuation was given up. Only the largest sums count: trf__beam_settle turns
@@ -5398,20 +5551,21 @@ TRF__BOTH void trf__beam_settle(trf__beam *beam)
     if (going_on > beam->dropped) beam->dropped = going_on;
 }
 
-/* Inserts a continuation into the sorted list of the best `take`. Rows arrive in order: among
-   equals the later row comes after the earlier one, and within a row the higher id after the
-   lower. */
-TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, double own, int32_t row,
-                                int32_t id)
+/* Inserts a continuation into the sorted list of its group, which has the best `take`. Rows arrive
+   in order: among equals the later row comes after the earlier one, and within a row the higher id
+   after the lower. ordered: those of a row arrive in their order, whatever their sums are. */
+TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, double sum, double own,
+                                int32_t row, int32_t id)
 {
-    trf__chosen *list = beam->chosen, *last = list + take - 1;
-    int32_t i = beam->n_chosen;
-    if (i == take && !(sum > last->sum || (sum == last->sum && row == last->row && id < last->id)))
-        {
+    int32_t group = trf__beam_met(beam, row, trf__beam_ends(beam, id) ? -1 : id);
+    trf__chosen *list = trf__beam_group(beam, group), *last = list + take - 1;
+    int32_t i = beam->n_chosen[group];
+    if (i == take && (ordered || !(sum > last->sum || (sum == last->sum && row == last->row &&
+                                                       id < last->id)))) {
         trf__beam_lose(beam, sum, id);
         return;
     }
-    if (i < take) beam->n_chosen++;
+    if (i < take) beam->n_chosen[group]++;
     else { trf__beam_lose(beam, last->sum, last->id); i--; }
     for (; i > 0; i--) {
         const trf__chosen *other = &list[i - 1];
@@ -5426,43 +5580,44 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, doubl
 }
 
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
-   most as likely as the least likely one shown. If one shown was unknown, they may have any
-   probability; so they may in greedy search with a penalty, which takes the first one shown that
-   is allowed. A forced token is taken whatever its probability; during the prefix there is only one
-   row. A log-probability above zero is a rounding error and counts as 0. */
+   most as likely as the least likely of the `count` shown. If one shown was unknown, they may have
+   any probability; so they may in greedy search with a penalty, which takes the first one shown
+   that is allowed. A forced token is taken whatever its probability; during the prefix there is
+   only one row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
                                 const double *ruled, const int32_t *ids, int64_t stride,
                                 int32_t count)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width,
-        row, j;
-    int eos_allowed = forced >= 0 || beam->n >= beam->least, greedy = beam->search.beam == 1;
+        more = forced < 0 ? beam->phrases.n : 0, any = 0, row, j;
+    int greedy = beam->search.beam == 1;
     int free = beam->n < beam->unscored ||
         (beam->n == beam->limit && beam->search.at_limit == TRF_LIMIT_FREE_EOS);
-    beam->n_chosen = 0;
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
+    for (j = 0; j <= beam->phrases.total; j++) beam->n_chosen[j] = 0;
     for (row = 0; row < beam->live; row++) {
         /* 1: some tokens are not shown; 2: some are unknown */
         int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);
-        int disordered = hides && ruled && greedy;
+        int disordered = hides && ruled && greedy, eos_allowed = forced >= 0 ||
+            (beam->n >= beam->least && trf__beam_met(beam, row, -1) == beam->phrases.total);
         double least = 0, hidden;
-        for (j = 0; j < count; j++) {
-            int32_t id = forced >= 0 ? forced : ids[row * stride + j];
-            double p = log_probabilities[row * stride + j], own;
-            if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; hides = 2; }
+        for (j = 0; j < count + more; j++) {    /* the wishes come last */
+            int64_t at = row * stride + (j < count ? j : stride - more + j - count);
+            int32_t id = forced >= 0 ? forced : ids[at];
+            double p = log_probabilities[at], own;
+            if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; if (j < count) hides = 2; }
             if (p > 0) p = 0;
             own = p;
             if (ruled && !greedy && forced < 0 && p > TRF__IMPOSSIBLE) {
-                p = ruled[row * stride + j];
+                p = ruled[at];
                 if (p > 0) p = 0;
             }
-            if (p < least) least = p;
+            if (j < count && p < least) least = p;
             if (free) p = 0;
             if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed)))
                 continue;
-            if (ruled && greedy && beam->n_chosen > 0)
-                trf__beam_lose(beam, beam->sum[row] + p, id);
-            else trf__beam_choose(beam, take, beam->sum[row] + p, own, row, id);
+            trf__beam_choose(beam, take, ruled && greedy, beam->sum[row] + p, own, row, id);
+            any = 1;
         }
         if (!hides) continue;
         /* the best sum that a hidden token could have: unknown ones may have probability 1 */
@@ -5471,50 +5626,60 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
     }
     /* no continuation and no answer: a search always returns one */
-    if (beam->n_chosen == 0 && beam->n_kept == 0)
-        trf__beam_choose(beam, take, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
+    if (!any && beam->n_kept == 0)
+        trf__beam_choose(beam, take, 0, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
 }
 
-/* Second half: endings first, then the rows that live on. Under TRF_LIMIT_KEEP_LIVE the last step
-   ends the best `width` continuations as they are: none moves up for one that ended with EOS
-   (CTranslate2, Marian). */
+/* The endings among the best continuations. One counts only if it is among the best `width` of its
+   group, if eos_in_top_beam is set. Returns how many there are. eos: -1 in the prefix. */
+TRF__BOTH int32_t trf__beam_endings(trf__beam *beam, int32_t eos)
+{
+    int32_t n = 0, g, k;
+    for (g = 0; g <= beam->phrases.total; g++)
+        for (k = 0; k < beam->n_chosen[g]; k++) {
+            const trf__chosen *chosen = trf__beam_group(beam, g) + k;
+            if (chosen->id != eos) continue;
+            if (beam->search.eos_in_top_beam && k >= beam->width) {
+                trf__beam_lose(beam, chosen->sum, chosen->id);
+                continue;
+            }
+            trf__beam_end(beam, chosen->sum, chosen->own, chosen->row, TRF_ENDED_EOS);
+            n++;
+        }
+    return n;
+}
+
+/* Second half: endings first, then the rows that live on. */
 TRF__BOTH void trf__beam_place(trf__beam *beam)
 {
-    const trf_search *search = &beam->search;
-    int last = beam->n + 1 == beam->limit && search->at_limit == TRF_LIMIT_KEEP_LIVE;
-    int32_t places = beam->width, k;
-    /* an EOS in the prefix ends nothing */
-    int32_t eos = beam->n < beam->n_prefix ? -1 : beam->eos;
-    size_t node = (size_t)beam->n * (size_t)search->beam;
-    for (k = 0; k < beam->n_chosen; k++) {
-        const trf__chosen *chosen = &beam->chosen[k];
-        if (chosen->id != eos) continue;
-        /* an ending counts only if it is among the best `width` */
-        if (search->eos_in_top_beam && k >= beam->width) {
-            trf__beam_lose(beam, chosen->sum, chosen->id); continue;
+    int32_t eos = trf__beam_ends(beam, beam->eos) ? beam->eos : -1;
+    int32_t ended = trf__beam_endings(beam, eos), places = beam->width, g, k;
+    size_t node = (size_t)beam->n * (size_t)beam->search.beam;
+    const trf__chosen *chosen;
+    if (beam->search.shrink) places -= ended;       /* a row has one EOS: never below 0 */
+    trf__beam_share(beam, places, eos);
+    for (g = 0; g <= beam->phrases.total; g++)
+        for (k = 0; k < beam->n_chosen[g]; k++) {
+            chosen = trf__beam_group(beam, g) + k;
+            if (chosen->id != eos && (k >= beam->share[g] || !trf__beam_may_live(beam, g, k, eos)))
+                trf__beam_lose(beam, chosen->sum, chosen->id);
         }
-        trf__beam_end(beam, chosen->sum, chosen->own, chosen->row, TRF_ENDED_EOS);
-        if (search->shrink) places--;       /* a row has one EOS: never below 0 */
-    }
-    beam->live = 0;
-    for (k = 0; k < beam->n_chosen; k++) {
-        const trf__chosen *chosen = &beam->chosen[k];
-        if (chosen->id == eos) continue;
-        if (beam->live == places || (last && k >= beam->width)) {
-            trf__beam_lose(beam, chosen->sum, chosen->id);
-            continue;
-        }
+    for (beam->live = 0; (chosen = trf__beam_next(beam, eos)) != NULL; beam->live++) {
+        const int32_t *before = trf__beam_met_at(beam, beam->n, chosen->row);
+        int32_t *after = trf__beam_met_at(beam, beam->n + 1, beam->live);
+        for (k = 0; k < beam->phrases.n; k++)
+            after[k] = beam->n < beam->hidden ? before[k]
+                : trf__phrase_next(&beam->phrases, k, before[k], chosen->id);
         beam->sum[beam->live] = chosen->sum;
         beam->token[node + (size_t)beam->live] = chosen->id;
         beam->parent[node + (size_t)beam->live] = chosen->row;
         beam->own[node + (size_t)beam->live] = chosen->own;
-        beam->live++;
     }
     beam->width = places;
 }
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
-   them, and no token occurs twice. ruled: their log-probabilities after a penalty, or NULL. Returns
+   them, and its wishes end there with the row; no token occurs twice. ruled: their log-probabilities after a penalty, or NULL. Returns
    the number of rows that live on, 0 when the search is done. Row r continues row
    trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
@@ -5554,8 +5719,9 @@ TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 
 /* Writes the answers, best first, into answers[n_best], their tokens into ids and the tokens'
    log-probabilities into own: n + 1 of each for an answer of n tokens. Returns the number of
-   answers. An unfinished answer that replaces finished ones (TRF_LIMIT_FALL_BACK) is proven only if
-   nothing at all was given up, since any finished one would have replaced it. */
+   answers. An unfinished answer that replaces finished ones (TRF_LIMIT_FALL_BACK), or one without
+   all phrases, is proven only if nothing at all was given up, since any better one of these would
+   have replaced it. */
 TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids,
                                  double *own)
 {
@@ -5582,7 +5748,8 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
             answer->log_probability += own[t];
         answer->score = best->score;
         answer->ended = best->ended;
-        answer->proven = stands_in ? !beam->gave_up : best->score >= beam->dropped;
+        answer->proven = stands_in || best->met < beam->phrases.total ? !beam->gave_up
+            : best->score >= beam->dropped;
         ids += best->n + 1;
         own += best->n + 1;
     }
@@ -5658,6 +5825,20 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
     rules->counts[2 * to + 1] = n_banned;
 }
 
+/* Lists the ids that would go on with a phrase in row `row` of a beam; they are the wishes of row
+   `to`. A row with a forced token has none. */
+TRF__BOTH void trf__wishes_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
+                               int64_t to)
+{
+    const trf__phrases *p = &rules->phrases;
+    const int32_t *met = trf__beam_met_at(beam, beam->n, row);
+    int32_t *wishes = rules->wishes + to * p->n, begin = 0, n = 0, k;
+    for (k = 0; k < p->n; k++) wishes[k] = -1;
+    if (trf__beam_wanted(beam).forced >= 0) return;
+    for (k = 0; k < p->n; begin = p->ends[k++])
+        if (begin + met[k] < p->ends[k]) n = trf__add_once(wishes, n, p->ids[begin + met[k]]);
+}
+
 /* Whether an id may be part of an answer. */
 TRF__BOTH int trf__may_be(const trf__top *t, int32_t id)
 {
@@ -5670,8 +5851,9 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
-    double *own = t->log_probabilities + row * t->n, *ruled = t->ruled + row * t->n;
-    int32_t *ids = t->ids + row * t->n, k;
+    int64_t at = row * (t->n + r->phrases.n);
+    double *own = t->log_probabilities + at, *ruled = t->ruled + at;
+    int32_t *ids = t->ids + at, k;
     for (k = 0; k < r->counts[2 * row]; k++) {
         int32_t id = r->ids[row * r->stride + k];
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL : (double)kept[k];
@@ -5685,6 +5867,41 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
             own[i + 1] = own[i]; ruled[i + 1] = ruled[i]; ids[i + 1] = ids[i];
         }
         if (i < t->n) { own[i] = z - lse; ruled[i] = value; ids[i] = id; }
+    }
+}
+
+/* Appends to the best tokens of a row the wishes that are not among them, sorted likewise. */
+TRF__BOTH void trf__top_wishes(const trf__top *t, int64_t row, double lse)
+{
+    const trf__rules *r = &t->rules;
+    int64_t at = row * (t->n + r->phrases.n), end = t->n, last = t->n + r->phrases.n, i;
+    double *own = t->log_probabilities + at, *ruled = t->ruled ? t->ruled + at : NULL, *key;
+    int32_t *ids = t->ids + at, k, j;
+    for (k = 0, key = ruled ? ruled : own; k < r->phrases.n; k++) {
+        int32_t id = r->wishes[row * r->phrases.n + k];
+        double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL
+            : (double)r->wished[row * r->phrases.n + k];
+        double value = ruled && r->greedy ? z : z - lse;
+        for (i = 0; i < t->n && ids[i] != id; i++) { }
+        if (i < t->n || !(z > -HUGE_VAL)) continue;
+        for (j = 0; ruled && j < r->counts[2 * row]; j++)
+            if (r->ids[row * r->stride + j] == id) {
+                value = trf__penalize(value, r->penalty);
+                break;
+            }
+        for (i = end++; i > t->n && (value > key[i - 1] || (value == key[i - 1] &&
+                                                            id < ids[i - 1])); i--) {
+            own[i] = own[i - 1];
+            key[i] = key[i - 1];
+            ids[i] = ids[i - 1];
+        }
+        own[i] = z - lse;
+        key[i] = value;
+        ids[i] = id;
+    }
+    for (; end < last; end++) {
+        own[end] = key[end] = -HUGE_VAL;
+        ids[end] = -1;
     }
 }
 
@@ -5738,6 +5955,7 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
         a->only[row + j] = forced;
         a->slots[row + j] = (int32_t)(at * a->n_rows + row + j);
         if (a->rules.ids) trf__rules_row(&a->rules, beam, j, row + j);
+        if (a->rules.wishes) trf__wishes_row(&a->rules, beam, j, row + j);
     }
 }
 
@@ -5757,11 +5975,13 @@ TRF__BOTH trf__progress trf__reorder_from(const trf__reorder *a)
 TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
 {
     trf__span span = { (int32_t)r, 1, 0, 0, 0 };
+    int32_t k;
     a->self[r] = span;
     a->ids[r] = a->slots[r] = -1;
     a->parents[r] = a->position[r] = 0;
     a->only[r] = TRF__ANY;
     if (a->rules.ids) a->rules.counts[2 * r] = a->rules.counts[2 * r + 1] = 0;
+    for (k = 0; k < a->rules.phrases.n; k++) a->rules.wishes[r * a->rules.phrases.n + k] = -1;
 }
 
 #if !TRF__CUDA || defined(TRF_IMPLEMENTATION)
@@ -9228,25 +9448,29 @@ TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
 }
 
 /* Takes the ids that have a rule out of a slice, whose softmax has been computed. An id that occurs
-   twice is kept once; a banned one is not kept. */
+   twice is kept once; a banned one is not kept. Wishes stay. */
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {
     const int32_t *ids, *banned;
     trf_real *kept = r->kept + row * (r->stride + r->n_alone);
     int32_t low = 0, high = r->n_alone, i;
+    int64_t k;
     while (low < high) {                /* the first one of this slice */
         int32_t middle = low + (high - low) / 2;
         if (r->alone[middle] < column) low = middle + 1; else high = middle;
     }
     for (; low < r->n_alone && r->alone[low] < column + columns; low++)
         z[r->alone[low] - column] = -(trf_real)HUGE_VAL;
-    if (!r->ids) return;
     ids = r->ids + row * r->stride;
     banned = ids + r->history;
-    for (i = 0; i < r->counts[2 * row + 1]; i++)
+    for (i = 0; r->ids && i < r->counts[2 * row + 1]; i++)
         if (banned[i] >= column && banned[i] < column + columns)
             z[banned[i] - column] = -(trf_real)HUGE_VAL;
+    for (k = row * r->phrases.n; k < (row + 1) * r->phrases.n; k++)
+        if (r->wishes[k] >= column && r->wishes[k] < column + columns)
+            r->wished[k] = z[r->wishes[k] - column];
+    if (!r->ids) return;
     for (i = 0; i < r->counts[2 * row]; i++) {
         if (ids[i] < column || ids[i] >= column + columns) continue;
         kept[i] = z[ids[i] - column];
@@ -9272,7 +9496,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         most[c / TRF__TOP_FEW] = trf__max_of(z + c, trf__min64(columns - c, TRF__TOP_FEW));
     j->sums[2 * at] = trf__max_of(most, trf__ceil_div(columns, TRF__TOP_FEW));
     j->sums[2 * at + 1] = trf__exp_sum(z, columns, j->sums[2 * at]);
-    if (only < 0 && (t->rules.n_alone || t->rules.ids))
+    if (only < 0 && (t->rules.n_alone || t->rules.ids || t->rules.wishes))
         trf__top_rule(&t->rules, row, z, column, columns);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
@@ -9319,7 +9543,8 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     const trf_real *sums = j->sums + row * j->slices * 2;
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
-    double *to = t->log_probabilities + row * t->n, sum = 0, lse;
+    int64_t at = row * (t->n + t->rules.phrases.n);
+    double *to = t->log_probabilities + at, sum = 0, lse;
     trf_real most = sums[0], e[TRF__WIDE];
     int64_t i, k, s, found = 0;
     (void)run; (void)worker;
@@ -9335,12 +9560,12 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     for (k = t->n; k < j->slices * t->n; k++)
         if (ids[k] >= 0) found = trf__top_insert(best, ids, t->n, found, best[k], ids[k]);
     for (i = 0; i < t->n; i++) {
-        t->ids[row * t->n + i] = i < found ? ids[i] : -1;
+        t->ids[at + i] = i < found ? ids[i] : -1;
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
-        if (t->ruled) t->ruled[row * t->n + i] = t->rules.greedy && i < found ? (double)best[i]
-            : to[i];
+        if (t->ruled) t->ruled[at + i] = t->rules.greedy && i < found ? (double)best[i] : to[i];
     }
     if (t->ruled) trf__top_penalize(t, row, lse);
+    if (t->rules.wishes) trf__top_wishes(t, row, lse);
 }
 
 TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
@@ -19422,31 +19647,37 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 
 enum { TRF__MAX_BANNED = 1 << 24 };
 
-/* Checks banned sequences: lengths, and ids that are not negative. */
+/* Checks sequences that a search must know: lengths, at most `most` ids together, and ids that are
+   not negative. what: what one is called. */
 TRF__COLD
-TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
+TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, const char *what,
+                                     int32_t most, trf_error *err)
 {
     int64_t at = 0;
     int32_t i, k;
-    if (x->count < 0) return trf__fail_below(err, "banned", 0, x->count);
-    if (x->count > 0 && !x->lengths) return trf__fail_null(err, "banned");
+    if (x->count < 0) return trf__fail_below(err, field, 0, x->count);
+    if (x->count > 0 && !x->lengths) return trf__fail_null(err, field);
     for (i = 0; i < x->count; i++, at += k) {
         if (x->lengths[i] < 1)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "banned",
-                             "banned sequence %d must have at least one id, got %d", (int)i,
+            return trf__fail(err, TRF_E_INVALID_ARG, i, field,
+                             "%s %d must have at least one id, got %d", what, (int)i,
                              (int)x->lengths[i]);
-        if (at + x->lengths[i] > TRF__MAX_BANNED)
-            return trf__fail(err, TRF_E_LIMIT, i, "banned",
-                             "banned sequences must have at most %d ids together",
-                             (int)TRF__MAX_BANNED);
-        if (!x->ids) return trf__fail_null(err, "banned");
+        if (at + x->lengths[i] > most)
+            return trf__fail(err, TRF_E_LIMIT, i, field,
+                             "%ss must have at most %d ids together", what, (int)most);
+        if (!x->ids) return trf__fail_null(err, field);
         for (k = 0; k < x->lengths[i]; k++)
             if (x->ids[at + k] < 0)
-                return trf__fail(err, TRF_E_INVALID_ARG, at + k, "banned",
-                                 "banned sequence %d, position %d: id must be 0 or more, got %d",
+                return trf__fail(err, TRF_E_INVALID_ARG, at + k, field,
+                                 "%s %d, position %d: id must be 0 or more, got %d", what,
                                  (int)i, (int)k, (int)x->ids[at + k]);
     }
     return TRF_OK;
+}
+
+TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
+{
+    return trf__check_listed(x, "banned", "banned sequence", TRF__MAX_BANNED, err);
 }
 
 TRF__COLD
@@ -19457,6 +19688,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
     TRF__SEARCH_FIELDS(TRF__X)
 #undef TRF__X
     TRF__TRY(trf__check_banned(&search->banned, err));
+    TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
     TRF__TRY(trf__check_product_weights(search->weights, err));
     return trf__hooks_check(&search->hooks, err);
 }
@@ -19491,25 +19723,58 @@ TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const cha
                      "%s must be 0, because the model has no unk (unk is -1)", option);
 }
 
-/* Checks banned ids against the model. trf__check_banned has accepted them. */
+/* Compares the ids of sequences with the vocabulary. trf__check_listed has accepted them. */
+TRF__COLD
+TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequences *x,
+                                         const char *field, const char *what, trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    for (i = 0; i < x->count; i++)
+        for (k = 0; k < x->lengths[i]; k++, at++)
+            if (x->ids[at] >= c->target_vocab)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, field,
+                                 "%s %d, position %d: id must be below the vocabulary's %d, got %d",
+                                 what, (int)i, (int)k, (int)c->target_vocab, (int)x->ids[at]);
+    return TRF_OK;
+}
+
+/* Checks banned ids against the model. */
 TRF__COLD
 TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequences *x,
                                          trf_error *err)
 {
     int64_t at = 0;
-    int32_t i, k;
-    for (i = 0; i < x->count; i++, at += k) {
-        for (k = 0; k < x->lengths[i]; k++)
-            if (x->ids[at + k] >= c->target_vocab)
-                return trf__fail(err, TRF_E_INVALID_ARG, at + k, "banned",
-                                 "banned sequence %d, position %d: id must be below the "
-                                 "vocabulary's %d, got %d", (int)i, (int)k, (int)c->target_vocab,
-                                 (int)x->ids[at + k]);
-        if (k == 1 && x->ids[at] == c->eos)
+    int32_t i;
+    TRF__TRY(trf__check_listed_ids(c, x, "banned", "banned sequence", err));
+    for (i = 0; i < x->count; at += x->lengths[i++])
+        if (x->lengths[i] == 1 && x->ids[at] == c->eos)
             return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
                              "banned sequence %d is EOS alone: no answer could end; use min_length",
                              (int)i);
-    }
+    return TRF_OK;
+}
+
+/* Checks phrases against the model: no id that a search never chooses, nor EOS. */
+TRF__COLD
+TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, trf_error *err)
+{
+    const trf_sequences *x = &s->phrases;
+    int64_t at = 0;
+    int32_t i, k;
+    TRF__TRY(trf__check_listed_ids(c, x, "phrases", "phrase", err));
+    for (i = 0; i < x->count; i++)
+        for (k = 0; k < x->lengths[i]; k++, at++) {
+            int32_t id = x->ids[at];
+            if (id == c->pad || id == c->bos || id == c->eos)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
+                                 "phrase %d, position %d: id must not be a special id, got %d",
+                                 (int)i, (int)k, (int)id);
+            if (s->ban_unk && id == c->unk)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
+                                 "phrase %d, position %d: ban_unk forbids unk, id %d", (int)i,
+                                 (int)k, (int)id);
+        }
     return TRF_OK;
 }
 
@@ -19521,7 +19786,8 @@ TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *
     TRF__TRY(trf__check_tag(c, "forced_first", s->forced_first, c->target_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
-    return trf__check_banned_ids(c, &s->banned, err);
+    TRF__TRY(trf__check_banned_ids(c, &s->banned, err));
+    return trf__check_phrases(c, s, err);
 }
 
 /* The tests compare each rule with a plain program of its own. Differences that remain:
@@ -19653,6 +19919,7 @@ struct trf_translator {
     trf__pass pass;
     trf__rules rules;                           /* without lists for rows */
     void *banned; int64_t n_banned;             /* ids on the device, into which they point */
+    void *phrases;
     int32_t n_choices;                          /* tokens that no rule bans in every row */
     trf__hypotheses hypotheses;
     double *numbers; int64_t numbers_capacity;          /* copied from the device */
@@ -19674,6 +19941,15 @@ struct trf_translator {
 // Banned sequences are copied when a translator or a sampler is created, a translator's to the
 // device. The lists of rows come from >>hypotheses.
 
+/* Number of ids of sequences of known lengths. */
+TRF__FN int64_t trf__total_ids(const trf_sequences *x)
+{
+    int64_t total = 0;
+    int32_t i;
+    for (i = 0; i < x->count; i++) total += x->lengths[i];
+    return total;
+}
+
 /* Counts banned sequences. Those of one id are alone. */
 TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
 {
@@ -19688,6 +19964,8 @@ TRF__FN trf__rules trf__rules_of(const trf_config *c, const trf_search *s)
     trf__rules r;
     TRF__ZERO(r);
     trf__count_banned(&r, &s->banned);
+    r.phrases.n = s->phrases.count;
+    r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
     r.start = trf__start_id(c);
@@ -19710,6 +19988,10 @@ TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules,
     }
     if (r.stride + r.n_alone)
         r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
+    if (r.phrases.n) {
+        r.wishes = (int32_t *)trf__take(cursor, n * r.phrases.n, sizeof(int32_t));
+        r.wished = trf__take_reals(cursor, n, r.phrases.n);
+    }
     return r;
 }
 
@@ -19724,15 +20006,6 @@ TRF__FN int trf__by_id(const void *context, const void *a, const void *b)
 TRF__FN size_t trf__banned_bytes(const trf__rules *r, int64_t n)
 {
     return trf__bytes(n + r->n_sequences, sizeof(int32_t));
-}
-
-/* Number of ids of sequences of known lengths. */
-TRF__FN int64_t trf__total_ids(const trf_sequences *x)
-{
-    int64_t total = 0;
-    int32_t i;
-    for (i = 0; i < x->count; i++) total += x->lengths[i];
-    return total;
 }
 
 /* The ids that a search never chooses, -1 for none: pad, bos unless answers end with it, and unk if
@@ -19809,6 +20082,40 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     return status;
 }
 
+TRF__FN size_t trf__phrases_bytes(const trf__phrases *p)
+{
+    return trf__bytes(2 * (int64_t)p->total + p->n, sizeof(int32_t));
+}
+
+/* Copies phrases to the device: ids, how they begin again, ends. */
+TRF__COLD
+TRF__FN trf_status trf__set_phrases(trf_translator *t, const trf_sequences *x, trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    trf__phrases *p = &t->rules.phrases, here = *p;
+    int32_t ids[3 * TRF__MAX_PHRASE_IDS], *back = ids + p->total, *ends = back + p->total;
+    int32_t begin = 0, k, i;
+    if (p->n == 0) return TRF_OK;
+    t->phrases = run->backend->alloc(run, trf__phrases_bytes(p));
+    if (!t->phrases)
+        return trf__fail(err, TRF_E_NOMEM, -1, "phrases", "no memory for %d phrases", (int)p->n);
+    memcpy(ids, x->ids, (size_t)p->total * sizeof *ids);
+    here.ids = ids;
+    here.back = back;
+    here.ends = ends;
+    for (k = 0; k < p->n; begin = ends[k++]) {
+        ends[k] = begin + x->lengths[k];
+        /* the phrase without its first id is read as an answer would be */
+        for (back[begin] = 0, i = begin + 1; i < ends[k]; i++)
+            back[i] = trf__phrase_next(&here, k, back[i - 1], ids[i]);
+    }
+    p->ids = (const int32_t *)t->phrases;
+    p->back = p->ids + p->total;
+    p->ends = p->back + p->total;
+    run->backend->upload(run, t->phrases, ids, trf__phrases_bytes(p));
+    return run->backend->sync(run, err);
+}
+
 // >>hypotheses     what a translator keeps of its searches
 //
 // trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
@@ -19839,7 +20146,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * trf__k_width(c);
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__max_candidates(c, s),
+    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->phrases.n,
                               (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
@@ -19872,7 +20179,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
                                                          trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
     h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
-    h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
+    h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
     h->beam_memory = (char *)trf__take(&device, h->n_places, h->beam_bytes);
     h->sources = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
@@ -19952,6 +20259,8 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
         run->backend->release(run, translator->work.memory, translator->work.bytes);
         run->backend->release(run, translator->banned, trf__banned_bytes(&translator->rules,
                                                                          translator->n_banned));
+        run->backend->release(run, translator->phrases,
+                              trf__phrases_bytes(&translator->rules.phrases));
     }
     trf__pass_close(&translator->pass);
     trf__free(&hooks, translator->numbers,
@@ -20005,11 +20314,13 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t->model = model;
     t->search = *search;
     TRF__ZERO(t->search.banned);
+    TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(&model->config, search);
     limits = trf__translator_limits(&model->config, search);
     status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, search->threads,
                             &search->hooks, err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
+    if (status == TRF_OK) status = trf__set_phrases(t, &search->phrases, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
@@ -20027,6 +20338,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     const trf__hypotheses *h = &t->hypotheses;
     const trf__stack *stack = &t->pass.decoder;
     trf__reorder a;
+    wanted += h->rules.phrases.n;
     a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
     a.progress = h->there.progress; a.arrivals = h->there.arrivals;
     a.log_probabilities = (const double *)(const void *)h->found;
@@ -20132,6 +20444,12 @@ TRF__FN int32_t trf__forced_tokens(const trf_search *s, int32_t n_prefix)
     return n_prefix == 0 && s->forced_first >= 0 ? 1 : n_prefix;
 }
 
+/* Number of those that the answer does not show: forced_first, and a decoder-only model's prompt. */
+TRF__FN int32_t trf__hidden_tokens(const trf_search *s, int has_source, int32_t n_prefix)
+{
+    return !has_source || n_prefix == 0 ? trf__forced_tokens(s, n_prefix) : 0;
+}
+
 /* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
    model on the prefix, which is then part of the answer. A length is 0 if there is no such
    sequence. */
@@ -20193,7 +20511,7 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     arrival->place = place;
     arrival->source.key = (int32_t)(place * h->area);
     arrival->source.n_key = rows;
-    trf__beam_layout(&arrival->beam, s, (int32_t)h->length,
+    trf__beam_layout(&arrival->beam, s, &t->rules.phrases, (int32_t)h->length,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
                        h->there.prefixes + at, trf__forced_tokens(s, n_prefix), c->eos,
@@ -20202,6 +20520,7 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     if (!trf__has_source(c))
         arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix,
                                                   INT32_MAX);
+    arrival->beam.hidden = trf__hidden_tokens(s, round->sources != NULL, n_prefix);
     if (n_prefix)
         memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix,
                (size_t)n_prefix * sizeof(int32_t));
@@ -20527,13 +20846,11 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     for (i = 0; i < leading->count; i++)        /* the ids have stopped moving */
         for (id = t->first_id[i], k = 0; k < t->n_answers[i]; k++) {
             trf_hypothesis *h = &t->answers[(int64_t)i * t->search.n_best + k];
-            int32_t n_prefix = trf__length_of(prefixes, i);
             h->ids = t->ids + id;
             h->log_probabilities = t->own + id;
             id += (int64_t)h->n + 1;
-            /* forced_first, and a decoder-only model's prompt, are no part of the answer */
-            if (!sources || n_prefix == 0)
-                trf__hide_first(h, trf__forced_tokens(&t->search, n_prefix));
+            trf__hide_first(h, trf__hidden_tokens(&t->search, sources != NULL,
+                                                  trf__length_of(prefixes, i)));
         }
     t->n_sentences = leading->count;
     return TRF_OK;
@@ -20635,6 +20952,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                             sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
     fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)));
+    fixed = trf__add_size(fixed, trf__phrases_bytes(&rules.phrases));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
@@ -31759,6 +32077,10 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
             if (id >= 0) z[id] = -INFINITY;
         }
         __syncthreads();
+        for (int64_t k = row * r.phrases.n + threadIdx.x; k < (row + 1) * r.phrases.n;
+             k += TRF__CUDA_THREADS)
+            r.wished[k] = r.wishes[k] < 0 ? -INFINITY : z[r.wishes[k]];
+        __syncthreads();
         for (int32_t i = (int32_t)threadIdx.x; r.ids && i < r.counts[2 * row];
              i += TRF__CUDA_THREADS) {
             bool again = ids[i] < 0;
@@ -31849,12 +32171,14 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             last = trf__block_max(next, best);
             int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
             if (threadIdx.x != 0) continue;
-            t.ids[row * t.n + i] = id;
+            int64_t at = row * (t.n + t.rules.phrases.n) + i;
+            t.ids[at] = id;
             double z = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id];
-            t.log_probabilities[row * t.n + i] = z - lse;
-            if (t.ruled) t.ruled[row * t.n + i] = t.rules.greedy ? z : z - lse;
+            t.log_probabilities[at] = z - lse;
+            if (t.ruled) t.ruled[at] = t.rules.greedy ? z : z - lse;
         }
         if (t.ruled && threadIdx.x == 0) trf__top_penalize(&t, row, lse);
+        if (t.rules.wishes && threadIdx.x == 0) trf__top_wishes(&t, row, lse);
     }
 }
 
@@ -31867,7 +32191,7 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
     z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
     z.rows = t->rows; z.out = t->vocab; z.in = t->d;
     trf__cuda_project(run, "top", &z, 1);
-    if (t->rules.n_alone || t->rules.ids)
+    if (t->rules.n_alone || t->rules.ids || t->rules.wishes)
         trf__launch(run, "top", t->rows, trf__gpu_top_rules, *t, parts);
     trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
     trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);

@@ -1,6 +1,6 @@
 /* The rules of trf_search about single tokens: forced first tokens, tags of sources, banned ids and
-   sequences, n-grams that do not repeat, the repetition penalty, a free EOS at the limit. The oracle
-   is a search in plain loops over teacher-forced logits, in which every rule looks at whole
+   sequences, n-grams that do not repeat, the repetition penalty, a free EOS at the limit, phrases
+   that must occur. The oracle is a search in plain loops over teacher-forced logits, in which every rule looks at whole
    sequences. tools/parity/search_rules.py compares the same rules with Hugging Face. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -13,7 +13,8 @@
 #include <cmocka.h>
 #include "kit.h"
 
-enum { PAD = 0, BOS = 1, EOS = 2, FIRST = 4, VOCAB = 20, WIDE = 2100, MAX_IDS = 40, MAX_BEAM = 4 };
+enum { PAD = 0, BOS = 1, EOS = 2, FIRST = 4, VOCAB = 20, WIDE = 2100, MAX_IDS = 40, MAX_BEAM = 4,
+       MAX_PHRASES = 4 };
 
 #define OK(call) check_ok((call), &err, #call, __LINE__)
 
@@ -76,12 +77,13 @@ static void free_models(pair_of_models *m)
     trf_model_destroy(m->twin);
 }
 
-typedef struct sequence { int32_t n, ids[MAX_IDS]; double sum, own[MAX_IDS], score; trf_ended ended; } sequence;
+typedef struct sequence { int32_t n, met, ids[MAX_IDS]; double sum, own[MAX_IDS], score; trf_ended ended; } sequence;
 
 /* A case: what is asked of a search. */
 typedef struct asked {
     trf_search search;
     int32_t ids[MAX_IDS], lengths[MAX_IDS];      /* banned */
+    int32_t phrases[MAX_IDS], n_phrases[MAX_PHRASES], hidden;   /* hidden: tokens that are not of the answer */
     int32_t source[MAX_IDS], n_source, prefix[MAX_IDS], n_prefix;
 } asked;
 
@@ -186,6 +188,43 @@ static void rules_of(const pair_of_models *m, const asked *a, const sequence *s,
     }
 }
 
+/* Of a phrase that is in the answer all tokens; of another as many as its longest beginning that ends
+   the answer. */
+static int32_t met_of_phrase(const int32_t *phrase, int32_t m, const int32_t *ids, int32_t n)
+{
+    int32_t i;
+    for (i = 0; i + m <= n; i++) if (!memcmp(ids + i, phrase, (size_t)m * sizeof *ids)) return m;
+    for (i = m - 1; i > 0; i--) if (i <= n && !memcmp(ids + n - i, phrase, (size_t)i * sizeof *ids)) break;
+    return i;
+}
+
+static int32_t met_of(const asked *a, const int32_t *ids, int32_t n)
+{
+    int32_t k, at = 0, sum = 0, from = a->hidden < n ? a->hidden : n;
+    for (k = 0; k < a->search.phrases.count; at += a->n_phrases[k++])
+        sum += met_of_phrase(a->phrases + at, a->n_phrases[k], ids + from, n - from);
+    return sum;
+}
+
+static int32_t tokens_of_phrases(const asked *a)
+{
+    int32_t k, sum = 0;
+    for (k = 0; k < a->search.phrases.count; k++) sum += a->n_phrases[k];
+    return sum;
+}
+
+/* Whether a token is the next one of a phrase. */
+static int is_wished(const asked *a, const sequence *s, int32_t id)
+{
+    int32_t k, at = 0;
+    for (k = 0; k < a->search.phrases.count; at += a->n_phrases[k++]) {
+        int32_t m = a->n_phrases[k], from = a->hidden < s->n ? a->hidden : s->n;
+        int32_t met = met_of_phrase(a->phrases + at, m, s->ids + from, s->n - from);
+        if (met < m && a->phrases[at + met] == id) return 1;
+    }
+    return 0;
+}
+
 /* -----------------------------------------------------------------------------------------------
    Beam search as Hugging Face does it, for one sentence. */
 
@@ -199,36 +238,66 @@ static void finish(const trf_search *s, sequence *done, int32_t *n_done, sequenc
     int32_t i = *n_done;
     x.ended = ended;
     x.score = score_of(s, x.sum, x.n + (ended == TRF_ENDED_EOS));
-    for (; i > 0 && done[i - 1].score < x.score; i--) if (i < s->beam) done[i] = done[i - 1];
+    for (; i > 0 && (done[i - 1].met < x.met || (done[i - 1].met == x.met && done[i - 1].score < x.score)); i--) if (i < s->beam) done[i] = done[i - 1];
     if (i < s->beam) done[i] = x;
     if (*n_done < s->beam) ++*n_done;
 }
 
-typedef struct option { double sum, own; int32_t row, id; } option;
+typedef struct option { double sum, own; int32_t row, id, met, number; } option;
+enum { MAX_OPTIONS = MAX_BEAM * (2 * MAX_BEAM + 1 + MAX_PHRASES) };
 
-/* The best 2 * beam continuations of all rows (greedy: one); forced: an id, or -1. */
+/* The continuations of all rows, best first: of each row the best 2 * beam + 1 tokens (greedy: two),
+   and the next ones of phrases. number: which of its group one is. forced: an id, or -1. */
 static int32_t best_options(const pair_of_models *m, const asked *a, const sequence *live, int32_t n_live,
                             int32_t least, int32_t forced, int free_token, option *best)
 {
     static double own[WIDE], ruled[WIDE];
-    int32_t vocab = trf_model_config(m->model)->target_vocab, n = 0, r, w, i;
-    int32_t most = a->search.beam == 1 ? 1 : 2 * a->search.beam;
+    static char shown[WIDE];
+    int32_t vocab = trf_model_config(m->model)->target_vocab, n = 0, r, w, i, k, in_group[MAX_IDS + 1] = {0};
+    int32_t most = a->search.beam == 1 ? 2 : 2 * a->search.beam + 1;
     for (r = 0; r < n_live; r++) {
         rules_of(m, a, &live[r], least, own, ruled);
+        for (w = 0; w < vocab; w++) shown[w] = (char)(forced >= 0 ? w == forced : is_wished(a, &live[r], w));
+        for (k = 0; k < most && forced < 0; k++) {
+            int32_t top = -1;
+            for (w = 0; w < vocab; w++) if (shown[w] < 2 && (top < 0 || ruled[w] > ruled[top])) top = w;
+            if (top >= 0) shown[top] = 2;
+        }
         for (w = 0; w < vocab; w++) {
-            double value = forced >= 0 ? own[w] : ruled[w];
-            if (forced >= 0 ? w != forced : value == -HUGE_VAL) continue;
-            if (free_token) value = 0;
-            value += live[r].sum;
-            for (i = n; i > 0 && best[i - 1].sum < value; i--) if (i < most) best[i] = best[i - 1];
-            if (i == most) continue;
-            best[i].sum = value; best[i].own = own[w]; best[i].row = r; best[i].id = w;
-            if (n < most) n++;
+            double value = free_token ? 0 : forced >= 0 ? own[w] : ruled[w];
+            sequence x = live[r];
+            option new;
+            if (!shown[w] || (forced < 0 && ruled[w] == -HUGE_VAL)) continue;
+            if (w == EOS && forced < 0 && x.met < tokens_of_phrases(a)) continue;
+            x.ids[x.n++] = w;
+            new.met = w == EOS ? live[r].met : met_of(a, x.ids, x.n);
+            new.sum = live[r].sum + value; new.own = own[w]; new.row = r; new.id = w; new.number = 0;
+            for (i = n++; i > 0 && best[i - 1].sum < new.sum; i--) best[i] = best[i - 1];
+            best[i] = new;
         }
     }
+    for (i = 0; i < n; i++) best[i].number = in_group[best[i].met]++;
     for (i = 0; i < n && a->search.beam == 1; i++)      /* S of greedy search is not penalized */
         if (!free_token) best[i].sum = live[best[i].row].sum + best[i].own;
     return n;
+}
+
+/* Whether a continuation is among those that may live: the places go round the groups. */
+static void give_places(const asked *a, const option *best, int32_t n, int last, char *lives)
+{
+    int32_t places = a->search.beam, total = tokens_of_phrases(a), kept = a->search.beam == 1 ? 1 : 2 * a->search.beam;
+    int32_t g, i, more = 1;
+    memset(lives, 0, (size_t)n);
+    while (more && places > 0)
+        for (more = 0, g = total; g >= 0 && places > 0; g--) {
+            for (i = 0; i < n; i++)
+                if (best[i].met == g && !lives[i] && best[i].id != EOS && best[i].number < kept &&
+                    !(last && best[i].number >= a->search.beam)) break;
+            if (i == n) continue;
+            lives[i] = 1;
+            places--;
+            more = 1;
+        }
 }
 
 static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t limit, int32_t least,
@@ -237,7 +306,8 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
     const trf_search *s = &a->search;
     int more = s->at_limit == TRF_LIMIT_FORCE_EOS || s->at_limit == TRF_LIMIT_FREE_EOS;
     sequence live[MAX_BEAM], next[MAX_BEAM];
-    option best[2 * MAX_BEAM];
+    option best[MAX_OPTIONS];
+    char lives[MAX_OPTIONS];
     int32_t n_live = 1, n_done = 0, t, k;
     memset(live, 0, sizeof live);
     for (t = 0; n_live > 0 && t < limit + more; t++) {
@@ -245,12 +315,14 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
                        : a->n_prefix ? a->prefix[t] : s->forced_first, n_next = 0;
         int free_token = t < free_of(a) || (t == limit && s->at_limit == TRF_LIMIT_FREE_EOS);
         int32_t n = best_options(m, a, live, n_live, least, forced, free_token, best);
+        give_places(a, best, n, t + 1 == limit && !more, lives);
         for (k = 0; k < n; k++) {
             sequence x = live[best[k].row];
             x.sum = best[k].sum;
             x.own[x.n] = best[k].own;
-            if (best[k].id == EOS) { if (k < s->beam) finish(s, done, &n_done, x, TRF_ENDED_EOS); continue; }
-            if (n_next == s->beam || (t + 1 == limit && !more && k >= s->beam)) continue;
+            x.met = best[k].met;
+            if (best[k].id == EOS && best[k].number < s->beam) finish(s, done, &n_done, x, TRF_ENDED_EOS);
+            if (!lives[k]) continue;
             x.ids[x.n++] = best[k].id;
             next[n_next++] = x;
         }
@@ -267,7 +339,7 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
 
 /* Each rule in half of the cases. rules: a bit for each rule that may be on. */
 enum { FORCE = 1, TAG_FIRST = 2, TAG_LAST = 4, BAN = 8, GRAM = 16, PENALTY = 32, FREE = 64, PREFIX = 128,
-       ALL = 255, N_RULES = 8 };
+       PHRASES = 256, ALL = 511, N_RULES = 9 };
 
 static int random_case(asked *a, trf_kind kind, int32_t vocab, int rules)
 {
@@ -298,6 +370,15 @@ static int random_case(asked *a, trf_kind kind, int32_t vocab, int rules)
     }
     s->banned.ids = a->ids;
     s->banned.lengths = a->lengths;
+    for (i = at = 0; on & PHRASES && i < 1 + pick(MAX_PHRASES); i++) {
+        int32_t k;
+        a->n_phrases[i] = 1 + pick(3);
+        for (k = 0; k < a->n_phrases[i]; k++, at++)     /* some begin like others, or repeat themselves */
+            a->phrases[at] = at > 0 && pick(3) == 0 ? a->phrases[pick(at)] : word(words);
+        s->phrases.count = i + 1;
+    }
+    s->phrases.ids = a->phrases;
+    s->phrases.lengths = a->n_phrases;
     a->n_source = 1 + pick(6);
     for (i = 0; i < a->n_source; i++) a->source[i] = word(words);
     if (on & PREFIX) for (a->n_prefix = 1 + pick(2), i = 0; i < a->n_prefix; i++) a->prefix[i] = word(words);
@@ -312,7 +393,9 @@ static int32_t expected(const pair_of_models *m, const asked *a, sequence *done)
     int32_t limit = a->search.max_length_b, least = a->search.min_length;
     b.search.banned.ids = b.ids;
     b.search.banned.lengths = b.lengths;
+    b.hidden = !a->n_prefix && a->search.forced_first >= 0;
     if (trf_model_config(m->model)->kind == TRF_DECODER_ONLY) {
+        b.hidden = a->n_source;
         memcpy(b.prefix, a->source, sizeof b.prefix);
         b.n_prefix = a->n_source;
         limit += a->n_source;
@@ -377,6 +460,7 @@ static asked without(const asked *a, int rule)
     if (rule == PENALTY) b.search.repetition_penalty = 1;
     if (rule == FREE) b.search.at_limit = TRF_LIMIT_FORCE_EOS;
     if (rule == PREFIX) b.n_prefix = 0;
+    if (rule == PHRASES) b.search.phrases.count = 0;
     return b;
 }
 
