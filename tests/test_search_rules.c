@@ -525,6 +525,9 @@ static void test_rules_over_slices(void **state)
         for (i = 0; i < MAX_IDS; i++) a.ids[i] = 300 * pick(7) + pick(6) + FIRST * (i % 2);
         for (i = 0; i < MAX_IDS; i++) if (a.ids[i] < FIRST) a.ids[i] = FIRST;
         a.ids[0] = 1024 * (1 + k % 2);
+        for (i = 0; i < MAX_IDS; i++) a.phrases[i] = 7 + 1024 * pick(3) + pick(6);
+        for (i = 0; i < 2; i++) a.n_phrases[i] = 1 + i;
+        a.search.phrases.count = k % 3;
         same_as_plain(&m, &a, 9000 + k, NULL);
     }
     free_models(&m);
@@ -549,6 +552,7 @@ static void test_rules_in_batches(void **state)
     a.search.forced_first = 7; a.search.source_first = 9; a.search.source_last = 10;
     a.search.no_repeat_ngram = 2; a.search.repetition_penalty = 1.3;
     a.search.banned.count = 2; a.lengths[0] = 1; a.lengths[1] = 2; a.ids[0] = 5; a.ids[1] = 8; a.ids[2] = 6;
+    a.search.phrases.count = 2; a.n_phrases[0] = 1; a.n_phrases[1] = 2; a.phrases[0] = 11; a.phrases[1] = 12; a.phrases[2] = 4;
     a.search.max_sentences = 7;
     for (i = 0; i < 40; total += lengths[i++]) lengths[i] = 1 + i % 7;
     for (i = 0; i < total; i++) ids[i] = word(VOCAB);
@@ -557,6 +561,8 @@ static void test_rules_in_batches(void **state)
     OK(trf_translator_create(&alone, m.model, &a.search, &err));
     memset(a.ids, 0x7F, sizeof a.ids);          /* banned sequences have been copied */
     memset(a.lengths, 0x7F, sizeof a.lengths);
+    memset(a.phrases, 0x7F, sizeof a.phrases);
+    memset(a.n_phrases, 0x7F, sizeof a.n_phrases);
     OK(trf_translate_batch(t, &x, &err));
     for (i = total = 0; i < 40; total += lengths[i++]) {
         trf_sequences single = one(ids + total, lengths + i);
@@ -571,6 +577,107 @@ static void test_rules_in_batches(void **state)
     }
     trf_translator_destroy(t);
     trf_translator_destroy(alone);
+    free_models(&m);
+}
+
+/* All sequences of up to `limit` tokens after `at`, each ended by EOS: the best `keep` by tokens of phrases, then score. */
+static void enumerate(const pair_of_models *m, const asked *a, const sequence *at, int32_t limit, sequence *best)
+{
+    double own[VOCAB], ruled[VOCAB];
+    int32_t w, vocab = trf_model_config(m->model)->target_vocab, i;
+    rules_of(m, a, at, 0, own, ruled);
+    for (w = 0; w < vocab; w++) {
+        sequence x = *at;
+        if (ruled[w] == -HUGE_VAL) continue;
+        x.sum += own[w];
+        x.own[x.n] = own[w];
+        if (w != EOS) {
+            if (x.n == limit) continue;
+            x.ids[x.n++] = w;
+            enumerate(m, a, &x, limit, best);
+            continue;
+        }
+        x.met = met_of(a, x.ids, x.n);
+        if (x.met < tokens_of_phrases(a) && x.n < limit) continue;
+        x.score = score_of(&a->search, x.sum, x.n + 1);
+        for (i = 2; i > 0 && (best[i - 1].met < x.met || (best[i - 1].met == x.met && best[i - 1].score < x.score)); i--)
+            if (i < 2) best[i] = best[i - 1];
+        if (i < 2) best[i] = x;
+    }
+}
+
+/* A beam as wide as all continuations finds the best answers of all that contain the phrases; if there is
+   no room for these, those that have met the most tokens. */
+static void test_phrases_exhaustively(void **state)
+{
+    enum { SMALL = 10, LIMIT = 3 };
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, SMALL, 0, 1);
+    int k, i, rank, missing = 0, complete = 0, proven = 0;
+    (void)state;
+    draws = 20000;
+    for (k = 0; k < 40; k++) {
+        asked a;
+        sequence nothing, best[2];
+        trf_translator *t = NULL;
+        memset(&nothing, 0, sizeof nothing);
+        for (i = 0; i < 2; i++) { best[i] = nothing; best[i].met = -1; best[i].score = -HUGE_VAL; }
+        random_case(&a, TRF_ENCODER_DECODER, SMALL, BAN | GRAM);
+        a.search.beam = 1024; a.search.n_best = 2; a.search.min_length = 0;
+        a.search.stop = TRF_STOP_BOUND;
+        a.search.at_limit = TRF_LIMIT_FORCE_EOS;
+        a.search.max_length_b = LIMIT;
+        if (k % 2) a.search.banned.count = 0;
+        a.search.phrases.count = 1 + k % 2;
+        for (i = 0; i < 4; i++) a.phrases[i] = i > 0 && pick(2) ? a.phrases[0] : FIRST - 1 + pick(SMALL - FIRST);
+        a.n_phrases[0] = 1 + pick(2);
+        a.n_phrases[1] = 1 + pick(2);
+        enumerate(&m, &a, &nothing, LIMIT, best);
+        search_once(&m, &a, &t);
+        assert_int_equal(trf_hypothesis_count(t, 0), 2);
+        for (rank = 0; rank < 2; rank++) {
+            const trf_hypothesis *h = trf_hypothesis_at(t, 0, rank);
+            assert_int_equal(h->n, best[rank].n);
+            assert_memory_equal(h->ids, best[rank].ids, (size_t)h->n * sizeof *h->ids);
+            assert_false(differs(h->score, best[rank].score));
+            assert_int_equal(h->ended, TRF_ENDED_EOS);
+            if (best[rank].met == tokens_of_phrases(&a)) complete++;
+            else missing++;
+            /* of tokens that a rule bans in a row the proof knows nothing */
+            if (!a.search.no_repeat_ngram && !a.search.banned.count)
+                { assert_int_equal(h->proven, 1); proven++; }
+        }
+        trf_translator_destroy(t);
+    }
+    assert_true(complete > 20 && missing > 3 && proven > 8);
+    free_models(&m);
+}
+
+/* With beam 1 the answer begins with the phrases, without a blank between them. Nothing is left of a phrase
+   for which the limit has no room. */
+static void test_phrases_of_greedy_search(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    static const int32_t phrases[] = {9, 10, 11, 12, 5, 5}, n_phrases[] = {4, 2};
+    int32_t limit;
+    (void)state;
+    draws = 21000;
+    for (limit = 3; limit < 9; limit++) {
+        trf_translator *t = NULL;
+        const trf_hypothesis *h;
+        asked a;
+        random_case(&a, TRF_ENCODER_DECODER, VOCAB, 0);
+        a.search.beam = a.search.n_best = 1;
+        a.search.at_limit = TRF_LIMIT_KEEP_LIVE;
+        a.search.max_length_b = limit;
+        a.search.phrases.ids = phrases; a.search.phrases.lengths = n_phrases; a.search.phrases.count = 2;
+        search_once(&m, &a, &t);
+        h = trf_hypothesis_at(t, 0, 0);
+        assert_true(h->n == limit || (h->n >= 6 && h->n < limit));
+        /* of two phrases that advance equally it takes the likelier token first */
+        if (limit >= 6) assert_true(!memcmp(h->ids, phrases, 24) || (!memcmp(h->ids, phrases + 4, 8) && !memcmp(h->ids + 2, phrases, 16)));
+        assert_int_equal(h->proven, 0);
+        trf_translator_destroy(t);
+    }
     free_models(&m);
 }
 
@@ -674,6 +781,7 @@ static void test_refusals(void **state)
     pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1), lm = models_of(TRF_DECODER_ONLY, VOCAB, 0, 0);
     int32_t ids[3] = {5, 6, 7}, lengths[2] = {1, 2};
     trf_search s = trf_search_defaults();
+    trf_translator *none = NULL;
     trf_error err;
     (void)state;
     REFUSE(m.model, forced_first, -2, "-1"); REFUSE(m.model, forced_first, VOCAB, "below the vocabulary's 20, got 20");
@@ -703,6 +811,34 @@ static void test_refusals(void **state)
     refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "at least one id, got 0");
     lengths[1] = INT32_MAX;
     refused(m.model, &s, TRF_E_LIMIT, "banned", "16777216");
+    s = trf_search_defaults();
+    s.phrases.count = -1;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "0");
+    s.phrases.count = 2;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "NULL");
+    s.phrases.lengths = lengths;
+    lengths[1] = 2;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "NULL");
+    s.phrases.ids = ids;
+    assert_int_equal(trf_search_check(&s, &err), TRF_OK);
+    ids[2] = -1;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1, position 1: id must be 0 or more, got -1");
+    ids[2] = VOCAB;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1, position 1: id must be below the vocabulary's 20, got 20");
+    for (ids[2] = PAD; ids[2] <= EOS; ids[2]++) {
+        refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1, position 1: id must not be a special id");
+        assert_int_equal(trf_translator_create(&none, m.model, &s, &err), TRF_E_INVALID_ARG);
+        assert_int_equal(err.where, 2);
+    }
+    s.ban_unk = 1;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "ban_unk forbids unk");
+    s.ban_unk = 0;
+    assert_int_equal(trf_translator_create(&none, m.model, &s, &err), TRF_OK);
+    trf_translator_destroy(none);
+    lengths[1] = 0;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1 must have at least one id, got 0");
+    lengths[1] = 64;
+    refused(m.model, &s, TRF_E_LIMIT, "phrases", "phrases must have at most 64 ids together");
     free_models(&m);
     free_models(&lm);
 }
@@ -741,6 +877,8 @@ int main(void)
         cmocka_unit_test(test_rules_of_a_language_model),
         cmocka_unit_test(test_rules_over_slices),
         cmocka_unit_test(test_rules_in_batches),
+        cmocka_unit_test(test_phrases_exhaustively),
+        cmocka_unit_test(test_phrases_of_greedy_search),
         cmocka_unit_test(test_forced_bos),
         cmocka_unit_test(test_banned_tokens_hide_nothing),
         cmocka_unit_test(test_everything_banned),
