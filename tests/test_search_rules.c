@@ -588,7 +588,7 @@ static void enumerate(const pair_of_models *m, const asked *a, const sequence *a
     rules_of(m, a, at, 0, own, ruled);
     for (w = 0; w < vocab; w++) {
         sequence x = *at;
-        if (ruled[w] == -HUGE_VAL) continue;
+        if (ruled[w] == -HUGE_VAL && !(w == EOS && at->n == limit)) continue;     /* there it is forced */
         x.sum += own[w];
         x.own[x.n] = own[w];
         if (w != EOS) {
