@@ -379,6 +379,7 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, TEXT, "source-first", source_first),
     OPTION(TRANSLATE, TEXT, "source-last", source_last),
     OPTION(TRANSLATE, TEXTS, "ban", bans),
+    OPTION(TRANSLATE, TEXTS, "phrase", phrases),
     OPTION(TRANSLATE, TEXT, "ban-file", ban_file),
     OPTION(TRANSLATE, NUMBER, "no-repeat-ngram", search.no_repeat_ngram),
     OPTION(TRANSLATE, REAL, "repetition-penalty", search.repetition_penalty),

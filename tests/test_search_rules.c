@@ -615,14 +615,14 @@ static void test_phrases_exhaustively(void **state)
     int k, i, rank, missing = 0, complete = 0, proven = 0;
     (void)state;
     draws = 20000;
-    for (k = 0; k < 40; k++) {
+    for (k = 0; k < (KIT_AGAIN ? 6 : 40); k++) {
         asked a;
         sequence nothing, best[2];
         trf_translator *t = NULL;
         memset(&nothing, 0, sizeof nothing);
         for (i = 0; i < 2; i++) { best[i] = nothing; best[i].met = -1; best[i].score = -HUGE_VAL; }
         random_case(&a, TRF_ENCODER_DECODER, SMALL, BAN | GRAM);
-        a.search.beam = 1024; a.search.n_best = 2; a.search.min_length = 0;
+        a.search.beam = 350; a.search.n_best = 2;        /* 7^3 and more */ a.search.min_length = 0;
         a.search.stop = TRF_STOP_BOUND;
         a.search.at_limit = TRF_LIMIT_FORCE_EOS;
         a.search.max_length_b = LIMIT;
@@ -648,7 +648,7 @@ static void test_phrases_exhaustively(void **state)
         }
         trf_translator_destroy(t);
     }
-    assert_true(complete > 20 && missing > 3 && proven > 8);
+    if (!KIT_AGAIN) assert_true(complete > 20 && missing > 3 && proven > 8);
     free_models(&m);
 }
 

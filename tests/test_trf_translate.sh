@@ -304,6 +304,17 @@ expect 0 "a file of them" "" "$trf" translate tagged --model tags --ban-file ban
 check "is the same" same out wanted
 expect 0 "no word twice" "" "$trf" translate tagged --model tags --no-repeat-ngram 1
 check "there is none" eval '! grep -q "three three" out'
+expect 0 "phrases that must occur" "" "$trf" translate tagged --model tags --phrase 'two three' --phrase one --beam 8
+check "are in every answer" [ "$(grep -c 'two three' out)$(grep -c one out)" = 22 ]
+expect 0 "a phrase of greedy search" "^un " "$trf" translate tagged --model tags --phrase un --beam 1
+expect 0 "a phrase for which there is no room" "" "$trf" translate tagged --model tags --phrase 'two three one' --beam 4 \
+    --max-length-a 0 --max-length-b 2
+check "begins the answer" [ "$(grep -c 'two three' out)" = 2 ]
+expect 2 "an unknown phrase" "^trf translate: --phrase 'vier': the model does not know all of its tokens" "$trf" translate \
+    tagged --model tags --phrase vier
+expect 2 "a phrase without tokens" "^trf translate: --phrase '' has no tokens$" "$trf" translate tagged --model tags --phrase ''
+expect 2 "a phrase that is too long" "phrases must have at most 64 ids together" "$trf" translate tagged --model tags \
+    --phrase "$(awk 'BEGIN { for (i = 0; i < 65; i++) printf "one " }')"
 expect 0 "a penalty" "" "$trf" translate tagged --model tags --repetition-penalty 1000 --beam 2
 check "of a repeated word" eval '! grep -q "three three" out'
 # the same rules in sampling

@@ -57,6 +57,10 @@
      "a text that no answer may contain, as the target vocabulary cuts it at the beginning of a "
      "line; may be given several times", NULL},
     {TRANSLATE, TEXT, "ban-file", AT(ban_file), "FILE", "more such texts, one per line", NULL},
+    {TRANSLATE, TEXTS, "phrase", AT(phrases), "TEXT",
+     "a text that every answer contains, cut like those of --ban; may be given several times. An "
+     "answer at the longest length may lack it. With --beam 1 it stands at the beginning: a beam "
+     "wider than the phrases have tokens together finds the best place", NULL},
     {TRANSLATE, NUMBER, "no-repeat-ngram", AT(search.no_repeat_ngram), "N",
      "never write the same N tokens in a row twice; 0: off", NULL},
     {TRANSLATE, REAL, "repetition-penalty", AT(search.repetition_penalty), "X",
