@@ -2220,8 +2220,8 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // -----------------------------------------------------------------------------------------------
 
 /* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
-   target tokens. A forced prefix, or the prompt of a decoder-only model, counts in L, and in S if
-   score_prefix is 1. forced_first counts in L, and 0 in S. With a repetition_penalty and beam > 1,
+   target tokens. A forced prefix, or the prompt of a decoder-only model, counts in L if
+   count_prefix is 1, and in S if score_prefix is 1. forced_first counts in L, and 0 in S. With a repetition_penalty and beam > 1,
    S is the sum of the penalized log-probabilities. */
 typedef enum trf_length_rule {
     TRF_LENGTH_RAW   = 0,       /* S */
@@ -2285,7 +2285,9 @@ typedef struct trf_search {
     double alpha;               /* exponent of the length rule, 0..10; default 0.6 */
     int32_t count_eos;          /* 1: EOS counts in L; default 1 */
     int32_t score_prefix;       /* 1: a prefix counts in S; 0: it does not (tensor2tensor,
-                                   CTranslate2); default 0 */
+                                   CTranslate2, Hugging Face); default 0 */
+    int32_t count_prefix;       /* 1: a prefix counts in L; 0: it does not (Hugging Face);
+                                   default 1 */
     double word_penalty;        /* subtracts word_penalty * L from S before the length rule
                                    (Marian); -1e6..1e6; default 0 */
     int32_t candidates;         /* how many continuations compete in each step, as a multiple of
@@ -2317,6 +2319,11 @@ typedef struct trf_search {
        "So far" means all that the decoder has read: its start id (trf_decoder_start), a prefix or
        prompt, forced_first and the answer; never the source. The start id counts as in Hugging
        Face: if it is EOS, a repetition penalty penalizes EOS from the first step on. */
+    int32_t start;              /* an id that the decoder reads first, instead of the model's own
+                                   (decoder_start): the tag of the target language in mBART-25
+                                   (decoder_start_token_id). Any id. It counts in no length and is
+                                   in no answer. -1: the model's own; default -1. Only translating
+                                   replaces it: trf_score and the calls after it do not */
     int32_t forced_first;       /* an id: the first token of every answer, for instance the tag of
                                    the target language in M2M100, NLLB and mBART-50
                                    (forced_bos_token_id). It counts in the length of the answer and
@@ -2369,7 +2376,8 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
    length_rule         GNMT       POWER      POWER        POWER       RAW        POWER
    alpha               0.6        1          1            1           0          1
    count_eos           1          1          1            1           1          1
-   score_prefix        0          1          0            1           1          1
+   score_prefix        0          1          0            1           1          0
+   count_prefix        1          1          1            1           1          0
    word_penalty        0          0          0            0           0          0
    candidates          2          2          2            1           1          2
    eos_in_top_beam     0          1          1            1           1          1
@@ -2380,9 +2388,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
    renormalize_logits  0          0          1            0           0          0
 
    tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
-   PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. In
-   decoder-only models Hugging Face counts the prompt neither in S nor in L; no rule here does
-   that. */
+   PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. */
 typedef enum trf_search_rule {
     TRF_SEARCH_PAPER       = 0, /* tensor2tensor, but each sentence has its own bound */
     TRF_SEARCH_FAIRSEQ     = 1,
@@ -5174,7 +5180,8 @@ typedef struct trf__beam {
                                    EOS */
     const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
     int32_t n_prefix;
-    int32_t unscored;           /* so many of them do not count in S */
+    int32_t unscored;           /* so many of them do not count in S, */
+    int32_t uncounted;          /* and so many do not count in L */
     int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
                                    model's beginning */
     int32_t hidden;             /* the first tokens, which the answer does not show: phrases begin
@@ -5364,6 +5371,13 @@ TRF__BOTH int trf__forces_eos(const trf_search *search)
     return search->at_limit == TRF_LIMIT_FORCE_EOS || search->at_limit == TRF_LIMIT_FREE_EOS;
 }
 
+/* The score of a hypothesis of the beam with log-probability `sum` and `length` tokens. */
+TRF__BOTH double trf__beam_score(const trf__beam *beam, double sum, int32_t length)
+{
+    int32_t counted = length - beam->uncounted;
+    return trf__search_score(&beam->search, sum, counted > 0 ? counted : 0);
+}
+
 /* The best score that a hypothesis of n tokens can still reach. More tokens never raise its sum,
    and it may end at any length up to the longest. Without a word penalty the longest is best, since
    sums are not above zero and the divisor grows: sum / penalty(longest), the bound of Wu et al. and
@@ -5372,10 +5386,10 @@ TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
 {
     const trf_search *search = &beam->search;
     int32_t longest = beam->limit + (trf__forces_eos(search) ? search->count_eos : 0), length;
-    double best = trf__search_score(search, sum, longest), score;
+    double best = trf__beam_score(beam, sum, longest), score;
     if (search->word_penalty == 0) return best;
     for (length = n + search->count_eos; length < longest; length++) {
-        score = trf__search_score(search, sum, length);
+        score = trf__beam_score(beam, sum, length);
         if (score > best) best = score;
     }
     return best;
@@ -5428,7 +5442,7 @@ TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t ro
     answer.row = row;
     answer.ended = ended;
     answer.met = trf__beam_met(beam, row, -1);
-    answer.score = trf__search_score(&beam->search, sum, length);
+    answer.score = trf__beam_score(beam, sum, length);
     beam->n_finished++;
     if (beam->n_kept < beam->keep) beam->n_kept++;
     else if (trf__beam_ranks_before(beam, &answer, &beam->best[i - 1])) i--;
@@ -5471,7 +5485,7 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
     /* the worst kept answer must beat all that live hypotheses can reach (bound), or their score
        now */
     hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
-                                          : trf__search_score(search, beam->sum[0], beam->n);
+                                          : trf__beam_score(beam, beam->sum[0], beam->n);
     return beam->best[beam->n_kept - 1].score > hope;
 }
 
@@ -5489,6 +5503,7 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
     beam->prefix = prefix;
     beam->n_prefix = n_prefix;
     beam->unscored = beam->search.score_prefix ? 0 : n_prefix;
+    beam->uncounted = beam->search.count_prefix ? 0 : n_prefix;
     beam->least = beam->search.min_length;
     beam->eos = eos;
     beam->vocab = vocab;
@@ -5544,8 +5559,7 @@ TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
    bound. */
 TRF__BOTH void trf__beam_settle(trf__beam *beam)
 {
-    double ending = trf__search_score(&beam->search, beam->lost_eos,
-                                      beam->n + beam->search.count_eos);
+    double ending = trf__beam_score(beam, beam->lost_eos, beam->n + beam->search.count_eos);
     double going_on = trf__beam_bound(beam, beam->lost_token, beam->n + 1);
     if (ending > beam->dropped) beam->dropped = ending;
     if (going_on > beam->dropped) beam->dropped = going_on;
@@ -19625,6 +19639,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(alpha,              0, 10) \
     X(count_eos,          0, 1) \
     X(score_prefix,       0, 1) \
+    X(count_prefix,       0, 1) \
     X(word_penalty,       -1e6, 1e6) \
     X(candidates,         1, TRF__MAX_CANDIDATES) \
     X(eos_in_top_beam,    0, 1) \
@@ -19636,6 +19651,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(ban_unk,            0, 1) \
     X(max_length_a,       0, 1e6) \
     X(max_length_b,       search->max_length_a > 0 ? 0 : 1, INT32_MAX) \
+    X(start,              -1, INT32_MAX) \
     X(forced_first,       -1, INT32_MAX) \
     X(source_first,       -1, INT32_MAX) \
     X(source_last,        -1, INT32_MAX) \
@@ -19783,6 +19799,10 @@ TRF__COLD
 TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *s, trf_error *err)
 {
     TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
+    if (s->start >= c->target_vocab)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "start",
+                         "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
+                         (int)s->start);
     TRF__TRY(trf__check_tag(c, "forced_first", s->forced_first, c->target_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
@@ -19797,9 +19817,10 @@ TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *
    - CTranslate2 with alpha 0 stops when its best continuation is an EOS: set stop = TRF_STOP_BOUND
      for the same answer. In the step after a forced prefix it takes an EOS only if that is the best
      continuation; here min_length decides.
-   - Hugging Face counts decoder_input_ids neither in the score nor in the length; a prefix here is
-     one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is TRF_LIMIT_FREE_EOS. Where rules
-     leave a row no token, it goes on with tokens of probability 0; here the row dies.
+   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. For
+     one of its prefix_allowed_tokens_fn set score_prefix and count_prefix. Its forced_eos_token_id
+     is TRF_LIMIT_FREE_EOS. Where rules leave a row no token, it goes on with tokens of probability
+     0; here the row dies.
    - Marian never produces UNK: set ban_unk, which no rule sets. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 {
@@ -19810,7 +19831,8 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
     search->length_rule = paper ? TRF_LENGTH_GNMT : raw ? TRF_LENGTH_RAW : TRF_LENGTH_POWER;
     search->alpha = paper ? 0.6 : raw ? 0.0 : 1.0;
     search->count_eos = 1;
-    search->score_prefix = !paper && !ctranslate2;
+    search->score_prefix = !paper && !ctranslate2 && !hugging_face;
+    search->count_prefix = !hugging_face;
     search->word_penalty = 0;
     search->candidates = marian || raw ? 1 : 2;
     search->eos_in_top_beam = !paper;
@@ -19832,7 +19854,7 @@ TRF_API trf_search trf_search_defaults(void)
     trf_search_set_rule(&search, TRF_SEARCH_PAPER);
     search.max_length_a = 2.0;
     search.max_length_b = 20;
-    search.forced_first = search.source_first = search.source_last = -1;
+    search.start = search.forced_first = search.source_first = search.source_last = -1;
     search.repetition_penalty = 1;
     search.max_sentences = 32;
     search.max_tokens = 4096;
@@ -19968,7 +19990,7 @@ TRF__FN trf__rules trf__rules_of(const trf_config *c, const trf_search *s)
     r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
-    r.start = trf__start_id(c);
+    r.start = s->start >= 0 ? s->start : trf__start_id(c);
     r.greedy = s->beam == 1;
     return r;
 }
@@ -20350,7 +20372,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
     a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
     a.wanted = wanted; a.rows = stack->rows; a.n_cross = stack->n_cross; a.n_rows = h->n_rows;
-    a.columns = h->length; a.start = trf__start_id(&t->model->config); a.begin = begin;
+    a.columns = h->length; a.start = h->rules.start; a.begin = begin;
     return a;
 }
 
@@ -20527,6 +20549,7 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     else if (s->forced_first >= 0) {
         h->here.prefixes[at] = s->forced_first;
         arrival->beam.unscored = 1;
+        arrival->beam.uncounted = 0;
     }
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
     if (s->source_first >= 0) *ids++ = s->source_first;

@@ -365,6 +365,8 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, REAL, "alpha", search.alpha),
     OPTION(TRANSLATE, SWITCH, "count-eos", search.count_eos),
     OPTION(TRANSLATE, SWITCH, "score-prefix", search.score_prefix),
+    OPTION(TRANSLATE, SWITCH, "count-prefix", search.count_prefix),
+    OPTION(TRANSLATE, TEXT, "start", start),
     OPTION(TRANSLATE, REAL, "word-penalty", search.word_penalty),
     OPTION(TRANSLATE, COUNT, "candidates", search.candidates),
     OPTION(TRANSLATE, SWITCH, "eos-in-top-beam", search.eos_in_top_beam),
@@ -1105,6 +1107,7 @@ static void want_rule(trf_search_rule rule, trf_length_rule length_rule, double 
     wanted.search.alpha = alpha;
     wanted.search.count_eos = 1;
     wanted.search.score_prefix = score_prefix;
+    wanted.search.count_prefix = rule != TRF_SEARCH_HUGGING_FACE;
     wanted.search.word_penalty = 0;
     wanted.search.candidates = candidates;
     wanted.search.eos_in_top_beam = eos_in_top_beam;
@@ -1162,7 +1165,7 @@ static void effects(void **state)
            want_rule(TRF_SEARCH_RAW, TRF_LENGTH_RAW, 0, 1, 1, 1, 0, TRF_STOP_FINISHED,
                      TRF_LIMIT_FALL_BACK, 0, 0));
     EFFECT(TRANSLATE, "search-rule", "hugging-face",
-           want_rule(TRF_SEARCH_HUGGING_FACE, TRF_LENGTH_POWER, 1, 1, 2, 1, 0, TRF_STOP_HEURISTIC,
+           want_rule(TRF_SEARCH_HUGGING_FACE, TRF_LENGTH_POWER, 1, 0, 2, 1, 0, TRF_STOP_HEURISTIC,
                      TRF_LIMIT_KEEP_LIVE, 0, 0));
     EFFECT(TRANSLATE, "weights", "full", wanted.kept = 0;
            wanted.search.weights = wanted.sampling.weights = TRF_WEIGHTS_FULL);

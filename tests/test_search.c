@@ -1274,7 +1274,7 @@ static void test_forced_prefix(void **state)
     }
 }
 
-/* Forced tokens count in the sum that ranks, or not; the length counts them in any case. */
+/* Forced tokens count in the sum that ranks, or not; in the length too. */
 static void test_free_prefix(void **state)
 {
     int draw, k, moved = 0;
@@ -1282,6 +1282,7 @@ static void test_free_prefix(void **state)
     for (draw = 0; draw < 500; draw++) {
         toy lm = random_toy(6, 3);
         trf_search search = rule(all_rules[draw % N_RULES], 2 + pick(3), 1.0);
+        int uncounted = draw / N_RULES % 2;
         int32_t prefix[2], best[MAX_TOKENS], n_best = 0, free;
         sequence head;
         double given;
@@ -1294,10 +1295,12 @@ static void test_free_prefix(void **state)
         for (free = 0; free < 2; free++) {
             answers a;
             search.score_prefix = !free;
+            search.count_prefix = !uncounted;
             a = run(&lm, &search, 7, prefix, 2);
             for (k = 0; k < a.n; k++) {
                 int32_t length = a.h[k].n + (a.h[k].ended == TRF_ENDED_EOS ? search.count_eos : 0);
                 double sum = a.h[k].log_probability - (free ? given : 0);
+                if (!search.count_prefix) length -= 2;
                 assert_true(fabs(a.h[k].score - trf__search_score(&search, sum, length)) < 1e-12);
                 assert_true(k == 0 || a.h[k].score <= a.h[k - 1].score);
             }
@@ -1309,7 +1312,11 @@ static void test_free_prefix(void **state)
     for (k = 0; k < N_RULES; k++)
         assert_int_equal(rule(all_rules[k], 2, 1).score_prefix,
                          all_rules[k] != TRF_SEARCH_PAPER &&
-                             all_rules[k] != TRF_SEARCH_CTRANSLATE2);
+                             all_rules[k] != TRF_SEARCH_CTRANSLATE2 &&
+                             all_rules[k] != TRF_SEARCH_HUGGING_FACE);
+    for (k = 0; k < N_RULES; k++)
+        assert_int_equal(rule(all_rules[k], 2, 1).count_prefix,
+                         all_rules[k] != TRF_SEARCH_HUGGING_FACE);
 }
 
 /* A prefix is no choice: what it excludes does not count against the proof. */
@@ -1627,7 +1634,7 @@ static void test_options_are_checked(void **state)
     REFUSE(word_penalty, double, NAN);      REFUSE(word_penalty, double, -HUGE_VAL);
     REFUSE(candidates, int32_t, 0);         REFUSE(candidates, int32_t, TRF__MAX_CANDIDATES + 1);
     REFUSE(eos_in_top_beam, int32_t, 2);    REFUSE(shrink, int32_t, -1);
-    REFUSE(score_prefix, int32_t, 2);       REFUSE(renormalize_logits, int32_t, -1);
+    REFUSE(count_prefix, int32_t, 2); REFUSE(score_prefix, int32_t, 2);       REFUSE(renormalize_logits, int32_t, -1);
     REFUSE(ban_unk, int32_t, 2);            REFUSE(ban_unk, int32_t, -1);
     REFUSE(stop, trf_beam_stop, 4);         REFUSE(at_limit, trf_at_limit, 4);
     REFUSE(min_length, int32_t, -1);

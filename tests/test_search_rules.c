@@ -233,11 +233,11 @@ static double score_of(const trf_search *s, double sum, int32_t length)
     return sum / pow((double)length, s->alpha);
 }
 
-static void finish(const trf_search *s, sequence *done, int32_t *n_done, sequence x, trf_ended ended)
+static void finish(const trf_search *s, int32_t uncounted, sequence *done, int32_t *n_done, sequence x, trf_ended ended)
 {
     int32_t i = *n_done;
     x.ended = ended;
-    x.score = score_of(s, x.sum, x.n + (ended == TRF_ENDED_EOS));
+    x.score = score_of(s, x.sum, x.n + (ended == TRF_ENDED_EOS) - uncounted);
     for (; i > 0 && (done[i - 1].met < x.met || (done[i - 1].met == x.met && done[i - 1].score < x.score)); i--) if (i < s->beam) done[i] = done[i - 1];
     if (i < s->beam) done[i] = x;
     if (*n_done < s->beam) ++*n_done;
@@ -308,7 +308,7 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
     sequence live[MAX_BEAM], next[MAX_BEAM];
     option best[MAX_OPTIONS];
     char lives[MAX_OPTIONS];
-    int32_t n_live = 1, n_done = 0, t, k;
+    int32_t n_live = 1, n_done = 0, t, k, uncounted = s->count_prefix ? 0 : a->n_prefix;
     memset(live, 0, sizeof live);
     for (t = 0; n_live > 0 && t < limit + more; t++) {
         int32_t forced = t == limit ? EOS : t >= forced_of(a) ? -1
@@ -321,16 +321,16 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
             x.sum = best[k].sum;
             x.own[x.n] = best[k].own;
             x.met = best[k].met;
-            if (best[k].id == EOS && best[k].number < s->beam) finish(s, done, &n_done, x, TRF_ENDED_EOS);
+            if (best[k].id == EOS && best[k].number < s->beam) finish(s, uncounted, done, &n_done, x, TRF_ENDED_EOS);
             if (!lives[k]) continue;
             x.ids[x.n++] = best[k].id;
             next[n_next++] = x;
         }
         memcpy(live, next, sizeof live);
         n_live = n_next;
-        if (n_done == s->beam && n_live > 0 && done[n_done - 1].score > score_of(s, live[0].sum, t + 1)) n_live = 0;
+        if (n_done == s->beam && n_live > 0 && done[n_done - 1].score > score_of(s, live[0].sum, t + 1 - uncounted)) n_live = 0;
     }
-    for (k = 0; k < n_live && !more; k++) finish(s, done, &n_done, live[k], TRF_ENDED_MAX_LENGTH);
+    for (k = 0; k < n_live && !more; k++) finish(s, uncounted, done, &n_done, live[k], TRF_ENDED_MAX_LENGTH);
     return n_done < s->n_best ? n_done : s->n_best;
 }
 
@@ -353,6 +353,7 @@ static int random_case(asked *a, trf_kind kind, int32_t vocab, int rules)
     s->n_best = 1 + pick(s->beam);
     s->min_length = pick(3);
     s->score_prefix = pick(2);
+    s->count_prefix = pick(2);
     s->max_length_a = 0;
     s->max_length_b = 5 + pick(8);
     if (kind == TRF_DECODER_ONLY) on &= ~(FORCE | TAG_FIRST | TAG_LAST | PREFIX);
@@ -708,6 +709,46 @@ static void test_forced_bos(void **state)
     free_models(&m);
 }
 
+/* Another start id: the answers of the model that starts with it, whatever the rules. */
+static void test_start(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    trf_config c = *trf_model_config(m.model);
+    trf_model *other = NULL;
+    trf_error err;
+    int kind, k, i, starts_matter = 0;
+    (void)state;
+    c.decoder_start = TRF_START_BOS;
+    OK(trf_model_create_zeros(&other, &c, &err));
+    for (i = 0; i < trf_model_parameter_count(other); i++) {
+        trf_tensor from = kit_open(trf_model_parameter(m.model, i)), to = kit_open(trf_model_parameter(other, i));
+        memcpy(to.data, from.data, (size_t)trf_tensor_count(&to) * sizeof *to.data);
+        kit_close(&to);
+        kit_close(&from);
+    }
+    for (k = 0; k < 20; k++) {
+        trf_translator *t[3] = {NULL, NULL, NULL};
+        asked a;
+        draws = 16000 + (uint64_t)k;
+        random_case(&a, TRF_ENCODER_DECODER, VOCAB, ALL & ~PHRASES);
+        for (kind = 0; kind < 3; kind++) {
+            pair_of_models x = m;
+            if (kind) x.model = other;
+            a.search.start = kind == 1 ? EOS : -1;
+            search_once(&x, &a, &t[kind]);
+        }
+        assert_int_equal(trf_hypothesis_at(t[0], 0, 0)->n, trf_hypothesis_at(t[1], 0, 0)->n);
+        assert_memory_equal(trf_hypothesis_at(t[0], 0, 0)->ids, trf_hypothesis_at(t[1], 0, 0)->ids,
+                            (size_t)trf_hypothesis_at(t[0], 0, 0)->n * sizeof(int32_t));
+        assert_true(trf_hypothesis_at(t[0], 0, 0)->score == trf_hypothesis_at(t[1], 0, 0)->score);
+        starts_matter += trf_hypothesis_at(t[0], 0, 0)->score != trf_hypothesis_at(t[2], 0, 0)->score;
+        for (kind = 0; kind < 3; kind++) trf_translator_destroy(t[kind]);
+    }
+    assert_true(starts_matter > 15);
+    trf_model_destroy(other);
+    free_models(&m);
+}
+
 /* Tokens that are banned are not among those that a search has not seen. */
 static void test_banned_tokens_hide_nothing(void **state)
 {
@@ -784,6 +825,8 @@ static void test_refusals(void **state)
     trf_translator *none = NULL;
     trf_error err;
     (void)state;
+    REFUSE(m.model, start, -2, "-1"); REFUSE(m.model, start, VOCAB, "start must be below the vocabulary's 20, got 20");
+    REFUSE(lm.model, start, VOCAB, "below the vocabulary's 20");
     REFUSE(m.model, forced_first, -2, "-1"); REFUSE(m.model, forced_first, VOCAB, "below the vocabulary's 20, got 20");
     REFUSE(m.model, forced_first, EOS, "must not be EOS"); REFUSE(lm.model, forced_first, 5, "encoder-decoder");
     REFUSE(m.model, source_first, VOCAB, "below"); REFUSE(m.model, source_first, BOS, "must not be a special id");
@@ -880,6 +923,7 @@ int main(void)
         cmocka_unit_test(test_phrases_exhaustively),
         cmocka_unit_test(test_phrases_of_greedy_search),
         cmocka_unit_test(test_forced_bos),
+        cmocka_unit_test(test_start),
         cmocka_unit_test(test_banned_tokens_hide_nothing),
         cmocka_unit_test(test_everything_banned),
         cmocka_unit_test(test_refusals),

@@ -296,6 +296,12 @@ check "or by its id" same by_id wanted
 expect 0 "a first word" "^two$" "$trf" translate untagged --model tags --source-first '<en>' \
     --forced-first one
 check "is not part of the answer" test "$(head -n 1 out)" = two
+expect 0 "another start" "" "$trf" translate tagged --model tags --start 1
+cp out by_start
+expect 0 "the model's own" "" "$trf" translate tagged --model tags
+check "is the same token" same out by_start
+expect 2 "no such start" "^trf translate: --start '<de>' is neither a token of the model nor an id" "$trf" translate tagged \
+    --model tags --start '<de>'
 expect 0 "a banned word" "" "$trf" translate tagged --model tags --ban three --ban 'one two'
 check "is in no answer, nor are banned words in a row" eval '! grep -q -e three -e "one two" out'
 printf 'three\n\none two\n' >bans
@@ -313,7 +319,7 @@ check "begins the answer" [ "$(grep -c 'two three' out)" = 2 ]
 expect 2 "an unknown phrase" "^trf translate: --phrase 'vier': the model does not know all of its tokens" "$trf" translate \
     tagged --model tags --phrase vier
 expect 2 "a phrase without tokens" "^trf translate: --phrase '' has no tokens$" "$trf" translate tagged --model tags --phrase ''
-expect 2 "a phrase that is too long" "phrases must have at most 64 ids together" "$trf" translate tagged --model tags \
+expect 1 "a phrase that is too long" "phrases must have at most 64 ids together" "$trf" translate tagged --model tags \
     --phrase "$(awk 'BEGIN { for (i = 0; i < 65; i++) printf "one " }')"
 expect 0 "a penalty" "" "$trf" translate tagged --model tags --repetition-penalty 1000 --beam 2
 check "of a repeated word" eval '! grep -q "three three" out'

@@ -45,6 +45,8 @@ static int set_search(trf_search *search, const char *field, double value)
     else if (!strcmp(field, "alpha")) search->alpha = value;
     else if (!strcmp(field, "stop")) search->stop = (trf_beam_stop)n;
     else if (!strcmp(field, "score_prefix")) search->score_prefix = n;
+    else if (!strcmp(field, "count_prefix")) search->count_prefix = n;
+    else if (!strcmp(field, "start")) search->start = n;
     else if (!strcmp(field, "min_length")) search->min_length = n;
     else if (!strcmp(field, "at_limit")) search->at_limit = (trf_at_limit)n;
     else if (!strcmp(field, "forced_first")) search->forced_first = n;

@@ -18,6 +18,8 @@
     {TRANSLATE, SWITCH, "score-prefix", AT(search.score_prefix), NO_YES,
      "count the given beginning in S: --prefixes, or the beginning of a decoder-only model's text",
      NULL},
+    {TRANSLATE, SWITCH, "count-prefix", AT(search.count_prefix), NO_YES,
+     "count the same beginning in L", NULL},
     {TRANSLATE, REAL, "word-penalty", AT(search.word_penalty), "X",
      "subtract X from S for each token", NULL},
     {TRANSLATE, COUNT, "candidates", AT(search.candidates), "N",
@@ -45,6 +47,9 @@
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "write at most A * source tokens + B target tokens", NULL},
     {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "B for --max-length-a", NULL},
+    {TRANSLATE, TEXT, "start", AT(start), "TOKEN",
+     "a token that the decoder reads first, instead of the model's own: the tag of the target "
+     "language in mBART-25. TOKEN is the text of a token, or else an id", NULL},
     {TRANSLATE, TEXT, "forced-first", AT(forced_first), "TOKEN",
      "a token with which every answer begins, for instance the tag of the target language; the "
      "output does not show it. --prefixes replace it. TOKEN is the text of a token, or else an id",

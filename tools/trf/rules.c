@@ -73,7 +73,9 @@ static int add_lines(struct side *list, const trf_vocab *vocab, const char *path
 int read_rules(struct settings *s, const trf_vocab *source, const trf_vocab *target,
                struct rules *rules)
 {
-    int status = set_token("--forced-first", target, s->forced_first, &s->search.forced_first), k;
+    int status = set_token("--start", target, s->start, &s->search.start), k;
+    if (!status)
+        status = set_token("--forced-first", target, s->forced_first, &s->search.forced_first);
     if (!status)
         status = set_token("--source-first", source, s->source_first, &s->search.source_first);
     if (!status)

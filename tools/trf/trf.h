@@ -221,7 +221,7 @@ struct settings {
     int32_t kept;               /* how weights of products are kept: as they are, bf16, int8 */
     int32_t token_scores, alignments, attention;
     const char *prefixes, *prompt;
-    const char *forced_first, *source_first, *source_last, *ban_file;
+    const char *start, *forced_first, *source_first, *source_last, *ban_file;
     struct texts bans, phrases;
     int32_t count;                                              /* generating */
     int32_t weights;                                            /* averaging: a trf_weights */
