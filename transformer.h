@@ -148,7 +148,7 @@
 //                     >>layer-jobs >>loss-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
+//                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
 //                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-products >>bf16
 //                     >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
@@ -2220,8 +2220,8 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // -----------------------------------------------------------------------------------------------
 
 /* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
-   target tokens. A forced prefix, or the prompt of a decoder-only model, counts in L, and in S if
-   score_prefix is 1. forced_first counts in L, and 0 in S. With a repetition_penalty and beam > 1,
+   target tokens. A forced prefix, or the prompt of a decoder-only model, counts in L if
+   count_prefix is 1, and in S if score_prefix is 1. forced_first counts in L, and 0 in S. With a repetition_penalty and beam > 1,
    S is the sum of the penalized log-probabilities. */
 typedef enum trf_length_rule {
     TRF_LENGTH_RAW   = 0,       /* S */
@@ -2254,6 +2254,26 @@ typedef enum trf_at_limit {
     TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
+/* Phrases that must occur (trf_search.phrases): a rule of our own, after the dynamic beam allocation
+   of Post and Vilar 2018.
+     - An answer contains a phrase if the phrase's tokens follow one another in it. Phrases may
+       overlap: "a b" and "b c" are both in "a b c". One that is listed twice may occur once. A
+       forced prefix is part of the answer; forced_first and a decoder-only model's prompt are not.
+     - A hypothesis has met, of each phrase that it contains, all tokens; of each other phrase as
+       many as the longest beginning of the phrase with which it ends now.
+     - EOS is not chosen before all tokens are met.
+     - In each step every hypothesis is also continued with the next token of every phrase that it
+       does not contain, however unlikely.
+     - The continuations are grouped by how many tokens they have met. The beam's places are given
+       to the groups in turns, always to the best continuation that is left: first of the group that
+       has met the most, last of the one that has met the fewest, and again. So a beam wider than
+       the phrases have tokens keeps hypotheses at every stage, and one as wide as all continuations
+       finds the best answer that contains all phrases. With beam 1 the answer begins with the
+       phrases.
+     - Answers that have met more rank before others, whatever their scores. Only answers at the
+       length limit may lack phrases: if there is no room, or if another rule bans a token of one.
+       Such a rule wins, and so does a forced EOS. */
+
 /* Options of a translator. Systems differ in the fields from length_rule to renormalize_logits:
    trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. The default beam
    of 4 is the paper's too. */
@@ -2265,7 +2285,9 @@ typedef struct trf_search {
     double alpha;               /* exponent of the length rule, 0..10; default 0.6 */
     int32_t count_eos;          /* 1: EOS counts in L; default 1 */
     int32_t score_prefix;       /* 1: a prefix counts in S; 0: it does not (tensor2tensor,
-                                   CTranslate2); default 0 */
+                                   CTranslate2, Hugging Face); default 0 */
+    int32_t count_prefix;       /* 1: a prefix counts in L; 0: it does not (Hugging Face);
+                                   default 1 */
     double word_penalty;        /* subtracts word_penalty * L from S before the length rule
                                    (Marian); -1e6..1e6; default 0 */
     int32_t candidates;         /* how many continuations compete in each step, as a multiple of
@@ -2297,6 +2319,11 @@ typedef struct trf_search {
        "So far" means all that the decoder has read: its start id (trf_decoder_start), a prefix or
        prompt, forced_first and the answer; never the source. The start id counts as in Hugging
        Face: if it is EOS, a repetition penalty penalizes EOS from the first step on. */
+    int32_t start;              /* an id that the decoder reads first, instead of the model's own
+                                   (decoder_start): the tag of the target language in mBART-25
+                                   (decoder_start_token_id). Any id. It counts in no length and is
+                                   in no answer. -1: the model's own; default -1. Only translating
+                                   replaces it: trf_score and the calls after it do not */
     int32_t forced_first;       /* an id: the first token of every answer, for instance the tag of
                                    the target language in M2M100, NLLB and mBART-50
                                    (forced_bos_token_id). It counts in the length of the answer and
@@ -2316,6 +2343,9 @@ typedef struct trf_search {
                                    id bans this id (suppress_tokens). Each has at least one id, all
                                    together at most 2^24; EOS alone cannot be banned. Creating a
                                    translator copies them. default: none */
+    trf_sequences phrases;      /* sequences of ids that every answer contains (above). Each has at
+                                   least one id, all together at most 64; none is pad, bos or eos.
+                                   Creating a translator copies them. default: none */
     int32_t no_repeat_ngram;    /* n: no n tokens that follow one another so far occur again
                                    (no_repeat_ngram_size); >= 0; 0: off; default 0 */
     double repetition_penalty;  /* for each id so far: multiplies its log-probability in a beam; in
@@ -2346,7 +2376,8 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
    length_rule         GNMT       POWER      POWER        POWER       RAW        POWER
    alpha               0.6        1          1            1           0          1
    count_eos           1          1          1            1           1          1
-   score_prefix        0          1          0            1           1          1
+   score_prefix        0          1          0            1           1          0
+   count_prefix        1          1          1            1           1          0
    word_penalty        0          0          0            0           0          0
    candidates          2          2          2            1           1          2
    eos_in_top_beam     0          1          1            1           1          1
@@ -2357,9 +2388,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
    renormalize_logits  0          0          1            0           0          0
 
    tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
-   PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. In
-   decoder-only models Hugging Face counts the prompt neither in S nor in L; no rule here does
-   that. */
+   PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. */
 typedef enum trf_search_rule {
     TRF_SEARCH_PAPER       = 0, /* tensor2tensor, but each sentence has its own bound */
     TRF_SEARCH_FAIRSEQ     = 1,
@@ -2556,8 +2585,11 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 // -----------------------------------------------------------------------------------------------
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
-   repetition_penalty, min_tokens, temperature, top_k, top_p, min_p. pad is never drawn, bos only
-   where it is eos, unk only with allow_unk. The host computes the rules, in double. */
+   repetition_penalty, no_repeat_ngram, banned, min_tokens, temperature, top_k, top_p, min_p. pad is
+   never drawn, bos only where it is eos, unk only with allow_unk. The host computes the rules, in
+   double. "So far" means as in trf_search all that the decoder has read, older than the window
+   too: its start id (trf_decoder_start), the prompt and the answer; never the source. A first token
+   that shall be forced (forced_bos_token_id) is a prompt. */
 typedef struct trf_sampling {
     double temperature;         /* divides the logits; 0..1e6. 0 takes the most likely token, of
                                    equal ones the lowest id, like beam 1. default 1 */
@@ -2568,9 +2600,15 @@ typedef struct trf_sampling {
                                    default 1 */
     double min_p;               /* keeps tokens with at least this part of the largest probability
                                    (Nguyen et al. 2024); 0..1; 0: all; default 0 */
-    double repetition_penalty;  /* for ids in the prompt or in the answer: divides positive
-                                   logits and multiplies negative ones (Keskar et al. 2019);
-                                   1e-6..1e6; 1: no effect; default 1 */
+    double repetition_penalty;  /* for each id so far: divides a positive logit and multiplies a
+                                   negative one (Keskar et al. 2019); 1e-6..1e6; 1: no effect;
+                                   default 1 */
+    int32_t no_repeat_ngram;    /* n: no n tokens that follow one another so far occur again
+                                   (no_repeat_ngram_size); >= 0; 0: off; default 0 */
+    trf_sequences banned;       /* sequences of ids: a token that would complete one is never drawn
+                                   (bad_words_ids, suppress_tokens). A sequence may begin in the
+                                   prompt. Limits as in trf_search. Creating a sampler copies them.
+                                   default: none */
     int32_t max_tokens;         /* limit of an answer's tokens, without EOS; >= 1; default 256.
                                    In an encoder-decoder, prompt and answer together have at most
                                    config.max_length - 1 ids */
@@ -2628,11 +2666,11 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
    begin, load or destroy. Its contents and arrays change with each step. log_probability is that of
    the model itself, before the rules above; score is the same number. */
 TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
-/* Saves the session as a safetensors file: ids, log-probabilities and rules. The path gets the
-   whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has begun. */
+/* Saves the session as a safetensors file: ids, log-probabilities and rules, but not `banned`. The
+   path gets the whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has begun. */
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
-/* Loads a session into a sampler of the same model: its sequences and its rules, but not threads,
-   callback and hooks. Keys and values are computed again from the ids. TRF_E_STATE: the model has
+/* Loads a session into a sampler of the same model: its sequences and its rules. banned, threads,
+   callback and hooks remain the sampler's. Keys and values are computed again from the ids. TRF_E_STATE: the model has
    other weights. The sampler has no sequences afterwards if the ids do not fit the model, if there
    is no memory for them, or after TRF_E_CANCELLED. Any other failure changes nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
@@ -4632,6 +4670,14 @@ typedef struct trf__adam {
 
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
 
+/* Phrases that every answer contains (>>phrases); total: of all ids. All NULL and 0: none. */
+typedef struct trf__phrases {
+    const int32_t *ids, *ends;          /* one after the other, and where each ends in ids */
+    const int32_t *back;                /* for each id: with how many ids the phrase begins again in
+                                           those that end here */
+    int32_t n, total;
+} trf__phrases;
+
 /* The rules of a search about the next token (>>rules), and what they say of each row. A row has
    `stride` ids: first its history, then the ids banned in it. counts: how many of the history are
    penalized, and how many are banned. All NULL and 0: there are no rules. */
@@ -4643,13 +4689,17 @@ typedef struct trf__rules {
     double penalty;
     int32_t *ids, *counts;              /* (rows, stride), (rows, 2) */
     trf_real *kept;                     /* (rows, stride + n_alone) scratch: logits of these ids */
+    trf__phrases phrases;
+    int32_t *wishes;                    /* (rows, phrases.n) ids that go on with a phrase, or -1; */
+    trf_real *wished;                   /* and their logits */
 } trf__rules;
 
+/* The n best tokens of each row, then the wishes that are not among them. */
 typedef struct trf__top {
-    double *log_probabilities;          /* (rows, n) best first */
-    double *ruled;                      /* (rows, n) the same after the penalty, whose order counts
-                                           then; greedy: logits. NULL: there is no penalty */
-    int32_t *ids;                       /* (rows, n) equal logits by lowest id; -1: no more */
+    double *log_probabilities;          /* (rows, n + rules.phrases.n) best first, twice */
+    double *ruled;                      /* the same after the penalty, whose order counts then;
+                                           greedy: logits. NULL: there is no penalty */
+    int32_t *ids;                       /* likewise; equal logits by lowest id; -1: no more */
     void *work;                         /* scratch of top_scratch bytes */
     const trf__act *x;                  /* (rows, d) */
     trf__mat w;
@@ -4695,7 +4745,7 @@ typedef struct trf__reorder {
     int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
     const struct trf__arrival *arrivals;
-    /* (rows, wanted) the result of `top`, and its ids */
+    /* (rows, wanted) the result of `top`, wishes included, and its ids */
     const double *log_probabilities, *ruled;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
@@ -5120,7 +5170,7 @@ typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
 typedef struct trf__chosen { double sum, own; int32_t row, id; } trf__chosen;
 typedef struct trf__finished {
     double sum, score, own;     /* own: the log-probability of EOS */
-    int32_t n, row;
+    int32_t n, row, met;        /* met: tokens of phrases */
     trf_ended ended;
 } trf__finished;
 
@@ -5130,9 +5180,12 @@ typedef struct trf__beam {
                                    EOS */
     const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
     int32_t n_prefix;
-    int32_t unscored;           /* so many of them do not count in S */
+    int32_t unscored;           /* so many of them do not count in S, */
+    int32_t uncounted;          /* and so many do not count in L */
     int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
                                    model's beginning */
+    int32_t hidden;             /* the first tokens, which the answer does not show: phrases begin
+                                   after them */
     int32_t n;                  /* tokens in every live hypothesis */
     int32_t live;               /* live hypotheses: the rows that the driver computes */
     int32_t width;              /* the most that may live: `beam`, or with `shrink` `beam` minus
@@ -5141,7 +5194,7 @@ typedef struct trf__beam {
     int32_t n_finished;         /* finished hypotheses; */
     int32_t n_kept, keep;       /* the best of them are kept: at most n_best, or `beam` for
                                    TRF_STOP_HEURISTIC */
-    int32_t n_chosen;
+    trf__phrases phrases;
     double dropped;             /* the best score that anything given up so far could have
                                    reached; */
     int32_t gave_up;            /* 1: something was given up, even if its score is minus infinity */
@@ -5150,8 +5203,12 @@ typedef struct trf__beam {
     double *sum;                /* (beam) log-probability S of each live hypothesis */
     int32_t *token, *parent;    /* (longest, beam) the trellis, */
     double *own;                /* and the log-probability of each of its tokens */
-    trf__chosen *chosen;        /* (candidates * beam) the best continuations of this step, best
-                                   first */
+    int32_t *met;               /* (2, beam, phrases) tokens of each phrase that a live hypothesis
+                                   has met: of even and of odd n */
+    trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
+                                   best first; group g has met g tokens of phrases */
+    int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
+                                           live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
 } trf__beam;
 
@@ -5160,29 +5217,130 @@ TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
 {
     trf__cursor cursor = trf__cursor_at(memory);
     int64_t width = beam->search.beam, nodes = longest * width;
+    int64_t groups = (int64_t)beam->phrases.total + 1;
     beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
     beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
     beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
     beam->own    = (double *)trf__take(&cursor, nodes, sizeof *beam->own);
-    beam->chosen = (trf__chosen *)trf__take(&cursor, width * beam->search.candidates,
+    beam->met    = (int32_t *)trf__take(&cursor, 2 * width * beam->phrases.n, sizeof *beam->met);
+    beam->chosen = (trf__chosen *)trf__take(&cursor, groups * width * beam->search.candidates,
                                             sizeof *beam->chosen);
+    beam->n_chosen = (int32_t *)trf__take(&cursor, groups, sizeof *beam->n_chosen);
+    beam->share  = (int32_t *)trf__take(&cursor, groups, sizeof *beam->share);
+    beam->taken  = (int32_t *)trf__take(&cursor, groups, sizeof *beam->taken);
     beam->best   = (trf__finished *)trf__take(&cursor, beam->keep, sizeof *beam->best);
     return cursor.used;
 }
 
 /* Lays out a beam in memory for answers of up to `longest` tokens, and returns its bytes. memory is
    aligned to TRF__ALIGN, or NULL to compute only the size. trf_search_check has accepted the
-   options. */
-TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search, int32_t longest,
-                                void *memory)
+   options. phrases: NULL, or those of the search, where the beam runs. */
+TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search,
+                                const trf__phrases *phrases, int32_t longest, void *memory)
 {
     TRF__ZERO(*beam);
     beam->search = *search;
+    if (phrases) beam->phrases = *phrases;
     /* greedy search: the most likely token of each step, until EOS */
     if (search->beam == 1) beam->search.candidates = 1;
     beam->done = 1;
     beam->keep = search->stop == TRF_STOP_HEURISTIC ? search->beam : search->n_best;
     return trf__beam_places(beam, longest, memory);
+}
+
+// >>phrases        phrases that every answer contains
+//
+// How many tokens of a phrase a hypothesis has met follows from its tokens alone: all if the phrase
+// occurs in them, or else the longest beginning of the phrase that is an end of them. One more
+// token changes the number as in Knuth, Morris and Pratt 1977:
+//
+//     phrase a b a c    back 0 0 1 0    met by x a b: 2, x a b a: 3, x a b a b: 2, x a b a c: 4
+//
+// A step sorts continuations into groups by the tokens that they have then met of all phrases
+// together. trf__beam_share gives the groups places in the beam in turns (after the dynamic beam
+// allocation of Post and Vilar 2018). Without phrases there is one group.
+
+enum { TRF__MAX_PHRASE_IDS = 64 };
+
+/* How many tokens of phrase k are met after a token, if `met` were before it. */
+TRF__BOTH int32_t trf__phrase_next(const trf__phrases *p, int32_t k, int32_t met, int32_t id)
+{
+    int32_t begin = k > 0 ? p->ends[k - 1] : 0;
+    const int32_t *phrase = p->ids + begin;
+    if (met == p->ends[k] - begin) return met;
+    while (met > 0 && phrase[met] != id) met = p->back[begin + met - 1];
+    return met + (phrase[met] == id);
+}
+
+/* The number of tokens of each phrase that live row `row` has met when all have n tokens. */
+TRF__BOTH int32_t *trf__beam_met_at(const trf__beam *beam, int32_t n, int32_t row)
+{
+    return beam->met + (size_t)((n & 1) * beam->search.beam + row) * (size_t)beam->phrases.n;
+}
+
+/* How many tokens of phrases a live row has met; with id >= 0, after this token. */
+TRF__BOTH int32_t trf__beam_met(const trf__beam *beam, int32_t row, int32_t id)
+{
+    const int32_t *met = trf__beam_met_at(beam, beam->n, row);
+    int32_t sum = 0, k;
+    if (beam->n < beam->hidden) id = -1;
+    for (k = 0; k < beam->phrases.n; k++)
+        sum += id < 0 ? met[k] : trf__phrase_next(&beam->phrases, k, met[k], id);
+    return sum;
+}
+
+TRF__BOTH trf__chosen *trf__beam_group(const trf__beam *beam, int32_t group)
+{
+    return beam->chosen + (size_t)group * (size_t)beam->search.candidates *
+        (size_t)beam->search.beam;
+}
+
+/* Whether number k of a group's continuations may live on. At the last step of TRF_LIMIT_KEEP_LIVE
+   none moves up for one that ended with EOS (CTranslate2, Marian). */
+TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k, int32_t eos)
+{
+    int last = beam->n + 1 == beam->limit && beam->search.at_limit == TRF_LIMIT_KEEP_LIVE;
+    return trf__beam_group(beam, group)[k].id != eos && !(last && k >= beam->width);
+}
+
+/* Gives the groups `places` in turns, each time to the best continuation that has none: of the
+   group with the most tokens met, of the one with one fewer, and so on, and again. */
+TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places, int32_t eos)
+{
+    int32_t given = 0, more = 1, g;
+    for (g = 0; g <= beam->phrases.total; g++) beam->share[g] = beam->taken[g] = 0;
+    while (more && given < places)
+        for (more = 0, g = beam->phrases.total; g >= 0 && given < places; g--) {
+            int32_t k = beam->share[g];
+            while (k < beam->n_chosen[g] && !trf__beam_may_live(beam, g, k, eos)) k++;
+            if (k == beam->n_chosen[g]) continue;
+            beam->share[g] = k + 1;
+            given++;
+            more = 1;
+        }
+}
+
+/* The best continuation that has a place and is not taken yet; then it is taken. Equal ones by row,
+   then lowest id. NULL: there is none. */
+TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam, int32_t eos)
+{
+    const trf__chosen *best = NULL;
+    int32_t from = 0, g;
+    for (g = 0; g <= beam->phrases.total; g++) {
+        const trf__chosen *head;
+        int32_t *k = &beam->taken[g];
+        while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k, eos)) ++*k;
+        if (*k == beam->share[g]) continue;
+        head = trf__beam_group(beam, g) + *k;
+        if (best && !(head->sum > best->sum ||
+                      (head->sum == best->sum && (head->row < best->row ||
+                                                  (head->row == best->row && head->id < best->id)))))
+            continue;
+        best = head;
+        from = g;
+    }
+    if (best) beam->taken[from]++;
+    return best;
 }
 
 // >>beam-answers   scores, bounds, and when a search may stop
@@ -5213,6 +5371,13 @@ TRF__BOTH int trf__forces_eos(const trf_search *search)
     return search->at_limit == TRF_LIMIT_FORCE_EOS || search->at_limit == TRF_LIMIT_FREE_EOS;
 }
 
+/* The score of a hypothesis of the beam with log-probability `sum` and `length` tokens. */
+TRF__BOTH double trf__beam_score(const trf__beam *beam, double sum, int32_t length)
+{
+    int32_t counted = length - beam->uncounted;
+    return trf__search_score(&beam->search, sum, counted > 0 ? counted : 0);
+}
+
 /* The best score that a hypothesis of n tokens can still reach. More tokens never raise its sum,
    and it may end at any length up to the longest. Without a word penalty the longest is best, since
    sums are not above zero and the divisor grows: sum / penalty(longest), the bound of Wu et al. and
@@ -5221,10 +5386,10 @@ TRF__BOTH double trf__beam_bound(const trf__beam *beam, double sum, int32_t n)
 {
     const trf_search *search = &beam->search;
     int32_t longest = beam->limit + (trf__forces_eos(search) ? search->count_eos : 0), length;
-    double best = trf__search_score(search, sum, longest), score;
+    double best = trf__beam_score(beam, sum, longest), score;
     if (search->word_penalty == 0) return best;
     for (length = n + search->count_eos; length < longest; length++) {
-        score = trf__search_score(search, sum, length);
+        score = trf__beam_score(beam, sum, length);
         if (score > best) best = score;
     }
     return best;
@@ -5250,13 +5415,14 @@ TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finish
     return order;
 }
 
-/* The order of answers: score, then the step in which they ended, then ids. So equal scores have
+/* The order of answers: tokens of phrases, score, then the step in which they ended, then ids. So equal scores have
    one order on every backend. */
 TRF__BOTH int trf__beam_ranks_before(const trf__beam *beam, const trf__finished *a,
                                      const trf__finished *b)
 {
     int32_t step_a = a->n + (a->ended == TRF_ENDED_EOS),
         step_b = b->n + (b->ended == TRF_ENDED_EOS);
+    if (a->met != b->met) return a->met > b->met;
     if (a->score > b->score) return 1;
     if (a->score < b->score) return 0;
     if (step_a != step_b) return step_a < step_b;
@@ -5275,7 +5441,8 @@ TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t ro
     answer.n = beam->n;
     answer.row = row;
     answer.ended = ended;
-    answer.score = trf__search_score(&beam->search, sum, length);
+    answer.met = trf__beam_met(beam, row, -1);
+    answer.score = trf__beam_score(beam, sum, length);
     beam->n_finished++;
     if (beam->n_kept < beam->keep) beam->n_kept++;
     else if (trf__beam_ranks_before(beam, &answer, &beam->best[i - 1])) i--;
@@ -5318,7 +5485,7 @@ TRF__BOTH int trf__beam_stops(const trf__beam *beam)
     /* the worst kept answer must beat all that live hypotheses can reach (bound), or their score
        now */
     hope = search->stop == TRF_STOP_BOUND ? trf__beam_bound(beam, beam->sum[0], beam->n)
-                                          : trf__search_score(search, beam->sum[0], beam->n);
+                                          : trf__beam_score(beam, beam->sum[0], beam->n);
     return beam->best[beam->n_kept - 1].score > hope;
 }
 
@@ -5336,6 +5503,7 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
     beam->prefix = prefix;
     beam->n_prefix = n_prefix;
     beam->unscored = beam->search.score_prefix ? 0 : n_prefix;
+    beam->uncounted = beam->search.count_prefix ? 0 : n_prefix;
     beam->least = beam->search.min_length;
     beam->eos = eos;
     beam->vocab = vocab;
@@ -5345,11 +5513,13 @@ TRF__FN void trf__beam_sentence(trf__beam *beam, int32_t limit, const int32_t *p
    once. */
 TRF__BOTH void trf__beam_open(trf__beam *beam)
 {
+    int32_t k;
     beam->n = beam->n_finished = beam->n_kept = beam->done = beam->gave_up = 0;
     beam->live = 1;
     beam->width = beam->search.beam;
     beam->dropped = TRF__IMPOSSIBLE;
     beam->sum[0] = 0;
+    for (k = 0; k < beam->phrases.n; k++) beam->met[k] = 0;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
 
@@ -5364,10 +5534,17 @@ TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
         ? beam->eos
                    : eos_out ? TRF__NOT_EOS : TRF__ANY;
     /* one more, as EOS may be among them and cannot be taken */
-    request.count = beam->search.candidates * beam->width + (eos_forbidden && !eos_out);
+    request.count = beam->search.candidates * beam->width +
+        ((eos_forbidden || beam->phrases.n > 0) && !eos_out);
     if (request.count > beam->vocab - eos_out) request.count = beam->vocab - eos_out;
     if (request.forced >= 0) request.count = 1;
     return request;
+}
+
+/* Whether an id would end the answer: an EOS in the prefix ends nothing. */
+TRF__BOTH int trf__beam_ends(const trf__beam *beam, int32_t id)
+{
+    return id == beam->eos && beam->n >= beam->n_prefix;
 }
 
 /* Records that a continuation was given up. Only the largest sums count: trf__beam_settle turns
@@ -5382,27 +5559,27 @@ TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
    bound. */
 TRF__BOTH void trf__beam_settle(trf__beam *beam)
 {
-    double ending = trf__search_score(&beam->search, beam->lost_eos,
-                                      beam->n + beam->search.count_eos);
+    double ending = trf__beam_score(beam, beam->lost_eos, beam->n + beam->search.count_eos);
     double going_on = trf__beam_bound(beam, beam->lost_token, beam->n + 1);
     if (ending > beam->dropped) beam->dropped = ending;
     if (going_on > beam->dropped) beam->dropped = going_on;
 }
 
-/* Inserts a continuation into the sorted list of the best `take`. Rows arrive in order: among
-   equals the later row comes after the earlier one, and within a row the higher id after the
-   lower. */
-TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, double own, int32_t row,
-                                int32_t id)
+/* Inserts a continuation into the sorted list of its group, which has the best `take`. Rows arrive
+   in order: among equals the later row comes after the earlier one, and within a row the higher id
+   after the lower. ordered: those of a row arrive in their order, whatever their sums are. */
+TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, double sum, double own,
+                                int32_t row, int32_t id)
 {
-    trf__chosen *list = beam->chosen, *last = list + take - 1;
-    int32_t i = beam->n_chosen;
-    if (i == take && !(sum > last->sum || (sum == last->sum && row == last->row && id < last->id)))
-        {
+    int32_t group = trf__beam_met(beam, row, trf__beam_ends(beam, id) ? -1 : id);
+    trf__chosen *list = trf__beam_group(beam, group), *last = list + take - 1;
+    int32_t i = beam->n_chosen[group];
+    if (i == take && (ordered || !(sum > last->sum || (sum == last->sum && row == last->row &&
+                                                       id < last->id)))) {
         trf__beam_lose(beam, sum, id);
         return;
     }
-    if (i < take) beam->n_chosen++;
+    if (i < take) beam->n_chosen[group]++;
     else { trf__beam_lose(beam, last->sum, last->id); i--; }
     for (; i > 0; i--) {
         const trf__chosen *other = &list[i - 1];
@@ -5417,43 +5594,44 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, double sum, doubl
 }
 
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
-   most as likely as the least likely one shown. If one shown was unknown, they may have any
-   probability; so they may in greedy search with a penalty, which takes the first one shown that
-   is allowed. A forced token is taken whatever its probability; during the prefix there is only one
-   row. A log-probability above zero is a rounding error and counts as 0. */
+   most as likely as the least likely of the `count` shown. If one shown was unknown, they may have
+   any probability; so they may in greedy search with a penalty, which takes the first one shown
+   that is allowed. A forced token is taken whatever its probability; during the prefix there is
+   only one row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
                                 const double *ruled, const int32_t *ids, int64_t stride,
                                 int32_t count)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width,
-        row, j;
-    int eos_allowed = forced >= 0 || beam->n >= beam->least, greedy = beam->search.beam == 1;
+        more = forced < 0 ? beam->phrases.n : 0, any = 0, row, j;
+    int greedy = beam->search.beam == 1;
     int free = beam->n < beam->unscored ||
         (beam->n == beam->limit && beam->search.at_limit == TRF_LIMIT_FREE_EOS);
-    beam->n_chosen = 0;
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
+    for (j = 0; j <= beam->phrases.total; j++) beam->n_chosen[j] = 0;
     for (row = 0; row < beam->live; row++) {
         /* 1: some tokens are not shown; 2: some are unknown */
         int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);
-        int disordered = hides && ruled && greedy;
+        int disordered = hides && ruled && greedy, eos_allowed = forced >= 0 ||
+            (beam->n >= beam->least && trf__beam_met(beam, row, -1) == beam->phrases.total);
         double least = 0, hidden;
-        for (j = 0; j < count; j++) {
-            int32_t id = forced >= 0 ? forced : ids[row * stride + j];
-            double p = log_probabilities[row * stride + j], own;
-            if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; hides = 2; }
+        for (j = 0; j < count + more; j++) {    /* the wishes come last */
+            int64_t at = row * stride + (j < count ? j : stride - more + j - count);
+            int32_t id = forced >= 0 ? forced : ids[at];
+            double p = log_probabilities[at], own;
+            if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; if (j < count) hides = 2; }
             if (p > 0) p = 0;
             own = p;
             if (ruled && !greedy && forced < 0 && p > TRF__IMPOSSIBLE) {
-                p = ruled[row * stride + j];
+                p = ruled[at];
                 if (p > 0) p = 0;
             }
-            if (p < least) least = p;
+            if (j < count && p < least) least = p;
             if (free) p = 0;
             if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed)))
                 continue;
-            if (ruled && greedy && beam->n_chosen > 0)
-                trf__beam_lose(beam, beam->sum[row] + p, id);
-            else trf__beam_choose(beam, take, beam->sum[row] + p, own, row, id);
+            trf__beam_choose(beam, take, ruled && greedy, beam->sum[row] + p, own, row, id);
+            any = 1;
         }
         if (!hides) continue;
         /* the best sum that a hidden token could have: unknown ones may have probability 1 */
@@ -5462,50 +5640,60 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
         if (eos_allowed) trf__beam_lose(beam, hidden, beam->eos);
     }
     /* no continuation and no answer: a search always returns one */
-    if (beam->n_chosen == 0 && beam->n_kept == 0)
-        trf__beam_choose(beam, take, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
+    if (!any && beam->n_kept == 0)
+        trf__beam_choose(beam, take, 0, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
 }
 
-/* Second half: endings first, then the rows that live on. Under TRF_LIMIT_KEEP_LIVE the last step
-   ends the best `width` continuations as they are: none moves up for one that ended with EOS
-   (CTranslate2, Marian). */
+/* The endings among the best continuations. One counts only if it is among the best `width` of its
+   group, if eos_in_top_beam is set. Returns how many there are. eos: -1 in the prefix. */
+TRF__BOTH int32_t trf__beam_endings(trf__beam *beam, int32_t eos)
+{
+    int32_t n = 0, g, k;
+    for (g = 0; g <= beam->phrases.total; g++)
+        for (k = 0; k < beam->n_chosen[g]; k++) {
+            const trf__chosen *chosen = trf__beam_group(beam, g) + k;
+            if (chosen->id != eos) continue;
+            if (beam->search.eos_in_top_beam && k >= beam->width) {
+                trf__beam_lose(beam, chosen->sum, chosen->id);
+                continue;
+            }
+            trf__beam_end(beam, chosen->sum, chosen->own, chosen->row, TRF_ENDED_EOS);
+            n++;
+        }
+    return n;
+}
+
+/* Second half: endings first, then the rows that live on. */
 TRF__BOTH void trf__beam_place(trf__beam *beam)
 {
-    const trf_search *search = &beam->search;
-    int last = beam->n + 1 == beam->limit && search->at_limit == TRF_LIMIT_KEEP_LIVE;
-    int32_t places = beam->width, k;
-    /* an EOS in the prefix ends nothing */
-    int32_t eos = beam->n < beam->n_prefix ? -1 : beam->eos;
-    size_t node = (size_t)beam->n * (size_t)search->beam;
-    for (k = 0; k < beam->n_chosen; k++) {
-        const trf__chosen *chosen = &beam->chosen[k];
-        if (chosen->id != eos) continue;
-        /* an ending counts only if it is among the best `width` */
-        if (search->eos_in_top_beam && k >= beam->width) {
-            trf__beam_lose(beam, chosen->sum, chosen->id); continue;
+    int32_t eos = trf__beam_ends(beam, beam->eos) ? beam->eos : -1;
+    int32_t ended = trf__beam_endings(beam, eos), places = beam->width, g, k;
+    size_t node = (size_t)beam->n * (size_t)beam->search.beam;
+    const trf__chosen *chosen;
+    if (beam->search.shrink) places -= ended;       /* a row has one EOS: never below 0 */
+    trf__beam_share(beam, places, eos);
+    for (g = 0; g <= beam->phrases.total; g++)
+        for (k = 0; k < beam->n_chosen[g]; k++) {
+            chosen = trf__beam_group(beam, g) + k;
+            if (chosen->id != eos && (k >= beam->share[g] || !trf__beam_may_live(beam, g, k, eos)))
+                trf__beam_lose(beam, chosen->sum, chosen->id);
         }
-        trf__beam_end(beam, chosen->sum, chosen->own, chosen->row, TRF_ENDED_EOS);
-        if (search->shrink) places--;       /* a row has one EOS: never below 0 */
-    }
-    beam->live = 0;
-    for (k = 0; k < beam->n_chosen; k++) {
-        const trf__chosen *chosen = &beam->chosen[k];
-        if (chosen->id == eos) continue;
-        if (beam->live == places || (last && k >= beam->width)) {
-            trf__beam_lose(beam, chosen->sum, chosen->id);
-            continue;
-        }
+    for (beam->live = 0; (chosen = trf__beam_next(beam, eos)) != NULL; beam->live++) {
+        const int32_t *before = trf__beam_met_at(beam, beam->n, chosen->row);
+        int32_t *after = trf__beam_met_at(beam, beam->n + 1, beam->live);
+        for (k = 0; k < beam->phrases.n; k++)
+            after[k] = beam->n < beam->hidden ? before[k]
+                : trf__phrase_next(&beam->phrases, k, before[k], chosen->id);
         beam->sum[beam->live] = chosen->sum;
         beam->token[node + (size_t)beam->live] = chosen->id;
         beam->parent[node + (size_t)beam->live] = chosen->row;
         beam->own[node + (size_t)beam->live] = chosen->own;
-        beam->live++;
     }
     beam->width = places;
 }
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
-   them, and no token occurs twice. ruled: their log-probabilities after a penalty, or NULL. Returns
+   them, and its wishes end there with the row; no token occurs twice. ruled: their log-probabilities after a penalty, or NULL. Returns
    the number of rows that live on, 0 when the search is done. Row r continues row
    trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
@@ -5545,8 +5733,9 @@ TRF__FN int64_t trf__beam_ids(const trf__beam *beam)
 
 /* Writes the answers, best first, into answers[n_best], their tokens into ids and the tokens'
    log-probabilities into own: n + 1 of each for an answer of n tokens. Returns the number of
-   answers. An unfinished answer that replaces finished ones (TRF_LIMIT_FALL_BACK) is proven only if
-   nothing at all was given up, since any finished one would have replaced it. */
+   answers. An unfinished answer that replaces finished ones (TRF_LIMIT_FALL_BACK), or one without
+   all phrases, is proven only if nothing at all was given up, since any better one of these would
+   have replaced it. */
 TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers, int32_t *ids,
                                  double *own)
 {
@@ -5573,7 +5762,8 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
             answer->log_probability += own[t];
         answer->score = best->score;
         answer->ended = best->ended;
-        answer->proven = stands_in ? !beam->gave_up : best->score >= beam->dropped;
+        answer->proven = stands_in || best->met < beam->phrases.total ? !beam->gave_up
+            : best->score >= beam->dropped;
         ids += best->n + 1;
         own += best->n + 1;
     }
@@ -5649,6 +5839,20 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
     rules->counts[2 * to + 1] = n_banned;
 }
 
+/* Lists the ids that would go on with a phrase in row `row` of a beam; they are the wishes of row
+   `to`. A row with a forced token has none. */
+TRF__BOTH void trf__wishes_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
+                               int64_t to)
+{
+    const trf__phrases *p = &rules->phrases;
+    const int32_t *met = trf__beam_met_at(beam, beam->n, row);
+    int32_t *wishes = rules->wishes + to * p->n, begin = 0, n = 0, k;
+    for (k = 0; k < p->n; k++) wishes[k] = -1;
+    if (trf__beam_wanted(beam).forced >= 0) return;
+    for (k = 0; k < p->n; begin = p->ends[k++])
+        if (begin + met[k] < p->ends[k]) n = trf__add_once(wishes, n, p->ids[begin + met[k]]);
+}
+
 /* Whether an id may be part of an answer. */
 TRF__BOTH int trf__may_be(const trf__top *t, int32_t id)
 {
@@ -5661,8 +5865,9 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
-    double *own = t->log_probabilities + row * t->n, *ruled = t->ruled + row * t->n;
-    int32_t *ids = t->ids + row * t->n, k;
+    int64_t at = row * (t->n + r->phrases.n);
+    double *own = t->log_probabilities + at, *ruled = t->ruled + at;
+    int32_t *ids = t->ids + at, k;
     for (k = 0; k < r->counts[2 * row]; k++) {
         int32_t id = r->ids[row * r->stride + k];
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL : (double)kept[k];
@@ -5676,6 +5881,41 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
             own[i + 1] = own[i]; ruled[i + 1] = ruled[i]; ids[i + 1] = ids[i];
         }
         if (i < t->n) { own[i] = z - lse; ruled[i] = value; ids[i] = id; }
+    }
+}
+
+/* Appends to the best tokens of a row the wishes that are not among them, sorted likewise. */
+TRF__BOTH void trf__top_wishes(const trf__top *t, int64_t row, double lse)
+{
+    const trf__rules *r = &t->rules;
+    int64_t at = row * (t->n + r->phrases.n), end = t->n, last = t->n + r->phrases.n, i;
+    double *own = t->log_probabilities + at, *ruled = t->ruled ? t->ruled + at : NULL, *key;
+    int32_t *ids = t->ids + at, k, j;
+    for (k = 0, key = ruled ? ruled : own; k < r->phrases.n; k++) {
+        int32_t id = r->wishes[row * r->phrases.n + k];
+        double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL
+            : (double)r->wished[row * r->phrases.n + k];
+        double value = ruled && r->greedy ? z : z - lse;
+        for (i = 0; i < t->n && ids[i] != id; i++) { }
+        if (i < t->n || !(z > -HUGE_VAL)) continue;
+        for (j = 0; ruled && j < r->counts[2 * row]; j++)
+            if (r->ids[row * r->stride + j] == id) {
+                value = trf__penalize(value, r->penalty);
+                break;
+            }
+        for (i = end++; i > t->n && (value > key[i - 1] || (value == key[i - 1] &&
+                                                            id < ids[i - 1])); i--) {
+            own[i] = own[i - 1];
+            key[i] = key[i - 1];
+            ids[i] = ids[i - 1];
+        }
+        own[i] = z - lse;
+        key[i] = value;
+        ids[i] = id;
+    }
+    for (; end < last; end++) {
+        own[end] = key[end] = -HUGE_VAL;
+        ids[end] = -1;
     }
 }
 
@@ -5729,6 +5969,7 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
         a->only[row + j] = forced;
         a->slots[row + j] = (int32_t)(at * a->n_rows + row + j);
         if (a->rules.ids) trf__rules_row(&a->rules, beam, j, row + j);
+        if (a->rules.wishes) trf__wishes_row(&a->rules, beam, j, row + j);
     }
 }
 
@@ -5748,11 +5989,13 @@ TRF__BOTH trf__progress trf__reorder_from(const trf__reorder *a)
 TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
 {
     trf__span span = { (int32_t)r, 1, 0, 0, 0 };
+    int32_t k;
     a->self[r] = span;
     a->ids[r] = a->slots[r] = -1;
     a->parents[r] = a->position[r] = 0;
     a->only[r] = TRF__ANY;
     if (a->rules.ids) a->rules.counts[2 * r] = a->rules.counts[2 * r + 1] = 0;
+    for (k = 0; k < a->rules.phrases.n; k++) a->rules.wishes[r * a->rules.phrases.n + k] = -1;
 }
 
 #if !TRF__CUDA || defined(TRF_IMPLEMENTATION)
@@ -9219,25 +9462,29 @@ TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
 }
 
 /* Takes the ids that have a rule out of a slice, whose softmax has been computed. An id that occurs
-   twice is kept once; a banned one is not kept. */
+   twice is kept once; a banned one is not kept. Wishes stay. */
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {
     const int32_t *ids, *banned;
     trf_real *kept = r->kept + row * (r->stride + r->n_alone);
     int32_t low = 0, high = r->n_alone, i;
+    int64_t k;
     while (low < high) {                /* the first one of this slice */
         int32_t middle = low + (high - low) / 2;
         if (r->alone[middle] < column) low = middle + 1; else high = middle;
     }
     for (; low < r->n_alone && r->alone[low] < column + columns; low++)
         z[r->alone[low] - column] = -(trf_real)HUGE_VAL;
-    if (!r->ids) return;
     ids = r->ids + row * r->stride;
     banned = ids + r->history;
-    for (i = 0; i < r->counts[2 * row + 1]; i++)
+    for (i = 0; r->ids && i < r->counts[2 * row + 1]; i++)
         if (banned[i] >= column && banned[i] < column + columns)
             z[banned[i] - column] = -(trf_real)HUGE_VAL;
+    for (k = row * r->phrases.n; k < (row + 1) * r->phrases.n; k++)
+        if (r->wishes[k] >= column && r->wishes[k] < column + columns)
+            r->wished[k] = z[r->wishes[k] - column];
+    if (!r->ids) return;
     for (i = 0; i < r->counts[2 * row]; i++) {
         if (ids[i] < column || ids[i] >= column + columns) continue;
         kept[i] = z[ids[i] - column];
@@ -9263,7 +9510,7 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         most[c / TRF__TOP_FEW] = trf__max_of(z + c, trf__min64(columns - c, TRF__TOP_FEW));
     j->sums[2 * at] = trf__max_of(most, trf__ceil_div(columns, TRF__TOP_FEW));
     j->sums[2 * at + 1] = trf__exp_sum(z, columns, j->sums[2 * at]);
-    if (only < 0 && (t->rules.n_alone || t->rules.ids))
+    if (only < 0 && (t->rules.n_alone || t->rules.ids || t->rules.wishes))
         trf__top_rule(&t->rules, row, z, column, columns);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
@@ -9310,7 +9557,8 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     const trf_real *sums = j->sums + row * j->slices * 2;
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
-    double *to = t->log_probabilities + row * t->n, sum = 0, lse;
+    int64_t at = row * (t->n + t->rules.phrases.n);
+    double *to = t->log_probabilities + at, sum = 0, lse;
     trf_real most = sums[0], e[TRF__WIDE];
     int64_t i, k, s, found = 0;
     (void)run; (void)worker;
@@ -9326,12 +9574,12 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     for (k = t->n; k < j->slices * t->n; k++)
         if (ids[k] >= 0) found = trf__top_insert(best, ids, t->n, found, best[k], ids[k]);
     for (i = 0; i < t->n; i++) {
-        t->ids[row * t->n + i] = i < found ? ids[i] : -1;
+        t->ids[at + i] = i < found ? ids[i] : -1;
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
-        if (t->ruled) t->ruled[row * t->n + i] = t->rules.greedy && i < found ? (double)best[i]
-            : to[i];
+        if (t->ruled) t->ruled[at + i] = t->rules.greedy && i < found ? (double)best[i] : to[i];
     }
     if (t->ruled) trf__top_penalize(t, row, lse);
+    if (t->rules.wishes) trf__top_wishes(t, row, lse);
 }
 
 TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
@@ -19391,6 +19639,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(alpha,              0, 10) \
     X(count_eos,          0, 1) \
     X(score_prefix,       0, 1) \
+    X(count_prefix,       0, 1) \
     X(word_penalty,       -1e6, 1e6) \
     X(candidates,         1, TRF__MAX_CANDIDATES) \
     X(eos_in_top_beam,    0, 1) \
@@ -19402,6 +19651,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(ban_unk,            0, 1) \
     X(max_length_a,       0, 1e6) \
     X(max_length_b,       search->max_length_a > 0 ? 0 : 1, INT32_MAX) \
+    X(start,              -1, INT32_MAX) \
     X(forced_first,       -1, INT32_MAX) \
     X(source_first,       -1, INT32_MAX) \
     X(source_last,        -1, INT32_MAX) \
@@ -19413,31 +19663,37 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
 
 enum { TRF__MAX_BANNED = 1 << 24 };
 
-/* Checks banned sequences: lengths, and ids that are not negative. */
+/* Checks sequences that a search must know: lengths, at most `most` ids together, and ids that are
+   not negative. what: what one is called. */
 TRF__COLD
-TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
+TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, const char *what,
+                                     int32_t most, trf_error *err)
 {
     int64_t at = 0;
     int32_t i, k;
-    if (x->count < 0) return trf__fail_below(err, "banned", 0, x->count);
-    if (x->count > 0 && !x->lengths) return trf__fail_null(err, "banned");
+    if (x->count < 0) return trf__fail_below(err, field, 0, x->count);
+    if (x->count > 0 && !x->lengths) return trf__fail_null(err, field);
     for (i = 0; i < x->count; i++, at += k) {
         if (x->lengths[i] < 1)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "banned",
-                             "banned sequence %d must have at least one id, got %d", (int)i,
+            return trf__fail(err, TRF_E_INVALID_ARG, i, field,
+                             "%s %d must have at least one id, got %d", what, (int)i,
                              (int)x->lengths[i]);
-        if (at + x->lengths[i] > TRF__MAX_BANNED)
-            return trf__fail(err, TRF_E_LIMIT, i, "banned",
-                             "banned sequences must have at most %d ids together",
-                             (int)TRF__MAX_BANNED);
-        if (!x->ids) return trf__fail_null(err, "banned");
+        if (at + x->lengths[i] > most)
+            return trf__fail(err, TRF_E_LIMIT, i, field,
+                             "%ss must have at most %d ids together", what, (int)most);
+        if (!x->ids) return trf__fail_null(err, field);
         for (k = 0; k < x->lengths[i]; k++)
             if (x->ids[at + k] < 0)
-                return trf__fail(err, TRF_E_INVALID_ARG, at + k, "banned",
-                                 "banned sequence %d, position %d: id must be 0 or more, got %d",
+                return trf__fail(err, TRF_E_INVALID_ARG, at + k, field,
+                                 "%s %d, position %d: id must be 0 or more, got %d", what,
                                  (int)i, (int)k, (int)x->ids[at + k]);
     }
     return TRF_OK;
+}
+
+TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
+{
+    return trf__check_listed(x, "banned", "banned sequence", TRF__MAX_BANNED, err);
 }
 
 TRF__COLD
@@ -19448,6 +19704,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
     TRF__SEARCH_FIELDS(TRF__X)
 #undef TRF__X
     TRF__TRY(trf__check_banned(&search->banned, err));
+    TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
     TRF__TRY(trf__check_product_weights(search->weights, err));
     return trf__hooks_check(&search->hooks, err);
 }
@@ -19482,29 +19739,75 @@ TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const cha
                      "%s must be 0, because the model has no unk (unk is -1)", option);
 }
 
+/* Compares the ids of sequences with the vocabulary. trf__check_listed has accepted them. */
+TRF__COLD
+TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequences *x,
+                                         const char *field, const char *what, trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    for (i = 0; i < x->count; i++)
+        for (k = 0; k < x->lengths[i]; k++, at++)
+            if (x->ids[at] >= c->target_vocab)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, field,
+                                 "%s %d, position %d: id must be below the vocabulary's %d, got %d",
+                                 what, (int)i, (int)k, (int)c->target_vocab, (int)x->ids[at]);
+    return TRF_OK;
+}
+
+/* Checks banned ids against the model. */
+TRF__COLD
+TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequences *x,
+                                         trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i;
+    TRF__TRY(trf__check_listed_ids(c, x, "banned", "banned sequence", err));
+    for (i = 0; i < x->count; at += x->lengths[i++])
+        if (x->lengths[i] == 1 && x->ids[at] == c->eos)
+            return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
+                             "banned sequence %d is EOS alone: no answer could end; use min_length",
+                             (int)i);
+    return TRF_OK;
+}
+
+/* Checks phrases against the model: no id that a search never chooses, nor EOS. */
+TRF__COLD
+TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, trf_error *err)
+{
+    const trf_sequences *x = &s->phrases;
+    int64_t at = 0;
+    int32_t i, k;
+    TRF__TRY(trf__check_listed_ids(c, x, "phrases", "phrase", err));
+    for (i = 0; i < x->count; i++)
+        for (k = 0; k < x->lengths[i]; k++, at++) {
+            int32_t id = x->ids[at];
+            if (id == c->pad || id == c->bos || id == c->eos)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
+                                 "phrase %d, position %d: id must not be a special id, got %d",
+                                 (int)i, (int)k, (int)id);
+            if (s->ban_unk && id == c->unk)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
+                                 "phrase %d, position %d: ban_unk forbids unk, id %d", (int)i,
+                                 (int)k, (int)id);
+        }
+    return TRF_OK;
+}
+
 /* Checks the ids of a search against the model. trf_search_check has accepted it. */
 TRF__COLD
 TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *s, trf_error *err)
 {
-    int64_t at = 0;
-    int32_t i, k;
     TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
+    if (s->start >= c->target_vocab)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "start",
+                         "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
+                         (int)s->start);
     TRF__TRY(trf__check_tag(c, "forced_first", s->forced_first, c->target_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
-    for (i = 0; i < s->banned.count; i++, at += k) {
-        for (k = 0; k < s->banned.lengths[i]; k++)
-            if (s->banned.ids[at + k] >= c->target_vocab)
-                return trf__fail(err, TRF_E_INVALID_ARG, at + k, "banned",
-                                 "banned sequence %d, position %d: id must be below the "
-                                 "vocabulary's %d, got %d", (int)i, (int)k, (int)c->target_vocab,
-                                 (int)s->banned.ids[at + k]);
-        if (k == 1 && s->banned.ids[at] == c->eos)
-            return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
-                             "banned sequence %d is EOS alone: no answer could end; use min_length",
-                             (int)i);
-    }
-    return TRF_OK;
+    TRF__TRY(trf__check_banned_ids(c, &s->banned, err));
+    return trf__check_phrases(c, s, err);
 }
 
 /* The tests compare each rule with a plain program of its own. Differences that remain:
@@ -19514,9 +19817,10 @@ TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *
    - CTranslate2 with alpha 0 stops when its best continuation is an EOS: set stop = TRF_STOP_BOUND
      for the same answer. In the step after a forced prefix it takes an EOS only if that is the best
      continuation; here min_length decides.
-   - Hugging Face counts decoder_input_ids neither in the score nor in the length; a prefix here is
-     one of its prefix_allowed_tokens_fn. Its forced_eos_token_id is TRF_LIMIT_FREE_EOS. Where rules
-     leave a row no token, it goes on with tokens of probability 0; here the row dies.
+   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. For
+     one of its prefix_allowed_tokens_fn set score_prefix and count_prefix. Its forced_eos_token_id
+     is TRF_LIMIT_FREE_EOS. Where rules leave a row no token, it goes on with tokens of probability
+     0; here the row dies.
    - Marian never produces UNK: set ban_unk, which no rule sets. */
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
 {
@@ -19527,7 +19831,8 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
     search->length_rule = paper ? TRF_LENGTH_GNMT : raw ? TRF_LENGTH_RAW : TRF_LENGTH_POWER;
     search->alpha = paper ? 0.6 : raw ? 0.0 : 1.0;
     search->count_eos = 1;
-    search->score_prefix = !paper && !ctranslate2;
+    search->score_prefix = !paper && !ctranslate2 && !hugging_face;
+    search->count_prefix = !hugging_face;
     search->word_penalty = 0;
     search->candidates = marian || raw ? 1 : 2;
     search->eos_in_top_beam = !paper;
@@ -19549,7 +19854,7 @@ TRF_API trf_search trf_search_defaults(void)
     trf_search_set_rule(&search, TRF_SEARCH_PAPER);
     search.max_length_a = 2.0;
     search.max_length_b = 20;
-    search.forced_first = search.source_first = search.source_last = -1;
+    search.start = search.forced_first = search.source_first = search.source_last = -1;
     search.repetition_penalty = 1;
     search.max_sentences = 32;
     search.max_tokens = 4096;
@@ -19636,6 +19941,7 @@ struct trf_translator {
     trf__pass pass;
     trf__rules rules;                           /* without lists for rows */
     void *banned; int64_t n_banned;             /* ids on the device, into which they point */
+    void *phrases;
     int32_t n_choices;                          /* tokens that no rule bans in every row */
     trf__hypotheses hypotheses;
     double *numbers; int64_t numbers_capacity;          /* copied from the device */
@@ -19652,23 +19958,39 @@ struct trf_translator {
     int32_t n_sentences;
 };
 
-// >>search-rules   the rules about tokens, as a translator holds them
+// >>search-rules   the rules about tokens, as a translator and a sampler hold them
 //
-// Banned sequences are copied to the device when a translator is created. The lists of rows come
-// from >>hypotheses.
+// Banned sequences are copied when a translator or a sampler is created, a translator's to the
+// device. The lists of rows come from >>hypotheses.
 
-/* The rules of a search about the next token, without their lists. Sequences of one id are
-   alone. */
+/* Number of ids of sequences of known lengths. */
+TRF__FN int64_t trf__total_ids(const trf_sequences *x)
+{
+    int64_t total = 0;
+    int32_t i;
+    for (i = 0; i < x->count; i++) total += x->lengths[i];
+    return total;
+}
+
+/* Counts banned sequences. Those of one id are alone. */
+TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
+{
+    int32_t i;
+    for (r->n_alone = i = 0; i < banned->count; i++) r->n_alone += banned->lengths[i] == 1;
+    r->n_sequences = banned->count - r->n_alone;
+}
+
+/* The rules of a search about the next token, without their lists. */
 TRF__FN trf__rules trf__rules_of(const trf_config *c, const trf_search *s)
 {
     trf__rules r;
-    int32_t i;
     TRF__ZERO(r);
-    for (i = 0; i < s->banned.count; i++) r.n_alone += s->banned.lengths[i] == 1;
-    r.n_sequences = s->banned.count - r.n_alone;
+    trf__count_banned(&r, &s->banned);
+    r.phrases.n = s->phrases.count;
+    r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
-    r.start = trf__start_id(c);
+    r.start = s->start >= 0 ? s->start : trf__start_id(c);
     r.greedy = s->beam == 1;
     return r;
 }
@@ -19688,6 +20010,10 @@ TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules,
     }
     if (r.stride + r.n_alone)
         r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
+    if (r.phrases.n) {
+        r.wishes = (int32_t *)trf__take(cursor, n * r.phrases.n, sizeof(int32_t));
+        r.wished = trf__take_reals(cursor, n, r.phrases.n);
+    }
     return r;
 }
 
@@ -19702,15 +20028,6 @@ TRF__FN int trf__by_id(const void *context, const void *a, const void *b)
 TRF__FN size_t trf__banned_bytes(const trf__rules *r, int64_t n)
 {
     return trf__bytes(n + r->n_sequences, sizeof(int32_t));
-}
-
-/* Number of ids of sequences of known lengths. */
-TRF__FN int64_t trf__total_ids(const trf_sequences *x)
-{
-    int64_t total = 0;
-    int32_t i;
-    for (i = 0; i < x->count; i++) total += x->lengths[i];
-    return total;
 }
 
 /* The ids that a search never chooses, -1 for none: pad, bos unless answers end with it, and unk if
@@ -19730,17 +20047,40 @@ TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
     return c->target_vocab - trf__banned(c, s, banned);
 }
 
-/* Copies banned sequences to the device: the ids that stand alone, sorted and each once, then
-   sequences, then their ends. */
+/* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
+   their ends. `there` is where the list will be; order is scratch for n_alone pointers. */
+TRF__COLD
+TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *ids,
+                              const int32_t *there, const void **order)
+{
+    int64_t n = trf__total_ids(x), at = 0, to = r->n_alone;
+    int32_t n_alone = 0, n_sequences = 0, i;
+    for (i = 0; i < x->count; at += x->lengths[i++]) {
+        if (x->lengths[i] == 1) { order[n_alone++] = &x->ids[at]; continue; }
+        memcpy(ids + to, x->ids + at, (size_t)x->lengths[i] * sizeof *ids);
+        to += x->lengths[i];
+        ids[n + n_sequences++] = (int32_t)(to - r->n_alone);
+    }
+    trf__sort(order, (size_t)n_alone, trf__by_id, NULL);
+    r->alone = there;
+    r->sequences = there + r->n_alone;
+    r->ends = there + n;
+    for (r->n_alone = i = 0; i < n_alone; i++) {
+        int32_t id = *(const int32_t *)order[i];
+        if (i == 0 || id != ids[r->n_alone - 1]) ids[r->n_alone++] = id;
+    }
+}
+
+/* Copies banned sequences to the device. */
 TRF__COLD
 TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
 {
     const trf_config *c = &t->model->config;
     const trf__run *run = &t->pass.run;
     trf__rules *r = &t->rules;
-    int64_t n = trf__total_ids(x), at = 0, to = r->n_alone;
+    int64_t n = trf__total_ids(x);
     size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
-    int32_t *ids, n_alone = 0, n_sequences = 0, i;
+    int32_t *ids, i;
     const void **order;
     trf_status status;
     t->n_choices = (int32_t)trf__choices(c, &t->search);
@@ -19751,30 +20091,51 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     order = (const void **)trf__alloc(&run->hooks, sorting);
     status = t->banned && ids && order ? TRF_OK
         : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
-    for (i = 0; status == TRF_OK && i < x->count; at += x->lengths[i++]) {
-        if (x->lengths[i] == 1) { order[n_alone++] = &x->ids[at]; continue; }
-        memcpy(ids + to, x->ids + at, (size_t)x->lengths[i] * sizeof *ids);
-        to += x->lengths[i];
-        ids[n + n_sequences++] = (int32_t)(to - r->n_alone);
-    }
     if (status == TRF_OK) {
-        trf__sort(order, (size_t)n_alone, trf__by_id, NULL);
-        r->alone = (const int32_t *)t->banned;
-        r->sequences = r->alone + r->n_alone;
-        r->ends = r->alone + n;
-        for (r->n_alone = i = 0; i < n_alone; i++) {
-            int32_t id = *(const int32_t *)order[i];
-            if (i > 0 && id == ids[r->n_alone - 1]) continue;
-            ids[r->n_alone++] = id;
-            if (id != c->pad && id != c->bos && (id != c->unk || !t->search.ban_unk))
-                t->n_choices--;
-        }
+        trf__list_banned(r, x, ids, (const int32_t *)t->banned, order);
+        for (i = 0; i < r->n_alone; i++)
+            t->n_choices -= ids[i] != c->pad && ids[i] != c->bos &&
+                (ids[i] != c->unk || !t->search.ban_unk);
         run->backend->upload(run, t->banned, ids, bytes);
         status = run->backend->sync(run, err);
     }
     trf__free(&run->hooks, (void *)order, sorting);
     trf__free(&run->hooks, ids, bytes);
     return status;
+}
+
+TRF__FN size_t trf__phrases_bytes(const trf__phrases *p)
+{
+    return trf__bytes(2 * (int64_t)p->total + p->n, sizeof(int32_t));
+}
+
+/* Copies phrases to the device: ids, how they begin again, ends. */
+TRF__COLD
+TRF__FN trf_status trf__set_phrases(trf_translator *t, const trf_sequences *x, trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    trf__phrases *p = &t->rules.phrases, here = *p;
+    int32_t ids[3 * TRF__MAX_PHRASE_IDS], *back = ids + p->total, *ends = back + p->total;
+    int32_t begin = 0, k, i;
+    if (p->n == 0) return TRF_OK;
+    t->phrases = run->backend->alloc(run, trf__phrases_bytes(p));
+    if (!t->phrases)
+        return trf__fail(err, TRF_E_NOMEM, -1, "phrases", "no memory for %d phrases", (int)p->n);
+    memcpy(ids, x->ids, (size_t)p->total * sizeof *ids);
+    here.ids = ids;
+    here.back = back;
+    here.ends = ends;
+    for (k = 0; k < p->n; begin = ends[k++]) {
+        ends[k] = begin + x->lengths[k];
+        /* the phrase without its first id is read as an answer would be */
+        for (back[begin] = 0, i = begin + 1; i < ends[k]; i++)
+            back[i] = trf__phrase_next(&here, k, back[i - 1], ids[i]);
+    }
+    p->ids = (const int32_t *)t->phrases;
+    p->back = p->ids + p->total;
+    p->ends = p->back + p->total;
+    run->backend->upload(run, t->phrases, ids, trf__phrases_bytes(p));
+    return run->backend->sync(run, err);
 }
 
 // >>hypotheses     what a translator keeps of its searches
@@ -19807,7 +20168,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * trf__k_width(c);
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__max_candidates(c, s),
+    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->phrases.n,
                               (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
@@ -19840,7 +20201,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
                                                          trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
     h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
-    h->beam_bytes = trf__beam_layout(&beam, s, (int32_t)h->length, NULL);
+    h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
     h->beam_memory = (char *)trf__take(&device, h->n_places, h->beam_bytes);
     h->sources = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
@@ -19920,6 +20281,8 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
         run->backend->release(run, translator->work.memory, translator->work.bytes);
         run->backend->release(run, translator->banned, trf__banned_bytes(&translator->rules,
                                                                          translator->n_banned));
+        run->backend->release(run, translator->phrases,
+                              trf__phrases_bytes(&translator->rules.phrases));
     }
     trf__pass_close(&translator->pass);
     trf__free(&hooks, translator->numbers,
@@ -19973,11 +20336,13 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t->model = model;
     t->search = *search;
     TRF__ZERO(t->search.banned);
+    TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(&model->config, search);
     limits = trf__translator_limits(&model->config, search);
     status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, search->threads,
                             &search->hooks, err);
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
+    if (status == TRF_OK) status = trf__set_phrases(t, &search->phrases, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
@@ -19995,6 +20360,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     const trf__hypotheses *h = &t->hypotheses;
     const trf__stack *stack = &t->pass.decoder;
     trf__reorder a;
+    wanted += h->rules.phrases.n;
     a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
     a.progress = h->there.progress; a.arrivals = h->there.arrivals;
     a.log_probabilities = (const double *)(const void *)h->found;
@@ -20006,7 +20372,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
     a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
     a.wanted = wanted; a.rows = stack->rows; a.n_cross = stack->n_cross; a.n_rows = h->n_rows;
-    a.columns = h->length; a.start = trf__start_id(&t->model->config); a.begin = begin;
+    a.columns = h->length; a.start = h->rules.start; a.begin = begin;
     return a;
 }
 
@@ -20100,6 +20466,12 @@ TRF__FN int32_t trf__forced_tokens(const trf_search *s, int32_t n_prefix)
     return n_prefix == 0 && s->forced_first >= 0 ? 1 : n_prefix;
 }
 
+/* Number of those that the answer does not show: forced_first, and a decoder-only model's prompt. */
+TRF__FN int32_t trf__hidden_tokens(const trf_search *s, int has_source, int32_t n_prefix)
+{
+    return !has_source || n_prefix == 0 ? trf__forced_tokens(s, n_prefix) : 0;
+}
+
 /* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
    model on the prefix, which is then part of the answer. A length is 0 if there is no such
    sequence. */
@@ -20161,7 +20533,7 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     arrival->place = place;
     arrival->source.key = (int32_t)(place * h->area);
     arrival->source.n_key = rows;
-    trf__beam_layout(&arrival->beam, s, (int32_t)h->length,
+    trf__beam_layout(&arrival->beam, s, &t->rules.phrases, (int32_t)h->length,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
                        h->there.prefixes + at, trf__forced_tokens(s, n_prefix), c->eos,
@@ -20170,12 +20542,14 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     if (!trf__has_source(c))
         arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix,
                                                   INT32_MAX);
+    arrival->beam.hidden = trf__hidden_tokens(s, round->sources != NULL, n_prefix);
     if (n_prefix)
         memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix,
                (size_t)n_prefix * sizeof(int32_t));
     else if (s->forced_first >= 0) {
         h->here.prefixes[at] = s->forced_first;
         arrival->beam.unscored = 1;
+        arrival->beam.uncounted = 0;
     }
     /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
     if (s->source_first >= 0) *ids++ = s->source_first;
@@ -20495,13 +20869,11 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     for (i = 0; i < leading->count; i++)        /* the ids have stopped moving */
         for (id = t->first_id[i], k = 0; k < t->n_answers[i]; k++) {
             trf_hypothesis *h = &t->answers[(int64_t)i * t->search.n_best + k];
-            int32_t n_prefix = trf__length_of(prefixes, i);
             h->ids = t->ids + id;
             h->log_probabilities = t->own + id;
             id += (int64_t)h->n + 1;
-            /* forced_first, and a decoder-only model's prompt, are no part of the answer */
-            if (!sources || n_prefix == 0)
-                trf__hide_first(h, trf__forced_tokens(&t->search, n_prefix));
+            trf__hide_first(h, trf__hidden_tokens(&t->search, sources != NULL,
+                                                  trf__length_of(prefixes, i)));
         }
     t->n_sentences = leading->count;
     return TRF_OK;
@@ -20603,6 +20975,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                             sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
     fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)));
+    fixed = trf__add_size(fixed, trf__phrases_bytes(&rules.phrases));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
@@ -20734,6 +21107,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     X(int32_t,  allow_unk,          0, 1, 2) \
     X(int32_t,  window,             0, INT32_MAX, 2) \
     X(uint64_t, seed,               0, 2e19, 1) \
+    X(int32_t,  no_repeat_ngram,    0, INT32_MAX, 3) \
     X(trf_weights, weights,         0, TRF_WEIGHTS_INT8, 0) \
     X(int32_t,  threads,            0, TRF__MAX_THREADS, 0)
 
@@ -20742,7 +21116,7 @@ enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits in memory at a time */
 /* A sequence: the beginning, then the answer; at most `limit` ids. */
 typedef struct trf__sampled {
     trf_hypothesis answer;
-    int32_t *ids;
+    int32_t *ids;                               /* the start id, if there is one, is before them */
     double *each;                               /* log-probabilities of the answer's ids and EOS */
     int32_t n, n_begin, limit, n_source;        /* n_source: rows */
     int32_t first;                              /* number of the first id that is read */
@@ -20768,11 +21142,13 @@ struct trf_sampler {
     trf__act *scores;                           /* (rows_per_step, vocab) */
     trf__sampled *sampled;                        /* on the host */
     int32_t *sources, *source_lengths;          /* of the batch, kept for files */
-    int32_t *ids; double *each;                 /* (count, capacity), (count, capacity + 1); not
-                                                   in the arenas, because they grow */
+    int32_t *ids; double *each;                 /* (count, capacity + 1) each; not in the arenas,
+                                                   because they grow */
     int64_t capacity;
     trf_real *logits;                           /* (rows_per_step, vocab) */
     double *weights; int32_t *order;            /* (vocab), for one draw */
+    trf__rules rules;                           /* banned sequences, which lie in `banned` */
+    int32_t *banned; size_t banned_bytes;
 };
 
 TRF__COLD
@@ -20782,6 +21158,7 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
+    TRF__TRY(trf__check_banned(&s->banned, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
     return trf__hooks_check(&s->hooks, err);
 }
@@ -20798,7 +21175,7 @@ TRF_API trf_sampling trf_sampling_defaults(void)
 
 // >>draw           a token from its logits z
 //
-//   s = z; for ids of the sequence so far z / penalty (z > 0) or z * penalty
+//   s = z; for ids so far z / penalty (z > 0) or z * penalty; -infinity for banned ids
 //   w = exp((s - max s) / temperature)
 //
 // All filters keep a prefix of the ids in the order of falling w; equal ids are in rising order. A
@@ -20857,6 +21234,28 @@ TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t voca
     return kept;
 }
 
+/* What the rules about the tokens so far make of the logits z: w is a copy of them. */
+TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const trf_real *z,
+                              double *w)
+{
+    const trf_sampling *o = &g->sampling;
+    const trf__rules *r = &g->rules;
+    int32_t starts = trf__start_id(&g->model->config) >= 0, n = s->n + starts, i, begin = 0;
+    int32_t m = o->no_repeat_ngram;
+    const int32_t *ids = s->ids - starts;
+    for (i = 0; o->repetition_penalty != 1 && i < n; i++) {
+        double *x = &w[ids[i]];
+        /* an id that occurs twice gets its penalty once */
+        if (*x == (double)z[ids[i]]) *x = trf__penalize(*x, o->repetition_penalty);
+    }
+    for (i = 0; m > 0 && i <= n - m; i++)
+        if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -HUGE_VAL;
+    for (i = 0; i < r->n_alone; i++) w[r->alone[i]] = -HUGE_VAL;
+    for (i = 0; i < r->n_sequences; begin = r->ends[i++])
+        if (trf__ends_with(ids, n, r->sequences + begin, r->ends[i] - 1 - begin))
+            w[r->sequences[r->ends[i] - 1]] = -HUGE_VAL;
+}
+
 /* Draws an id; *log_probability is its own under z alone, without penalty and temperature. Returns
    -1 if z, or what may be drawn of it, has no finite maximum. */
 TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real *z,
@@ -20873,11 +21272,7 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
         if (w[i] > most) most = w[i];
     }
     for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
-    for (i = 0; o->repetition_penalty != 1 && i < s->n; i++) {
-        double *x = &w[s->ids[i]];
-        /* an id that occurs twice gets its penalty once */
-        if (*x == (double)z[s->ids[i]]) *x = trf__penalize(*x, o->repetition_penalty);
-    }
+    trf__rule_logits(g, s, z, w);
     if (c->pad >= 0) w[c->pad] = -HUGE_VAL;
     if (c->bos >= 0 && c->bos != c->eos) w[c->bos] = -HUGE_VAL;
     if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL;
@@ -20973,7 +21368,7 @@ TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
 TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error *err)
 {
     const trf_hooks *hooks = &g->sampling.hooks;
-    size_t n_ids = trf__bytes(g->count, trf__bytes(capacity, sizeof *g->ids));
+    size_t n_ids = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->ids));
     size_t n_each = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->each));
     int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids), i;
     double *each = (double *)trf__alloc(hooks, n_each);
@@ -20986,15 +21381,17 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
     }
     for (i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
-        if (s->n > 0) memcpy(ids + i * capacity, s->ids, (size_t)s->n * sizeof *ids);
+        int32_t *to = ids + i * (capacity + 1) + 1;
+        to[-1] = trf__start_id(&g->model->config);
+        if (s->n > 0) memcpy(to, s->ids, (size_t)s->n * sizeof *ids);
         if (s->each)
             memcpy(each + i * (capacity + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
-        s->ids = ids + i * capacity;
+        s->ids = to;
         s->each = each + i * (capacity + 1);
         s->answer.ids = s->ids + s->n_begin;
         if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
     }
-    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->capacity, sizeof *g->ids)));
+    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
     trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
     g->ids = ids;
     g->each = each;
@@ -21149,7 +21546,7 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
     if (g->pass.run.backend)
         g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
     trf__free(&g->sampling.hooks, g->ids,
-              trf__bytes(g->count, trf__bytes(g->capacity, sizeof *g->ids)));
+              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
     trf__free(&g->sampling.hooks, g->each,
               trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
@@ -21197,7 +21594,28 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
     trf__sampler_free(sampler);
     trf__pass_close(&sampler->pass);
     trf__free(&hooks, sampler->text, (size_t)sampler->text_capacity);
+    trf__free(&hooks, sampler->banned, sampler->banned_bytes);
     trf__free(&hooks, sampler, sizeof *sampler);
+}
+
+/* Copies banned sequences. */
+TRF__COLD
+TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_error *err)
+{
+    const trf_hooks *hooks = &g->sampling.hooks;
+    int64_t n = trf__total_ids(x);
+    const void **order;
+    size_t sorting;
+    if (n == 0) return TRF_OK;
+    trf__count_banned(&g->rules, x);
+    sorting = trf__bytes(g->rules.n_alone, sizeof(void *));
+    g->banned_bytes = trf__banned_bytes(&g->rules, n);
+    g->banned = (int32_t *)trf__alloc(hooks, g->banned_bytes);
+    order = (const void **)trf__alloc(hooks, sorting);
+    if (g->banned && order) trf__list_banned(&g->rules, x, g->banned, g->banned, order);
+    trf__free(hooks, (void *)order, sorting);
+    return g->banned && order ? TRF_OK
+        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
 }
 
 TRF__COLD
@@ -21215,12 +21633,15 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf_sampling_check(sampling, err));
     TRF__TRY(trf__needs_target(&model->config, err));
     TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
+    TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
     g->sampling = *sampling;
+    TRF__ZERO(g->sampling.banned);
     status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, sampling->threads,
                             &sampling->hooks, err);
+    if (status == TRF_OK) status = trf__ban_drawn(g, &sampling->banned, err);
     if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
     *sampler = g;
     return TRF_OK;
@@ -21325,7 +21746,7 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->n_begin = begins ? begins[i] : s->n;
         s->limit = trf__sampled_limit(g, s->n_begin);
         s->first = trf__window_first(s->n, trf__window(g));
-        s->ids = g->ids + i * g->capacity;
+        s->ids = g->ids + i * (g->capacity + 1) + 1;
         s->each = g->each + i * (g->capacity + 1);
         if (s->n > 0) memcpy(s->ids, target->ids + at, (size_t)s->n * sizeof *s->ids);
         s->answer.ids = s->ids + s->n_begin;
@@ -25910,15 +26331,15 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
 //                  EOS has ended it; the 64 bits of its log-probability, the lower half first. Then
 //                  the ids of all sources; the other ids; the log-probabilities of the ids of all
 //                  answers, with that of EOS after each answer that it ended
-//   __metadata__   trf.content = generator; trf.generator = 2, this format; trf.version;
+//   __metadata__   trf.content = generator; trf.generator = 3, this format; trf.version;
 //                  trf.ordinal; trf.weights, the CRC-32 of the model's weights; trf.sampling.FIELD
 //
 // Keys and values are not stored: ids suffice to compute them again with the same bits
 // (>>sampling). The names say generator because samplers once had that name.
 
-/* Format 1 lacks some fields (2 in the last column of the table) and the log-probabilities of
-   ids. */
-enum { TRF__SESSION = 2 };
+/* The last column of the table says since which format a field is stored. Format 1 lacks the
+   log-probabilities of ids too. */
+enum { TRF__SESSION = 3 };
 
 /* Checksum of all weights. With other weights a session would continue with other bits. */
 TRF__FN trf_status trf__weights_sum(const trf_model *model, int64_t *sum, trf_error *err)
@@ -26130,6 +26551,7 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
                          (long long)format);
     rules.allow_unk = 1;        /* format 1 allowed unk and had no window */
     rules.window = 0;
+    rules.no_repeat_ngram = 0;  /* format 2 had none */
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)
@@ -31678,6 +32100,10 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
             if (id >= 0) z[id] = -INFINITY;
         }
         __syncthreads();
+        for (int64_t k = row * r.phrases.n + threadIdx.x; k < (row + 1) * r.phrases.n;
+             k += TRF__CUDA_THREADS)
+            r.wished[k] = r.wishes[k] < 0 ? -INFINITY : z[r.wishes[k]];
+        __syncthreads();
         for (int32_t i = (int32_t)threadIdx.x; r.ids && i < r.counts[2 * row];
              i += TRF__CUDA_THREADS) {
             bool again = ids[i] < 0;
@@ -31768,12 +32194,14 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             last = trf__block_max(next, best);
             int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
             if (threadIdx.x != 0) continue;
-            t.ids[row * t.n + i] = id;
+            int64_t at = row * (t.n + t.rules.phrases.n) + i;
+            t.ids[at] = id;
             double z = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id];
-            t.log_probabilities[row * t.n + i] = z - lse;
-            if (t.ruled) t.ruled[row * t.n + i] = t.rules.greedy ? z : z - lse;
+            t.log_probabilities[at] = z - lse;
+            if (t.ruled) t.ruled[at] = t.rules.greedy ? z : z - lse;
         }
         if (t.ruled && threadIdx.x == 0) trf__top_penalize(&t, row, lse);
+        if (t.rules.wishes && threadIdx.x == 0) trf__top_wishes(&t, row, lse);
     }
 }
 
@@ -31786,7 +32214,7 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
     z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
     z.rows = t->rows; z.out = t->vocab; z.in = t->d;
     trf__cuda_project(run, "top", &z, 1);
-    if (t->rules.n_alone || t->rules.ids)
+    if (t->rules.n_alone || t->rules.ids || t->rules.wishes)
         trf__launch(run, "top", t->rows, trf__gpu_top_rules, *t, parts);
     trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
     trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);

@@ -1154,8 +1154,20 @@ min_p drops what is as likely @@ generate @@ trf__filter @@
     x < o->min_p || @@ x <= o->min_p ||
 the penalty helps negative logits @@ generate search_rules @@ trf__penalize @@
     x < 0 ? x * penalty : x @@ x
-the penalty spares the beginning @@ generate @@ trf__draw @@
+the penalty spares the beginning @@ generate @@ trf__rule_logits @@
     0; o->repetition_penalty @@ s->n_begin; o->repetition_penalty
+the penalty spares the start id @@ generate @@ trf__rule_logits @@
+    i = 0; o->repetition_penalty @@ i = starts; o->repetition_penalty
+sampler: runs one token longer @@ generate @@ trf__rule_logits @@
+    trf__ends_with(ids, n, ids + i, m - 1) @@ trf__ends_with(ids, n, ids + i, m)
+sampler: a run that ends now is not seen @@ generate @@ trf__rule_logits @@
+    i <= n - m @@ i < n - m
+sampler: the last token of a sequence alone is banned @@ generate @@ trf__rule_logits @@
+    r->ends[i] - 1 - begin @@ 0
+sampler: EOS is banned @@ generate @@ trf_sampler_create @@
+    TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, err)) @@ (void)0
+sampler: a session of format 2 keeps another rule @@ generate @@ trf__session_read @@
+    rules.no_repeat_ngram = 0 @@ rules.no_repeat_ngram += 0
 min_tokens counts the beginning @@ generate @@ trf__draw @@
     answer.n < o->min_tokens @@ n < o->min_tokens
 the highest id of the likeliest @@ generate @@ trf__draw @@
@@ -1348,10 +1360,10 @@ search rule: ids with a rule leave the softmax @@ search_rules @@ trf__top_slice
     j->sums[2 * at] = trf__max_of(
 search rule: the first id of a slice is not banned @@ search_rules @@ trf__top_rule @@
     if (r->alone[middle] < column) @@ if (r->alone[middle] <= column)
-search rule: ids banned alone in any order @@ search_rules @@ trf__ban @@
+search rule: ids banned alone in any order @@ search_rules @@ trf__list_banned @@
     trf__sort(order, (size_t)n_alone, trf__by_id, NULL) @@ (void)0
 search rule: banned tokens count as hidden @@ search_rules @@ trf__ban @@
-    t->n_choices-- @@ (void)0
+    t->n_choices -= ids @@ t->n_choices -= 0 * ids
 search rule: greedy search goes by probability @@ search_rules @@ trf__beam_gather @@
     ruled && greedy && beam->n_chosen > 0 @@ 0
 search rule: the penalty changes S of greedy search @@ search_rules @@ trf__beam_gather @@
@@ -1370,10 +1382,10 @@ search rule: the tag before EOS @@ search_rules @@ trf__fill_rows @@
     stack->tagged && stack->ends @@ 0
 search rule: tags are not counted @@ search_rules @@ trf__search_prepare @@
     trf__tags(&t->search) @@ 0
-search rule: EOS is banned @@ search_rules @@ trf__check_search_ids @@
+search rule: EOS is banned @@ search_rules @@ trf__check_banned_ids @@
     k == 1 && @@ 0 &&
-search rule: an unknown id is banned @@ search_rules @@ trf__check_search_ids @@
-    s->banned.ids[at + k] >= c->target_vocab @@ 0
+search rule: an unknown id is banned @@ search_rules @@ trf__check_banned_ids @@
+    x->ids[at + k] >= c->target_vocab @@ 0
 search rule: memory without the lists of rows @@ memory @@ trf_translator_memory @@
     rules = trf__rules_of(config, search) @@ TRF__ZERO(rules); rules.penalty = 1
 tokens of an answer with the next one's probability @@ search @@ trf__beam_finish @@

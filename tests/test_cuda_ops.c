@@ -942,7 +942,7 @@ static void test_searches(void **state)
         struct thing *ids, *parents, *position, *only, *slots, *self, *cross;
         size_t bytes;
         search.beam = search.n_best = BEAM;
-        bytes = (trf__beam_layout(&beam, &search, LIMIT + 1, NULL) + 63) / 64 * 64;
+        bytes = (trf__beam_layout(&beam, &search, NULL, LIMIT + 1, NULL) + 63) / 64 * 64;
         memory = zeros(sentences, bytes); beams = zeros(sentences, sizeof(trf__beam));
         sources = zeros(sentences, sizeof(trf__span));
         live = zeros(sentences, 4); starts = zeros(sentences, 4);
@@ -961,7 +961,7 @@ static void test_searches(void **state)
                 arriving[i].place = sentences - 1 - i;
                 arriving[i].source.key = 7 * i;
                 arriving[i].source.n_key = 3 + i;
-                trf__beam_layout(&arriving[i].beam, &search, LIMIT + 1,
+                trf__beam_layout(&arriving[i].beam, &search, NULL, LIMIT + 1,
                                  (char *)memory->at[r] + (size_t)i * bytes);
                 trf__beam_sentence(&arriving[i].beam, i % 4 == 2 ? 0 : LIMIT - i % 3, NULL, 0, 2,
                                    WORDS);

@@ -734,7 +734,8 @@ static void test_defaults(void **state)
     assert_true(search.max_sentences == 32 && search.max_tokens == 4096 &&
                 search.word_penalty == 0);
     assert_true(sampling.temperature == 1 && sampling.top_p == 1 &&
-                sampling.repetition_penalty == 1 && sampling.top_k == 0);
+                sampling.repetition_penalty == 1 && sampling.top_k == 0 &&
+                sampling.no_repeat_ngram == 0 && sampling.banned.count == 0);
     assert_true(sampling.min_p == 0 && sampling.max_tokens == 256 && sampling.min_tokens == 0 &&
                 sampling.seed == 0);
     assert_true(noise.density == 0.15 && noise.masked == 0.8 && noise.randomised == 0.1 &&

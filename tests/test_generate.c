@@ -112,7 +112,24 @@ static uint64_t run(trf_sampler *g, const trf_batch *batch, int32_t budget)
    The rules, on logits of our own. A plain program of them: everything sorted, as Hugging Face does
    it. */
 
-/* What the rules make of logits: probabilities, 0 for what they drop. */
+/* Whether an id that comes after `ids` would end a run of tokens that may not occur: each rule looks
+   at the whole sequence. */
+static int ends_forbidden(const trf_sampling *o, const int32_t *ids, int32_t n, int32_t id)
+{
+    int32_t all[64], i, k, at = 0, m = o->no_repeat_ngram;
+    memcpy(all, ids, (size_t)n * sizeof *all);
+    all[n++] = id;
+    for (i = 0; m > 0 && i + m < n; i++)
+        if (!memcmp(all + i, all + n - m, (size_t)m * sizeof *all)) return 1;
+    for (i = 0; i < o->banned.count; at += k, i++) {
+        k = o->banned.lengths[i];
+        if (k <= n && !memcmp(o->banned.ids + at, all + n - k, (size_t)k * sizeof *all)) return 1;
+    }
+    return 0;
+}
+
+/* What the rules make of logits: probabilities, 0 for what they drop. ids: all that the decoder has
+   read, with its start id. */
 static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_t *ids, int32_t n,
                         int32_t generated, const trf_real *z, int32_t vocab, double *p)
 {
@@ -126,6 +143,7 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
             (i == c->eos && generated < o->min_tokens))
             p[i] = -HUGE_VAL;
         if (i == c->unk && !o->allow_unk) p[i] = -HUGE_VAL;
+        if (ends_forbidden(o, ids, n, i)) p[i] = -HUGE_VAL;
         p[i] /= o->temperature;
     }
     for (i = 0; i < vocab; i++) {           /* by insertion: falling, equal ones by rising id */
@@ -147,17 +165,17 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
     for (i = 0; i < vocab; i++) p[i] /= sum;
 }
 
-/* A story of n ids, of which the first are its beginning. */
+/* A story of n ids behind a start id, of which the first are its beginning. */
 static trf__sampled story_of(int32_t *ids, int32_t n, int32_t n_begin)
 {
     static double each[4096];
     trf__sampled s;
     memset(&s, 0, sizeof s);
     s.each = each;
-    s.ids = ids;
+    s.ids = ids + 1;
     s.n = n;
     s.n_begin = n_begin;
-    s.answer.ids = ids + n_begin;
+    s.answer.ids = s.ids + n_begin;
     s.answer.n = n - n_begin;
     return s;
 }
@@ -221,15 +239,20 @@ static void set_logits(trf_real *z, int seed)
 
 /* Every case: what may be drawn is what the plain program leaves, by the same weights and as often:
    chi-squared below mean + 6 deviations. The answer has one token, its beginning two, which are the
-   same; every second time all logits are negative. */
+   same; every second time all logits are negative, and ids are banned. */
 static void test_rules(void **state)
 {
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
     trf_sampler *g = make(model, &s);
-    int32_t ids[3] = { 5, 5, 9 };
+    static const int32_t banned[] = {7, 9, 4, 2, 9, 6, 5, 9, 8, 12, 1, 5, 5, 9, 10, 7},
+                         n_banned[] = {1, 2, 2, 1, 3, 1, 5, 1};
+    int32_t ids[4] = { trf__start_id(&model->config), 5, 5, 9 };
     int c, seed;
     (void)state;
+    trf_sampler_destroy(g);
+    s.banned.ids = banned; s.banned.lengths = n_banned; s.banned.count = 8;
+    g = make(model, &s);
     draw_room(g);
     for (c = 0; c < CASES; c++)
         for (seed = 0; seed < 4; seed++) {
@@ -241,12 +264,19 @@ static void test_rules(void **state)
             double p[VOCAB], chi = 0, kept = 0;
             trf__sampled story = story_of(ids, 3, 2);
             int32_t i;
+            trf_sampling plain;
+            trf__rules rules = g->rules;
             set_case(&g->sampling, c);
             g->sampling.allow_unk = seed / 2;
+            g->sampling.no_repeat_ngram = seed % 2 ? 1 + c % 3 : 0;
+            plain = g->sampling;
+            if (seed % 2) plain.banned = s.banned;
+            else g->rules.n_alone = g->rules.n_sequences = 0;
             set_logits(z, 100 * c + seed);
             for (i = 0; i < VOCAB && seed % 2; i++) z[i] -= 4;
-            plain_rules(&g->sampling, &model->config, ids, 3, 1, z, VOCAB, p);
+            plain_rules(&plain, &model->config, ids, 4, 1, z, VOCAB, p);
             draw_many(g, &story, z, n, counts);
+            g->rules = rules;
             for (i = 0; i < VOCAB; i++) if (p[i] > 0) kept += g->weights[i];
             for (i = 0; i < VOCAB; i++)
                 if (p[i] > 0) assert_true(fabs(g->weights[i] / kept - p[i]) < 1e-9);
@@ -270,7 +300,7 @@ static void test_most_likely(void **state)
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
     trf_sampling s = quick();
     trf_sampler *g = make(model, &s);
-    int32_t ids[3] = { 5, 5, 9 }, i;
+    int32_t ids[4] = { trf__start_id(&model->config), 5, 5, 9 }, i;
     int seed, equals = 0;
     (void)state;
     draw_room(g);
@@ -282,7 +312,7 @@ static void test_most_likely(void **state)
         g->sampling.temperature = 1;
         g->sampling.repetition_penalty = seed % 2 ? 1.5 : 1;
         set_logits(z, seed);
-        plain_rules(&g->sampling, &model->config, ids, 3, 1, z, VOCAB, p);
+        plain_rules(&g->sampling, &model->config, ids, 4, 1, z, VOCAB, p);
         for (i = 0; i < VOCAB; i++) if (p[i] > p[best]) best = i;
         equals += p[best] == p[(best + 1) % VOCAB];
         for (i = 0; i < VOCAB; i++) sum += exp((double)z[i]);
@@ -388,41 +418,54 @@ static void test_filters(void **state)
     }
 }
 
-/* Numbers of Hugging Face's processors (tools/parity/sampling.py). */
+/* Numbers of Hugging Face's processors (tools/parity/sampling.py), for the plain program, and for
+   the library's rules and filters. The first id is as the start id of a sequence. */
 static void test_golden(void **state)
 {
-    trf_config c = kit_config();
+    static trf_model model;     /* only its configuration is read */
+    static trf_sampler g;
     size_t k;
     (void)state;
-    c.pad = c.bos = 22; /* theirs forbids none: a place that the goldens give no weight */
+    g.model = &model;
     for (k = 0; k < sizeof golden_sampling / sizeof *golden_sampling; k++) {
         const golden_sampling_case *want = &golden_sampling[k];
         trf_sampling o = trf_sampling_defaults();
         trf_real z[GOLDEN_SAMPLING_VOCAB];
         double p[GOLDEN_SAMPLING_VOCAB], w[GOLDEN_SAMPLING_VOCAB], most = -HUGE_VAL, mass;
-        int32_t order[GOLDEN_SAMPLING_VOCAB], i;
+        int32_t order[GOLDEN_SAMPLING_VOCAB], given[GOLDEN_SAMPLING_IDS], i;
+        trf__sampled s = story_of(given, GOLDEN_SAMPLING_IDS - 1, 0);
+        trf_error err;
         int64_t m, kept;
+        memcpy(given, want->ids, sizeof given);
         o.temperature = want->temperature;
         o.top_k = want->top_k;
         o.top_p = want->top_p;
         o.min_p = want->min_p;
         o.repetition_penalty = want->repetition_penalty;
+        o.no_repeat_ngram = want->no_repeat_ngram;
+        o.banned.ids = want->banned;
+        o.banned.lengths = want->banned_lengths;
+        o.banned.count = want->n_banned;
         o.allow_unk = 1;
-        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) z[i] = (trf_real)want->logits[i];
-        plain_rules(&o, &c, want->ids, GOLDEN_SAMPLING_IDS, 9, z, GOLDEN_SAMPLING_VOCAB, p);
+        model.config = kit_config();
+        model.config.pad = 22;  /* theirs forbids none: a place that the goldens give no weight */
+        model.config.bos = want->ids[0];
+        model.config.decoder_start = TRF_START_BOS;
+        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) w[i] = z[i] = (trf_real)want->logits[i];
+        g.sampling = o;
+        assert_int_equal(trf__ban_drawn(&g, &o.banned, &err), TRF_OK);
+        trf__rule_logits(&g, &s, z, w);
+        trf__free(&g.sampling.hooks, g.banned, g.banned_bytes);
+        TRF__ZERO(g.rules);
+        model.config.bos = 22;
+        plain_rules(&o, &model.config, want->ids, GOLDEN_SAMPLING_IDS, 9, z, GOLDEN_SAMPLING_VOCAB,
+                    p);
         for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++)
             if (!(fabs(p[i] - want->probabilities[i]) < 2e-6))
                 fail_msg("case %d, id %d: plain %.9g, Hugging Face %.9g", (int)k, (int)i, p[i],
                          want->probabilities[i]);
-        for (i = 0; i < GOLDEN_SAMPLING_VOCAB;
-             i++) { /* and the library's filters, on penalised scores */
-            int32_t t, seen = 0;
-            w[i] = (double)z[i];
-            for (t = 0; t < GOLDEN_SAMPLING_IDS; t++) seen |= want->ids[t] == i;
-            if (seen) w[i] = w[i] < 0 ? w[i] * o.repetition_penalty : w[i] / o.repetition_penalty;
-            if (i == 22) w[i] = -HUGE_VAL;
-            if (w[i] > most) most = w[i];
-        }
+        w[22] = -HUGE_VAL;
+        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) if (w[i] > most) most = w[i];
         for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) w[i] = exp((w[i] - most) / o.temperature);
         kept = trf__filter(&o, w, GOLDEN_SAMPLING_VOCAB, order, &m, &mass);
         for (i = 0; i < kept; i++)
@@ -436,9 +479,11 @@ static void test_golden(void **state)
 /* -----------------------------------------------------------------------------------------------
    Whole generations. */
 
-/* Temperature 0 is the search with beam 1: tokens, end and log-probability. */
+/* Temperature 0 is the search with beam 1: tokens, end and log-probability, with the same rules
+   about tokens too. */
 static void test_greedy(void **state)
 {
+    static const int32_t banned[] = {6, 7, 8, 9, 5, 12, 10, 11}, n_banned[] = {1, 2, 3, 1, 1};
     int number, limit;
     (void)state;
     for (number = 0; number < 8; number++)
@@ -459,6 +504,16 @@ static void test_greedy(void **state)
             search.max_length_b = limit;
             trf_search_set_rule(&search, TRF_SEARCH_RAW);
             s.temperature = 0; s.max_tokens = limit; s.window = 0; s.allow_unk = !gpt2_ids;
+            if (limit == 34) {
+                search.banned.ids = banned;
+                search.banned.lengths = n_banned;
+                search.banned.count = 5;
+                search.no_repeat_ngram = 2 + number / 4;
+                search.repetition_penalty = number / 2 % 2 ? 1.3 : 0.8;
+                s.banned = search.banned;
+                s.no_repeat_ngram = search.no_repeat_ngram;
+                s.repetition_penalty = search.repetition_penalty;
+            }
             if (!kind) batch.target.lengths = no_lengths;
             g = make(model, &s);
             assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
@@ -855,11 +910,12 @@ static void write_as_format_1(const char *to, const trf_sampler *g)
     begin = 8 + (size_t)header;
     words = (long long)((n - cut - begin) / 4);
     bytes[begin - 1] = 0;
-    at = strstr(bytes + 8, "\"trf.generator\":\"2\"");
+    at = strstr(bytes + 8, "\"trf.generator\":\"3\"");
     assert_non_null(at);
     at[17] = '1';
     memcpy(strstr(bytes + 8, "trf.sampling.allow_unk"), "own", 3);
     memcpy(strstr(bytes + 8, "trf.sampling.window"), "own", 3);
+    memcpy(strstr(bytes + 8, "trf.sampling.no_repeat_ngram"), "own", 3);
     memcpy(strstr(bytes + 8, "trf.crc32"), "own", 3);
     at = strstr(bytes + 8, "\"generator\":{");
     assert_non_null(at);
@@ -911,6 +967,55 @@ static void test_format_1(void **state)
     trf_model_destroy(model);
 }
 
+/* Format 2 had no no_repeat_ngram. Format 3 has it, and a session that is loaded keeps to it; banned
+   sequences are those of the sampler that loads it. */
+static void test_rules_of_a_session(void **state)
+{
+    static const int32_t banned[] = {5, 6, 7}, n_banned[] = {1, 2};
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick(), plain = quick();
+    trf_batch batch = five();
+    trf_sampler *g, *other;
+    int32_t i, live = 1;
+    uint64_t want;
+    char *bytes, *at;
+    size_t n;
+    (void)state;
+    s.no_repeat_ngram = 2; s.max_tokens = 60;
+    s.banned.ids = banned; s.banned.lengths = n_banned; s.banned.count = 2;
+    plain.banned = s.banned;
+    g = make(model, &s);
+    want = run(g, &batch, 100);
+    for (i = 0; i < 5; i++) {
+        const trf_hypothesis *h = trf_sampler_at(g, i);
+        int32_t k;
+        for (k = 0; k < h->n; k++) assert_int_not_equal(h->ids[k], 5);
+    }
+    other = make(model, &plain);
+    assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_step(g, 3, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_save(g, path, NULL), TRF_OK);
+    assert_int_equal(trf_sampler_load(other, path, NULL), TRF_OK);
+    assert_int_equal(other->sampling.no_repeat_ngram, 2);
+    while (live) assert_int_equal(trf_sampler_step(other, 5, &live, NULL), TRF_OK);
+    if (KIT_SAME_ROWS) assert_true(hash_stories(HASH_START, other, 0, 5) == want);
+    bytes = kit_read_file(path, &n);
+    assert_non_null(bytes);
+    for (at = bytes + 8; memcmp(at, "trf.generator\":\"3", 17); at++) { }
+    at[16] = '2';
+    for (at = bytes + 8; memcmp(at, "trf.sampling.no_repeat_ngram", 28); at++) { }
+    memcpy(at, "own", 3);
+    for (at = bytes + 8; memcmp(at, "trf.crc32", 9); at++) { }
+    memcpy(at, "own", 3);
+    assert_true(kit_write_file(path, bytes, n));
+    assert_int_equal(trf_sampler_load(g, path, NULL), TRF_OK);
+    assert_int_equal(g->sampling.no_repeat_ngram, 0);
+    free(bytes);
+    trf_sampler_destroy(g);
+    trf_sampler_destroy(other);
+    trf_model_destroy(model);
+}
+
 /* Every number of a session replaced by hostile ones, without a checksum that would tell; every
    byte changed; every length: a status, or a session that can go on. */
 static void test_hostile_sessions(void **state)
@@ -951,7 +1056,7 @@ static void test_hostile_sessions(void **state)
     before = hash_stories(HASH_START, g, 0, 5);
     for (i = 0; i < 3; i++) {                           /* numbers in its header */
         static const struct { const char *from, *to, *what; trf_status status;
-        } of[] = {{"\"trf.generator\":\"2\"", "\"trf.generator\":\"3\"", "trf.generator",
+        } of[] = {{"\"trf.generator\":\"3\"", "\"trf.generator\":\"4\"", "trf.generator",
                    TRF_E_UNSUPPORTED},
                   {"\"trf.sampling.top_p\":\"1\"", "\"trf.sampling.top_p\":\"5\"", "top_p",
                    TRF_E_FORMAT},
@@ -1083,6 +1188,7 @@ static void test_memory(void **state)
     s.hooks = hooks;
     s.token = say;
     s.max_tokens = 3;
+    s.banned.ids = beginning_ids; s.banned.lengths = source_lengths; s.banned.count = 2;
     assert_int_equal(trf_vocab_create(&target, TRF_CHARACTERS, NULL, NULL), TRF_OK);
     assert_int_equal(trf_vocab_learn(target, "abcdefghijklmnopqrs", NULL), TRF_OK);
     assert_int_equal(trf_vocab_finish(target, VOCAB, 1, NULL), TRF_OK);
@@ -1423,7 +1529,7 @@ static void test_options(void **state)
 #define REFUSED(field, value) \
     s = good; s.field = value; \
     assert_int_equal(trf_sampler_create(&g, model, &s, &err), TRF_E_INVALID_ARG); \
-    assert_string_equal(err.what, #field); \
+    if (strncmp(err.what, #field, strlen(err.what))) fail_msg("%s", err.message); \
     assert_null(g)
     REFUSED(temperature, -1e-9); REFUSED(temperature, 1.1e6); REFUSED(temperature, (double)NAN);
     REFUSED(temperature, HUGE_VAL);
@@ -1433,7 +1539,17 @@ static void test_options(void **state)
     REFUSED(repetition_penalty, -1);
     REFUSED(repetition_penalty, (double)NAN);
     REFUSED(max_tokens, 0); REFUSED(max_tokens, -1); REFUSED(min_tokens, -1); REFUSED(threads, -1);
-    REFUSED(window, -1); REFUSED(allow_unk, 2);
+    REFUSED(window, -1); REFUSED(allow_unk, 2); REFUSED(no_repeat_ngram, -1);
+    REFUSED(banned.count, -1);
+    s = good;
+    s.banned.ids = &special; s.banned.lengths = &one; s.banned.count = 1;
+    assert_int_equal(trf_sampler_create(&g, model, &s, &err), TRF_E_INVALID_ARG);
+    assert_non_null(strstr(err.message, "banned sequence 0 is EOS alone"));
+    special = VOCAB;
+    assert_int_equal(trf_sampler_create(&g, model, &s, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "banned");
+    assert_int_equal(err.where, 0);
+    special = 2;
     REFUSED(threads, 4097);
     s = good;
     s.hooks.alloc = kit_alloc;
@@ -1535,7 +1651,7 @@ static trf_vocab *byte_pieces(void)
 static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int rounds)
 {
     static said heard[1];
-    int32_t size = trf_vocab_size(vocab), ids[40], i, round;
+    int32_t size = trf_vocab_size(vocab), ids[41], i, round;
     trf_model *model = make_model(TRF_DECODER_ONLY, size, NULL);
     trf_sampling s = quick();
     trf_sampler *g;
@@ -1557,7 +1673,7 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
             int32_t id = r % 5 == 0 ? first + (int32_t)((r >> 8) % (uint64_t)count)
                                     : 3 + (int32_t)((r >> 8) % (uint64_t)(size - 3));
             if (r % 11 == 0) {          /* as a session that is loaded finds it */
-                story.emitted = trf__whole_ids(vocab, ids, 0, story.n);
+                story.emitted = trf__whole_ids(vocab, story.ids, 0, story.n);
                 story.from = 0;
             }
             assert_int_equal(trf__append_drawn(g, &story, id, 0, NULL), TRF_OK);
@@ -1565,7 +1681,8 @@ static void check_text(trf_vocab *vocab, int32_t first, int32_t count, int round
         assert_int_equal(trf__append_drawn(g, &story, 2, 0, NULL), TRF_OK);
         assert_int_equal(heard->tokens, n + 1);
         assert_int_equal(heard->ends, 1);
-        assert_int_equal(trf_vocab_decode(vocab, ids, n, want, sizeof want, &bytes, NULL), TRF_OK);
+        assert_int_equal(trf_vocab_decode(vocab, story.ids, n, want, sizeof want, &bytes, NULL),
+                         TRF_OK);
         if (bytes != heard->bytes || memcmp(want, heard->text, bytes))
             fail_msg("round %d: told \"%s\", whole \"%s\"", (int)round, heard->text, want);
         g->sampled = NULL;
@@ -1883,6 +2000,7 @@ int main(void)
                                        cmocka_unit_test(test_sessions),
                                        cmocka_unit_test(test_hostile_sessions),
                                        cmocka_unit_test(test_format_1),
+        cmocka_unit_test(test_rules_of_a_session),
                                        cmocka_unit_test(test_window),
                                        cmocka_unit_test(test_bos_is_eos),
                                        cmocka_unit_test(test_no_window),

@@ -854,6 +854,7 @@ static void test_translator_plan(void **state)
         s.threads = cases[i].threads;
         if (rules) {                    /* that change no answer, but take room */
             s.banned.ids = banned; s.banned.lengths = n_banned; s.banned.count = 3;
+            s.phrases = s.banned;
             s.no_repeat_ngram = 500; s.repetition_penalty = 1.001;
             if (c.kind == TRF_ENCODER_DECODER) s.forced_first = s.source_first = s.source_last = 7;
         }

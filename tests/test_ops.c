@@ -2939,13 +2939,13 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
     a.cross = sources ? (trf__span *)plain_work((size_t)(sentences + 2) * sizeof(trf__span)) : NULL;
     for (i = 0; i < sentences; i++) {
         int32_t limit = i % 4 == 2 ? 0 : LIMIT - i % 3;     /* some are over before they begin */
-        size_t bytes = trf__beam_layout(&alone[i], &search, LIMIT + 1, NULL);
+        size_t bytes = trf__beam_layout(&alone[i], &search, NULL, LIMIT + 1, NULL);
         TRF__ZERO(arrivals[i]);
         arrivals[i].place = sentences - 1 - i;
         arrivals[i].source.key = 7 * i;
         arrivals[i].source.n_key = 3 + i;
-        trf__beam_layout(&arrivals[i].beam, &search, LIMIT + 1, plain_work(bytes));
-        trf__beam_layout(&alone[i], &search, LIMIT + 1, plain_work(bytes));
+        trf__beam_layout(&arrivals[i].beam, &search, NULL, LIMIT + 1, plain_work(bytes));
+        trf__beam_layout(&alone[i], &search, NULL, LIMIT + 1, plain_work(bytes));
         trf__beam_sentence(&arrivals[i].beam, limit, NULL, 0, 2, VOCAB_OF);
         trf__beam_sentence(&alone[i], limit, NULL, 0, 2, VOCAB_OF);
     }

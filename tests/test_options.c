@@ -327,6 +327,10 @@ static const struct tested table[] = {
     OPTION(GENERATE, FLAG, "json", json),
     OPTION(GENERATE, SEED, "seed", seed),
     OPTION(GENERATE, REAL, "repetition-penalty", sampling.repetition_penalty),
+    OPTION(GENERATE, NUMBER, "no-repeat-ngram", sampling.no_repeat_ngram),
+    OPTION(GENERATE, TEXTS, "ban", bans),
+    OPTION(GENERATE, TEXT, "ban-file", ban_file),
+    OPTION(GENERATE, TEXT, "forced-first", forced_first),
     OPTION(GENERATE, REAL, "temperature", sampling.temperature),
     OPTION(GENERATE, NUMBER, "top-k", sampling.top_k),
     OPTION(GENERATE, REAL, "top-p", sampling.top_p),
@@ -361,6 +365,8 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, REAL, "alpha", search.alpha),
     OPTION(TRANSLATE, SWITCH, "count-eos", search.count_eos),
     OPTION(TRANSLATE, SWITCH, "score-prefix", search.score_prefix),
+    OPTION(TRANSLATE, SWITCH, "count-prefix", search.count_prefix),
+    OPTION(TRANSLATE, TEXT, "start", start),
     OPTION(TRANSLATE, REAL, "word-penalty", search.word_penalty),
     OPTION(TRANSLATE, COUNT, "candidates", search.candidates),
     OPTION(TRANSLATE, SWITCH, "eos-in-top-beam", search.eos_in_top_beam),
@@ -375,6 +381,7 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, TEXT, "source-first", source_first),
     OPTION(TRANSLATE, TEXT, "source-last", source_last),
     OPTION(TRANSLATE, TEXTS, "ban", bans),
+    OPTION(TRANSLATE, TEXTS, "phrase", phrases),
     OPTION(TRANSLATE, TEXT, "ban-file", ban_file),
     OPTION(TRANSLATE, NUMBER, "no-repeat-ngram", search.no_repeat_ngram),
     OPTION(TRANSLATE, REAL, "repetition-penalty", search.repetition_penalty),
@@ -1100,6 +1107,7 @@ static void want_rule(trf_search_rule rule, trf_length_rule length_rule, double 
     wanted.search.alpha = alpha;
     wanted.search.count_eos = 1;
     wanted.search.score_prefix = score_prefix;
+    wanted.search.count_prefix = rule != TRF_SEARCH_HUGGING_FACE;
     wanted.search.word_penalty = 0;
     wanted.search.candidates = candidates;
     wanted.search.eos_in_top_beam = eos_in_top_beam;
@@ -1157,7 +1165,7 @@ static void effects(void **state)
            want_rule(TRF_SEARCH_RAW, TRF_LENGTH_RAW, 0, 1, 1, 1, 0, TRF_STOP_FINISHED,
                      TRF_LIMIT_FALL_BACK, 0, 0));
     EFFECT(TRANSLATE, "search-rule", "hugging-face",
-           want_rule(TRF_SEARCH_HUGGING_FACE, TRF_LENGTH_POWER, 1, 1, 2, 1, 0, TRF_STOP_HEURISTIC,
+           want_rule(TRF_SEARCH_HUGGING_FACE, TRF_LENGTH_POWER, 1, 0, 2, 1, 0, TRF_STOP_HEURISTIC,
                      TRF_LIMIT_KEEP_LIVE, 0, 0));
     EFFECT(TRANSLATE, "weights", "full", wanted.kept = 0;
            wanted.search.weights = wanted.sampling.weights = TRF_WEIGHTS_FULL);

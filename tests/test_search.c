@@ -210,10 +210,10 @@ static answers run(const toy *lm, const trf_search *search, int32_t limit, const
     trf__beam beam;
     trf_error err;
     answers a;
-    size_t bytes = trf__beam_layout(&beam, search, limit + 1, NULL), i;
+    size_t bytes = trf__beam_layout(&beam, search, NULL, limit + 1, NULL), i;
     unsigned char *memory = (unsigned char *)place_for(bytes);
     assert_int_equal(trf_search_check(search, &err), TRF_OK);
-    assert_int_equal(trf__beam_layout(&beam, search, limit + 1, memory), bytes);
+    assert_int_equal(trf__beam_layout(&beam, search, NULL, limit + 1, memory), bytes);
     memset(&a, 0, sizeof a);
     beam_start(&beam, limit, prefix, n_prefix, EOS, lm->vocab);
     cache[0].n = 0;
@@ -718,7 +718,7 @@ static void test_bound(void **state)
         search.count_eos = pick(2);
         search.at_limit = (trf_at_limit)pick(3);
         search.word_penalty = pick(2) ? 0 : 2 * uniform() - 1;
-        trf__beam_layout(&beam, &search, 20, place_for(trf__beam_layout(&beam, &search, 20, NULL)));
+        trf__beam_layout(&beam, &search, NULL, 20, place_for(trf__beam_layout(&beam, &search, NULL, 20, NULL)));
         beam_start(&beam, 1 + pick(20), NULL, 0, EOS, 9);
         n = pick(beam.limit + 1);
         longest = beam.limit + (search.at_limit == TRF_LIMIT_FORCE_EOS && search.count_eos);
@@ -936,9 +936,9 @@ static void test_candidates_in_any_order(void **state)
     trf_search search = rule(TRF_SEARCH_PAPER, 2, 0.6);
     candidate unsorted[4];
     trf__beam beam;
-    size_t bytes = trf__beam_layout(&beam, &search, 4, NULL);
+    size_t bytes = trf__beam_layout(&beam, &search, NULL, 4, NULL);
     (void)state;
-    trf__beam_layout(&beam, &search, 4, place_for(bytes));
+    trf__beam_layout(&beam, &search, NULL, 4, place_for(bytes));
     beam_start(&beam, 4, NULL, 0, EOS, 9);
     unsorted[0].id = 7; unsorted[0].log_probability = NAN;
     unsorted[1].id = 5; unsorted[1].log_probability = -1;
@@ -953,7 +953,7 @@ static void test_candidates_in_any_order(void **state)
     assert_int_equal(trf__beam_parents(&beam)[1], 0);
     search.candidates = 1; /* three are shown, as EOS may be among them; two are taken */
     search.min_length = 1;
-    trf__beam_layout(&beam, &search, 4, place_for(bytes));
+    trf__beam_layout(&beam, &search, NULL, 4, place_for(bytes));
     beam_start(&beam, 4, NULL, 0, EOS, 9);
     assert_int_equal(trf__beam_wanted(&beam).count, 3);
     unsorted[0] = unsorted[3]; /* 4, 5, 3: the last one pushes its equal out */
@@ -1000,7 +1000,7 @@ static void test_no_more_candidates(void **state)
     int32_t ids[8], i;
     double own[8];
     (void)state;
-    trf__beam_layout(&beam, &search, 4, place_for(trf__beam_layout(&beam, &search, 4, NULL)));
+    trf__beam_layout(&beam, &search, NULL, 4, place_for(trf__beam_layout(&beam, &search, NULL, 4, NULL)));
     beam_start(&beam, 4, NULL, 0, EOS, 9);
     for (i = 0; i < 8; i++) { row[i].id = -1; row[i].log_probability = -HUGE_VAL; }
     row[0].id = 5;
@@ -1013,7 +1013,7 @@ static void test_no_more_candidates(void **state)
     assert_true(h.n == 1 && h.ids[0] == 5 && h.ended == TRF_ENDED_EOS);
     assert_true(h.log_probability == -HUGE_VAL && h.proven == 0);
     search.n_best = 2;
-    trf__beam_layout(&beam, &search, 4, place_for(trf__beam_layout(&beam, &search, 4, NULL)));
+    trf__beam_layout(&beam, &search, NULL, 4, place_for(trf__beam_layout(&beam, &search, NULL, 4, NULL)));
     beam_start(&beam, 4, NULL, 0, EOS, 9); /* where something has ended, that is the only answer */
     row[0].id = EOS;
     row[1].id = 6;
@@ -1274,7 +1274,7 @@ static void test_forced_prefix(void **state)
     }
 }
 
-/* Forced tokens count in the sum that ranks, or not; the length counts them in any case. */
+/* Forced tokens count in the sum that ranks, or not; in the length too. */
 static void test_free_prefix(void **state)
 {
     int draw, k, moved = 0;
@@ -1282,6 +1282,7 @@ static void test_free_prefix(void **state)
     for (draw = 0; draw < 500; draw++) {
         toy lm = random_toy(6, 3);
         trf_search search = rule(all_rules[draw % N_RULES], 2 + pick(3), 1.0);
+        int uncounted = draw / N_RULES % 2;
         int32_t prefix[2], best[MAX_TOKENS], n_best = 0, free;
         sequence head;
         double given;
@@ -1294,10 +1295,12 @@ static void test_free_prefix(void **state)
         for (free = 0; free < 2; free++) {
             answers a;
             search.score_prefix = !free;
+            search.count_prefix = !uncounted;
             a = run(&lm, &search, 7, prefix, 2);
             for (k = 0; k < a.n; k++) {
                 int32_t length = a.h[k].n + (a.h[k].ended == TRF_ENDED_EOS ? search.count_eos : 0);
                 double sum = a.h[k].log_probability - (free ? given : 0);
+                if (!search.count_prefix) length -= 2;
                 assert_true(fabs(a.h[k].score - trf__search_score(&search, sum, length)) < 1e-12);
                 assert_true(k == 0 || a.h[k].score <= a.h[k - 1].score);
             }
@@ -1309,7 +1312,11 @@ static void test_free_prefix(void **state)
     for (k = 0; k < N_RULES; k++)
         assert_int_equal(rule(all_rules[k], 2, 1).score_prefix,
                          all_rules[k] != TRF_SEARCH_PAPER &&
-                             all_rules[k] != TRF_SEARCH_CTRANSLATE2);
+                             all_rules[k] != TRF_SEARCH_CTRANSLATE2 &&
+                             all_rules[k] != TRF_SEARCH_HUGGING_FACE);
+    for (k = 0; k < N_RULES; k++)
+        assert_int_equal(rule(all_rules[k], 2, 1).count_prefix,
+                         all_rules[k] != TRF_SEARCH_HUGGING_FACE);
 }
 
 /* A prefix is no choice: what it excludes does not count against the proof. */
@@ -1335,7 +1342,7 @@ static void test_finished_rows_cost_nothing(void **state)
     trf__beam beam[2];
     sequence rows[2][MAX_RANKS], spare[MAX_RANKS];
     toy lm[2];
-    size_t bytes = trf__beam_layout(&beam[0], &search, 12, NULL);
+    size_t bytes = trf__beam_layout(&beam[0], &search, NULL, 12, NULL);
     unsigned char *memory = (unsigned char *)place_for(2 * bytes);
     int i, w, total = 0, steps = 0;
     (void)state;
@@ -1346,7 +1353,7 @@ static void test_finished_rows_cost_nothing(void **state)
         for (r = 0; r <= 12; r++) for (w = 0; w < 12; w++) lm[i].p[r][w] = -9;
         for (r = 1; r < 11; r++) lm[i].p[r][r >= length ? EOS : r + 1] = -0.1;
         lm[i].p[12][1] = -0.1;
-        trf__beam_layout(&beam[i], &search, 12, memory + (size_t)i * bytes);
+        trf__beam_layout(&beam[i], &search, NULL, 12, memory + (size_t)i * bytes);
         beam_start(&beam[i], 11, NULL, 0, EOS, 12);
         rows[i][0].n = 0;
     }
@@ -1395,7 +1402,7 @@ static void test_memory_is_reused(void **state)
 {
     trf_search search = rule(TRF_SEARCH_PAPER, 3, 0.6);
     trf__beam beam;
-    size_t bytes = trf__beam_layout(&beam, &search, MAX_TOKENS, NULL);
+    size_t bytes = trf__beam_layout(&beam, &search, NULL, MAX_TOKENS, NULL);
     int draw;
     (void)state;
     for (draw = 0; draw < 50; draw++) {
@@ -1405,7 +1412,7 @@ static void test_memory_is_reused(void **state)
         trf_hypothesis h;
         answers fresh;
         run_into(&fresh, &lm, &search, limit);
-        trf__beam_layout(&beam, &search, MAX_TOKENS, place_for(bytes));
+        trf__beam_layout(&beam, &search, NULL, MAX_TOKENS, place_for(bytes));
         for (h.n = 0; h.n < 2; h.n++) {                 /* twice in the same memory */
             beam_start(&beam, limit, NULL, 0, EOS, 7);
             cache[0].n = 0;
@@ -1627,7 +1634,7 @@ static void test_options_are_checked(void **state)
     REFUSE(word_penalty, double, NAN);      REFUSE(word_penalty, double, -HUGE_VAL);
     REFUSE(candidates, int32_t, 0);         REFUSE(candidates, int32_t, TRF__MAX_CANDIDATES + 1);
     REFUSE(eos_in_top_beam, int32_t, 2);    REFUSE(shrink, int32_t, -1);
-    REFUSE(score_prefix, int32_t, 2);       REFUSE(renormalize_logits, int32_t, -1);
+    REFUSE(count_prefix, int32_t, 2); REFUSE(score_prefix, int32_t, 2);       REFUSE(renormalize_logits, int32_t, -1);
     REFUSE(ban_unk, int32_t, 2);            REFUSE(ban_unk, int32_t, -1);
     REFUSE(stop, trf_beam_stop, 4);         REFUSE(at_limit, trf_at_limit, 4);
     REFUSE(min_length, int32_t, -1);

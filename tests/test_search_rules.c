@@ -1,6 +1,6 @@
 /* The rules of trf_search about single tokens: forced first tokens, tags of sources, banned ids and
-   sequences, n-grams that do not repeat, the repetition penalty, a free EOS at the limit. The oracle
-   is a search in plain loops over teacher-forced logits, in which every rule looks at whole
+   sequences, n-grams that do not repeat, the repetition penalty, a free EOS at the limit, phrases
+   that must occur. The oracle is a search in plain loops over teacher-forced logits, in which every rule looks at whole
    sequences. tools/parity/search_rules.py compares the same rules with Hugging Face. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -13,7 +13,8 @@
 #include <cmocka.h>
 #include "kit.h"
 
-enum { PAD = 0, BOS = 1, EOS = 2, FIRST = 4, VOCAB = 20, WIDE = 2100, MAX_IDS = 40, MAX_BEAM = 4 };
+enum { PAD = 0, BOS = 1, EOS = 2, FIRST = 4, VOCAB = 20, WIDE = 2100, MAX_IDS = 40, MAX_BEAM = 4,
+       MAX_PHRASES = 4 };
 
 #define OK(call) check_ok((call), &err, #call, __LINE__)
 
@@ -76,12 +77,13 @@ static void free_models(pair_of_models *m)
     trf_model_destroy(m->twin);
 }
 
-typedef struct sequence { int32_t n, ids[MAX_IDS]; double sum, own[MAX_IDS], score; trf_ended ended; } sequence;
+typedef struct sequence { int32_t n, met, ids[MAX_IDS]; double sum, own[MAX_IDS], score; trf_ended ended; } sequence;
 
 /* A case: what is asked of a search. */
 typedef struct asked {
     trf_search search;
     int32_t ids[MAX_IDS], lengths[MAX_IDS];      /* banned */
+    int32_t phrases[MAX_IDS], n_phrases[MAX_PHRASES], hidden;   /* hidden: tokens that are not of the answer */
     int32_t source[MAX_IDS], n_source, prefix[MAX_IDS], n_prefix;
 } asked;
 
@@ -186,6 +188,43 @@ static void rules_of(const pair_of_models *m, const asked *a, const sequence *s,
     }
 }
 
+/* Of a phrase that is in the answer all tokens; of another as many as its longest beginning that ends
+   the answer. */
+static int32_t met_of_phrase(const int32_t *phrase, int32_t m, const int32_t *ids, int32_t n)
+{
+    int32_t i;
+    for (i = 0; i + m <= n; i++) if (!memcmp(ids + i, phrase, (size_t)m * sizeof *ids)) return m;
+    for (i = m - 1; i > 0; i--) if (i <= n && !memcmp(ids + n - i, phrase, (size_t)i * sizeof *ids)) break;
+    return i;
+}
+
+static int32_t met_of(const asked *a, const int32_t *ids, int32_t n)
+{
+    int32_t k, at = 0, sum = 0, from = a->hidden < n ? a->hidden : n;
+    for (k = 0; k < a->search.phrases.count; at += a->n_phrases[k++])
+        sum += met_of_phrase(a->phrases + at, a->n_phrases[k], ids + from, n - from);
+    return sum;
+}
+
+static int32_t tokens_of_phrases(const asked *a)
+{
+    int32_t k, sum = 0;
+    for (k = 0; k < a->search.phrases.count; k++) sum += a->n_phrases[k];
+    return sum;
+}
+
+/* Whether a token is the next one of a phrase. */
+static int is_wished(const asked *a, const sequence *s, int32_t id)
+{
+    int32_t k, at = 0;
+    for (k = 0; k < a->search.phrases.count; at += a->n_phrases[k++]) {
+        int32_t m = a->n_phrases[k], from = a->hidden < s->n ? a->hidden : s->n;
+        int32_t met = met_of_phrase(a->phrases + at, m, s->ids + from, s->n - from);
+        if (met < m && a->phrases[at + met] == id) return 1;
+    }
+    return 0;
+}
+
 /* -----------------------------------------------------------------------------------------------
    Beam search as Hugging Face does it, for one sentence. */
 
@@ -194,41 +233,71 @@ static double score_of(const trf_search *s, double sum, int32_t length)
     return sum / pow((double)length, s->alpha);
 }
 
-static void finish(const trf_search *s, sequence *done, int32_t *n_done, sequence x, trf_ended ended)
+static void finish(const trf_search *s, int32_t uncounted, sequence *done, int32_t *n_done, sequence x, trf_ended ended)
 {
     int32_t i = *n_done;
     x.ended = ended;
-    x.score = score_of(s, x.sum, x.n + (ended == TRF_ENDED_EOS));
-    for (; i > 0 && done[i - 1].score < x.score; i--) if (i < s->beam) done[i] = done[i - 1];
+    x.score = score_of(s, x.sum, x.n + (ended == TRF_ENDED_EOS) - uncounted);
+    for (; i > 0 && (done[i - 1].met < x.met || (done[i - 1].met == x.met && done[i - 1].score < x.score)); i--) if (i < s->beam) done[i] = done[i - 1];
     if (i < s->beam) done[i] = x;
     if (*n_done < s->beam) ++*n_done;
 }
 
-typedef struct option { double sum, own; int32_t row, id; } option;
+typedef struct option { double sum, own; int32_t row, id, met, number; } option;
+enum { MAX_OPTIONS = MAX_BEAM * (2 * MAX_BEAM + 1 + MAX_PHRASES) };
 
-/* The best 2 * beam continuations of all rows (greedy: one); forced: an id, or -1. */
+/* The continuations of all rows, best first: of each row the best 2 * beam + 1 tokens (greedy: two),
+   and the next ones of phrases. number: which of its group one is. forced: an id, or -1. */
 static int32_t best_options(const pair_of_models *m, const asked *a, const sequence *live, int32_t n_live,
                             int32_t least, int32_t forced, int free_token, option *best)
 {
     static double own[WIDE], ruled[WIDE];
-    int32_t vocab = trf_model_config(m->model)->target_vocab, n = 0, r, w, i;
-    int32_t most = a->search.beam == 1 ? 1 : 2 * a->search.beam;
+    static char shown[WIDE];
+    int32_t vocab = trf_model_config(m->model)->target_vocab, n = 0, r, w, i, k, in_group[MAX_IDS + 1] = {0};
+    int32_t most = a->search.beam == 1 ? 2 : 2 * a->search.beam + 1;
     for (r = 0; r < n_live; r++) {
         rules_of(m, a, &live[r], least, own, ruled);
+        for (w = 0; w < vocab; w++) shown[w] = (char)(forced >= 0 ? w == forced : is_wished(a, &live[r], w));
+        for (k = 0; k < most && forced < 0; k++) {
+            int32_t top = -1;
+            for (w = 0; w < vocab; w++) if (shown[w] < 2 && (top < 0 || ruled[w] > ruled[top])) top = w;
+            if (top >= 0) shown[top] = 2;
+        }
         for (w = 0; w < vocab; w++) {
-            double value = forced >= 0 ? own[w] : ruled[w];
-            if (forced >= 0 ? w != forced : value == -HUGE_VAL) continue;
-            if (free_token) value = 0;
-            value += live[r].sum;
-            for (i = n; i > 0 && best[i - 1].sum < value; i--) if (i < most) best[i] = best[i - 1];
-            if (i == most) continue;
-            best[i].sum = value; best[i].own = own[w]; best[i].row = r; best[i].id = w;
-            if (n < most) n++;
+            double value = free_token ? 0 : forced >= 0 ? own[w] : ruled[w];
+            sequence x = live[r];
+            option new;
+            if (!shown[w] || (forced < 0 && ruled[w] == -HUGE_VAL)) continue;
+            if (w == EOS && forced < 0 && x.met < tokens_of_phrases(a)) continue;
+            x.ids[x.n++] = w;
+            new.met = w == EOS ? live[r].met : met_of(a, x.ids, x.n);
+            new.sum = live[r].sum + value; new.own = own[w]; new.row = r; new.id = w; new.number = 0;
+            for (i = n++; i > 0 && best[i - 1].sum < new.sum; i--) best[i] = best[i - 1];
+            best[i] = new;
         }
     }
+    for (i = 0; i < n; i++) best[i].number = in_group[best[i].met]++;
     for (i = 0; i < n && a->search.beam == 1; i++)      /* S of greedy search is not penalized */
         if (!free_token) best[i].sum = live[best[i].row].sum + best[i].own;
     return n;
+}
+
+/* Whether a continuation is among those that may live: the places go round the groups. */
+static void give_places(const asked *a, const option *best, int32_t n, int last, char *lives)
+{
+    int32_t places = a->search.beam, total = tokens_of_phrases(a), kept = a->search.beam == 1 ? 1 : 2 * a->search.beam;
+    int32_t g, i, more = 1;
+    memset(lives, 0, (size_t)n);
+    while (more && places > 0)
+        for (more = 0, g = total; g >= 0 && places > 0; g--) {
+            for (i = 0; i < n; i++)
+                if (best[i].met == g && !lives[i] && best[i].id != EOS && best[i].number < kept &&
+                    !(last && best[i].number >= a->search.beam)) break;
+            if (i == n) continue;
+            lives[i] = 1;
+            places--;
+            more = 1;
+        }
 }
 
 static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t limit, int32_t least,
@@ -237,28 +306,31 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
     const trf_search *s = &a->search;
     int more = s->at_limit == TRF_LIMIT_FORCE_EOS || s->at_limit == TRF_LIMIT_FREE_EOS;
     sequence live[MAX_BEAM], next[MAX_BEAM];
-    option best[2 * MAX_BEAM];
-    int32_t n_live = 1, n_done = 0, t, k;
+    option best[MAX_OPTIONS];
+    char lives[MAX_OPTIONS];
+    int32_t n_live = 1, n_done = 0, t, k, uncounted = s->count_prefix ? 0 : a->n_prefix;
     memset(live, 0, sizeof live);
     for (t = 0; n_live > 0 && t < limit + more; t++) {
         int32_t forced = t == limit ? EOS : t >= forced_of(a) ? -1
                        : a->n_prefix ? a->prefix[t] : s->forced_first, n_next = 0;
         int free_token = t < free_of(a) || (t == limit && s->at_limit == TRF_LIMIT_FREE_EOS);
         int32_t n = best_options(m, a, live, n_live, least, forced, free_token, best);
+        give_places(a, best, n, t + 1 == limit && !more, lives);
         for (k = 0; k < n; k++) {
             sequence x = live[best[k].row];
             x.sum = best[k].sum;
             x.own[x.n] = best[k].own;
-            if (best[k].id == EOS) { if (k < s->beam) finish(s, done, &n_done, x, TRF_ENDED_EOS); continue; }
-            if (n_next == s->beam || (t + 1 == limit && !more && k >= s->beam)) continue;
+            x.met = best[k].met;
+            if (best[k].id == EOS && best[k].number < s->beam) finish(s, uncounted, done, &n_done, x, TRF_ENDED_EOS);
+            if (!lives[k]) continue;
             x.ids[x.n++] = best[k].id;
             next[n_next++] = x;
         }
         memcpy(live, next, sizeof live);
         n_live = n_next;
-        if (n_done == s->beam && n_live > 0 && done[n_done - 1].score > score_of(s, live[0].sum, t + 1)) n_live = 0;
+        if (n_done == s->beam && n_live > 0 && done[n_done - 1].score > score_of(s, live[0].sum, t + 1 - uncounted)) n_live = 0;
     }
-    for (k = 0; k < n_live && !more; k++) finish(s, done, &n_done, live[k], TRF_ENDED_MAX_LENGTH);
+    for (k = 0; k < n_live && !more; k++) finish(s, uncounted, done, &n_done, live[k], TRF_ENDED_MAX_LENGTH);
     return n_done < s->n_best ? n_done : s->n_best;
 }
 
@@ -267,7 +339,7 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
 
 /* Each rule in half of the cases. rules: a bit for each rule that may be on. */
 enum { FORCE = 1, TAG_FIRST = 2, TAG_LAST = 4, BAN = 8, GRAM = 16, PENALTY = 32, FREE = 64, PREFIX = 128,
-       ALL = 255, N_RULES = 8 };
+       PHRASES = 256, ALL = 511, N_RULES = 9 };
 
 static int random_case(asked *a, trf_kind kind, int32_t vocab, int rules)
 {
@@ -281,6 +353,7 @@ static int random_case(asked *a, trf_kind kind, int32_t vocab, int rules)
     s->n_best = 1 + pick(s->beam);
     s->min_length = pick(3);
     s->score_prefix = pick(2);
+    s->count_prefix = pick(2);
     s->max_length_a = 0;
     s->max_length_b = 5 + pick(8);
     if (kind == TRF_DECODER_ONLY) on &= ~(FORCE | TAG_FIRST | TAG_LAST | PREFIX);
@@ -298,6 +371,15 @@ static int random_case(asked *a, trf_kind kind, int32_t vocab, int rules)
     }
     s->banned.ids = a->ids;
     s->banned.lengths = a->lengths;
+    for (i = at = 0; on & PHRASES && i < 1 + pick(MAX_PHRASES); i++) {
+        int32_t k;
+        a->n_phrases[i] = 1 + pick(3);
+        for (k = 0; k < a->n_phrases[i]; k++, at++)     /* some begin like others, or repeat themselves */
+            a->phrases[at] = at > 0 && pick(3) == 0 ? a->phrases[pick(at)] : word(words);
+        s->phrases.count = i + 1;
+    }
+    s->phrases.ids = a->phrases;
+    s->phrases.lengths = a->n_phrases;
     a->n_source = 1 + pick(6);
     for (i = 0; i < a->n_source; i++) a->source[i] = word(words);
     if (on & PREFIX) for (a->n_prefix = 1 + pick(2), i = 0; i < a->n_prefix; i++) a->prefix[i] = word(words);
@@ -312,7 +394,9 @@ static int32_t expected(const pair_of_models *m, const asked *a, sequence *done)
     int32_t limit = a->search.max_length_b, least = a->search.min_length;
     b.search.banned.ids = b.ids;
     b.search.banned.lengths = b.lengths;
+    b.hidden = !a->n_prefix && a->search.forced_first >= 0;
     if (trf_model_config(m->model)->kind == TRF_DECODER_ONLY) {
+        b.hidden = a->n_source;
         memcpy(b.prefix, a->source, sizeof b.prefix);
         b.n_prefix = a->n_source;
         limit += a->n_source;
@@ -377,6 +461,7 @@ static asked without(const asked *a, int rule)
     if (rule == PENALTY) b.search.repetition_penalty = 1;
     if (rule == FREE) b.search.at_limit = TRF_LIMIT_FORCE_EOS;
     if (rule == PREFIX) b.n_prefix = 0;
+    if (rule == PHRASES) b.search.phrases.count = 0;
     return b;
 }
 
@@ -441,6 +526,9 @@ static void test_rules_over_slices(void **state)
         for (i = 0; i < MAX_IDS; i++) a.ids[i] = 300 * pick(7) + pick(6) + FIRST * (i % 2);
         for (i = 0; i < MAX_IDS; i++) if (a.ids[i] < FIRST) a.ids[i] = FIRST;
         a.ids[0] = 1024 * (1 + k % 2);
+        for (i = 0; i < MAX_IDS; i++) a.phrases[i] = 7 + 1024 * pick(3) + pick(6);
+        for (i = 0; i < 2; i++) a.n_phrases[i] = 1 + i;
+        a.search.phrases.count = k % 3;
         same_as_plain(&m, &a, 9000 + k, NULL);
     }
     free_models(&m);
@@ -465,6 +553,7 @@ static void test_rules_in_batches(void **state)
     a.search.forced_first = 7; a.search.source_first = 9; a.search.source_last = 10;
     a.search.no_repeat_ngram = 2; a.search.repetition_penalty = 1.3;
     a.search.banned.count = 2; a.lengths[0] = 1; a.lengths[1] = 2; a.ids[0] = 5; a.ids[1] = 8; a.ids[2] = 6;
+    a.search.phrases.count = 2; a.n_phrases[0] = 1; a.n_phrases[1] = 2; a.phrases[0] = 11; a.phrases[1] = 12; a.phrases[2] = 4;
     a.search.max_sentences = 7;
     for (i = 0; i < 40; total += lengths[i++]) lengths[i] = 1 + i % 7;
     for (i = 0; i < total; i++) ids[i] = word(VOCAB);
@@ -473,6 +562,8 @@ static void test_rules_in_batches(void **state)
     OK(trf_translator_create(&alone, m.model, &a.search, &err));
     memset(a.ids, 0x7F, sizeof a.ids);          /* banned sequences have been copied */
     memset(a.lengths, 0x7F, sizeof a.lengths);
+    memset(a.phrases, 0x7F, sizeof a.phrases);
+    memset(a.n_phrases, 0x7F, sizeof a.n_phrases);
     OK(trf_translate_batch(t, &x, &err));
     for (i = total = 0; i < 40; total += lengths[i++]) {
         trf_sequences single = one(ids + total, lengths + i);
@@ -487,6 +578,107 @@ static void test_rules_in_batches(void **state)
     }
     trf_translator_destroy(t);
     trf_translator_destroy(alone);
+    free_models(&m);
+}
+
+/* All sequences of up to `limit` tokens after `at`, each ended by EOS: the best `keep` by tokens of phrases, then score. */
+static void enumerate(const pair_of_models *m, const asked *a, const sequence *at, int32_t limit, sequence *best)
+{
+    double own[VOCAB], ruled[VOCAB];
+    int32_t w, vocab = trf_model_config(m->model)->target_vocab, i;
+    rules_of(m, a, at, 0, own, ruled);
+    for (w = 0; w < vocab; w++) {
+        sequence x = *at;
+        if (ruled[w] == -HUGE_VAL && !(w == EOS && at->n == limit)) continue;     /* there it is forced */
+        x.sum += own[w];
+        x.own[x.n] = own[w];
+        if (w != EOS) {
+            if (x.n == limit) continue;
+            x.ids[x.n++] = w;
+            enumerate(m, a, &x, limit, best);
+            continue;
+        }
+        x.met = met_of(a, x.ids, x.n);
+        if (x.met < tokens_of_phrases(a) && x.n < limit) continue;
+        x.score = score_of(&a->search, x.sum, x.n + 1);
+        for (i = 2; i > 0 && (best[i - 1].met < x.met || (best[i - 1].met == x.met && best[i - 1].score < x.score)); i--)
+            if (i < 2) best[i] = best[i - 1];
+        if (i < 2) best[i] = x;
+    }
+}
+
+/* A beam as wide as all continuations finds the best answers of all that contain the phrases; if there is
+   no room for these, those that have met the most tokens. */
+static void test_phrases_exhaustively(void **state)
+{
+    enum { SMALL = 10, LIMIT = 3 };
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, SMALL, 0, 1);
+    int k, i, rank, missing = 0, complete = 0, proven = 0;
+    (void)state;
+    draws = 20000;
+    for (k = 0; k < (KIT_AGAIN ? 6 : 40); k++) {
+        asked a;
+        sequence nothing, best[2];
+        trf_translator *t = NULL;
+        memset(&nothing, 0, sizeof nothing);
+        for (i = 0; i < 2; i++) { best[i] = nothing; best[i].met = -1; best[i].score = -HUGE_VAL; }
+        random_case(&a, TRF_ENCODER_DECODER, SMALL, BAN | GRAM);
+        a.search.beam = 350; a.search.n_best = 2;        /* 7^3 and more */ a.search.min_length = 0;
+        a.search.stop = TRF_STOP_BOUND;
+        a.search.at_limit = TRF_LIMIT_FORCE_EOS;
+        a.search.max_length_b = LIMIT;
+        if (k % 2) a.search.banned.count = 0;
+        a.search.phrases.count = 1 + k % 2;
+        for (i = 0; i < 4; i++) a.phrases[i] = i > 0 && pick(2) ? a.phrases[0] : FIRST - 1 + pick(SMALL - FIRST);
+        a.n_phrases[0] = 1 + pick(2);
+        a.n_phrases[1] = 1 + pick(2);
+        enumerate(&m, &a, &nothing, LIMIT, best);
+        search_once(&m, &a, &t);
+        assert_int_equal(trf_hypothesis_count(t, 0), 2);
+        for (rank = 0; rank < 2; rank++) {
+            const trf_hypothesis *h = trf_hypothesis_at(t, 0, rank);
+            assert_int_equal(h->n, best[rank].n);
+            assert_memory_equal(h->ids, best[rank].ids, (size_t)h->n * sizeof *h->ids);
+            assert_false(differs(h->score, best[rank].score));
+            assert_int_equal(h->ended, TRF_ENDED_EOS);
+            if (best[rank].met == tokens_of_phrases(&a)) complete++;
+            else missing++;
+            /* of tokens that a rule bans in a row the proof knows nothing */
+            if (!a.search.no_repeat_ngram && !a.search.banned.count)
+                { assert_int_equal(h->proven, 1); proven++; }
+        }
+        trf_translator_destroy(t);
+    }
+    if (!KIT_AGAIN) assert_true(complete > 20 && missing > 3 && proven > 8);
+    free_models(&m);
+}
+
+/* With beam 1 the answer begins with the phrases, without a blank between them. Nothing is left of a phrase
+   for which the limit has no room. */
+static void test_phrases_of_greedy_search(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    static const int32_t phrases[] = {9, 10, 11, 12, 5, 5}, n_phrases[] = {4, 2};
+    int32_t limit;
+    (void)state;
+    draws = 21000;
+    for (limit = 3; limit < 9; limit++) {
+        trf_translator *t = NULL;
+        const trf_hypothesis *h;
+        asked a;
+        random_case(&a, TRF_ENCODER_DECODER, VOCAB, 0);
+        a.search.beam = a.search.n_best = 1;
+        a.search.at_limit = TRF_LIMIT_KEEP_LIVE;
+        a.search.max_length_b = limit;
+        a.search.phrases.ids = phrases; a.search.phrases.lengths = n_phrases; a.search.phrases.count = 2;
+        search_once(&m, &a, &t);
+        h = trf_hypothesis_at(t, 0, 0);
+        assert_true(h->n == limit || (h->n >= 6 && h->n < limit));
+        /* of two phrases that advance equally it takes the likelier token first */
+        if (limit >= 6) assert_true(!memcmp(h->ids, phrases, 24) || (!memcmp(h->ids, phrases + 4, 8) && !memcmp(h->ids + 2, phrases, 16)));
+        assert_int_equal(h->proven, 0);
+        trf_translator_destroy(t);
+    }
     free_models(&m);
 }
 
@@ -514,6 +706,46 @@ static void test_forced_bos(void **state)
     assert_true(trf_hypothesis_at(t[0], 0, 0)->score == trf_hypothesis_at(t[1], 0, 0)->score);
     trf_translator_destroy(t[0]);
     trf_translator_destroy(t[1]);
+    free_models(&m);
+}
+
+/* Another start id: the answers of the model that starts with it, whatever the rules. */
+static void test_start(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    trf_config c = *trf_model_config(m.model);
+    trf_model *other = NULL;
+    trf_error err;
+    int kind, k, i, starts_matter = 0;
+    (void)state;
+    c.decoder_start = TRF_START_BOS;
+    OK(trf_model_create_zeros(&other, &c, &err));
+    for (i = 0; i < trf_model_parameter_count(other); i++) {
+        trf_tensor from = kit_open(trf_model_parameter(m.model, i)), to = kit_open(trf_model_parameter(other, i));
+        memcpy(to.data, from.data, (size_t)trf_tensor_count(&to) * sizeof *to.data);
+        kit_close(&to);
+        kit_close(&from);
+    }
+    for (k = 0; k < 20; k++) {
+        trf_translator *t[3] = {NULL, NULL, NULL};
+        asked a;
+        draws = 16000 + (uint64_t)k;
+        random_case(&a, TRF_ENCODER_DECODER, VOCAB, ALL & ~PHRASES);
+        for (kind = 0; kind < 3; kind++) {
+            pair_of_models x = m;
+            if (kind) x.model = other;
+            a.search.start = kind == 1 ? EOS : -1;
+            search_once(&x, &a, &t[kind]);
+        }
+        assert_int_equal(trf_hypothesis_at(t[0], 0, 0)->n, trf_hypothesis_at(t[1], 0, 0)->n);
+        assert_memory_equal(trf_hypothesis_at(t[0], 0, 0)->ids, trf_hypothesis_at(t[1], 0, 0)->ids,
+                            (size_t)trf_hypothesis_at(t[0], 0, 0)->n * sizeof(int32_t));
+        assert_true(trf_hypothesis_at(t[0], 0, 0)->score == trf_hypothesis_at(t[1], 0, 0)->score);
+        starts_matter += trf_hypothesis_at(t[0], 0, 0)->score != trf_hypothesis_at(t[2], 0, 0)->score;
+        for (kind = 0; kind < 3; kind++) trf_translator_destroy(t[kind]);
+    }
+    assert_true(starts_matter > 15);
+    trf_model_destroy(other);
     free_models(&m);
 }
 
@@ -590,8 +822,11 @@ static void test_refusals(void **state)
     pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1), lm = models_of(TRF_DECODER_ONLY, VOCAB, 0, 0);
     int32_t ids[3] = {5, 6, 7}, lengths[2] = {1, 2};
     trf_search s = trf_search_defaults();
+    trf_translator *none = NULL;
     trf_error err;
     (void)state;
+    REFUSE(m.model, start, -2, "-1"); REFUSE(m.model, start, VOCAB, "start must be below the vocabulary's 20, got 20");
+    REFUSE(lm.model, start, VOCAB, "below the vocabulary's 20");
     REFUSE(m.model, forced_first, -2, "-1"); REFUSE(m.model, forced_first, VOCAB, "below the vocabulary's 20, got 20");
     REFUSE(m.model, forced_first, EOS, "must not be EOS"); REFUSE(lm.model, forced_first, 5, "encoder-decoder");
     REFUSE(m.model, source_first, VOCAB, "below"); REFUSE(m.model, source_first, BOS, "must not be a special id");
@@ -619,6 +854,34 @@ static void test_refusals(void **state)
     refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "at least one id, got 0");
     lengths[1] = INT32_MAX;
     refused(m.model, &s, TRF_E_LIMIT, "banned", "16777216");
+    s = trf_search_defaults();
+    s.phrases.count = -1;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "0");
+    s.phrases.count = 2;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "NULL");
+    s.phrases.lengths = lengths;
+    lengths[1] = 2;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "NULL");
+    s.phrases.ids = ids;
+    assert_int_equal(trf_search_check(&s, &err), TRF_OK);
+    ids[2] = -1;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1, position 1: id must be 0 or more, got -1");
+    ids[2] = VOCAB;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1, position 1: id must be below the vocabulary's 20, got 20");
+    for (ids[2] = PAD; ids[2] <= EOS; ids[2]++) {
+        refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1, position 1: id must not be a special id");
+        assert_int_equal(trf_translator_create(&none, m.model, &s, &err), TRF_E_INVALID_ARG);
+        assert_int_equal(err.where, 2);
+    }
+    s.ban_unk = 1;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "ban_unk forbids unk");
+    s.ban_unk = 0;
+    assert_int_equal(trf_translator_create(&none, m.model, &s, &err), TRF_OK);
+    trf_translator_destroy(none);
+    lengths[1] = 0;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1 must have at least one id, got 0");
+    lengths[1] = 64;
+    refused(m.model, &s, TRF_E_LIMIT, "phrases", "phrases must have at most 64 ids together");
     free_models(&m);
     free_models(&lm);
 }
@@ -657,7 +920,10 @@ int main(void)
         cmocka_unit_test(test_rules_of_a_language_model),
         cmocka_unit_test(test_rules_over_slices),
         cmocka_unit_test(test_rules_in_batches),
+        cmocka_unit_test(test_phrases_exhaustively),
+        cmocka_unit_test(test_phrases_of_greedy_search),
         cmocka_unit_test(test_forced_bos),
+        cmocka_unit_test(test_start),
         cmocka_unit_test(test_banned_tokens_hide_nothing),
         cmocka_unit_test(test_everything_banned),
         cmocka_unit_test(test_refusals),

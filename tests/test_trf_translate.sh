@@ -296,6 +296,12 @@ check "or by its id" same by_id wanted
 expect 0 "a first word" "^two$" "$trf" translate untagged --model tags --source-first '<en>' \
     --forced-first one
 check "is not part of the answer" test "$(head -n 1 out)" = two
+expect 0 "another start" "" "$trf" translate tagged --model tags --start 1
+cp out by_start
+expect 0 "the model's own" "" "$trf" translate tagged --model tags
+check "is the same token" same out by_start
+expect 2 "no such start" "^trf translate: --start '<de>' is neither a token of the model nor an id" "$trf" translate tagged \
+    --model tags --start '<de>'
 expect 0 "a banned word" "" "$trf" translate tagged --model tags --ban three --ban 'one two'
 check "is in no answer, nor are banned words in a row" eval '! grep -q -e three -e "one two" out'
 printf 'three\n\none two\n' >bans
@@ -304,8 +310,32 @@ expect 0 "a file of them" "" "$trf" translate tagged --model tags --ban-file ban
 check "is the same" same out wanted
 expect 0 "no word twice" "" "$trf" translate tagged --model tags --no-repeat-ngram 1
 check "there is none" eval '! grep -q "three three" out'
+expect 0 "phrases that must occur" "" "$trf" translate tagged --model tags --phrase 'two three' --phrase one --beam 8
+check "are in every answer" [ "$(grep -c 'two three' out)$(grep -c one out)" = 22 ]
+expect 0 "a phrase of greedy search" "^un " "$trf" translate tagged --model tags --phrase un --beam 1
+expect 0 "a phrase for which there is no room" "" "$trf" translate tagged --model tags --phrase 'two three one' --beam 4 \
+    --max-length-a 0 --max-length-b 2
+check "begins the answer" [ "$(grep -c 'two three' out)" = 2 ]
+expect 2 "an unknown phrase" "^trf translate: --phrase 'vier': the model does not know all of its tokens" "$trf" translate \
+    tagged --model tags --phrase vier
+expect 2 "a phrase without tokens" "^trf translate: --phrase '' has no tokens$" "$trf" translate tagged --model tags --phrase ''
+expect 1 "a phrase that is too long" "phrases must have at most 64 ids together" "$trf" translate tagged --model tags \
+    --phrase "$(awk 'BEGIN { for (i = 0; i < 65; i++) printf "one " }')"
 expect 0 "a penalty" "" "$trf" translate tagged --model tags --repetition-penalty 1000 --beam 2
 check "of a repeated word" eval '! grep -q "three three" out'
+# the same rules in sampling
+expect 0 "the likeliest text" "^three three$" "$trf" generate --model tags --input tagged --temperature 0
+expect 0 "a first word of texts" "^two$" "$trf" generate --model tags --input tagged --temperature 0 --forced-first one
+expect 0 "banned texts" "" "$trf" generate --model tags --input tagged --count 20 --ban three --ban-file bans
+check "are never drawn" eval '! grep -q -e three -e "one two" out'
+expect 0 "no word twice" "" "$trf" generate --model tags --input tagged --count 20 --no-repeat-ngram 1
+check "is drawn" eval '! grep -q -e "three.*three" -e "two.*two" -e "one.*one" out'
+expect 2 "nothing to ban in sampling" "^trf generate: --ban '' has no tokens$" "$trf" generate --model tags --input tagged --ban ''
+expect 2 "EOS cannot be first" "^trf generate: --forced-first must not be EOS$" "$trf" generate --model tags \
+    --input tagged --forced-first 2
+expect 2 "a language model's first token" "^trf generate: --forced-first needs an encoder-decoder model" "$trf" generate \
+    --model lm --forced-first one
+expect 2 "a negative n-gram" "no-repeat-ngram" "$trf" generate --model tags --input tagged --no-repeat-ngram -1
 expect 0 "a free EOS" "^0.000000	one$\|^-[0-9.]*	one$" "$trf" translate tagged --model tags --scores \
     --at-limit free-eos --max-length-a 0 --max-length-b 1
 expect 2 "no such token" "^trf translate: --source-first '<de>' is neither a token of the model nor an id from 0 to" \

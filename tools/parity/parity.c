@@ -13,6 +13,7 @@
                                           tokens
    parity ids|target_ids CONFIG MODEL LINES     the ids of each line of a file: of the source, or of a decoder's only
                                           side; of the target
+   parity sample CONFIG MODEL BATCHES     the same by a sampler of temperature 0, whose prompts are the targets
    The configuration in a model file of ours goes before CONFIG's.
 
    CONFIG: lines "field value"; `rule` sets other fields of the search, so it stands before them. BATCHES: for each
@@ -44,6 +45,8 @@ static int set_search(trf_search *search, const char *field, double value)
     else if (!strcmp(field, "alpha")) search->alpha = value;
     else if (!strcmp(field, "stop")) search->stop = (trf_beam_stop)n;
     else if (!strcmp(field, "score_prefix")) search->score_prefix = n;
+    else if (!strcmp(field, "count_prefix")) search->count_prefix = n;
+    else if (!strcmp(field, "start")) search->start = n;
     else if (!strcmp(field, "min_length")) search->min_length = n;
     else if (!strcmp(field, "at_limit")) search->at_limit = (trf_at_limit)n;
     else if (!strcmp(field, "forced_first")) search->forced_first = n;
@@ -212,6 +215,37 @@ static int print_ids(const trf_model *model, int target, FILE *lines, trf_error 
     return !vocab;
 }
 
+/* The rules of the search that samplers have too, at temperature 0; n_best does not matter. */
+static int sample_all(const trf_model *model, const trf_search *search, batch_reader *reader, trf_error *err)
+{
+    trf_sampling s = trf_sampling_defaults();
+    trf_sampler *sampler = NULL;
+    trf_batch batch;
+    trf_status status;
+    int32_t first = 0, i, t;
+    s.temperature = 0;
+    s.allow_unk = 1;
+    s.repetition_penalty = search->repetition_penalty;
+    s.no_repeat_ngram = search->no_repeat_ngram;
+    s.banned = search->banned;
+    s.min_tokens = search->min_length;
+    s.max_tokens = search->max_length_b;
+    s.threads = 1;
+    status = trf_sampler_create(&sampler, model, &s, err);
+    for (; !status && next_batch(reader, &batch); first += batch.source.count) {
+        status = trf_sampler_begin(sampler, &batch, err);
+        if (!status) status = trf_sampler_step(sampler, INT32_MAX, NULL, err);
+        for (i = 0; i < batch.source.count && !status; i++) {
+            const trf_hypothesis *h = trf_sampler_at(sampler, i);
+            printf("%d %d %.9g %.9g", (int)(first + i), h->ended == TRF_ENDED_EOS, h->score, h->log_probability);
+            for (t = 0; t < h->n; t++) printf(" %d", (int)h->ids[t]);
+            printf("\n");
+        }
+    }
+    trf_sampler_destroy(sampler);
+    return (int)status;
+}
+
 int main(int argc, char **argv)
 {
     settings s;
@@ -222,7 +256,7 @@ int main(int argc, char **argv)
     int failed = 1, create = argc == 4 && !strcmp(argv[1], "create");
     memset(&err, 0, sizeof err);
     if (!reader || !(create || argc == 5) || !read_settings(&s, argv[2])) {
-        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|train|search|ids|target_ids CONFIG "
+        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|train|search|sample|ids|target_ids CONFIG "
                         "MODEL BATCHES\n");
         free(reader);
         return 2;
@@ -237,6 +271,7 @@ int main(int argc, char **argv)
             failed = !strcmp(argv[1], "train") ? train(model, &s.training, reader, &err)
                    : !strcmp(argv[1], "search") ? search_all(model, &s.search, reader, &err)
                    : strstr(argv[1], "ids") ? print_ids(model, *argv[1] == 't', reader->f, &err)
+                   : !strcmp(argv[1], "sample") ? sample_all(model, &s.search, reader, &err)
                    : print_pass(model, !strcmp(argv[1], "encode"), reader, &err);
         if (reader->f) fclose(reader->f);
     }

@@ -307,7 +307,8 @@ def search_case(r, number, rule):
     ask = dict(rule=rule, beam=beam, n_best=r.randrange((beam + 1) // 2, beam + 1),
                alpha=r.choice([0.6, 1, 1, 1.5]), min_length=r.choice([0, 0, 1, 3, 6]),
                max_length_b=prefix + r.randrange(6, 16))
-    if rule == HUGGING_FACE: ask["stop"] = r.choice(list(EARLY_STOPPING))
+    if rule == HUGGING_FACE:        # prefix_allowed_tokens_fn counts, unlike decoder_input_ids
+        ask.update(stop=r.choice(list(EARLY_STOPPING)), score_prefix=1, count_prefix=1)
     if rule == CTRANSLATE2 and number % 8 == 7: ask.update(alpha=0, n_best=1, stop=0)   # see trf_search_set_rule
     if rule == FAIRSEQ: ask["min_length"] = max(1, ask["min_length"])
     if rule == CTRANSLATE2 and prefix: ask["min_length"] = max(prefix + 1, ask["min_length"])

@@ -9,7 +9,6 @@ For every model in MODELS: random weights in a published configuration, cut to t
 (--whole: as published), saved by save_pretrained beside a tokenizer that is made here, imported by trf.
 1. Logits, and the encoder's states, are those of transformers in double to 1e-5 of the largest one.
 2. generate of transformers gives the same answers to 500 random inputs each, greedy and with a beam of 4.
-   (decoders: without a length penalty)
 3. Fifty updates from the same weights, as transformers draws them (T5, Llama, GPT-2): every loss is as
    near to PyTorch's in double as PyTorch's own in float is, or within 1e-5.
 Prints a line for each; the exit status is 1 if anything is further apart.
@@ -247,12 +246,9 @@ class Both:
     def answers(self, beam, count, limit=20):
         """How many of the answers differ."""
         pairs = [(self.ids(12), []) if self.translates else ([], self.ids(12)) for _ in range(count)]
-        # here a prompt counts in the length of an answer, there it does not: no length penalty for decoders
-        alpha = 1.0 if self.translates else 0.0
         batches = [pairs[i:i + 100] for i in range(0, count, 100)]
         got = {}
-        for row in self.c_side("search", batches, rule=HUGGING_FACE, beam=beam, alpha=alpha,
-                               max_length_b=limit):
+        for row in self.c_side("search", batches, rule=HUGGING_FACE, beam=beam, max_length_b=limit):
             got.setdefault(int(row[0]), [int(i) for i in row[4:]])
         wrong = 0
         banned = [i for i in self.special if i != self.eos]
@@ -262,7 +258,7 @@ class Both:
             with torch.no_grad():
                 y = self.net.generate(x, attention_mask=torch.ones_like(x), num_beams=beam, do_sample=False,
                                       suppress_tokens=banned or None, pad_token_id=self.c.pad_token_id or self.eos,
-                                      length_penalty=alpha, early_stopping=False, **more)[0].tolist()
+                                      length_penalty=1.0, early_stopping=False, **more)[0].tolist()
             y = y[1:] if self.translates else y[x.shape[1]:]
             if self.eos in y: y = y[:y.index(self.eos)]
             wrong += y != got[k]

@@ -5,11 +5,11 @@
 
 Random Marian models (decoder start PAD or EOS) and GPT-2 models, 8 sources or prompts each, greedy and with beams of 2
 to 5. Each model gets some of the rules: forced_bos_token_id, forced_eos_token_id, tags of the source, suppress_tokens,
-bad_words_ids, no_repeat_ngram_size, repetition_penalty, min_length, and decoder_input_ids (a forced prefix). Every
+decoder_start_token_id, bad_words_ids, no_repeat_ngram_size, repetition_penalty, min_length, and decoder_input_ids (a forced prefix). Every
 answer is the same, and every score to 1e-5. The table says for each rule how many answers it had, and how many of these
-generate answers otherwise without the rule: a rule that changes nothing would compare nothing.
-What is not compared: scores of greedy search (generate gives none), and scores of answers whose length counts otherwise
-here (a prefix, a prompt): there the length penalty is 0.
+generate answers otherwise without the rule: a rule that changes nothing would compare nothing. A sampler at temperature
+0 answers as greedy search does, where the rules are those that it has too.
+What is not compared: scores of greedy search (generate gives none).
 """
 import pathlib, random, sys, tempfile
 if len(sys.argv) > 1: sys.argv.insert(1, "")        # parity.py takes the program from its second argument
@@ -39,6 +39,7 @@ def case(r, number, gpt2):
     prefix = 0 if gpt2 else r.choice([0, 0, 0, 2])
     rules = {}
     if r.random() < 0.4 and not gpt2: rules["forced_first"] = r.randrange(4, vocab)
+    if r.random() < 0.3 and not gpt2: rules["start"] = r.randrange(4, vocab)
     if r.random() < 0.4: rules["free_eos"] = True
     if r.random() < 0.3 and not gpt2: rules["source_first"] = r.randrange(4, vocab)
     if r.random() < 0.3 and not gpt2: rules["source_last"] = r.randrange(4, vocab)
@@ -48,8 +49,8 @@ def case(r, number, gpt2):
     if r.random() < 0.4: rules["bad_words"] = [some_ids(r, vocab, r.choice([1, 1, 2, 2, 2, 3])) for _ in range(60)]
     if r.random() < 0.4: rules["ngram"] = r.choice([1, 2, 2, 3])
     if r.random() < 0.4: rules["penalty"] = r.choice([0.6, 1.3, 2.0])
-    ask = dict(rule=HUGGING_FACE, beam=beam, n_best=r.randrange((beam + 1) // 2, beam + 1), score_prefix=0,
-               alpha=0 if prefix or gpt2 else r.choice([0.6, 1, 1, 1.5]), stop=r.choice(list(EARLY_STOPPING)),
+    ask = dict(rule=HUGGING_FACE, beam=beam, n_best=r.randrange((beam + 1) // 2, beam + 1),
+               alpha=r.choice([0.6, 1, 1, 1.5]), stop=r.choice(list(EARLY_STOPPING)),
                min_length=r.choice([0, 0, 1, 3]), max_length_b=prefix + r.randrange(5, 14))
     pairs = [(some_ids(r, vocab, r.randrange(1, 10)), some_ids(r, vocab, prefix)) for _ in range(8)]
     return model, ask, rules, pairs
@@ -58,7 +59,7 @@ def case(r, number, gpt2):
 def write_ours(path, model, ask, rules):
     write_config(path, {**model, **ask, "threads": 1, "at_limit": FREE_EOS if "free_eos" in rules else KEEP_LIVE,
                         "no_repeat_ngram": rules.get("ngram", 0), "repetition_penalty": rules.get("penalty", 1),
-                        **{k: rules[k] for k in ("forced_first", "source_first", "source_last") if k in rules}})
+                        **{k: rules[k] for k in ("start", "forced_first", "source_first", "source_last") if k in rules}})
     banned = [[i] for i in rules.get("suppress", [])] + rules.get("bad_words", [])
     with open(path, "a") as f:
         for sequence in banned: f.write("".join(f"banned{'+' * (k > 0)} {i}\n" for k, i in enumerate(sequence)))
@@ -95,7 +96,8 @@ def gpt2_model(c):
 def generate(net, model, ask, rules, pairs, gpt2):
     answers = []
     for source, prefix in pairs:
-        start = [BOS] if gpt2 else [EOS if model["decoder_start"] == 1 else PAD]
+        start = [BOS] if gpt2 else [rules.get("start", EOS if model["decoder_start"] == 1 else PAD)]
+        if not gpt2: net.generation_config.decoder_start_token_id = start[0]
         if gpt2: begin, ids = start + source, start + source
         else:
             begin = start + prefix
@@ -124,9 +126,19 @@ def generate(net, model, ask, rules, pairs, gpt2):
     return answers
 
 
+def sampled(folder, model, ask, rules, pairs, want):
+    """How many answers of a sampler are not those of greedy generate. The prompt is no part of its answers."""
+    prefix = len(pairs[0][1])
+    write_ours(folder / "sampling", model, dict(ask, min_length=max(0, ask["min_length"] - prefix),
+                                                max_length_b=ask["max_length_b"] - prefix), rules)
+    got = run_c("sample", folder / "sampling", folder / "model.safetensors", folder / "batches")
+    return sum([int(x) for x in line[4:]] != answer[0][1][prefix:] for line, answer in zip(got, want)) \
+        + abs(len(got) - len(want))
+
+
 def compare(folder, gpt2):
     counts, changed = {}, {}
-    answers = greedy = wrong = number = 0
+    answers = greedy = wrong = number = drawn = 0
     apart = 0.0
     while answers < WANTED:
         r = random.Random(5000 * gpt2 + number)
@@ -135,7 +147,6 @@ def compare(folder, gpt2):
         number += 1
         net, state = (gpt2_model if gpt2 else hugging_face_model)(model)
         if gpt2: pairs = [(s, []) for s, _ in pairs]
-        else: net.generation_config.decoder_start_token_id = EOS if model["decoder_start"] == 1 else PAD
         write_ours(folder / "config", model, ask, rules)
         write_batches(folder / "batches", [[([], prompt) for prompt, _ in pairs] if gpt2 else pairs])
         save_file(state, folder / "model.safetensors")
@@ -153,16 +164,19 @@ def compare(folder, gpt2):
                 if x[1:] != y[1:] or y[0] is None: continue
                 this = abs(x[0] - y[0]) / max(abs(y[0]), 1e-3)
                 if not this <= apart: apart = this                  # NaN too, which then stays
+        if ask["beam"] == 1 and not {"start", "forced_first", "source_first", "source_last"} & set(rules):
+            drawn += len(want)
+            wrong += sampled(folder, model, ask, rules, pairs if not gpt2 else [([], [])], want)
         for name in rules:
             if name == "forced_first" and pairs[0][1]: continue     # the prefix replaces it
             other = generate(net, model, ask, {k: v for k, v in rules.items() if k != name}, pairs, gpt2)
             counts[name] = counts.get(name, 0) + sum(map(len, want))
             changed[name] = changed.get(name, 0) + sum(x[1:] != y[1:] for a, b in zip(want, other)
                                                        for x, y in zip(a, b))
-    print(f"{'GPT-2' if gpt2 else 'Marian'}: {answers} answers of {number} models, {greedy} of them greedy: {wrong} "
-          f"differ, scores within {apart:.1e}")
+    print(f"{'GPT-2' if gpt2 else 'Marian'}: {answers} answers of {number} models, {greedy} of them greedy, and {drawn} of "
+          f"samplers: {wrong} differ, scores within {apart:.1e}")
     for name in sorted(counts): print(f"    {name:13} {counts[name]:4} answers, {changed[name]:4} changed by it")
-    return wrong == 0 and apart <= SCORE_TOLERANCE and greedy >= 50 and all(changed.values())
+    return wrong == 0 and apart <= SCORE_TOLERANCE and greedy >= 50 and drawn >= 10 and all(changed.values())
 
 
 def main():

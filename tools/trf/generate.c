@@ -15,7 +15,9 @@ struct generating {
     const trf_vocab *source_vocab, *vocab;
     struct reader in;
     FILE *out;
+    struct rules rules;
     struct side prompts;            /* of the batch; sources, where there is an encoder */
+    struct side firsts;             /* then: the token that is forced first, for each */
     char **given;                   /* their texts, as they were given */
     size_t given_capacity;
     int32_t *ids;                   /* of a prompt and its answer */
@@ -159,6 +161,7 @@ static void clear_prompts(struct generating *t)
     size_t i;
     for (i = 0; i < t->prompts.count; i++) free(t->given[i]);
     clear_side(&t->prompts);
+    clear_side(&t->firsts);
 }
 
 /* Draws and writes all texts of the batch. */
@@ -170,9 +173,13 @@ static int draw(struct generating *t)
     int32_t live = 1;
     if (t->prompts.count == 0) return DONE;
     memset(&batch, 0, sizeof batch);
-    if (trf_model_config(t->model)->kind == TRF_ENCODER_DECODER)
+    if (trf_model_config(t->model)->kind == TRF_ENCODER_DECODER) {
         batch.source = sequences_of(&t->prompts);
-    else batch.target = sequences_of(&t->prompts);
+        if (t->s->forced_first)
+            while (t->firsts.count < t->prompts.count)
+                add_ids(&t->firsts, &t->s->search.forced_first, 1);
+        batch.target = sequences_of(&t->firsts);
+    } else batch.target = sequences_of(&t->prompts);
     batch.ordinal = t->drawn;
     t->from = t->joined = 0;
     t->written = prompt_bytes(t, t->prompts.ids, t->prompts.lengths[0]);
@@ -243,6 +250,18 @@ static int begin_lines(struct generating *t)
     return status || got < 0 ? FAILED : DONE;
 }
 
+/* A token that may be forced first: any but EOS, in an encoder-decoder model. */
+static int check_first(const struct settings *s, const trf_model *model)
+{
+    const trf_config *config = trf_model_config(model);
+    if (!s->forced_first) return DONE;
+    if (config->kind != TRF_ENCODER_DECODER)
+        say("--forced-first needs an encoder-decoder model; begin the text with the token instead");
+    else if (s->search.forced_first == config->eos) say("--forced-first must not be EOS");
+    else return DONE;
+    return USAGE;
+}
+
 int command_generate(struct settings *s, int argc, char **argv)
 {
     struct generating t;
@@ -263,6 +282,9 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (s->token_scores && !s->json) { say("--token-scores needs --json"); return USAGE; }
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
     if (!status) status = check_decoder(s, t.model);
+    if (!status) status = read_rules(s, t.source_vocab, t.vocab, &t.rules);
+    if (!status) status = check_first(s, t.model);
+    s->sampling.banned = s->search.banned;
     s->sampling.seed = s->seed;
     if (!status) s->sampling.window = longest_trained(t.model);
     if (!status && trf_sampler_create(&t.sampler, t.model, &s->sampling, &err))
@@ -286,6 +308,8 @@ int command_generate(struct settings *s, int argc, char **argv)
     say_unknown_share(&t.unknown, s->input ? "the input" : "--prompt", 0);
     clear_prompts(&t);
     free_side(&t.prompts);
+    free_side(&t.firsts);
+    free_rules(&t.rules);
     free(t.given);
     free(t.ids);
     free(t.text);

@@ -364,6 +364,9 @@ const struct row rows[] = {
      "continue each line of this file ('-': standard input); an encoder-decoder model writes an "
      "output for each line", NULL},
     {GENERATE, COUNT, "count", AT(count), "N", "draw N texts for each beginning", NULL},
+    {GENERATE, TEXT, "forced-first", AT(forced_first), "TOKEN",
+     "with an encoder-decoder model: a token with which every text begins, for instance the tag of "
+     "its language; the output does not show it. TOKEN is the text of a token, or else an id", NULL},
     {GENERATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per text: text, log-probability, tokens and how it ended", NULL},
     {GENERATE, FLAG, "token-scores", AT(token_scores), NULL,
@@ -373,6 +376,12 @@ const struct row rows[] = {
     {GENERATE, REAL, "repetition-penalty", AT(sampling.repetition_penalty), "X",
      "divide the positive logits of tokens that have occurred by X, and multiply the negative ones "
      "by X (Keskar et al. 2019)", NULL},
+    {GENERATE, NUMBER, "no-repeat-ngram", AT(sampling.no_repeat_ngram), "N",
+     "never write the same N tokens in a row twice, the beginning included; 0: off", NULL},
+    {GENERATE, TEXTS, "ban", AT(bans), "TEXT",
+     "a text that is never written, as the vocabulary cuts it at the beginning of a line; may be "
+     "given several times", NULL},
+    {GENERATE, TEXT, "ban-file", AT(ban_file), "FILE", "more such texts, one per line", NULL},
     {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N",
      "smallest number of tokens before a text may end", NULL},
     {GENERATE, SWITCH, "allow-unk", AT(sampling.allow_unk), NO_YES,

@@ -18,6 +18,8 @@
     {TRANSLATE, SWITCH, "score-prefix", AT(search.score_prefix), NO_YES,
      "count the given beginning in S: --prefixes, or the beginning of a decoder-only model's text",
      NULL},
+    {TRANSLATE, SWITCH, "count-prefix", AT(search.count_prefix), NO_YES,
+     "count the same beginning in L", NULL},
     {TRANSLATE, REAL, "word-penalty", AT(search.word_penalty), "X",
      "subtract X from S for each token", NULL},
     {TRANSLATE, COUNT, "candidates", AT(search.candidates), "N",
@@ -45,6 +47,9 @@
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "write at most A * source tokens + B target tokens", NULL},
     {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "B for --max-length-a", NULL},
+    {TRANSLATE, TEXT, "start", AT(start), "TOKEN",
+     "a token that the decoder reads first, instead of the model's own: the tag of the target "
+     "language in mBART-25. TOKEN is the text of a token, or else an id", NULL},
     {TRANSLATE, TEXT, "forced-first", AT(forced_first), "TOKEN",
      "a token with which every answer begins, for instance the tag of the target language; the "
      "output does not show it. --prefixes replace it. TOKEN is the text of a token, or else an id",
@@ -57,6 +62,10 @@
      "a text that no answer may contain, as the target vocabulary cuts it at the beginning of a "
      "line; may be given several times", NULL},
     {TRANSLATE, TEXT, "ban-file", AT(ban_file), "FILE", "more such texts, one per line", NULL},
+    {TRANSLATE, TEXTS, "phrase", AT(phrases), "TEXT",
+     "a text that every answer contains, cut like those of --ban; may be given several times. An "
+     "answer at the longest length may lack it. With --beam 1 it stands at the beginning: a beam "
+     "wider than the phrases have tokens together finds the best place", NULL},
     {TRANSLATE, NUMBER, "no-repeat-ngram", AT(search.no_repeat_ngram), "N",
      "never write the same N tokens in a row twice; 0: off", NULL},
     {TRANSLATE, REAL, "repetition-penalty", AT(search.repetition_penalty), "X",

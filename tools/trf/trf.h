@@ -221,8 +221,8 @@ struct settings {
     int32_t kept;               /* how weights of products are kept: as they are, bf16, int8 */
     int32_t token_scores, alignments, attention;
     const char *prefixes, *prompt;
-    const char *forced_first, *source_first, *source_last, *ban_file;
-    struct texts bans;
+    const char *start, *forced_first, *source_first, *source_last, *ban_file;
+    struct texts bans, phrases;
     int32_t count;                                              /* generating */
     int32_t weights;                                            /* averaging: a trf_weights */
     int64_t labels_shown;                                        /* classifying */
@@ -470,7 +470,7 @@ void say_unknown_share(const struct unknown *u, const char *what, double share);
 // -----------------------------------------------------------------------------------------------
 
 /* What s->search points into, once read_rules has set it; all 0 at first. */
-struct rules { struct side banned; };
+struct rules { struct side banned, phrases; };
 int read_rules(struct settings *s, const trf_vocab *source, const trf_vocab *target,
                struct rules *rules);
 void free_rules(struct rules *rules);
