@@ -374,6 +374,8 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, TEXT, "forced-first", forced_first),
     OPTION(TRANSLATE, TEXT, "source-first", source_first),
     OPTION(TRANSLATE, TEXT, "source-last", source_last),
+    OPTION(TRANSLATE, TEXT, "source-language", source_language),
+    OPTION(TRANSLATE, TEXT, "target-language", target_language),
     OPTION(TRANSLATE, TEXTS, "ban", bans),
     OPTION(TRANSLATE, TEXT, "ban-file", ban_file),
     OPTION(TRANSLATE, NUMBER, "no-repeat-ngram", search.no_repeat_ngram),
