@@ -2222,8 +2222,8 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 
 /* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
    target tokens. A forced prefix, or the prompt of a decoder-only model, counts in L if
-   count_prefix is 1, and in S if score_prefix is 1. forced_first counts in L, and 0 in S. With a repetition_penalty and beam > 1,
-   S is the sum of the penalized log-probabilities. */
+   count_prefix is 1, and in S if score_prefix is 1. forced_first counts in L, and 0 in S. With a
+   repetition_penalty and beam > 1, S is the sum of the penalized log-probabilities. */
 typedef enum trf_length_rule {
     TRF_LENGTH_RAW   = 0,       /* S */
     TRF_LENGTH_POWER = 1,       /* S / L^alpha: fairseq, CTranslate2, Marian, Hugging Face */
@@ -2255,8 +2255,8 @@ typedef enum trf_at_limit {
     TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
-/* Phrases that must occur (trf_search.phrases): a rule of our own, after the dynamic beam allocation
-   of Post and Vilar 2018.
+/* Phrases that must occur (trf_search.phrases): a rule of our own, after the dynamic beam
+   allocation of Post and Vilar 2018.
      - An answer contains a phrase if the phrase's tokens follow one another in it. Phrases may
        overlap: "a b" and "b c" are both in "a b c". One that is listed twice may occur once. A
        forced prefix is part of the answer; forced_first and a decoder-only model's prompt are not.
@@ -2671,8 +2671,8 @@ TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t
    path gets the whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has begun. */
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
 /* Loads a session into a sampler of the same model: its sequences and its rules. banned, threads,
-   callback and hooks remain the sampler's. Keys and values are computed again from the ids. TRF_E_STATE: the model has
-   other weights. The sampler has no sequences afterwards if the ids do not fit the model, if there
+   callback and hooks remain the sampler's. Keys and values are computed again from the ids.
+   TRF_E_STATE: the model has other weights. The sampler has no sequences afterwards if the ids do not fit the model, if there
    is no memory for them, or after TRF_E_CANCELLED. Any other failure changes nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
@@ -5333,10 +5333,10 @@ TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam, int32_t eos)
         while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k, eos)) ++*k;
         if (*k == beam->share[g]) continue;
         head = trf__beam_group(beam, g) + *k;
-        if (best && !(head->sum > best->sum ||
-                      (head->sum == best->sum && (head->row < best->row ||
-                                                  (head->row == best->row && head->id < best->id)))))
-            continue;
+        if (best && (head->sum < best->sum ||
+                     (head->sum == best->sum && (head->row > best->row ||
+                                                 (head->row == best->row && head->id > best->id))))
+            ) continue;
         best = head;
         from = g;
     }
@@ -5416,8 +5416,8 @@ TRF__BOTH int32_t trf__beam_compare_ids(const trf__beam *beam, const trf__finish
     return order;
 }
 
-/* The order of answers: tokens of phrases, score, then the step in which they ended, then ids. So equal scores have
-   one order on every backend. */
+/* The order of answers: tokens of phrases, score, then the step in which they ended, then ids. So
+   equal scores have one order on every backend. */
 TRF__BOTH int trf__beam_ranks_before(const trf__beam *beam, const trf__finished *a,
                                      const trf__finished *b)
 {
@@ -5694,8 +5694,8 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
 }
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
-   them, and its wishes end there with the row; no token occurs twice. ruled: their log-probabilities after a penalty, or NULL. Returns
-   the number of rows that live on, 0 when the search is done. Row r continues row
+   them, and its wishes end there with the row; no token occurs twice. ruled: their
+   log-probabilities after a penalty, or NULL. Returns the number of rows that live on, 0 when the search is done. Row r continues row
    trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
                                     const double *ruled, const int32_t *ids, int64_t stride,
@@ -20725,7 +20725,7 @@ TRF__FN int32_t trf__forced_tokens(const trf_search *s, int32_t n_prefix)
     return n_prefix == 0 && s->forced_first >= 0 ? 1 : n_prefix;
 }
 
-/* Number of those that the answer does not show: forced_first, and a decoder-only model's prompt. */
+/* Number of those that the answer does not show: forced_first, a decoder-only model's prompt. */
 TRF__FN int32_t trf__hidden_tokens(const trf_search *s, int has_source, int32_t n_prefix)
 {
     return !has_source || n_prefix == 0 ? trf__forced_tokens(s, n_prefix) : 0;
@@ -21233,8 +21233,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
                                             sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
-    fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)));
-    fixed = trf__add_size(fixed, trf__phrases_bytes(&rules.phrases));
+    fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)) +
+                          trf__phrases_bytes(&rules.phrases));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }

@@ -582,8 +582,8 @@ targets end with EOS in any case @@ targets @@ trf__stack_new @@
     stack.ends = c->target_eos @@ stack.ends = 1
 EOS may not stand where the caller puts it @@ targets @@ trf__check_side @@
     if (eos && id == c->eos) continue @@ (void)eos
-a forced EOS ends a search @@ targets @@ trf__beam_place @@
-    n < beam->n_prefix ? -1 : beam->eos @@ eos
+a forced EOS ends a search @@ targets @@ trf__beam_ends @@
+    beam->n >= beam->n_prefix @@ 1
 spans are cut with other chances @@ noise @@ trf__noise_cut @@
     (draws, left) < cuts @@ (draws, left + 1) < cuts
 a word too long is masked all the same @@ noise @@ trf__noise_masks @@
@@ -740,13 +740,13 @@ the heuristic looks at n best @@ search @@ trf__beam_layout @@
 the heuristic is the bound @@ search @@ trf__beam_stops @@
     stop == TRF_STOP_BOUND @@ stop != TRF_STOP_FINISHED
 an answer stands in, proven, for a lost one @@ search @@ trf__beam_finish @@
-    stands_in ? !beam->gave_up @@ stands_in ? beam->dropped == TRF__IMPOSSIBLE
+    ? !beam->gave_up @@ ? beam->dropped == TRF__IMPOSSIBLE
 the paper preset with PyTorch's epsilon rule @@ definitions @@ trf_train_set_conventions @@
     paper ? TRF_EPSILON_FAIRSEQ : TRF_EPSILON_OUTSIDE @@ TRF_EPSILON_OUTSIDE
 a code point of two bytes @@ files wordpiece @@ trf__put_code_point @@
     {0, 0, 0xC0, 0xE0, 0xF0} @@ {0, 0, 0xE0, 0xE0, 0xF0}
 stops too early @@ search @@ trf__beam_bound @@
-    search, sum, longest @@ search, sum, n + 1
+    beam, sum, longest @@ beam, sum, n + 1
 answers in the order they ended @@ search decoding programs @@ trf__beam_ranks_before @@
     (a->score > b->score) return 1 @@ (a->score > b->score) return 0
 sequences at the limit are refused @@ definitions decoding programs model @@ trf__check_lengths @@
@@ -1385,27 +1385,49 @@ search rule: ids banned alone in any order @@ search_rules @@ trf__list_banned @
 search rule: banned tokens count as hidden @@ search_rules @@ trf__ban @@
     t->n_choices -= ids @@ t->n_choices -= 0 * ids
 search rule: greedy search goes by probability @@ search_rules @@ trf__beam_gather @@
-    ruled && greedy && beam->n_chosen > 0 @@ 0
+    take, ruled && greedy, @@ take, 0,
 search rule: the penalty changes S of greedy search @@ search_rules @@ trf__beam_gather @@
     ruled && !greedy && forced < 0 @@ ruled && forced < 0
 search rule: S without the penalty @@ search_rules @@ trf__beam_gather @@
-    p = ruled[row * stride + j] @@ (void)0
+    p = ruled[at] @@ (void)0
 search rule: a free EOS has its price @@ search_rules @@ trf__beam_gather @@
     beam->search.at_limit == TRF_LIMIT_FREE_EOS @@ 0
 search rule: no step for a free EOS @@ search_rules @@ trf__forces_eos @@
     search->at_limit == TRF_LIMIT_FREE_EOS @@ 0
 search rule: the first token counts in S @@ search_rules @@ trf__round_arrival @@
     arrival->beam.unscored = 1 @@ (void)0
-search rule: answers show the first token @@ search_rules @@ trf__search_rounds @@
-    if (!sources || n_prefix == 0) @@ if (!sources)
+search rule: answers show the first token @@ search_rules @@ trf__hidden_tokens @@
+    !has_source || n_prefix == 0 @@ !has_source
 search rule: the tag before EOS @@ search_rules @@ trf__fill_rows @@
     stack->tagged && stack->ends @@ 0
 search rule: tags are not counted @@ search_rules @@ trf__search_prepare @@
     trf__tags(&t->search) @@ 0
 search rule: EOS is banned @@ search_rules @@ trf__check_banned_ids @@
-    k == 1 && @@ 0 &&
-search rule: an unknown id is banned @@ search_rules @@ trf__check_banned_ids @@
-    x->ids[at + k] >= c->target_vocab @@ 0
+    x->lengths[i] == 1 && @@ 0 &&
+search rule: an unknown id is banned @@ search_rules @@ trf__check_listed_ids @@
+    x->ids[at] >= c->target_vocab @@ 0
+phrases: groups in turns from the fewest tokens met @@ search_rules @@ trf__beam_share @@
+    g = beam->phrases.total; g >= 0 && given < places; g-- @@
+    g = 0; g <= beam->phrases.total && given < places; g++
+phrases: one that breaks off begins anew @@ search_rules @@ trf__phrase_next @@
+    while (met > 0 && phrase[met] != id) met = p->back[begin + met - 1] @@
+    if (phrase[met] != id) met = 0
+phrases: no token is wished @@ search_rules @@ trf__wishes_row @@
+    begin + met[k] < p->ends[k] @@ 0
+phrases: answers in the order of scores alone @@ search_rules @@ trf__beam_ranks_before @@
+    if (a->met != b->met) return a->met > b->met @@ (void)0
+phrases: EOS comes without them @@ search_rules @@ trf__beam_gather @@
+    trf__beam_met(beam, row, -1) == beam->phrases.total @@ 1
+phrases: a prompt has them @@ search_rules @@ trf__round_arrival @@
+    arrival->beam.hidden = trf__hidden_tokens( @@ arrival->beam.hidden = 0 * trf__hidden_tokens(
+phrases: a special id is one @@ search_rules @@ trf__check_phrases @@
+    id == c->pad || id == c->bos || id == c->eos @@ 0
+search rule: the first token counts in no length @@ search_rules @@ trf__round_arrival @@
+    arrival->beam.uncounted = 0 @@ (void)0
+search rule: a prompt counts in the length @@ search search_rules @@ trf__beam_score @@
+    length - beam->uncounted @@ length
+search rule: the decoder starts as ever @@ search_rules @@ trf__rules_of @@
+    s->start >= 0 ? s->start @@ s->start >= INT32_MAX ? s->start
 search rule: memory without the lists of rows @@ memory @@ trf_translator_memory @@
     rules = trf__rules_of(config, search) @@ TRF__ZERO(rules); rules.penalty = 1
 tokens of an answer with the next one's probability @@ search @@ trf__beam_finish @@

@@ -626,7 +626,7 @@ static int owns(const struct tested *o, size_t byte)
 static void fill(struct settings *s, int byte)
 {
     memset(s, byte, sizeof *s);
-    s->freeze.n = s->references.n = s->bans.n = 0;
+    s->freeze.n = s->references.n = s->bans.n = s->phrases.n = 0;
 }
 
 /* What set_value ought to do. */
