@@ -100,6 +100,9 @@ alike()
 alike "several batches an update" $shared --accumulate 2
 alike "hidden tokens" --objective mask --text train.names --tokens words $quick
 alike "translations" $files $model --batch-tokens 256 --seed 5 --valid-size 20 --metric wer --valid-every 4
+check "a token file" eval '"$trf" train --tsv train.tsv $model --warmup 1 --updates 1 --model start 2>err &&
+    "$trf" prepare --model start --output pairs.tokens train.tsv 2>err'
+alike "a token file" --token-file pairs.tokens --vocab-from start --valid-tsv test.tsv $small
 alike "the mean of models" $common --average 2 --keep 1 --valid-every 2
 expect 0 "--reduce fast" "added up in any order" by 3 train $shared --updates 12 --model fast --reduce fast --log log
 check "sends what MPI knows" eval '! grep -q bytes_sent log'
