@@ -16,10 +16,11 @@ check "the program looks options up by their fields" [ "$(wc -l <used)" -ge 180 
 comm -13 table used >unknown
 check "fields that no option writes: $(tr '\n' ' ' <unknown)" [ ! -s unknown ]
 
+# --bind-to is an option of mpirun.
 commands=$("$trf" --help | sed -n 's/^  \([a-z]*\)  *[^ ].*/\1/p' | grep -v -x trf)
-check "there are commands" [ "$(echo "$commands" | wc -l)" -eq 16 ]
+check "there are commands" [ "$(echo "$commands" | wc -l)" -eq 17 ]
 for command in $commands; do "$trf" "$command" --help; done >help
-{ sed -n 's/^  --\([a-z0-9-]*\).*/\1/p' help; printf '%s\n' help man version; } | sort -u >options
+{ sed -n 's/^  --\([a-z0-9-]*\).*/\1/p' help; printf '%s\n' help man version bind-to; } | sort -u >options
 cat "$source"/tools/trf/*.c | grep '"' | sed 's/^[^"]*//; s/"[^"]*$//' |
     grep -o -e '--[a-z][a-z0-9-]*[a-z0-9]' | sed 's/--//' | sort -u >named
 check "messages name options" [ "$(wc -l <named)" -ge 80 ]

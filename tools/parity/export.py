@@ -54,6 +54,7 @@ TRAINED = {     # options of trf train, the expected model_type, and options of 
     "causal-none": (TEXTS + " --positions none --qkv-bias no", "gpt2", ""),
     "llama-like": (TEXTS + LLAMA, "llama", ""),
     "llama-tied": (TEXTS + LLAMA + " --scale-embeddings no --kv-heads 1 --rotary-scale 2 --rotary-base 50000", "llama", ""),
+    "llama-3.1": (TEXTS + LLAMA + " --rotary-scale 8 --rotary-trained 16 --rotary-low 1.5 --rotary-high 3", "llama", ""),
     "mistral": (TEXTS + LLAMA + " --kv-heads 1 --d-head 6", "mistral", "--as mistral"),
     "qwen2": (TEXTS + LLAMA.replace("--qkv-bias no", "--qkv-bias yes"), "qwen2", "--as qwen2"),
     "llama-biases": (TEXTS + LLAMA.replace("--qkv-bias no", "--qkv-bias yes"), "llama", ""),
