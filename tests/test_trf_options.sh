@@ -17,7 +17,7 @@ comm -13 table used >unknown
 check "fields that no option writes: $(tr '\n' ' ' <unknown)" [ ! -s unknown ]
 
 commands=$("$trf" --help | sed -n 's/^  \([a-z]*\)  *[^ ].*/\1/p' | grep -v -x trf)
-check "there are commands" [ "$(echo "$commands" | wc -l)" -eq 16 ]
+check "there are commands" [ "$(echo "$commands" | wc -l)" -eq 17 ]
 for command in $commands; do "$trf" "$command" --help; done >help
 { sed -n 's/^  --\([a-z0-9-]*\).*/\1/p' help; printf '%s\n' help man version; } | sort -u >options
 cat "$source"/tools/trf/*.c | grep '"' | sed 's/^[^"]*//; s/"[^"]*$//' |
