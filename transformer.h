@@ -182,7 +182,8 @@
 //   >>wordpiece        BERT's subwords: raw text to WordPiece tokens and back
 //                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text
 //   >>byte-bpe         byte-level BPE, the subwords of GPT-2: raw text to tokens and back
-//                     >>byte-bpe-file >>byte-bpe-cut >>byte-bpe-text >>vocab-use >>vocab-bytes
+//                     >>byte-bpe-file >>byte-bpe-normal >>byte-bpe-cut >>byte-bpe-text
+//                     >>vocab-use >>vocab-bytes
 //   >>corpus           training pairs in batches, and the position among them
 //                     >>corpus-order >>padded >>corpus-calls
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
@@ -1166,7 +1167,7 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 typedef enum trf_token_kind {
     TRF_WORDS = 0, TRF_CHARACTERS = 1, TRF_SENTENCEPIECE = 2,
     TRF_WORDPIECE = 3,          /* BERT's subwords */
-    TRF_BYTE_BPE = 4,           /* the subwords of GPT-2, RoBERTa, BART and Llama 3 */
+    TRF_BYTE_BPE = 4,           /* those of GPT-2, RoBERTa, BART, Llama 3, Qwen 2 */
     TRF_TOKEN_KIND_COUNT
 } trf_token_kind;
 
@@ -1243,8 +1244,8 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
                                             const trf_hooks *hooks, trf_error *err);
 /* Makes a finished vocabulary of byte-level BPE from the bytes of its file, which are copied: fewer
    than 2 GiB. `trf import` makes such files; >>byte-bpe has their format.
-     - Encoding equals the tokenizer of GPT-2, RoBERTa, BART or Llama 3, without special tokens
-       around a text, which source_bos and source_eos add. A special token in a text is ordinary
+     - Encoding equals the tokenizer of GPT-2, RoBERTa, BART, Llama 3 or Qwen 2, without special
+       tokens around a text, which source_bos and source_eos add. A special token in a text is ordinary
        text. No text has unknown tokens: every byte is a token.
      - Decoding gives the bytes of the tokens; bytes that are not UTF-8 become U+FFFD. Special ids
        are skipped, unk too.
@@ -17746,9 +17747,10 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 // >>byte-bpe       byte-level BPE, the subwords of GPT-2: raw text to tokens and back
 //
 // The ids are those of Hugging Face's tokenizers 0.23.3 (ByteLevel, BPE) without the special tokens
-// that a template adds. There are three steps (Sennrich et al. 2016; Radford et al. 2019):
+// that a template adds. There are four steps (Sennrich et al. 2016; Radford et al. 2019):
 //
-//   text -> words          by one of two rules
+//   text -> normalised     Qwen's: composed characters (>>byte-bpe-normal)
+//        -> words          by one of two rules
 //        -> bytes          each is a token
 //        -> ids            the pair of neighbours with the lowest rank merges, again and again
 //
@@ -17761,9 +17763,11 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 //   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
 //   |\s*[\r\n]+|\s+(?!\S)|\s+
 //
+// Qwen 2's is Llama 3's with \p{N} instead of \p{N}{1,3}.
+//
 // The library has no tables of Unicode: which code points are letters (\p{L}), numbers (\p{N}) and
-// white space (\s) lies in the stored bytes, which a tool writes when it imports a vocabulary
-// (tools/trf).
+// white space (\s), and how characters are composed, lies in the stored bytes, which a tool writes
+// when it imports a vocabulary (tools/trf).
 //
 // Tokens are spelled with one character for each byte, as in the files that they come from. The
 // bytes 0x21 to 0x7E, 0xA1 to 0xAC and 0xAE to 0xFF are the code points of the same number; the
@@ -17778,20 +17782,30 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 //
 //   "TRFBP" 0 0 1                      8 bytes
 //   flags                              1: Llama 3's rule; 2: a text gets a blank in front, if it
-//                                      has none; 4: a word that is a token stays whole
+//                                      has none; 4: a word that is a token stays whole; 8: texts
+//                                      are composed; 16: with 1, each number is a word
 //   pad bos eos unk mask cls sep       ids, -1 for none
 //   number of tokens, number of ranges, number of merges
 //   ranges of code points              first, last, class; ascending, without overlap
 //   merges                             two ids; the first merge has the lowest rank
+//   with flag 8: number of decompositions, of compositions, of ranges with a combining class;
+//   decompositions                     code point, the two that it consists of; 0 for no second
+//   compositions                       two code points, and the one that they become
+//   ranges with a combining class      first, last, class
 //   tokens                             kind (1 byte), UTF-8, NUL; the first one's id is 0
 //
 // Classes are 1 letter, 2 number, 3 white space. Kinds are 0 ordinary, 1 added (no text has it), 2
-// special. Every byte must be an ordinary token, and so must every result of a merge.
+// special. Every byte must be an ordinary token, and so must every result of a merge. Decompositions
+// ascend by their code point, compositions by their two, ranges as above. Decomposing goes on with
+// the first part; the second one does not decompose.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__BYTE_OTHER, TRF__BYTE_LETTER, TRF__BYTE_NUMBER, TRF__BYTE_WHITE, TRF__BYTE_END };
 enum { TRF__BYTE_ORDINARY, TRF__BYTE_ADDED, TRF__BYTE_SPECIAL };
-enum { TRF__BYTE_LLAMA = 1, TRF__BYTE_BLANK = 2, TRF__BYTE_WHOLE = 4 };
+enum { TRF__BYTE_LLAMA = 1, TRF__BYTE_BLANK = 2, TRF__BYTE_WHOLE = 4, TRF__BYTE_NFC = 8,
+       TRF__BYTE_ONE_NUMBER = 16, TRF__BYTE_FLAGS = 31 };
+/* Tables for composing, and how many parts behind its first one a character may have. */
+enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__NFC_DEPTH = 8 };
 enum { TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
 #define TRF__BYTE_SPACE "\xC4\xA0"              /* U+0120, the spelling of a blank */
 
@@ -17805,6 +17819,9 @@ struct trf__byte_bpe {
     int64_t n_slots;                    /* a power of two, above twice n_merges */
     int32_t n_ranges, n_merges;
     uint32_t flags;
+    int64_t nfc[TRF__NFC_TABLES];       /* where tables begin in the stored bytes, */
+    int64_t n_nfc[TRF__NFC_TABLES];     /* and their rows */
+    int64_t tokens_at;                  /* where tokens begin */
     int32_t token[256];                 /* of each byte */
     unsigned char ascii[128];           /* class of each code point below 128 */
     size_t longest_token;               /* in bytes of its spelling */
@@ -17869,9 +17886,9 @@ TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_er
     *n_tokens = trf__stored_number(v, 40);
     ranges = trf__stored_number(v, 44);
     merges = trf__stored_number(v, 48);
-    if (b->flags > 7)
+    if (b->flags > TRF__BYTE_FLAGS)
         return trf__fail(err, TRF_E_FORMAT, 8, "byte_bpe",
-                         "byte 8: expected flags from 0 to 7, got %lu", (unsigned long)b->flags);
+                         "byte 8: expected flags from 0 to 31, got %lu", (unsigned long)b->flags);
     if (*n_tokens < 256 || *n_tokens > TRF__MAX_TOKENS)
         return trf__fail(err, TRF_E_FORMAT, 40, "byte_bpe",
                          "byte 40: expected 256 to %lld tokens, got %lld",
@@ -17887,6 +17904,7 @@ TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_er
                          (long long)rest / TRF__BYTE_MERGE, (long long)merges);
     b->n_ranges = (int32_t)ranges;      /* both below 2^28: each has 8 bytes of less than 2 GiB */
     b->n_merges = (int32_t)merges;
+    b->tokens_at = v->n_stored - rest + TRF__BYTE_MERGE * merges;
     return trf__stored_specials(v, 12, *n_tokens, -1, err);
 }
 
@@ -17918,6 +17936,111 @@ TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
     return TRF_OK;
 }
 
+/* Number `index` of a row of a table for composing. */
+TRF__FN uint32_t trf__nfc_number(const trf_vocab *v, int table, int64_t row, int index)
+{
+    return trf__stored_number(v, v->byte_bpe->nfc[table] + 12 * row + 4 * index);
+}
+
+/* The row of a code point, of two, or of a range that has it; or -1. */
+TRF__FN int64_t trf__nfc_row(const trf_vocab *v, int table, uint32_t c, uint32_t second)
+{
+    int64_t low = 0, high = v->byte_bpe->n_nfc[table];
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        uint32_t first = trf__nfc_number(v, table, middle, 0);
+        uint32_t next = trf__nfc_number(v, table, middle, 1);
+        int less = c < first || (table == TRF__NFC_PAIRS && c == first && second < next);
+        int more = table == TRF__NFC_CLASSES ? c > next : c > first ||
+                   (table == TRF__NFC_PAIRS && c == first && second > next);
+        if (!less && !more) return middle;
+        if (less) high = middle;
+        else low = middle + 1;
+    }
+    return -1;
+}
+
+/* A code point beyond ASCII that a table may have: Hangul is computed. */
+TRF__FN int trf__is_nfc_point(uint32_t c)
+{
+    return c >= 128 && c <= 0x10FFFF && (c < 0xAC00 || c > 0xDFFF);
+}
+
+/* The fault of a row of a table, or NULL. Rows before it are sound. */
+TRF__FN const char *trf__nfc_fault(const trf_vocab *v, int table, int64_t row)
+{
+    uint32_t a = trf__nfc_number(v, table, row, 0), b = trf__nfc_number(v, table, row, 1);
+    uint32_t c = trf__nfc_number(v, table, row, 2), before = 0, other = 0;
+    if (row > 0) {
+        before = trf__nfc_number(v, table, row - 1, table == TRF__NFC_CLASSES);
+        other = trf__nfc_number(v, table, row - 1, 1);
+    }
+    if (a < before || (a == before && row > 0 && (table != TRF__NFC_PAIRS || b <= other)))
+        return "expected rows in ascending order, got one that is not";
+    if (table == TRF__NFC_CLASSES)
+        return a > b || b > 0x10FFFF || c < 1 || c > 254
+                   ? "expected a range of code points and a class from 1 to 254, got others" : NULL;
+    if (table == TRF__NFC_PARTS)
+        return !trf__is_nfc_point(a) || b < 1 || (b >= 128 && !trf__is_nfc_point(b)) ||
+               (c && !trf__is_nfc_point(c)) ? "expected a code point and its parts, got others"
+                                            : NULL;
+    return a < 1 || (a >= 128 && !trf__is_nfc_point(a)) || !trf__is_nfc_point(b) ||
+           !trf__is_nfc_point(c) ? "expected three code points, got others" : NULL;
+}
+
+/* The second parts of a character and of its first parts, the last one first. Returns their number,
+   or -1: they are too many. *c becomes the character that does not decompose. */
+TRF__FN int trf__nfc_parts(const trf_vocab *v, uint32_t *c, uint32_t parts[TRF__NFC_DEPTH])
+{
+    int64_t row;
+    uint32_t second;
+    int n = 0, steps = 0;
+    while ((row = trf__nfc_row(v, TRF__NFC_PARTS, *c, 0)) >= 0) {
+        if (steps++ == TRF__NFC_DEPTH) return -1;
+        *c = trf__nfc_number(v, TRF__NFC_PARTS, row, 1);
+        second = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
+        if (second) parts[n++] = second;
+    }
+    return n;
+}
+
+/* Finds and checks the tables for composing, between merges and tokens. */
+TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    int64_t at = b->tokens_at, rest = v->n_stored - at - 12, row, where;
+    const char *fault;
+    uint32_t parts[TRF__NFC_DEPTH], c;
+    int k;
+    if (rest < 0) return trf__byte_fail(at, "expected sizes of three tables, got the end", err);
+    b->tokens_at += 12;
+    for (k = 0; k < TRF__NFC_TABLES; k++) {
+        b->nfc[k] = b->tokens_at;
+        b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
+        if (b->n_nfc[k] > rest / 12)
+            return trf__byte_fail(at + 4 * k, "expected the number of rows that follow, got a "
+                                  "larger one", err);
+        rest -= 12 * b->n_nfc[k];
+        b->tokens_at += 12 * b->n_nfc[k];
+    }
+    for (k = 0; k < TRF__NFC_TABLES; k++)
+        for (row = 0; row < b->n_nfc[k]; row++)
+            if ((fault = trf__nfc_fault(v, k, row)) != NULL)
+                return trf__byte_fail(b->nfc[k] + 12 * row, fault, err);
+    for (row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
+        where = b->nfc[TRF__NFC_PARTS] + 12 * row;
+        c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
+        if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
+            return trf__byte_fail(where + 8, "expected a part that does not decompose, got one "
+                                  "that does", err);
+        c = trf__nfc_number(v, TRF__NFC_PARTS, row, 0);
+        if (trf__nfc_parts(v, &c, parts) < 0)
+            return trf__byte_fail(where, "expected at most eight steps of decomposing, got more",
+                                  err);
+    }
+    return TRF_OK;
+}
+
 /* The reason why a token of the file cannot be added, or NULL. */
 TRF__FN const char *trf__byte_token_fault(const trf_vocab *v, const char *token, size_t length)
 {
@@ -17933,8 +18056,7 @@ TRF__FN const char *trf__byte_token_fault(const trf_vocab *v, const char *token,
 TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_error *err)
 {
     trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->n_ranges + TRF__BYTE_MERGE *
-        (int64_t)b->n_merges;
+    int64_t at = b->tokens_at;
     char spelling[4];
     int i, n;
     while (v->n_tokens < n_tokens) {
@@ -18041,8 +18163,133 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
         return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__read_byte_ranges(v, err));
+    if (v->byte_bpe->flags & TRF__BYTE_NFC) TRF__TRY(trf__read_nfc(v, err));
     TRF__TRY(trf__read_byte_tokens(v, n_tokens, err));
     return trf__read_merges(v, err);
+}
+
+// >>byte-bpe-normal  composed characters: Unicode's form NFC
+//
+// Three steps (The Unicode Standard, 3.11 and annex 15), on code points with their combining class in
+// the upper eight bits:
+//
+//   decompose     every character becomes its parts, and these become theirs
+//   order         marks, whose class is above 0, ascend by class behind their character; equal ones
+//                 stay in their order
+//   compose       a character and a mark become one, unless a mark between them has the mark's
+//                 class or a higher one; so do two neighbours of class 0
+//
+// Syllables of Hangul need no table: 19 first letters, 21 vowels, 27 last letters or none.
+
+enum { TRF__HANGUL = 0xAC00, TRF__HANGUL_L = 0x1100, TRF__HANGUL_V = 0x1161, TRF__HANGUL_T = 0x11A7,
+       TRF__HANGUL_N = 19 * 21 * 28 };
+#define TRF__CODE_POINT 0xFFFFFFu           /* the bits below the class */
+
+/* A code point with its class. */
+TRF__FN uint32_t trf__with_class(const trf_vocab *v, uint32_t c)
+{
+    int64_t row = c < 128 ? -1 : trf__nfc_row(v, TRF__NFC_CLASSES, c, 0);
+    return row < 0 ? c : c | trf__nfc_number(v, TRF__NFC_CLASSES, row, 2) << 24;
+}
+
+/* Writes the parts of a character to `to`, unless that is NULL. Returns their number. */
+TRF__FN int trf__decompose(const trf_vocab *v, uint32_t c, uint32_t *to)
+{
+    uint32_t parts[TRF__NFC_DEPTH], s = c - TRF__HANGUL;
+    int n = 0, i;
+    if (s < TRF__HANGUL_N) {
+        if (to) {
+            to[0] = TRF__HANGUL_L + s / (21 * 28);
+            to[1] = TRF__HANGUL_V + s / 28 % 21;
+            if (s % 28) to[2] = TRF__HANGUL_T + s % 28;
+        }
+        return 2 + (s % 28 > 0);
+    }
+    if (c >= 128) n = trf__nfc_parts(v, &c, parts);
+    if (!to) return n + 1;
+    to[0] = trf__with_class(v, c);
+    for (i = 0; i < n; i++) to[i + 1] = trf__with_class(v, parts[n - 1 - i]);
+    return n + 1;
+}
+
+/* Sorts the marks of each character by class, with as much room in `spare`. */
+TRF__FN void trf__order_marks(uint32_t *items, int64_t n, uint32_t *spare)
+{
+    int64_t begin, end, i, places[256];
+    for (begin = 0; begin < n; begin = end) {
+        int sorted = 1;
+        for (end = begin + 1; items[begin] >> 24 && end < n && items[end] >> 24; end++)
+            sorted &= items[end] >> 24 >= items[end - 1] >> 24;
+        if (sorted) continue;
+        memset(places, 0, sizeof places);
+        for (i = begin; i < end; i++) places[(items[i] >> 24) + 1]++;
+        for (i = 1; i < 256; i++) places[i] += places[i - 1];
+        memcpy(spare, items + begin, (size_t)(end - begin) * sizeof *items);
+        for (i = 0; i < end - begin; i++) items[begin + places[spare[i] >> 24]++] = spare[i];
+    }
+}
+
+/* What two code points become together, or 0. */
+TRF__FN uint32_t trf__composed(const trf_vocab *v, uint32_t a, uint32_t b)
+{
+    int64_t row;
+    if (a - TRF__HANGUL_L < 19 && b - TRF__HANGUL_V < 21)
+        return TRF__HANGUL + ((a - TRF__HANGUL_L) * 21 + b - TRF__HANGUL_V) * 28;
+    if (a - TRF__HANGUL < TRF__HANGUL_N && (a - TRF__HANGUL) % 28 == 0 &&
+        b - TRF__HANGUL_T - 1 < 27) return a + (b - TRF__HANGUL_T);
+    row = b < 128 ? -1 : trf__nfc_row(v, TRF__NFC_PAIRS, a, b);
+    return row < 0 ? 0 : trf__nfc_number(v, TRF__NFC_PAIRS, row, 2);
+}
+
+/* Composes in place. Returns the number of items left. */
+TRF__FN int64_t trf__compose(const trf_vocab *v, uint32_t *items, int64_t n)
+{
+    int64_t i, m = 0, base = -1;        /* base: the last item of class 0 */
+    uint32_t last = 0;                  /* the class of item m - 1 */
+    for (i = 0; i < n; i++) {
+        uint32_t mark = items[i] >> 24, both = 0;
+        if (base >= 0 && (base == m - 1 || last < mark))
+            both = trf__composed(v, items[base], items[i] & TRF__CODE_POINT);
+        if (both) { items[base] = both; continue; }
+        if (!mark) base = m;
+        last = mark;
+        items[m++] = items[i];
+    }
+    return m;
+}
+
+/* The composed text, in memory of `room` numbers that the caller frees. *n: its bytes. *to NULL: the
+   text is ASCII, which stays as it is. */
+TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_t *n, uint32_t **to,
+                                     int64_t *room, trf_error *err)
+{
+    const char *at = text, *end = text + *n;
+    uint32_t *items;
+    int64_t count = 0, i;
+    char *out;
+    int bytes;
+    *to = NULL;
+    *room = 0;
+    while (at < end && (unsigned char)*at < 128) at++;
+    if (at == end) return TRF_OK;
+    for (at = text; at < end; at += bytes)
+        count += trf__decompose(v, trf__code_point(at, &bytes), NULL);
+    *room = 2 * count + 1;
+    *to = items = (uint32_t *)trf__alloc(&v->hooks, trf__bytes(*room, sizeof *items));
+    if (!items)
+        return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to compose a text of %llu bytes",
+                         (unsigned long long)*n);
+    for (at = text, i = 0; at < end; at += bytes)
+        i += trf__decompose(v, trf__code_point(at, &bytes), items + i);
+    trf__order_marks(items, count, items + count);
+    /* the text is written behind the items, then moved to the front */
+    out = (char *)(items + trf__compose(v, items, count));
+    *n = 0;
+    for (i = 0; (char *)(items + i) < out; i++)
+        *n += (size_t)trf__put_code_point(out + *n, items[i] & TRF__CODE_POINT);
+    memmove(items, out, *n);
+    ((char *)items)[*n] = 0;
+    return TRF_OK;
 }
 
 // >>byte-bpe-cut   from text to ids
@@ -18124,7 +18371,8 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
         joins = kind != TRF__BYTE_NUMBER && !trf__is_line_break(at, end);
     if (joins) { at += bytes; kind = next; }
     if (kind == TRF__BYTE_WHITE) return trf__byte_blanks(b, at, end);
-    at = trf__byte_run(b, at, end, kind, kind == TRF__BYTE_NUMBER && llama ? 3 : INT64_MAX);
+    at = trf__byte_run(b, at, end, kind, kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
+                       : b->flags & TRF__BYTE_ONE_NUMBER ? 1 : 3);
     while (llama && kind == TRF__BYTE_OTHER && trf__is_line_break(at, end)) at++;
     return at;
 }
@@ -18195,21 +18443,31 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
 {
     const trf__byte_bpe *b = v->byte_bpe;
     size_t n = strlen(text);
-    const char *end = text + n;
+    const char *end;
     char *copy = NULL;
+    uint32_t *composed = NULL;
+    int64_t room = 0;
     trf__byte_work work;
     trf_status status = TRF_OK;
     TRF__TRY(trf__check_utf8(text, "text", err));
     TRF__TRY(trf__normal_limit(1, n, err));
     TRF__ZERO(work);
-    if (b->flags & TRF__BYTE_BLANK && n > 0 && *text != ' ') {
+    if (b->flags & TRF__BYTE_NFC) {
+        TRF__TRY(trf__compose_text(v, text, &n, &composed, &room, err));
+        if (composed) text = (const char *)composed;
+        status = trf__normal_limit(1, n, err);
+    }
+    end = text + n;
+    if (!status && b->flags & TRF__BYTE_BLANK && n > 0 && *text != ' ') {
         copy = (char *)trf__alloc(&v->hooks, n + 1);
         if (!copy)
-            return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
-        copy[0] = ' ';
-        memcpy(copy + 1, text, n);
-        text = copy;
-        end = copy + n + 1;
+            status = trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
+        else {
+            copy[0] = ' ';
+            memcpy(copy + 1, text, n);
+            text = copy;
+            end = copy + n + 1;
+        }
     }
     while (!status && text < end) {
         const char *next = trf__byte_word(b, text, end);
@@ -18217,6 +18475,7 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
         text = next;
     }
     trf__free(&v->hooks, copy, n + 1);
+    trf__free(&v->hooks, composed, trf__bytes(room, sizeof *composed));
     trf__free(&v->hooks, work.room, trf__bytes(work.capacity, sizeof *work.room));
     trf__free(&v->hooks, work.text, (size_t)work.text_capacity);
     return status;

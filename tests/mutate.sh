@@ -233,7 +233,27 @@ all of the white space before a word @@ byte_bpe @@ trf__byte_blanks @@
 white space after the last line break too @@ byte_bpe @@ trf__byte_blanks @@
     if (line) return line @@ (void)0
 numbers of any length @@ byte_bpe @@ trf__byte_word @@
-    kind == TRF__BYTE_NUMBER && llama ? 3 : INT64_MAX @@ INT64_MAX
+    kind != TRF__BYTE_NUMBER || !llama @@ 1
+no syllable of three @@ byte_bpe @@ trf__decompose @@
+    2 + (s % 28 > 0) @@ 2
+marks in the order of the text @@ byte_bpe @@ trf__order_marks @@
+    if (sorted) continue; @@ continue;
+equal marks change places @@ byte_bpe @@ trf__order_marks @@
+    for (i = 0; i < end - begin; i++) items @@ for (i = end - begin - 1; i >= 0; i--) items
+a mark composes over one of its class @@ byte_bpe @@ trf__compose @@
+    last < mark @@ last <= mark
+letters compose over a mark @@ byte_bpe @@ trf__compose @@
+    base == m - 1 || last < mark @@ base == m - 1 || last < mark || !mark
+a syllable takes a second last letter @@ byte_bpe @@ trf__composed @@
+    (a - TRF__HANGUL) % 28 == 0 @@ 1
+a part that decomposes @@ byte_bpe @@ trf__read_nfc @@
+    if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0) @@ if (0)
+decomposing without an end @@ byte_bpe @@ trf__read_nfc @@
+    if (trf__nfc_parts(v, &c, parts) < 0) @@ if (0)
+rows for composing in any order @@ byte_bpe @@ trf__nfc_fault @@
+    if (a < before || @@ if (a > 0x10FFFF ||
+numbers of three by Qwen's rule @@ byte_bpe @@ trf__byte_word @@
+    TRF__BYTE_ONE_NUMBER ? 1 : 3 @@ TRF__BYTE_ONE_NUMBER ? 3 : 3
 a line break joins the word after it @@ byte_bpe @@ trf__byte_word @@
     && !trf__is_line_break(at, end) @@ && 1
 line breaks after punctuation begin a word @@ byte_bpe @@ trf__byte_word @@

@@ -13,9 +13,10 @@
 #include "kit.h"
 #include "checks.h"
 #include "golden/byte_bpe.h"
+#include "golden/composed.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-enum { LLAMA = 1, BLANK = 2, WHOLE = 4, TOKENS = COUNT(vocabulary), MERGES = COUNT(merged),
+enum { LLAMA = 1, BLANK = 2, WHOLE = 4, NFC = 8, ONE_NUMBER = 16, TOKENS = COUNT(vocabulary), MERGES = COUNT(merged),
        CLASSES = COUNT(classes) };
 enum { HEADER = 52, AT_MERGES = HEADER + 12 * CLASSES, AT_TOKENS = AT_MERGES + 8 * MERGES };
 
@@ -59,6 +60,24 @@ static void put_token(file *f, int kind, const char *token)
     put(f, &byte, 1);
     put(f, token, strlen(token) + 1);
 }
+/* The three tables for composing. */
+enum { PARTS = COUNT(composed_parts), PAIRS = COUNT(composed_pairs), MARKS = COUNT(composed_marks) };
+enum { AT_PARTS = AT_TOKENS + 12, AT_PAIRS = AT_PARTS + 12 * PARTS,
+       AT_MARKS = AT_PAIRS + 12 * PAIRS };
+static void put_rows(file *f, const uint32_t (*row)[3], int n)
+{
+    int i, k;
+    for (i = 0; i < n; i++) for (k = 0; k < 3; k++) put_number(f, row[i][k]);
+}
+static void put_composing(file *f)
+{
+    put_number(f, PARTS);
+    put_number(f, PAIRS);
+    put_number(f, MARKS);
+    put_rows(f, composed_parts, PARTS);
+    put_rows(f, composed_pairs, PAIRS);
+    put_rows(f, composed_marks, MARKS);
+}
 static void make(file *f, uint32_t flags)
 {
     int i, k;
@@ -71,6 +90,7 @@ static void make(file *f, uint32_t flags)
     put_number(f, MERGES);
     for (i = 0; i < CLASSES; i++) for (k = 0; k < 3; k++) put_number(f, classes[i][k]);
     for (i = 0; i < MERGES; i++) for (k = 0; k < 2; k++) put_number(f, (uint32_t)merged[i][k]);
+    if (flags & NFC) put_composing(f);
     for (i = 0; i < TOKENS; i++) put_token(f, vocabulary[i].kind, vocabulary[i].text);
 }
 
@@ -491,6 +511,55 @@ static void growing(void **state)
     trf_vocab_destroy(v);
 }
 
+/* ---- composed characters ---- */
+
+/* What tokenizers composes; a composed text is cut as it is; marks in a long run. */
+static void composing(void **state)
+{
+    trf_vocab *plain = vocab_made(LLAMA), *v = vocab_made(LLAMA | NFC);
+    static char text[90001];
+    int32_t other[256];
+    int i;
+    (void)state;
+    for (i = 0; i < COUNT(composed_texts); i++) {
+        const char *from = composed_texts[i].text, *want = composed_texts[i].composed;
+        uint32_t *got = NULL;
+        int64_t room;
+        size_t n = strlen(from);
+        int32_t count, again;
+        DONE(trf__compose_text(v, from, &n, &got, &room, &err));
+        if (got ? n != strlen(want) || strcmp((char *)got, want) != 0 : strcmp(from, want) != 0)
+            fail_msg("text %d: \"%s\", expected \"%s\"", i, got ? (char *)got : from, want);
+        trf__free(&v->hooks, got, trf__bytes(room, sizeof *got));
+        count = encode(plain, want);
+        assert_true(count < COUNT(other));
+        memcpy(other, ids, (size_t)count * sizeof *ids);
+        again = encode(v, from);
+        assert_int_equal(again, count);
+        assert_memory_equal(ids, other, (size_t)count * sizeof *ids);
+    }
+    /* marks of two classes in turn: those of the lower one come first */
+    text[0] = 'a';
+    for (i = 0; i < 10000; i++) memcpy(text + 1 + 4 * i, "\xCC\x81\xCC\xA3", 5);
+    assert_int_equal(encode(v, text), 3 + 2 * 19999);
+    assert_true(ids[0] == 0xE1 && ids[1] == 0xBA && ids[2] == 0xA1);    /* U+1EA1 */
+    assert_true(ids[3] == 0xCC && ids[4] == 0xA3 && ids[40000] == 0x81);
+    trf_vocab_destroy(v);
+    trf_vocab_destroy(plain);
+}
+
+/* Qwen's rule: each number is a word, of any script. */
+static void one_number(void **state)
+{
+    trf_vocab *three = vocab_made(LLAMA), *one = vocab_made(LLAMA | ONE_NUMBER);
+    (void)state;
+    assert_int_equal(encode(three, "123"), 1);
+    assert_int_equal(encode(one, "123"), 3);
+    assert_int_equal(encode(one, "\xD9\xA1\xD9\xA2"), 4);
+    trf_vocab_destroy(three);
+    trf_vocab_destroy(one);
+}
+
 /* ---- hostile files ---- */
 
 static void refused(const file *f, int64_t where, const char *words)
@@ -521,12 +590,13 @@ static void headers(void **state)
     static const uint32_t ends[] = {TOKENS, 0x7FFFFFFF, 0x80000000u, 0xFFFFFFFEu};
     int i, k;
     (void)state;
-    make(&made, 7);
+    make(&made, 31);
     trf_vocab_destroy(vocab_of(&made, NULL));
     DONE(status);
     made.bytes[7] = 2;
     refused(&made, 0, "byte-level BPE");
-    changed(8, 8, 8, "flags");
+    changed(8, 32, 8, "flags");
+    changed(8, 8, AT_TOKENS, "rows that follow");
     changed(8, 0x80000001u, 8, "flags");
     for (i = 0; i < 7; i++)
         for (k = 0; k < 4; k++) changed(12 + 4 * (size_t)i, ends[k], 12 + 4 * i, "an id from -1");
@@ -571,6 +641,44 @@ static void bad_merges(void **state)
     changed(at, 'q', (int64_t)at, "form a third one");
 }
 
+/* The tables for composing: sizes, order, and what they may say. */
+static void bad_tables(void **state)
+{
+    static const struct { int at; uint32_t x; int where; const char *words; } cases[] = {
+        {AT_TOKENS, 0xFFFFFFFFu, AT_TOKENS, "rows that follow"},
+        {AT_TOKENS + 4, 0x10000000u, AT_TOKENS + 4, "rows that follow"},
+        {AT_TOKENS + 8, 0x10000000u, AT_TOKENS + 8, "rows that follow"},
+        {AT_PARTS, 0x7F, AT_PARTS, "its parts"},
+        {AT_PARTS + 4, 0, AT_PARTS, "its parts"}, {AT_PARTS + 4, 0xAC00, AT_PARTS, "its parts"},
+        {AT_PARTS + 8, 0x7F, AT_PARTS, "its parts"}, {AT_PARTS + 8, 0x110000, AT_PARTS, "its parts"},
+        {AT_PARTS + 12, 0xC0, AT_PARTS + 12, "ascending"},
+        {AT_PARTS + 8, 0xC1, AT_PARTS + 8, "does not decompose"},
+        {AT_PARTS + 4, 0xC0, AT_PARTS, "eight steps"},
+        {AT_PAIRS, 0, AT_PAIRS, "three code points"}, {AT_PAIRS + 4, 0x7F, AT_PAIRS, "three code"},
+        {AT_PAIRS + 8, 0xD800, AT_PAIRS, "three code points"},
+        {AT_PAIRS + 12 + 4, 0x300, AT_PAIRS + 12, "ascending"},
+        {AT_MARKS, 0xFFFF, AT_MARKS, "a class from"}, {AT_MARKS + 8, 0, AT_MARKS, "a class from"},
+        {AT_MARKS + 8, 255, AT_MARKS, "a class from"},
+        {AT_MARKS + 12, 0x300, AT_MARKS + 12, "ascending"}};
+    int i;
+    (void)state;
+    for (i = 0; i < COUNT(cases); i++) {
+        make(&made, NFC);
+        change(&made, (size_t)cases[i].at, cases[i].x);
+        refused(&made, cases[i].where, cases[i].words);
+    }
+    make(&made, NFC);
+    made.n = AT_TOKENS + 11;
+    refused(&made, AT_TOKENS, "three tables");
+    /* a chain of nine */
+    make(&made, NFC);
+    for (i = 0; i < 9; i++) {
+        change(&made, AT_PARTS + 12 * (size_t)i + 4, composed_parts[i + 1][0]);
+        change(&made, AT_PARTS + 12 * (size_t)i + 8, 0);
+    }
+    refused(&made, AT_PARTS, "eight steps");
+}
+
 /* Every kind of wrong merge and token, each at its place. */
 static void bad_tokens(void **state)
 {
@@ -609,15 +717,14 @@ static void bad_tokens(void **state)
 }
 
 /* Every beginning of a file is refused, and every byte of it may be anything. */
-static void damages(void **state)
+static void damage(uint32_t flags)
 {
     static file damaged;
     size_t n, i;
     int bit, taken = 0;
     kit_memory memory;
     trf_hooks hooks = kit_hooks(&memory);
-    (void)state;
-    make(&made, LLAMA | WHOLE);
+    make(&made, flags);
     n = made.n;
     for (i = 0; i < n; i++) {
         made.n = i;
@@ -640,7 +747,8 @@ static void damages(void **state)
             }
             taken++;
             if (i % 3 == 0) {
-                const char *text = "The 's \xE4\xB8\xAD 12345 whole\n\n  (abcabc)\xC2\xA0";
+                const char *text = "The 's \xE4\xB8\xAD 12345 whole\n\n  (abcabc)\xC2\xA0"
+                    "\xC3\xA9\xCC\xA3\xCC\x81 \xE1\xBE\x82 a\xCC\x81\xCC\xA3 \xEA\xB0\x80\xE1\x86\xA8";
                 int32_t found = encode(v, text);
                 assert_true(found > 0);
                 (void)decode(v, ids, found, 512, &bytes);
@@ -650,13 +758,19 @@ static void damages(void **state)
     assert_true(taken > 0);
     assert_int_equal(memory.live, 0);
 }
+static void damages(void **state)
+{
+    (void)state;
+    damage(LLAMA | WHOLE);
+    damage(LLAMA | NFC | ONE_NUMBER);
+}
 
 static void no_memory(void **state)
 {
     int64_t fail_at;
     int32_t some[64], n;
     (void)state;
-    make(&made, BLANK | WHOLE);
+    make(&made, BLANK | WHOLE | NFC);
     for (fail_at = 1; ; fail_at++) {
         kit_memory memory;
         trf_hooks hooks = kit_hooks(&memory);
@@ -666,7 +780,7 @@ static void no_memory(void **state)
         v = vocab_of(&made, &hooks);
         if (!v) assert_int_equal(status, TRF_E_NOMEM);
         else {
-            status = trf_vocab_encode(v, "the whole (abc) thing", some, 64, &n, &err);
+            status = trf_vocab_encode(v, "the whole (abc) th\xC3\xADng", some, 64, &n, &err);
             done = status == TRF_OK;
             if (done) assert_true(memory.calls < fail_at);
             else assert_int_equal(status, TRF_E_NOMEM);
@@ -775,8 +889,11 @@ int main(void)
                                        cmocka_unit_test(by_the_rules),
                                        cmocka_unit_test(by_the_book),
                                        cmocka_unit_test(growing),
+                                       cmocka_unit_test(composing),
+                                       cmocka_unit_test(one_number),
                                        cmocka_unit_test(headers),
                                        cmocka_unit_test(bad_ranges),
+                                       cmocka_unit_test(bad_tables),
                                        cmocka_unit_test(bad_merges),
                                        cmocka_unit_test(bad_tokens),
                                        cmocka_unit_test(damages),

@@ -380,6 +380,8 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, TEXT, "forced-first", forced_first),
     OPTION(TRANSLATE, TEXT, "source-first", source_first),
     OPTION(TRANSLATE, TEXT, "source-last", source_last),
+    OPTION(TRANSLATE, TEXT, "source-language", source_language),
+    OPTION(TRANSLATE, TEXT, "target-language", target_language),
     OPTION(TRANSLATE, TEXTS, "ban", bans),
     OPTION(TRANSLATE, TEXTS, "phrase", phrases),
     OPTION(TRANSLATE, TEXT, "ban-file", ban_file),

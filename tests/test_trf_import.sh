@@ -87,7 +87,6 @@ expect 0 "a masked model learns on" "" "$trf" train --objective mask --text text
 fresh() { rm -rf folder out.model; cp -R "$golden/${1:-bert}" folder; }
 refuses() { expect 1 "$1" "$2" "$trf" import folder --output out.model; check "$1: nothing is written" test ! -e out.model; }
 change() { sed "$1" "folder/$2" >changed && mv changed "folder/$2"; }
-refuses() { expect 1 "$1" "$2" "$trf" import folder --output out.model; check "$1: nothing is written" test ! -e out.model; }
 # --- models that write: the answers of transformers, from text to text ---------------------------------
 for folder in marian bart t5 gpt2 llama; do
     expect 0 "import of $folder" "$folder, [0-9]* weights, [1-9][0-9]* tokens" "$trf" import "$golden/$folder" --output texts.model --overwrite
@@ -142,6 +141,17 @@ llama='"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split",
 split() { fresh byte_bpe; printf '%s\n' "$llama" | sed "$1" >rule; awk '/^  "pre_tokenizer": / { while ((getline line <"rule") > 0) print line; on = 1 } on && /^  },$/ { on = 0; next } !on { print }' folder/tokenizer.json >changed && mv changed folder/tokenizer.json; }
 split ''; expect 0 "Llama 3's rule" "300 tokens" "$trf" import folder --output llama.model
 check "which is another vocabulary" sh -c "! cmp -s byte_bpe.model llama.model"
+# Qwen 2's has numbers one by one, and composes characters
+split 's/\\\\p{N}{1,3}/\\\\p{N}/'; change 's/"normalizer": null/"normalizer": {"type": "NFC"}/' tokenizer.json
+expect 0 "Qwen 2's rule" "300 tokens" "$trf" import folder --output qwen.model
+check "is another one again" sh -c "! cmp -s qwen.model llama.model"
+embedded() { printf "$2\n" | "$trf" embed --model $1.model 2>err; }
+check "a letter and its mark are one" [ "$(embedded qwen 'cafe\314\201')" = "$(embedded qwen 'caf\303\251')" ]
+check "but not without the form" [ "$(embedded llama 'cafe\314\201')" != "$(embedded llama 'caf\303\251')" ]
+cp "$golden/byte_bpe/vocab.json" "$golden/byte_bpe/merges.txt" folder; rm folder/tokenizer.json
+echo '{"tokenizer_class": "Qwen2Tokenizer", "add_prefix_space": false}' >folder/tokenizer_config.json
+expect 0 "vocab.json and merges.txt of Qwen 2" "300 tokens" "$trf" import folder --output two.model
+check "the same vocabulary" [ "$(embedded two 'a 12 cafe\314\201')" = "$(embedded qwen 'a 12 cafe\314\201')" ]
 
 # --- training goes on ------------------------------------------------------------------------------
 printf 'a man is playing\tgood\ntwo dogs run\tbad\nthe woman is on the street\tgood\na dog , a dog\tbad\n' >labels.tsv
@@ -149,7 +159,6 @@ expect 0 "training from it" "" "$trf" train --objective classify --tsv labels.ts
 expect 0 "and labels" "good\|bad" sh -c "echo 'a dog' | '$trf' classify --model tuned"
 
 # --- damaged folders --------------------------------------------------------------------------------
-
 fresh; rm folder/config.json; refuses "no config.json" "config.json: No such file"
 fresh; echo '{"model_type": "bert"' >folder/config.json; refuses "half a config.json" "expected JSON, got something else at byte"
 fresh; echo '[1]' >folder/config.json; refuses "a list" "expected an object of JSON"
@@ -184,7 +193,7 @@ fresh bert_shards; rm folder/model-00002-of-00002.safetensors; refuses "a file t
 fresh bert_shards; change 's/model-00002-of-00002/..\/bert\/model/' model.safetensors.index.json; refuses "a file of another folder" "a file of the same folder"
 fresh bert_shards; echo '{}' >folder/model.safetensors.index.json; refuses "an index without a map" "an object \"weight_map\""
 fresh; rm folder/tokenizer.json; refuses "no tokenizer" "expected tokenizer.json, vocab.txt, vocab.json and merges.txt, or files of SentencePiece"
-fresh; change 's/"WordPiece"/"Unigram"/' tokenizer.json; refuses "another tokenizer" "a model of type WordPiece, got Unigram"
+fresh; change 's/"WordPiece"/"Unigram"/' tokenizer.json; refuses "another tokenizer" "normalizer: expected a type Precompiled, .* got BertNormalizer"
 fresh; change 's/"BertNormalizer"/"Lowercase"/' tokenizer.json; refuses "another normalizer" "a normalizer of type BertNormalizer, got Lowercase"
 fresh; change 's/"the": *5/"the": 6/' tokenizer.json; refuses "an id twice" "both have the id 6"
 fresh; change 's/"the": *5/"the": -1/' tokenizer.json; refuses "an id below 0" "an id of 0 to"
@@ -194,9 +203,9 @@ fresh bert_shards; change 's/^the$/a/' vocab.txt; refuses "a token twice" "expec
 fresh bert_shards; change '/CLS/d' vocab.txt; refuses "no [CLS]" "special token \"\[CLS\]\" among the tokens"
 bpe() { fresh byte_bpe; change "$1" "$2"; refuses "$3" "$4"; }
 merge() { fresh byte_bpe; rm folder/tokenizer.json; change "$1" merges.txt; refuses "$2" "$3"; }
-bpe 's/"normalizer": null/"normalizer": {"type": "NFC"}/' tokenizer.json "a normalizer" "expected no normalizer, got NFC"
+bpe 's/"normalizer": null/"normalizer": {"type": "NFD"}/' tokenizer.json "a normalizer" "expected no normalizer or NFC, got NFD"
 bpe 's/"use_regex": true/"use_regex": false/' tokenizer.json "no rule" "\"use_regex\" to be true"
-bpe 's/"type": "ByteLevel"/"type": "Metaspace"/' tokenizer.json "another decoder" "a decoder of type ByteLevel"
+bpe '/^  "decoder": {$/,/^  },$/s/"type": "ByteLevel"/"type": "Metaspace"/' tokenizer.json "another decoder" "a decoder of type ByteLevel"
 bpe 's/"dropout": null/"dropout": 0.1/' tokenizer.json "dropout" "no \"dropout\", got 0.1"
 bpe 's/"end_of_word_suffix": null/"end_of_word_suffix": "<\/w>"/' tokenizer.json "a suffix" "expected no \"end_of_word_suffix\", got \"</w>\""
 bpe 's/"a": *[0-9]*,/"a": "x",/' tokenizer.json "a text for an id of BPE" "expected a number for the token \"a\""
@@ -275,6 +284,119 @@ while [ $n -lt "$bytes" ]; do
 done >cuts
 check "a file of pickles that is cut anywhere: $(head -n 1 cuts)" [ ! -s cuts ]
 check "is there to cut" [ "$bytes" -gt 190 ]
+
+# --- models of several languages: tags of sources and answers -------------------------------------------
+for folder in m2m_100 nllb mbart mbart50; do
+    expect 0 "import of $folder" "[1-9][0-9]* tokens" "$trf" import "$golden/$folder" --output $folder.model
+    read -r from to <"$golden/$folder/languages.txt"
+    case $folder in mbart) to= ;; *) to="--target-language $to" ;; esac        # mBART-25 has one language of answers
+    "$trf" translate --model $folder.model --source-language "$from" $to --beam 1 --max-length-a 0 --max-length-b 8 --ban-unk yes \
+        "$golden/$folder/lines.txt" >got 2>err
+    check "$folder: the answers of transformers" cmp got "$golden/$folder/answers.txt"
+done
+echo "a green street with a river" >line
+"$trf" translate --model m2m_100.model --source-language en --target-language fr line >want 2>err
+"$trf" translate --model m2m_100.model --source-first __en__ --forced-first __fr__ line >got 2>err
+check "a language stands for a token" cmp got want
+"$trf" translate --model m2m_100.model --source-language en --target-language de line >other 2>err
+check "another language" sh -c "! cmp -s other want"
+expect 2 "no language" "give --source-language, one of those that 'm2m_100.model' knows: af am ar .* zu$" "$trf" translate --model m2m_100.model line
+expect 2 "no language of answers" "give --target-language, one of those" "$trf" translate --model m2m_100.model --source-language en line
+expect 2 "an unknown language" "target-language xx: 'm2m_100.model' knows af am" "$trf" translate --model m2m_100.model --source-language en --target-language xx line
+expect 2 "a tag twice" "source-language and --source-first cannot be combined: both" "$trf" translate --model m2m_100.model --source-language en --source-first 5 line
+expect 2 "one language of answers" "'mbart.model' has no tokens for the languages of its targets" "$trf" translate --model mbart.model --source-language en_XX --target-language ro_RO line
+expect 2 "no languages" "'texts.model' has no tokens for the languages of its sources" "$trf" translate --model texts.model --source-language en line
+expect 2 "attention without tags" "cannot be combined with --source-language" "$trf" translate --model nllb.model --json --alignments --source-language eng_Latn --target-language fra_Latn line
+expect 0 "prefixes instead of a tag" "" sh -c "echo the >prefix; '$trf' translate --model nllb.model --source-language eng_Latn --prefixes prefix line"
+fresh nllb; change 's/"legacy_behaviour": false/"legacy_behaviour": true/' tokenizer_config.json
+expect 0 "NLLB with the tag behind" "272 tokens" "$trf" import folder --output out.model
+check "which is in the file" sh -c "head -c 9000 out.model | grep -q 'source-last \*'"
+fresh m2m_100; rm folder/tokenizer_config.json
+expect 0 "the files tell M2M-100" "169 tokens" "$trf" import folder --output out.model
+check "the same model" cmp -s m2m_100.model out.model
+fresh mbart50; rm folder/tokenizer_config.json
+expect 0 "the number of rows tells mBART-50" "tokens" "$trf" import folder --output out.model
+check "the same model" cmp -s mbart50.model out.model
+fresh mbart; rm folder/tokenizer_config.json
+expect 0 "or mBART-25" "tokens" "$trf" import folder --output out.model
+check "the same model" cmp -s mbart.model out.model
+fresh m2m_100; rm folder/vocab.json; refuses "M2M-100 without vocab.json" "got none that trf reads"
+fresh m2m_100; change 's/"language_codes": "m2m100"/"language_codes": "wmt21"/; s/^{/{"language_codes": "wmt21", /' tokenizer_config.json
+expect 0 "the eight languages of WMT 21" "169 tokens" "$trf" import folder --output out.model
+expect 2 "are others" "knows en ha is ja cs ru zh de$" "$trf" translate --model out.model --source-language fr line
+rm out.model
+fresh m2m_100; change 's/"vocab_size": 169/"vocab_size": 160/' config.json; refuses "too few rows for the languages" "the tokenizer has 161 ids, but the model has only 160"
+fresh mbart50; change 's/^{/{"added_tokens_decoder": {"91": {"content": "<mask>"}, "39": {"content": "ar_AR"}},/' tokenizer_config.json
+expect 0 "added tokens that are known" "92 tokens" "$trf" import folder --output out.model
+check "change nothing" cmp -s mbart50.model out.model
+fresh mbart50; change 's/^{/{"added_tokens_decoder": {"38": {"content": "ar_AR"}},/' tokenizer_config.json
+refuses "a language with another id" "\"ar_AR\" has the id 38, but by the order of pieces, languages and special tokens it has the id 39"
+fresh mbart; change 's/"decoder_start_token_id": 58/"decoder_start_token_id": 30/' config.json; refuses "a start that is no language" "tokenizer's pad, eos or bos"
+fresh roberta_first; change 's/"roberta"/"xlm-roberta"/; s/RobertaFor/XLMRobertaFor/' config.json
+expect 0 "XLM-R is RoBERTa" "xlm-roberta, " "$trf" import folder --output out.model
+check "with its head" cmp -s roberta_first.model out.model
+
+# --- tokenizer.json of SentencePiece's kind -------------------------------------------------------------
+json() { fresh "$1"; rm -f folder/spiece.model folder/tokenizer.model; cp "$golden/json/$1.json" folder/tokenizer.json; }
+for folder in t5 llama; do
+    json $folder
+    expect 0 "$folder with tokenizer.json alone" "tokens" "$trf" import folder --output out.model
+    case $folder in
+    llama) "$trf" generate --model out.model --temperature 0 --max-tokens 8 --input "$golden/$folder/lines.txt" >got 2>err ;;
+    *) "$trf" translate --model out.model --beam 1 --max-length-a 0 --max-length-b 8 --ban-unk yes "$golden/$folder/lines.txt" 2>err |
+           sed 's/<extra_id_[0-9]*>//g' >got ;;
+    esac
+    check "$folder: the answers of transformers again" cmp got "$golden/$folder/answers.txt"
+    rm out.model
+done
+# by NAME SED WHAT MESSAGE: a changed tokenizer.json, by sed or by awk
+by() { json "$1"; change "$2" tokenizer.json; refuses "$3" "$4"; }
+nllb() { fresh nllb; change "$1" tokenizer.json; refuses "$2" "$3"; }
+by t5 's/"type": "Metaspace"/"type": "Metaspaces"/' "no Metaspace" "tokenizer.json: pre_tokenizer.pretokenizers\[1\]: expected a type Metaspace, or .* got Metaspaces"
+by t5 's/"type": "WhitespaceSplit"/"type": "Punctuation"/' "another splitting" "pre_tokenizer.pretokenizers\[0\]: expected a type Metaspace, .* got Punctuation"
+by t5 's/"replacement": "[^"]*"/"replacement": "_"/' "another blank" "pre_tokenizer.pretokenizers\[1\]: expected the replacement U+2581, got _"
+by t5 's/"normalizer": null/"normalizer": {"type": "Lowercase"}/' "lower case" "normalizer: expected a type Precompiled, Replace, .* got Lowercase"
+by t5 's/"normalizer": null/"normalizer": {"type": "Sequence", "normalizers": [{"type": "Strip"}, {"type": "NFKC"}]}/' "a part of a Sequence" "normalizer.normalizers\[1\]: .* got NFKC"
+by t5 's/"normalizer": null/"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AA"}/' "half of base64" "one \"precompiled_charsmap\" in base64, got AA"
+by t5 's/"normalizer": null/"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AA*A"}/' "no base64" "got something else at character 2 of the map"
+by t5 's/"normalizer": null/"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}/' "a map that is none" "tokenizer.json: .*byte"
+by t5 's/"normalizer": null/"normalizer": {"type": "Replace", "pattern": {"String": "``"}, "content": "\\""}/' "another Replace" "normalizer: expected a Replace of \" \" by U+2581 or .* got \`\`"
+by t5 '/^  "decoder": {$/,/^  },$/s/"type": "Metaspace"/"type": "WordPiece"/' "another way back" "decoder: expected a type Metaspace, .* got WordPiece"
+by t5 's/"vocab": \[/"words": [/' "no tokens" "model.vocab: expected a list"
+by t5 's/"unk_id": 2/"unk_id": 2000/' "no unknown token" "model.unk_id: expected the unknown token"
+by t5 's/^        -[2-9][0-9.]*$/        "x"/' "a text for a score" "model.vocab: entry [0-9]*: expected a list of a text and a number"
+by t5 's/"content": "<extra_id_0>"/"contents": "<extra_id_0>"/' "a token without a text" "added_tokens: expected \"id\" and \"content\" of each"
+by t5 's/"id": 0,/"id": 7,/' "another id" "added_tokens: \"<pad>\" has the id 7, but 0 in the model"
+by t5 's/"content": "<extra_id_0>"/"content": "<extra_id_1>"/' "a token twice" "added_tokens: \"<extra_id_1>\" has the id\|the token \"<extra_id_1>\" occurs twice"
+by llama 's/"<0x41>": [0-9]*/"<0x4G>": 68/' "255 bytes" "model.byte_fallback: expected a token for each of 256 bytes, got fewer"
+by llama 's/"dropout": null/"dropout": 0.5/' "random ids" "model.dropout: expected none: its ids would be random"
+by llama 's/"ignore_merges": false/"ignore_merges": true/' "whole words" "model.ignore_merges: expected false, got true"
+by llama 's/"end_of_word_suffix": null/"end_of_word_suffix": "<\/w>"/' "ends of words" "model.end_of_word_suffix: expected none, got </w>"
+by llama 's/"unk_token": "<unk>"/"unk_token": "<unknown>"/' "an unknown token that is none" "model.unk_token: expected a token of the model, got <unknown>"
+by llama 's/"merges": \[/"merged": [/' "no merges" "model.merges: expected a list"
+by llama 's/^        "r",$/        "rr",/' "a merge of no token" "model.merges\[0\]: expected two tokens that form a third one, got \"rr\" and \"e\""
+nllb 's/"fuse_unk": true/"fuse_unk": false/' "unknown characters one by one" "model.fuse_unk: expected true, got false"
+# merges N...: keeps these merges, in this order; "re" with a blank has the merges 8 and 9
+merges()
+{
+    fresh nllb
+    awk -v order="$*" '/"merges": \[/ { print; on = 1; next }
+        on && /^    \]/ { n = split(order, k, " "); for (i = 1; i <= n; i++) printf "%s      ]%s\n", at[k[i]], i < n ? "," : ""; on = 0 }
+        on && /^      \]/ { m++; next } on { at[m + 0] = at[m + 0] $0 "\n"; next } { print }' folder/tokenizer.json >changed && mv changed folder/tokenizer.json
+}
+all() { seq 0 37; }
+merges $(all)
+expect 0 "all merges" "272 tokens" "$trf" import folder --output out.model
+check "the same model" cmp -s nllb.model out.model; rm out.model
+merges $(all | grep -v -x 9); refuses "a merge that is missing" "model.merges: expected a merge for each pair that forms a piece, as SentencePiece has it; \".*re\" has 1 of 2"
+merges $(all | sed 's/^9$/9 9/'); refuses "a merge twice" "model.merges\[10\]: expected every merge once"
+merges $(all | sed -e '/^8$/d' -e 's/^20$/20 8/'); refuses "merges of a piece apart" "model.merges\[20\]: expected the merges that form \".*re\" in a row"
+merges $(all | sed -e '/^[89]$/d'); expect 0 "a token that no merge forms" "272 tokens" "$trf" import folder --output out.model
+tokens() { "$trf" translate --model "$1" --source-language eng_Latn --target-language fra_Latn --json "$golden/nllb/lines.txt" 2>err; }
+tokens out.model >got; tokens nllb.model >want
+check "is no piece, nor are those that begin with it" sh -c "! grep -q 'reads\",' got"
+check "as they are with its merges" grep -q 'reads",' want
+rm -f out.model
 
 # --- one file ----------------------------------------------------------------------------------------
 fresh

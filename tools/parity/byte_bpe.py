@@ -4,6 +4,8 @@ with 0.23.3), numpy, safetensors, and sentencepiece, which pieces.py needs.
 
   cc -O2 -march=native -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
   byte_bpe.py table unicode_letters.h             writes the C tables of the import tool
+  byte_bpe.py composed unicode_nfc.h              the same for Unicode's form NFC
+  byte_bpe.py composed >tests/golden/composed.h   small tables, texts and what they become, for tests/test_byte_bpe.c
   byte_bpe.py compare build/pieces build/trf TEXT [LINES...]
   byte_bpe.py golden >tests/golden/byte_bpe.h     texts and ids of a small vocabulary, for tests/test_byte_bpe.c
   byte_bpe.py file build/trf FOLDER OUT           the stored bytes (transformer.h, >>byte-bpe) of a folder's tokenizer
@@ -17,11 +19,12 @@ exit status is 1 if anything does.
 """
 import json, os, random, subprocess, sys, tempfile
 import tokenizers
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from pieces import hostile_lines
 from wordpiece_table import points, runs_of, wrapped
 
 LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN = LLAMA.replace(r"\p{N}{1,3}", r"\p{N}")
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
 
 
@@ -57,11 +60,81 @@ def table(path):
     open(path, "w").write("\n".join(out) + "\n")
 
 
-def trained(text, llama, blank, whole):
+def composed(path):
+    """Decompositions, which of them compose again, and combining classes: Python's, as far as tokenizers has them."""
+    import unicodedata as u
+    nfd, nfc = normalizers.NFD().normalize_str, normalizers.NFC().normalize_str
+    parts, classes = [], []
+    for c in points:
+        if c < 128: continue
+        own = u.decomposition(chr(c))
+        if own and not own.startswith("<") and nfd(chr(c)) != chr(c):
+            first, second = ([int(x, 16) for x in own.split()] + [0])[:2]
+            parts.append((c, first, second, int(second > 0 and nfc(chr(first) + chr(second)) == chr(c))))
+        elif k := u.combining(chr(c)):
+            # a mark is sorted behind one of a lower class, and before one of a higher
+            if nfd("\u0345" + chr(c)) != "\u0345" + chr(c) or k == 240: classes.append((c, k))
+    runs = []
+    for c, k in classes:
+        if runs and runs[-1][1] == c - 1 and runs[-1][2] == k: runs[-1][1] = c
+        else: runs.append([c, c, k])
+    out = ["""/* Unicode's form NFC as Hugging Face's tokenizers %s has it. Written by tools/parity/byte_bpe.py.
+
+   parts: a code point, the one or two that it consists of, and 1 if these compose again. classes: ranges {first, last} with a
+   combining class above 0. */
+#ifndef UNICODE_NFC_H
+#define UNICODE_NFC_H
+""" % tokenizers.__version__]
+    for name, rows, width in (("parts", parts, 4), ("classes", runs, 3)):
+        out.append("static const unsigned unicode_nfc_%s[][%d] = {" % (name, width))
+        wrapped(out, ["{%s}" % ", ".join("0x%X" % x if i < 3 and width == 4 or i < 2 else str(x) for i, x in enumerate(row)) for row in rows])
+        out.append("};\n")
+    out.append("#endif")
+    open(path, "w").write("\n".join(out) + "\n")
+
+
+def composed_golden():
+    """Small tables, texts of their characters, and these texts as tokenizers composes them: tests/golden/composed.h."""
+    import unicodedata as u
+    chosen = [ord(c) for c in "\u00e9\u00e4\u1ec7\u1e69\u0344\u0958\u2126\u212b\uf900\u0b4b\u1f82\u0390\u01d6\u0340\ufb1d\u037e"]
+    parts, marks = {}, set()
+    while chosen:
+        c = chosen.pop()
+        own = u.decomposition(chr(c))
+        if u.combining(chr(c)) and not own: marks.add(c)
+        if not own or own.startswith("<") or c in parts: continue
+        parts[c] = ([int(x, 16) for x in own.split()] + [0])[:2]
+        chosen += [x for x in parts[c] if x]
+        # what pairs of its parts compose to
+        chosen += [ord(y) for y in u.normalize("NFC", u.normalize("NFD", chr(c)))]
+    more = True
+    while more:
+        inside = set(parts) | marks | {x for p in parts.values() for x in p}
+        more = [c for c in points if c not in parts and (d := u.decomposition(chr(c))) and not d.startswith("<") and
+                all(int(x, 16) in inside for x in d.split())]
+        for c in more: parts[c] = ([int(x, 16) for x in u.decomposition(chr(c)).split()] + [0])[:2]
+    nfc = normalizers.NFC().normalize_str
+    pairs = sorted((a, b, c) for c, (a, b) in parts.items() if b and nfc(chr(a) + chr(b)) == chr(c))
+    r, texts = random.Random(6), []
+    letters = [chr(c) for c in parts] + [chr(c) for c in marks] * 3 + list("ae\u1100\u1112\u1161\u1175\u11a7\u11a8\u11c2\uac00\uac01\uac1c\ud7a3")
+    for _ in range(300): texts.append("".join(r.choice(letters) for _ in range(r.randint(1, 9))))
+    for c in parts: texts.append("a" + chr(c) + "\u0301")
+    print("/* Written by tools/parity/byte_bpe.py composed: texts in the form NFC by Hugging Face's tokenizers %s. */" % tokenizers.__version__)
+    for name, rows in (("parts", sorted((c, *p) for c, p in parts.items())), ("pairs", pairs), ("marks", sorted((c, c, u.combining(chr(c))) for c in marks))):
+        print("static const uint32_t composed_%s[][3] = {" % name)
+        wrapped(lines := [], ["{0x%X, 0x%X, %s}" % (a, b, hex(c) if name != "marks" else c) for a, b, c in rows])
+        print("\n".join(lines) + "\n};")
+    print("static const struct { const char *text, *composed; } composed_texts[] = {")
+    for x in texts: print("    {%s,\n     %s}," % (of_c(x), of_c(nfc(x))))
+    print("};")
+
+
+def trained(text, llama, blank, whole, qwen=False):
     tokenizer = Tokenizer(models.BPE(ignore_merges=whole))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=blank)
+    if qwen: tokenizer.normalizer = normalizers.NFC()
     if llama:
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA), "isolated"),
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(QWEN if qwen else LLAMA), "isolated"),
                                                            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train([text], trainers.BpeTrainer(vocab_size=8000, special_tokens=SPECIAL, show_progress=False,
@@ -128,6 +201,20 @@ def strings(lines):
     yield "ab" * 50000
 
 
+def marked():
+    """Characters with marks in any order, parts of characters, Hangul, and long runs of marks."""
+    import unicodedata as u
+    r = random.Random(4)
+    marks = [chr(c) for c in points if u.combining(chr(c))]
+    bases = [chr(c) for c in points if u.decomposition(chr(c))] + list("aeiouAEO \u1100\u1161\u11a8\u11a7\uac00\uac01\ud7a3\u0b47\u0b3e\u1112")
+    for _ in range(100000):
+        yield u.normalize(r.choice(("NFC", "NFD", "NFKD")), "".join(r.choice(bases) for _ in range(r.randint(1, 3)))) + \
+            "".join(r.choice(marks if r.random() < 0.8 else bases) for _ in range(r.randint(0, 6)))
+    for c in points[1:]: yield "a" + chr(c) + "\u0301"
+    yield "a" + "\u0301\u0323" * 50000
+    yield "\u1100\u1161\u11a8" * 30000
+
+
 def ask(program, model, mode, records):
     """The program's answers; every record ends with a NUL."""
     out = subprocess.run([program, model, mode], input=b"\0".join(records) + b"\0", capture_output=True, check=True).stdout
@@ -160,10 +247,12 @@ def compare(program, trf, text, more):
     texts = [line.decode() for line in lines] + list(strings(lines))
     different = 0
     with tempfile.TemporaryDirectory() as folder:
-        for settings in ((0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 0, 1), (0, 1, 1)):
-            llama, blank, whole = map(bool, settings)
-            name = f"{'llama' if llama else 'gpt2'}{'-blank' * blank}{'-whole' * whole}"
-            tokenizer = trained(text, llama, blank, whole)
+        for settings in ((0, 0, 0, 0), (0, 1, 0, 0), (1, 0, 0, 0), (1, 0, 1, 0), (0, 1, 1, 0), (1, 0, 0, 1)):
+            llama, blank, whole, qwen = map(bool, settings)
+            name = f"{'qwen' if qwen else 'llama' if llama else 'gpt2'}{'-blank' * blank}{'-whole' * whole}"
+            if os.environ.get("ONLY", "") not in name: continue
+            tokenizer = trained(text, llama, blank, whole, qwen)
+            texts = texts + list(marked()) if qwen else texts
             folder_of(tokenizer, f"{folder}/{name}")
             model = stored(trf, f"{folder}/{name}")
             for form in ("strings", "two files")[:1 if llama or whole else 2]:
@@ -251,6 +340,8 @@ def golden():
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["golden"]: sys.exit(golden())
+    if sys.argv[1:] == ["composed"]: sys.exit(composed_golden())
+    if sys.argv[1:2] == ["composed"] and len(sys.argv) == 3: sys.exit(composed(sys.argv[2]))
     if sys.argv[1:2] == ["table"] and len(sys.argv) == 3: sys.exit(table(sys.argv[2]))
     if sys.argv[1:2] == ["compare"] and len(sys.argv) > 4: sys.exit(compare(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:]))
     if sys.argv[1:2] == ["file"] and len(sys.argv) == 5: open(sys.argv[4], "wb").write(stored(sys.argv[2], sys.argv[3])); sys.exit()

@@ -135,7 +135,7 @@ def llama(whole, kind=tf.LlamaForCausalLM, config=tf.LlamaConfig, **more):
 MODELS = {
     "marian": (marian, marian_words, False),
     "bart": (bart, bart_words, False),
-    # their own tokenizers are not read yet
+    # their own tokenizers: languages.py
     "mbart": (lambda whole: bart_like(whole, tf.MBartForConditionalGeneration, tf.MBartConfig), bart_words, False),
     "m2m_100": (lambda whole: bart_like(whole, tf.M2M100ForConditionalGeneration, tf.M2M100Config), bart_words, False),
     "t5": (t5, t5_words, True),

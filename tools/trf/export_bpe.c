@@ -4,7 +4,7 @@
 
 #if defined(TRF_WITH_CJSON)
 
-enum { LLAMA = 1, BLANK = 2, WHOLE = 4 };
+enum { LLAMA = 1, BLANK = 2, WHOLE = 4, NFC = 8, ONE_NUMBER = 16 };
 enum { ORDINARY, ADDED, IS_SPECIAL };
 enum { FLAGS_AT = 8, TOKENS_AT = 40, RANGES_AT = 44, MERGES_AT = 48, HEADER = 52 };
 
@@ -24,6 +24,12 @@ static struct bpe read_bpe(const struct vocabulary *v)
     b.n_merges = u32_at(v, MERGES_AT);
     b.merges = HEADER + 12 * (size_t)u32_at(v, RANGES_AT);
     b.tokens = b.merges + 8 * (size_t)b.n_merges;
+    if (b.flags & NFC) {                /* tables for composing */
+        size_t at = b.tokens;
+        b.tokens += 12;
+        for (; at < b.merges + 8 * (size_t)b.n_merges + 12; at += 4)
+            b.tokens += 12 * (size_t)u32_at(v, at);
+    }
     return b;
 }
 
@@ -63,7 +69,8 @@ static void add_rules(const struct bpe *b, cJSON *json)
         list = cJSON_AddArrayToObject(new_part(json, "pre_tokenizer", "Sequence"), "pretokenizers");
         split = cJSON_CreateObject();
         set_text(split, "type", "Split");
-        set_text(cJSON_AddObjectToObject(split, "pattern"), "Regex", llama_rule);
+        set_text(cJSON_AddObjectToObject(split, "pattern"), "Regex",
+                 b->flags & ONE_NUMBER ? qwen_rule : llama_rule);
         set_text(split, "behavior", "Isolated");
         set_bool(split, "invert", 0);
         cJSON_AddItemToArray(list, split);
@@ -103,6 +110,10 @@ int write_byte_bpe(const struct tokenizer *t, int side, const char *in)
     cJSON *json = new_tokenizer(b.v->vocab), *part, *vocab, *merges, *settings;
     uint32_t i;
     int status = DONE;
+    if (b.flags & NFC) {
+        cJSON_DeleteItemFromObjectCaseSensitive(json, "normalizer");
+        new_part(json, "normalizer", "NFC");
+    }
     add_rules(&b, json);
     add_template(t, side, json);
     part = new_part(json, "decoder", "ByteLevel");

@@ -357,6 +357,7 @@ static int import_folder(struct importing *m)
     int32_t special[SPECIALS], n_ids[2];
     trf_vocab *vocab[2] = {NULL, NULL};
     const trf_vocab *sides[2];
+    struct tags tags = {-1, NULL, NULL, NULL};
     trf_error err;
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
@@ -366,7 +367,7 @@ static int import_folder(struct importing *m)
     if (find_head(m, json)) goto done;
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
-    if (read_tokenizer(m->folder, n_ids, vocab, special)) goto done;
+    if (read_tokenizer(m->folder, m->recipe->type, n_ids, vocab, special, &tags)) goto done;
     if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0 &&
         trf_vocab_kind(vocab[0]) > TRF_CHARACTERS) {    /* words and characters: pad is the mask */
         say("%s: a masked head needs a mask, but the tokenizer has none", m->folder);
@@ -392,6 +393,7 @@ static int import_folder(struct importing *m)
     look_at_the_rest(m);
     if (m->faults || take_pieces(m, 1) || check_copies(m)) goto done;
     if (m->labels.n && set_labels(m->model, &m->labels, m->label_order)) goto done;
+    if (set_tags(m->model, &tags)) goto done;
     if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
         trf_model_set_metadata(m->model, "imported.model_type", m->recipe->type, &err) ||
         trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->weights, &err)) {
@@ -403,6 +405,7 @@ done:
     cJSON_Delete(json);
     trf_vocab_destroy(vocab[0]);
     trf_vocab_destroy(vocab[1]);
+    free(tags.languages);
     return status;
 }
 

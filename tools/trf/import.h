@@ -99,8 +99,15 @@ extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_piece
    mask, cls, sep; -1 for none. */
 enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL_CLS, SPECIAL_SEP,
        SPECIALS };
-int read_tokenizer(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
-                   int32_t special[SPECIALS]);
+/* What the options --source-language and --target-language of trf translate mean. */
+struct tags {
+    int32_t start;                  /* "decoder_start_token_id" of config.json, or -1 */
+    char *languages;                /* malloc'd: codes with blanks between them; NULL: no tags */
+    const char *source, *target;    /* an option and a token, with '*' for the code; or NULL */
+};
+/* type: "model_type" of config.json, or NULL */
+int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
+                   trf_vocab *vocab[2], int32_t special[SPECIALS], struct tags *tags);
 
 /* BERT's settings from which the stored bytes of a vocabulary were made. FAILED: none of them. */
 struct word_piece { int clean, chinese, strip, lower, cleanup; uint32_t longest; };
@@ -114,11 +121,14 @@ int read_levels(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
                 int32_t special[SPECIALS], int *found);
 
 /* import_pieces.c: the same for SentencePiece. *found 0: the folder has another tokenizer. */
-int read_pieces(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
-                int32_t special[SPECIALS], int *found);
+int read_pieces(const char *folder, const char *type, const int32_t n_ids[2], trf_vocab *vocab[2],
+                int32_t special[SPECIALS], struct tags *tags, int *found);
+
+/* import_languages.c: stores the tags in the model's metadata. */
+int set_tags(trf_model *model, const struct tags *tags);
 
 /* How GPT-2 and Llama 3 cut texts (import_bpe.c). */
-extern const char gpt2_rule[], llama_rule[];
+extern const char gpt2_rule[], llama_rule[], qwen_rule[];
 /* import_bpe.c: the same for byte-level BPE. *found 0: the folder has another tokenizer. */
 int read_byte_bpe(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS], int *found);
 

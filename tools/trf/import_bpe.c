@@ -6,9 +6,10 @@
 #if defined(TRF_WITH_CJSON)
 #include "unicode.h"
 #include "unicode_letters.h"
+#include "unicode_nfc.h"
 
 /* transformer.h, >>byte-bpe */
-enum { LLAMA = 1, BLANK = 2, WHOLE = 4 };
+enum { LLAMA = 1, BLANK = 2, WHOLE = 4, NFC = 8, ONE_NUMBER = 16 };
 enum { ORDINARY, ADDED, IS_SPECIAL };
 enum { A_LETTER = 1, A_NUMBER = 2, A_BLANK = 3 };
 
@@ -173,6 +174,9 @@ const char gpt2_rule[] =
 const char llama_rule[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+const char qwen_rule[] =
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
+    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 static int has_type(const cJSON *part, const char *type)
 {
@@ -180,7 +184,7 @@ static int has_type(const cJSON *part, const char *type)
     return is && !strcmp(is, type);
 }
 
-/* A Split with one of the two regular expressions. */
+/* A Split with one of the three regular expressions. */
 static int take_split(struct bpe *b, const cJSON *split)
 {
     const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(split, "pattern");
@@ -190,8 +194,9 @@ static int take_split(struct bpe *b, const cJSON *split)
         return FAILED;
     }
     if (rule && !strcmp(rule, llama_rule)) b->flags |= LLAMA;
+    else if (rule && !strcmp(rule, qwen_rule)) b->flags |= LLAMA | ONE_NUMBER;
     else if (!rule || strcmp(rule, gpt2_rule)) {
-        say("%s: trf splits texts by the regular expressions of GPT-2 and of Llama 3, and this "
+        say("%s: trf splits texts by the regular expressions of GPT-2, Llama 3 and Qwen 2, and this "
             "Split has another one: %.200s", b->path, rule ? rule : "none");
         return FAILED;
     }
@@ -227,8 +232,8 @@ static int take_pre_tokenizer(struct bpe *b, const cJSON *pre)
     return split ? take_split(b, split) : DONE;
 }
 
-/* What the model of tokenizer.json must not have. */
-static int check_model(const struct bpe *b, const cJSON *model)
+/* What the model of tokenizer.json must not have; and its normalizer. */
+static int check_model(struct bpe *b, const cJSON *model)
 {
     static const char *const names[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const cJSON *dropout = cJSON_GetObjectItemCaseSensitive(model, "dropout");
@@ -245,9 +250,10 @@ static int check_model(const struct bpe *b, const cJSON *model)
             dropout->valuedouble);
         return FAILED;
     }
-    if (normal && !cJSON_IsNull(normal)) {
+    if (has_type(normal, "NFC")) b->flags |= NFC;
+    else if (normal && !cJSON_IsNull(normal)) {
         const char *type = json_text(normal, "type");
-        say("%s: expected no normalizer, got %s", b->path, type ? type : "another value");
+        say("%s: expected no normalizer or NFC, got %s", b->path, type ? type : "another value");
         return FAILED;
     }
     if (!has_type(cJSON_GetObjectItemCaseSensitive(b->json, "decoder"), "ByteLevel")) {
@@ -377,9 +383,11 @@ static int take_json(struct bpe *b)
     return take_json_merges(b, cJSON_GetObjectItemCaseSensitive(model, "merges"));
 }
 
-/* vocab.json and merges.txt: GPT-2's rule. */
+/* vocab.json and merges.txt: GPT-2's rule, or Qwen 2's. */
 static int take_two_files(struct bpe *b)
 {
+    const char *name = json_text(b->config, "tokenizer_class");
+    if (name && !strncmp(name, "Qwen2Tokenizer", 14)) b->flags |= LLAMA | ONE_NUMBER | NFC;
     if (json_true(b->config, "add_prefix_space", 0)) b->flags |= BLANK;
     if (take_ids(b, b->json, ORDINARY) || take_ids(b, b->added, ADDED) ||
         take_added(b, cJSON_GetObjectItemCaseSensitive(b->config, "added_tokens_decoder")) ||
@@ -444,6 +452,37 @@ static uint32_t put_classes(made_file *to)
     }
 }
 
+static int by_pair(const void *a, const void *b)
+{
+    const uint32_t *x = a, *y = b;
+    if (x[0] != y[0]) return x[0] < y[0] ? -1 : 1;
+    return (x[1] > y[1]) - (x[1] < y[1]);
+}
+
+/* The tables for composing: their sizes, what characters consist of, what composes, classes. */
+static void put_composing(made_file *to)
+{
+    const size_t n = sizeof unicode_nfc_parts / sizeof *unicode_nfc_parts;
+    const size_t n_classes = sizeof unicode_nfc_classes / sizeof *unicode_nfc_classes;
+    uint32_t (*pair)[3] = zeroed(n, sizeof *pair);
+    size_t n_pairs = 0, i;
+    int k;
+    for (i = 0; i < n; i++) {
+        if (!unicode_nfc_parts[i][3]) continue;
+        pair[n_pairs][0] = unicode_nfc_parts[i][1];
+        pair[n_pairs][1] = unicode_nfc_parts[i][2];
+        pair[n_pairs++][2] = unicode_nfc_parts[i][0];
+    }
+    qsort(pair, n_pairs, sizeof *pair, by_pair);
+    put_u32(to, (uint32_t)n);
+    put_u32(to, (uint32_t)n_pairs);
+    put_u32(to, (uint32_t)n_classes);
+    for (i = 0; i < n; i++) for (k = 0; k < 3; k++) put_u32(to, unicode_nfc_parts[i][k]);
+    for (i = 0; i < n_pairs; i++) for (k = 0; k < 3; k++) put_u32(to, pair[i][k]);
+    for (i = 0; i < n_classes; i++) for (k = 0; k < 3; k++) put_u32(to, unicode_nfc_classes[i][k]);
+    free(pair);
+}
+
 /* The vocabulary from the bytes that the library reads (>>byte-bpe). */
 static int make_vocab(struct bpe *b, trf_vocab **vocab)
 {
@@ -464,6 +503,7 @@ static int make_vocab(struct bpe *b, trf_vocab **vocab)
     for (k = 0; k < 2; k++) put_u32(&file, header[k]);
     put_bytes(&file, ranges.bytes, ranges.n);
     put_bytes(&file, b->merges.bytes, b->merges.n);
+    if (b->flags & NFC) put_composing(&file);
     for (i = 0; i < b->n; i++) {
         unsigned char kind = (unsigned char)b->token[i].kind;
         put_bytes(&file, &kind, 1);

@@ -1,6 +1,6 @@
 // trf import, trf export: files of JSON by cJSON, members of config.json, numbers in bytes.
 
-#include "import.h"
+#include "import_sentencepiece.h"
 
 #if defined(TRF_WITH_CJSON)
 #include <errno.h>
@@ -119,6 +119,31 @@ void put_u32(made_file *to, uint32_t x)
 uint32_t get_u32(const unsigned char *from)
 {
     return from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+}
+
+void enter_text(struct table *t, const char *text, int32_t id)
+{
+    t->entry = grow(t->entry, &t->capacity, t->n + 1, sizeof *t->entry);
+    t->entry[t->n].text = text;
+    t->entry[t->n].used = 0;
+    t->entry[t->n++].id = id;
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->text, ((const struct entry *)b)->text);
+}
+
+struct entry *find_text(const struct table *t, const char *text)
+{
+    struct entry key;
+    key.text = text;
+    return t->n ? bsearch(&key, t->entry, t->n, sizeof key, by_text) : NULL;
+}
+
+void sort_texts(struct table *t)
+{
+    if (t->n) qsort(t->entry, t->n, sizeof *t->entry, by_text);
 }
 
 /* The first name of an activation is the one that is written. */

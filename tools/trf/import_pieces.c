@@ -1,61 +1,38 @@
 // trf import: SentencePiece tokenizers of Hugging Face, whose models have ids of their own.
 //
-// The class in tokenizer_config.json decides; without it, the files that a folder has:
+// The class in tokenizer_config.json decides; without it, the files that a folder has, and
+// "model_type" in config.json:
 //
-//   MarianTokenizer   source.spm, target.spm, vocab.json, which gives the ids of all pieces
-//   T5Tokenizer       spiece.model: piece i has id i; a hundred sentinels follow
-//   LlamaTokenizer    tokenizer.model: piece i has id i
+//   MarianTokenizer      source.spm, target.spm, vocab.json, which gives the ids of all pieces
+//   M2M100Tokenizer      sentencepiece.bpe.model, vocab.json; the codes of languages follow
+//   T5Tokenizer          spiece.model: piece i has id i; a hundred sentinels follow
+//   LlamaTokenizer       tokenizer.model: piece i has id i
+//   XLMRobertaTokenizer, MBartTokenizer, MBart50Tokenizer, NllbTokenizer
+//                        sentencepiece.bpe.model: <s> <pad> </s> <unk> come first, as in fairseq;
+//                        piece i has id i + 1; the codes of languages and <mask> follow
 //
+// A folder without these files may have a tokenizer.json of the same kind (import_metaspace.c).
 // Tokens that tokenizer_config.json adds follow the pieces. The library checks all ids.
 
-#include "import.h"
+#include "import_sentencepiece.h"
 
 #if defined(TRF_WITH_CJSON)
-enum { MARIAN, T5, LLAMA, CLASSES, MOST_IDS = 1 << 24 };
-
-static const struct { const char *class_name, *file; } classes[CLASSES] = {
-    {"MarianTokenizer", "source.spm"}, {"T5Tokenizer", "spiece.model"},
-    {"LlamaTokenizer", "tokenizer.model"}};
-
-/* Texts with their ids. Sorted, it is looked up. */
-struct entry { const char *text; int32_t id; int used; };
-struct table { struct entry *entry; size_t n, capacity; };
-
-/* A SentencePiece file and the texts of its pieces. */
-struct pieces { char *path, *bytes, **text; size_t n_bytes, n, capacity; };
-
-struct published {
-    const char *folder;
-    int is;                     /* MARIAN, T5 or LLAMA */
-    cJSON *config;              /* tokenizer_config.json, or NULL */
-    char *config_path;
-    char **made;                /* texts of sentinels */
-    size_t n_made, made_capacity;
-};
+static const struct {
+    const char *class_name, *file, *beside, *type;      /* beside: NULL, or a file that must be
+                                   there; type: NULL, or the model_type of folders without class */
+} classes[CLASSES] = {
+    {"MarianTokenizer", "source.spm", NULL, NULL},
+    {"T5Tokenizer", "spiece.model", NULL, NULL},
+    {"LlamaTokenizer", "tokenizer.model", NULL, NULL},
+    {"M2M100Tokenizer", "sentencepiece.bpe.model", "vocab.json", "m2m_100"},
+    {"NllbTokenizer", "sentencepiece.bpe.model", NULL, "m2m_100"},
+    {"MBartTokenizer", "sentencepiece.bpe.model", NULL, "mbart"},
+    {"MBart50Tokenizer", "sentencepiece.bpe.model", NULL, "mbart"},
+    {"XLMRobertaTokenizer", "sentencepiece.bpe.model", NULL, NULL}};
 
 // -----------------------------------------------------------------------------------------------
-// >>tables         texts with their ids
+// >>table          vocab.json
 // -----------------------------------------------------------------------------------------------
-
-static void add_entry(struct table *t, const char *text, int32_t id)
-{
-    t->entry = grow(t->entry, &t->capacity, t->n + 1, sizeof *t->entry);
-    t->entry[t->n].text = text;
-    t->entry[t->n].used = 0;
-    t->entry[t->n++].id = id;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(((const struct entry *)a)->text, ((const struct entry *)b)->text);
-}
-
-static struct entry *find_entry(const struct table *t, const char *text)
-{
-    struct entry key;
-    key.text = text;
-    return t->n ? bsearch(&key, t->entry, t->n, sizeof key, by_text) : NULL;
-}
 
 /* Adds the entry of a file of JSON. */
 static int take_entry(struct table *t, const char *path, const char *text, const cJSON *value)
@@ -65,7 +42,7 @@ static int take_entry(struct table *t, const char *path, const char *text, const
         say("%s: expected an id of 0 to %d for \"%s\", got %.17g", path, MOST_IDS - 1, text, id);
         return FAILED;
     }
-    add_entry(t, text, (int32_t)id);
+    enter_text(t, text, (int32_t)id);
     return DONE;
 }
 
@@ -93,7 +70,7 @@ static int take_table(struct table *t, const char *path, const cJSON *json)
     }
     free(by_id);
     if (status) return status;
-    qsort(t->entry, t->n, sizeof *t->entry, by_text);
+    sort_texts(t);
     for (i = 1; i < t->n; i++)
         if (!strcmp(t->entry[i - 1].text, t->entry[i].text)) {
             say("%s: the token \"%s\" occurs twice", path, t->entry[i].text);
@@ -180,28 +157,37 @@ static const char *special_text(const struct published *p, const char *name, con
 static int find_special(const struct published *p, const struct table *all,
                         int32_t special[SPECIALS])
 {
-    static const struct { const char *name, *usual[CLASSES]; } names[SPECIALS] = {
-        {"pad_token", {"<pad>", "<pad>", NULL}}, {"bos_token", {NULL, NULL, "<s>"}},
-        {"eos_token", {"</s>", "</s>", "</s>"}}, {"unk_token", {"<unk>", "<unk>", "<unk>"}},
-        {"mask_token", {NULL, NULL, NULL}}, {"cls_token", {NULL, NULL, NULL}},
-        {"sep_token", {NULL, NULL, NULL}}};
+    static const char *const names[SPECIALS] = {"pad_token", "bos_token", "eos_token", "unk_token",
+                                                "mask_token", "cls_token", "sep_token"};
+    static const char *const usual[CLASSES + 1][SPECIALS] = {
+        {"<pad>", NULL, "</s>", "<unk>", NULL, NULL, NULL},                     /* MARIAN */
+        {"<pad>", NULL, "</s>", "<unk>", NULL, NULL, NULL},                     /* T5 */
+        {NULL, "<s>", "</s>", "<unk>", NULL, NULL, NULL},                       /* LLAMA */
+        {"<pad>", "<s>", "</s>", "<unk>", NULL, NULL, NULL},                    /* M2M100 */
+#define FAIRSEQ {"<pad>", "<s>", "</s>", "<unk>", "<mask>", "<s>", "</s>"}
+        FAIRSEQ, FAIRSEQ, FAIRSEQ, FAIRSEQ,
+        {"<pad>", "<s>", "</s>", "<unk>", "<mask>", NULL, NULL}};           /* OTHER */
+#undef FAIRSEQ
     int i, k;
     for (i = 0; i < SPECIALS; i++) {
-        const char *text = special_text(p, names[i].name, names[i].usual[p->is]);
-        const struct entry *found = text ? find_entry(all, text) : NULL;
+        const char *text = special_text(p, names[i], usual[p->is][i]);
+        const struct entry *found = text ? find_text(all, text) : NULL;
         special[i] = found ? found->id : -1;
-        if (!found && (i == SPECIAL_EOS || i == SPECIAL_UNK)) {
+        if (!found && (i == SPECIAL_EOS || (i == SPECIAL_UNK && !p->json))) {
             say("%s: expected the special token \"%s\" among the tokens", p->folder,
-                text ? text : names[i].usual[p->is]);
+                text ? text : usual[p->is][i]);
             return FAILED;
         }
     }
+    i = starts_with_tag(p, all);
+    if (i >= 0) special[SPECIAL_BOS] = special[SPECIAL_CLS] = i;
     /* padding with the token that ends, or with the unknown one, is no padding here */
     for (i = SPECIAL_PAD, k = 1; k < SPECIALS; k++) if (special[i] == special[k]) special[i] = -1;
     return DONE;
 }
 
-/* Adds what tokenizer_config.json adds behind n pieces. A token that is a piece has its id. */
+/* Adds what tokenizer_config.json adds. A token that is a piece has its number, unless pieces is
+   NULL. */
 static int take_added(const struct published *p, const struct pieces *pieces, struct table *more)
 {
     const cJSON *added = cJSON_GetObjectItemCaseSensitive(p->config, "added_tokens_decoder");
@@ -215,7 +201,7 @@ static int take_added(const struct published *p, const struct pieces *pieces, st
                 p->config_path, entry->string);
             return FAILED;
         }
-        if ((size_t)id >= pieces->n) add_entry(more, text, (int32_t)id);
+        if (!pieces || (size_t)id >= pieces->n) enter_text(more, text, (int32_t)id);
         else if (strcmp(pieces->text[id], text)) {
             say("%s: the id %ld is \"%s\", but piece %ld of %s is \"%s\"", p->config_path, id, text,
                 id, pieces->path, pieces->text[id]);
@@ -225,6 +211,13 @@ static int take_added(const struct published *p, const struct pieces *pieces, st
     return DONE;
 }
 
+/* Keeps a text until the end. */
+static const char *made_text(struct published *p, char *text)
+{
+    p->made = grow(p->made, &p->made_capacity, p->n_made + 1, sizeof *p->made);
+    return p->made[p->n_made++] = text;
+}
+
 /* T5's sentinels, whose ids go down from the last one. */
 static int take_sentinels(struct published *p, size_t n, struct table *more)
 {
@@ -232,10 +225,8 @@ static int take_sentinels(struct published *p, size_t n, struct table *more)
     if (more->n) return DONE;           /* tokenizer_config.json has them */
     if (json_int(p->config, p->config_path, "extra_ids", 100, &sentinels)) return FAILED;
     for (i = 0; i < sentinels && i < MOST_IDS; i++) {
-        char *text = format_text("<extra_id_%d>", (int)i);
-        p->made = grow(p->made, &p->made_capacity, p->n_made + 1, sizeof *p->made);
-        p->made[p->n_made++] = text;
-        add_entry(more, text, (int32_t)n + sentinels - 1 - i);
+        const char *text = made_text(p, format_text("<extra_id_%d>", (int)i));
+        enter_text(more, text, (int32_t)n + sentinels - 1 - i);
     }
     return DONE;
 }
@@ -286,9 +277,18 @@ static int make_vocabulary(const struct pieces *pieces, const int32_t *ids,
     return status;
 }
 
-/* One side of Marian: what vocab.json says of the pieces, and its tokens that are none of them. */
-static int take_marian_side(const struct published *p, int side, const char *table_name,
-                            int32_t n_ids, trf_vocab **vocab, int32_t special[SPECIALS])
+/* Adds the tokens of languages behind the n tokens of `all`. */
+static void add_codes(struct published *p, struct table *all, int32_t n)
+{
+    const char *codes = codes_of(p);
+    char *code;
+    for (; (code = next_code(&codes)) != NULL; free(code))
+        enter_text(all, made_text(p, tag_of(p->is, code)), n++);
+}
+
+/* Marian and M2M-100: what vocab.json says of the pieces, and its tokens that are none of them. */
+static int take_listed(struct published *p, const char *file, const char *table_name, int side,
+                       trf_vocab **vocab, int32_t special[SPECIALS])
 {
     struct pieces pieces;
     struct table all, more;
@@ -301,18 +301,24 @@ static int take_marian_side(const struct published *p, int side, const char *tab
     memset(&all, 0, sizeof all);
     memset(&more, 0, sizeof more);
     status = json ? take_table(&all, path, json) : FAILED;
-    if (!status) status = read_pieces_of(&pieces, p->folder, side ? "target.spm" : "source.spm");
-    if (!status) status = find_special(p, &all, special);
+    if (!status) status = read_pieces_of(&pieces, p->folder, file);
+    if (!status) {
+        add_codes(p, &all, (int32_t)all.n);
+        sort_texts(&all);
+        status = find_special(p, &all, special);
+    }
     if (!status) {
         ids = zeroed(pieces.n + 1, sizeof *ids);
         for (i = 0; i < pieces.n; i++) {
-            struct entry *found = find_entry(&all, pieces.text[i]);
+            struct entry *found = find_text(&all, pieces.text[i]);
             ids[i] = found ? found->id : -1;
             if (found) found->used = 1;
         }
         for (i = 0; i < all.n; i++)
-            if (!all.entry[i].used) add_entry(&more, all.entry[i].text, all.entry[i].id);
-        status = make_vocabulary(&pieces, ids, &more, n_ids, 1, special, vocab);
+            if (!all.entry[i].used) enter_text(&more, all.entry[i].text, all.entry[i].id);
+        status = make_vocabulary(&pieces, ids, &more, p->n_ids[side], p->is == MARIAN, special,
+                                 vocab);
+        if (!side) find_languages(p, &all, p->tags);
     }
     free(ids);
     free(all.entry);
@@ -323,18 +329,100 @@ static int take_marian_side(const struct published *p, int side, const char *tab
     return status;
 }
 
-static int take_marian(const struct published *p, const int32_t n_ids[2], trf_vocab *vocab[2],
-                       int32_t special[SPECIALS])
+static int take_marian(struct published *p, trf_vocab *vocab[2], int32_t special[SPECIALS])
 {
     int separate = json_true(p->config, "separate_vocabs", 0);
-    if (take_marian_side(p, 0, "vocab.json", n_ids[0], &vocab[0], special)) return FAILED;
-    return take_marian_side(p, 1, separate ? "target_vocab.json" : "vocab.json", n_ids[1],
-                            &vocab[1], special);
+    if (take_listed(p, "source.spm", "vocab.json", 0, &vocab[0], special)) return FAILED;
+    return take_listed(p, "target.spm", separate ? "target_vocab.json" : "vocab.json", 1, &vocab[1],
+                       special);
+}
+
+/* The number of ids on the side that has the only vocabulary. */
+static int32_t ids_of_model(const struct published *p)
+{
+    return p->n_ids[0] ? p->n_ids[0] : p->n_ids[1];
+}
+
+/* Adds a token that a folder adds, unless it is known with this id. */
+static int add_if_new(const struct published *p, struct table *all, struct table *more,
+                      const char *text, int32_t id)
+{
+    size_t i;
+    for (i = 0; i < all->n && strcmp(all->entry[i].text, text); i++) { }
+    if (i < all->n && all->entry[i].id != id) {
+        say("%s: \"%s\" has the id %d, but by the order of pieces, languages and special tokens "
+            "it has the id %d", p->config_path, text, (int)id, (int)all->entry[i].id);
+        return FAILED;
+    }
+    if (i < all->n) return DONE;
+    enter_text(all, text, id);
+    enter_text(more, text, id);
+    return DONE;
+}
+
+/* Pieces with the ids of fairseq, and the tokens that are no pieces. `all` gets both. */
+static void number_like_fairseq(struct published *p, const struct pieces *pieces, int32_t *ids,
+                                struct table *all, struct table *more)
+{
+    static const char *const first[] = {"<s>", "<pad>", "</s>", "<unk>"};
+    size_t i, k, known;
+    for (k = 0; k < 4; k++) enter_text(more, first[k], (int32_t)k);
+    add_codes(p, more, (int32_t)pieces->n + 1);
+    enter_text(more, "<mask>", (int32_t)(pieces->n + more->n - 3));
+    known = more->n;
+    for (i = 0; i < pieces->n; i++) {
+        ids[i] = (int32_t)i + 1;
+        for (k = 0; k < known; k++)
+            if (!strcmp(more->entry[k].text, pieces->text[i])) {
+                ids[i] = more->entry[k].id;
+                more->entry[k].used = 1;
+            }
+        enter_text(all, pieces->text[i], ids[i]);
+    }
+    for (i = k = 0; i < known; i++) {
+        if (more->entry[i].used) continue;
+        enter_text(all, more->entry[i].text, more->entry[i].id);
+        more->entry[k++] = more->entry[i];
+    }
+    more->n = k;
+}
+
+/* XLM-R, mBART and NLLB. mBART without a class is the one of 25 or of 50 languages. */
+static int take_fairseq(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS])
+{
+    struct pieces pieces;
+    struct table more, all, added;
+    int32_t *ids = NULL;
+    size_t i;
+    int status;
+    memset(&pieces, 0, sizeof pieces);
+    memset(&more, 0, sizeof more);
+    memset(&all, 0, sizeof all);
+    memset(&added, 0, sizeof added);
+    status = read_pieces_of(&pieces, p->folder, classes[p->is].file);
+    if (!status) status = take_added(p, NULL, &added);
+    if (!status) {
+        if (p->is == MBART && !json_text(p->config, "tokenizer_class") &&
+            ids_of_model(p) >= (int32_t)pieces.n + 54) p->is = MBART50;
+        ids = zeroed(pieces.n + 1, sizeof *ids);
+        number_like_fairseq(p, &pieces, ids, &all, &more);
+        for (i = 0; i < added.n && !status; i++)
+            status = add_if_new(p, &all, &more, added.entry[i].text, added.entry[i].id);
+        sort_texts(&all);
+    }
+    if (!status) status = find_special(p, &all, special);
+    if (!status) status = make_vocabulary(&pieces, ids, &more, ids_of_model(p), 0, special, vocab);
+    if (!status) find_languages(p, &all, p->tags);
+    free(ids);
+    free(all.entry);
+    free(more.entry);
+    free(added.entry);
+    free_pieces(&pieces);
+    return status;
 }
 
 /* T5 and Llama: piece i has id i. */
-static int take_numbered(struct published *p, const int32_t n_ids[2], trf_vocab *vocab[2],
-                         int32_t special[SPECIALS])
+static int take_numbered(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS])
 {
     struct pieces pieces;
     struct table more, all;
@@ -346,52 +434,109 @@ static int take_numbered(struct published *p, const int32_t n_ids[2], trf_vocab 
     status = read_pieces_of(&pieces, p->folder, classes[p->is].file);
     if (!status) status = take_added(p, &pieces, &more);
     if (!status && p->is == T5) status = take_sentinels(p, pieces.n, &more);
-    for (i = 0; i < pieces.n; i++) add_entry(&all, pieces.text[i], (int32_t)i);
-    for (i = 0; i < more.n; i++) add_entry(&all, more.entry[i].text, more.entry[i].id);
-    if (all.n) qsort(all.entry, all.n, sizeof *all.entry, by_text);
+    for (i = 0; i < pieces.n; i++) enter_text(&all, pieces.text[i], (int32_t)i);
+    for (i = 0; i < more.n; i++) enter_text(&all, more.entry[i].text, more.entry[i].id);
+    sort_texts(&all);
     if (!status) status = find_special(p, &all, special);
-    if (!status)
-        status = make_vocabulary(&pieces, NULL, &more, n_ids[0] ? n_ids[0] : n_ids[1], 0, special,
-                                 &vocab[0]);
+    if (!status) status = make_vocabulary(&pieces, NULL, &more, ids_of_model(p), 0, special, vocab);
     free(all.entry);
     free(more.entry);
     free_pieces(&pieces);
     return status;
 }
 
-/* The class of a folder's tokenizer, or CLASSES: none of these. */
+static int has_file(const struct published *p, const char *name)
+{
+    char *path = format_text("%s/%s", p->folder, name);
+    int there = is_file(path);
+    free(path);
+    return there;
+}
+
+/* The class of a folder with tokenizer.json alone: by its name, or by the type of the model. */
+static int class_of_json(const struct published *p, const struct table *all)
+{
+    const char *name = json_text(p->config, "tokenizer_class"), *type = p->type ? p->type : "";
+    int is;
+    for (is = 0; name && is < CLASSES; is++)
+        if (!strncmp(name, classes[is].class_name, strlen(classes[is].class_name))) return is;
+    if (!strcmp(type, "m2m_100")) return NLLB;
+    if (!strcmp(type, "mbart")) return find_text(all, "af_ZA") ? MBART50 : MBART;
+    if (!strcmp(type, "xlm-roberta")) return XLM_ROBERTA;
+    return OTHER;
+}
+
+/* tokenizer.json. *found 0: the folder has none of SentencePiece's kind. */
+static int take_json(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS], int *found)
+{
+    struct pieces pieces;
+    struct table more, all;
+    int32_t *ids = NULL;
+    size_t i;
+    int status;
+    memset(&pieces, 0, sizeof pieces);
+    memset(&more, 0, sizeof more);
+    memset(&all, 0, sizeof all);
+    status = read_metaspace(p, &pieces, &ids, &more, found);
+    for (i = 0; i < pieces.n; i++) enter_text(&all, pieces.text[i], ids[i]);
+    for (i = 0; i < more.n; i++) enter_text(&all, more.entry[i].text, more.entry[i].id);
+    sort_texts(&all);
+    if (!status && *found) {
+        p->is = class_of_json(p, &all);
+        status = find_special(p, &all, special);
+        if (!status)
+            status = make_vocabulary(&pieces, ids, &more, ids_of_model(p), 0, special, vocab);
+        if (!status) find_languages(p, &all, p->tags);
+    }
+    free(ids);
+    free(all.entry);
+    free(more.entry);
+    free_pieces(&pieces);
+    return status;
+}
+
+/* The class of a folder's files of SentencePiece, or NO_CLASS: there are none. */
 static int find_class(const struct published *p)
 {
-    const char *name = json_text(p->config, "tokenizer_class");
+    const char *name = json_text(p->config, "tokenizer_class"), *type;
     int is, known = 0;
     for (is = 0; is < CLASSES; is++) {
         size_t length = strlen(classes[is].class_name);
-        char *path = format_text("%s/%s", p->folder, classes[is].file);
-        int there = is_file(path);
-        free(path);
-        known = !name || (!strncmp(name, classes[is].class_name, length) &&
-                          (!name[length] || !strcmp(name + length, "Fast")));
-        if (there && known) break;
+        if (!has_file(p, classes[is].file)) continue;
+        if (classes[is].beside && !has_file(p, classes[is].beside)) continue;
+        type = classes[is].type;
+        known = name ? !strncmp(name, classes[is].class_name, length) &&
+                           (!name[length] || !strcmp(name + length, "Fast"))
+                     : !type || (p->type && !strcmp(p->type, type));
+        if (known) break;
     }
-    return is;
+    return is < CLASSES ? is : (int)NO_CLASS;
 }
 
-int read_pieces(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
-                int32_t special[SPECIALS], int *found)
+int read_pieces(const char *folder, const char *type, const int32_t n_ids[2], trf_vocab *vocab[2],
+                int32_t special[SPECIALS], struct tags *tags, int *found)
 {
     struct published p;
     int status = DONE;
     memset(&p, 0, sizeof p);
     p.folder = folder;
+    p.type = type;
+    p.n_ids = n_ids;
+    p.tags = tags;
     p.config_path = format_text("%s/tokenizer_config.json", folder);
     if (is_file(p.config_path) && !(p.config = read_json_file(p.config_path))) status = FAILED;
-    p.is = status ? (int)CLASSES : find_class(&p);
-    *found = p.is < CLASSES;
-    if (p.is == MARIAN) status = take_marian(&p, n_ids, vocab, special);
-    else if (p.is < CLASSES) status = take_numbered(&p, n_ids, vocab, special);
+    p.is = status ? (int)NO_CLASS : find_class(&p);
+    *found = p.is < NO_CLASS;
+    if (!status && !*found) status = take_json(&p, vocab, special, found);
+    else if (p.is == MARIAN) status = take_marian(&p, vocab, special);
+    else if (p.is == M2M100)
+        status = take_listed(&p, classes[p.is].file, "vocab.json", 0, vocab, special);
+    else if (p.is == T5 || p.is == LLAMA) status = take_numbered(&p, vocab, special);
+    else if (p.is < CLASSES) status = take_fairseq(&p, vocab, special);
     while (p.n_made > 0) free(p.made[--p.n_made]);
     free(p.made);
     cJSON_Delete(p.config);
+    cJSON_Delete(p.json);
     free(p.config_path);
     return status;
 }

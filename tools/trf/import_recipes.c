@@ -166,6 +166,12 @@ static const struct headed roberta_heads[] = {
     {"RobertaForSequenceClassification", TRF_HEAD_FIRST, 1, roberta_first},
     {"RobertaForTokenClassification", TRF_HEAD_TOKENS, 0, bert_tokens},
     {NULL, TRF_HEAD_NONE, 0, NULL}};
+/* XLM-R (Conneau et al. 2020) is RoBERTa with another tokenizer. */
+static const struct headed xlm_roberta_heads[] = {
+    {"XLMRobertaForMaskedLM", TRF_HEAD_MASKED, 1, roberta_masked},
+    {"XLMRobertaForSequenceClassification", TRF_HEAD_FIRST, 1, roberta_first},
+    {"XLMRobertaForTokenClassification", TRF_HEAD_TOKENS, 0, bert_tokens},
+    {NULL, TRF_HEAD_NONE, 0, NULL}};
 static const char *const roberta_left_out[] = {"pooler.", "lm_head.", "classifier.", NULL};
 
 // -----------------------------------------------------------------------------------------------
@@ -219,6 +225,8 @@ const struct recipe recipes[] = {
      describe_bert, megatron_pieces, megatron_heads, bert_buffers, bert_left_out, nothing},
     {"roberta", "RobertaModel", {"", "roberta.", NULL}, bert_members, configure_roberta,
      describe_roberta, bert_pieces, roberta_heads, bert_buffers, roberta_left_out, nothing},
+    {"xlm-roberta", "XLMRobertaModel", {"", "roberta.", NULL}, bert_members, configure_roberta, NULL,
+     bert_pieces, xlm_roberta_heads, bert_buffers, roberta_left_out, nothing},
 #define BART_LIKE(type, class_name, configure, describe) \
     {type, class_name, {"model.", "", NULL}, bart_members, configure, describe, bart_pieces, \
      headless, bart_buffers, bart_left_out, bart_copies}

@@ -163,7 +163,8 @@ static int take_tokens(struct tokenizer *t, const char *folder)
     if (is_file(t->path))
         return (t->text = read_whole(t->path, NULL)) ? take_text(t) : FAILED;
     say("%s: expected tokenizer.json, vocab.txt, vocab.json and merges.txt, or files of "
-        "SentencePiece (source.spm, spiece.model, tokenizer.model); got none that trf reads",
+        "SentencePiece (source.spm, spiece.model, tokenizer.model, sentencepiece.bpe.model); got "
+        "none that trf reads",
         folder);
     return FAILED;
 }
@@ -232,11 +233,11 @@ int find_word_piece(const unsigned char *bytes, size_t n, struct word_piece *is)
     return found ? DONE : FAILED;
 }
 
-int read_tokenizer(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
-                   int32_t special[SPECIALS])
+int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
+                   trf_vocab *vocab[2], int32_t special[SPECIALS], struct tags *tags)
 {
     struct tokenizer t;
-    int found, status = read_pieces(folder, n_ids, vocab, special, &found);
+    int found, status = read_pieces(folder, type, n_ids, vocab, special, tags, &found);
     if (status || found) return status;
     status = read_byte_bpe(folder, &vocab[0], special, &found);
     if (status || found) return status;

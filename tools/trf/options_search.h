@@ -58,6 +58,11 @@
      "a token to put before each source, for instance the tag of its language", NULL},
     {TRANSLATE, TEXT, "source-last", AT(source_last), "TOKEN",
      "a token to put behind each source and its EOS", NULL},
+    {TRANSLATE, TEXT, "source-language", AT(source_language), "CODE",
+     "the language of the sources, for imported models of many languages: puts its tag where the "
+     "model expects it. An unknown code prints the known ones", NULL},
+    {TRANSLATE, TEXT, "target-language", AT(target_language), "CODE",
+     "the language to translate into, for such models", NULL},
     {TRANSLATE, TEXTS, "ban", AT(bans), "TEXT",
      "a text that no answer may contain, as the target vocabulary cuts it at the beginning of a "
      "line; may be given several times", NULL},

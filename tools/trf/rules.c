@@ -6,6 +6,8 @@ void free_rules(struct rules *rules)
 {
     free_side(&rules->banned);
     free_side(&rules->phrases);
+    free(rules->tags[0]);
+    free(rules->tags[1]);
 }
 
 /* The id of a token by its text; or else by its number. -1 after a message. */
@@ -70,10 +72,79 @@ static int add_lines(struct side *list, const trf_vocab *vocab, const char *path
     return got < 0 ? FAILED : status;
 }
 
-int read_rules(struct settings *s, const trf_vocab *source, const trf_vocab *target,
-               struct rules *rules)
+// -----------------------------------------------------------------------------------------------
+// >>languages      --source-language and --target-language
+//
+// The metadata of an imported model say what they mean (import_languages.c): "source.tag" is
+// "source-first __*__" if the language en stands for --source-first __en__.
+// -----------------------------------------------------------------------------------------------
+
+/* The option of a search that a tag sets, or NULL. */
+static const char **tag_option(struct settings *s, const char *tag)
 {
-    int status = set_token("--start", target, s->start, &s->search.start), k;
+    struct { const char *name; const char **value; } options[3];
+    size_t n = tag ? strcspn(tag, " ") : 0, i;
+    options[0].name = "source-first"; options[0].value = &s->source_first;
+    options[1].name = "source-last"; options[1].value = &s->source_last;
+    options[2].name = "forced-first"; options[2].value = &s->forced_first;
+    for (i = 0; n && i < 3; i++)
+        if (strlen(options[i].name) == n && !strncmp(options[i].name, tag, n))
+            return options[i].value;
+    return NULL;
+}
+
+/* Fails: no token stands for the language. */
+static int no_language(const struct settings *s, const char *side, const char *code,
+                       const char *codes)
+{
+    if (code) say("--%s-language %s: '%s' knows %s", side, code, s->model, codes);
+    else say("give --%s-language, one of those that '%s' knows: %s", side, s->model, codes);
+    return USAGE;
+}
+
+/* Sets the option that the tag of one side names. code NULL: none is given. Then a model whose tags
+   go into all sources, or first into all answers, needs one, unless another option has set them; a
+   text for Marian may begin with its tag. */
+static int set_language(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
+                        int target, const char *code, char **made)
+{
+    const char *side = target ? "target" : "source";
+    const char *tag = trf_model_metadata(model, target ? "target.tag" : "source.tag");
+    const char *codes = trf_model_metadata(model, "languages");
+    const char *token = tag ? strchr(tag, ' ') : NULL, *star = token ? strchr(token, '*') : NULL;
+    const char **option = tag_option(s, tag);
+    int k;
+    if (!option || !codes || !star) {
+        if (!code) return DONE;
+        say("--%s-language: '%s' has no tokens for the languages of its %ss", side, s->model, side);
+        return USAGE;
+    }
+    if (!code) {
+        int needed = !target || (option == &s->forced_first && !s->prefixes);
+        return *option || !needed ? DONE : no_language(s, side, NULL, codes);
+    }
+    if (*option) {
+        say("--%s-language and --%.*s cannot be combined: both set the same token", side,
+            (int)(token - tag), tag);
+        return USAGE;
+    }
+    token++;
+    *made = format_text("%.*s%s%s", (int)(star - token), token, code, star + 1);
+    k = option == &s->forced_first;
+    if (trf_vocab_id(vocab[k], *made) == unknown_id(vocab[k]))
+        return no_language(s, side, code, codes);
+    *option = *made;
+    return DONE;
+}
+
+int read_rules(struct settings *s, const trf_model *model, const trf_vocab *source,
+               const trf_vocab *target, struct rules *rules)
+{
+    const trf_vocab *const vocab[2] = {source, target};
+    int k, status = set_language(s, model, vocab, 0, s->source_language, &rules->tags[0]);
+    if (!status)
+        status = set_language(s, model, vocab, 1, s->target_language, &rules->tags[1]);
+    if (!status) status = set_token("--start", target, s->start, &s->search.start);
     if (!status)
         status = set_token("--forced-first", target, s->forced_first, &s->search.forced_first);
     if (!status)

@@ -408,7 +408,9 @@ static int translate_lines(struct translating *t)
 static int check_options(const struct settings *s)
 {
     const char *adds = s->forced_first ? "--forced-first" : s->source_first ? "--source-first"
-                       : s->source_last ? "--source-last" : NULL;
+                       : s->source_last ? "--source-last"
+                       : s->source_language ? "--source-language"
+                       : s->target_language ? "--target-language" : NULL;
     if (adds && (s->alignments || s->attention || s->unknown == UNKNOWN_COPY)) {
         say("--alignments, --attention and --unknown copy cannot be combined with %s: attention is "
             "computed without tokens that the search adds", adds);
@@ -465,7 +467,8 @@ static int load_translator(struct translating *t)
     int status = load_model(s, &t->model, &t->source_vocab, &t->target_vocab);
     if (!status) status = check_decoder(s, t->model);
     if (!status) status = check_source(s, t->model);
-    if (!status) status = read_rules(s, t->source_vocab, t->target_vocab, &t->rules);
+    if (!status) status = read_rules(s, t->model, t->source_vocab, t->target_vocab,
+                                     &t->rules);
     if (status) return status;
     if (!is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
         s->search.ban_unk = never_writes_unk(t->model);

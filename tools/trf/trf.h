@@ -8,10 +8,10 @@
 //   export.c        trf export; see export.h
 //   export_tokenizer.c, export_levels.c, export_bpe.c, export_pieces.c, export_parts.c,
 //   export_weights.c, export_config.c, export_files.c
-//   import.c        trf import; see import.h
+//   import.c        trf import; see import.h, import_sentencepiece.h
 //   import_recipes.c, import_seq2seq.c, import_decoders.c, import_words.c, import_levels.c,
-//   import_pieces.c, import_bpe.c, import_weights.c, import_pytorch.c, import_pickle.c,
-//   import_labels.c, import_json.c
+//   import_pieces.c, import_metaspace.c, import_languages.c, import_bpe.c, import_weights.c,
+//   import_pytorch.c, import_pickle.c, import_labels.c, import_json.c
 //   train.c         trf train: one training run, or several from different seeds
 //   check.c           checks of its command line, before data are read
 //   loop.c            updates, validations, checkpoints, and ending well
@@ -222,6 +222,7 @@ struct settings {
     int32_t token_scores, alignments, attention;
     const char *prefixes, *prompt;
     const char *start, *forced_first, *source_first, *source_last, *ban_file;
+    const char *source_language, *target_language;
     struct texts bans, phrases;
     int32_t count;                                              /* generating */
     int32_t weights;                                            /* averaging: a trf_weights */
@@ -469,10 +470,10 @@ void say_unknown_share(const struct unknown *u, const char *what, double share);
 // Tokens that options of a search name (rules.c)
 // -----------------------------------------------------------------------------------------------
 
-/* What s->search points into, once read_rules has set it; all 0 at first. */
-struct rules { struct side banned, phrases; };
-int read_rules(struct settings *s, const trf_vocab *source, const trf_vocab *target,
-               struct rules *rules);
+/* What s->search and s point into, once read_rules has set it; all 0 at first. */
+struct rules { struct side banned, phrases; char *tags[2]; };
+int read_rules(struct settings *s, const trf_model *model, const trf_vocab *source,
+               const trf_vocab *target, struct rules *rules);
 void free_rules(struct rules *rules);
 
 // -----------------------------------------------------------------------------------------------

@@ -1,0 +1,111 @@
+"""make_languages.py - tiny models of several languages, in folders of Hugging Face, and what transformers answers:
+tests/golden/import.
+
+usage: make_languages.py       needs torch, transformers, tokenizers and sentencepiece (measured with 5.24)
+
+Each folder has random weights, the class's tokenizer in one of its forms, lines.txt, languages.txt (of sources and answers), and
+answers.txt: greedy answers of at most eight tokens, from text to text by transformers' own tokenizer and generate.
+tests/test_trf_import.sh imports them and compares.
+"""
+import json, os, pathlib, shutil
+import sentencepiece, torch
+import transformers as tf
+import published as p
+
+p.NORMALISED["normalization_rule_name"] = "identity"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/import"
+LINES = ["the man walks", "a green street with a river", "woman", "the dog plays in the street of the woman", "reads xyz and walks"]
+SIZES = dict(d_model=8, encoder_ffn_dim=8, decoder_ffn_dim=8, encoder_attention_heads=2, decoder_attention_heads=2, encoder_layers=1,
+             decoder_layers=1, max_position_embeddings=64, forced_eos_token_id=None, scale_embedding=True)
+# name: class, model, configuration, kind of pieces, languages, whether tokenizer.json alone is kept
+CASES = {
+    "m2m_100": ("M2M100Tokenizer", tf.M2M100ForConditionalGeneration, tf.M2M100Config, "bpe", "en", "fr", False),
+    "nllb": ("NllbTokenizer", tf.M2M100ForConditionalGeneration, tf.M2M100Config, "bpe", "eng_Latn", "fra_Latn", True),
+    "mbart": ("MBartTokenizer", tf.MBartForConditionalGeneration, tf.MBartConfig, "unigram", "en_XX", "ro_RO", False),
+    "mbart50": ("MBart50Tokenizer", tf.MBartForConditionalGeneration, tf.MBartConfig, "unigram", "en_XX", "fr_XX", False),
+}
+
+
+def tokenizer_of(folder, cls, kind):
+    """A folder's tokenizer with sixty pieces."""
+    p.spm(folder, "sentencepiece.bpe.model", 60, model_type=kind)
+    config = {"tokenizer_class": cls}
+    if cls == "M2M100Tokenizer":
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.bpe.model"))
+        words = ["<s>", "<pad>", "</s>", "<unk>"] + [pieces.id_to_piece(i) for i in range(pieces.get_piece_size() - 1, 2, -1)]
+        (folder / "vocab.json").write_text(json.dumps({w: i for i, w in enumerate(words)}))
+    if cls == "NllbTokenizer":
+        import transformers.models.nllb.tokenization_nllb as nllb
+        config["additional_special_tokens"] = nllb.FAIRSEQ_LANGUAGE_CODES
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    return getattr(tf, cls).from_pretrained(folder)
+
+
+def json_of_others():
+    """tokenizer.json of the folders t5 and llama, which have the file of SentencePiece: as the class saves it, and as version 4
+    converted it."""
+    from languages import converted
+    folder = begin("json")
+    tf.T5Tokenizer.from_pretrained(FOLDER / "t5").save_pretrained(folder)
+    (folder / "tokenizer.json").rename(folder / "t5.json")
+    (folder / "tokenizer_config.json").unlink()
+    spm = FOLDER / "llama/tokenizer.model"
+    converted(sentencepiece.SentencePieceProcessor(model_file=str(spm)), spm, "llama").save(str(folder / "llama.json"))
+
+
+def begin(name):
+    folder = FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def answers_of(net, tokenizer, name, source, tag):
+    tokenizer.src_lang, found = source, []
+    for line in LINES:
+        x = torch.tensor([tokenizer(line).input_ids])
+        more = {} if name == "mbart" else {"forced_bos_token_id": tag}
+        if name == "mbart": net.config.decoder_start_token_id = net.generation_config.decoder_start_token_id = tag
+        found.append(net.generate(x, attention_mask=torch.ones_like(x), num_beams=1, do_sample=False, max_new_tokens=8, pad_token_id=1,
+                                  **more)[0].tolist())
+    return found
+
+
+def main():
+    for name, (cls, model, config, kind, source, target, alone) in CASES.items():
+        folder = begin(name)
+        tokenizer = tokenizer_of(folder, cls, kind)
+        spm = folder / "sentencepiece.bpe.model"
+        if alone:
+            spm = spm.rename(FOLDER / "nllb.model")
+            tokenizer.save_pretrained(folder)
+        token = (lambda code: f"__{code}__") if name == "m2m_100" else (lambda code: code)
+        others = {"m2m_100": "de", "nllb": "deu_Latn"}.get(name, "de_DE")
+        tag, source_tag, other = (tokenizer.convert_tokens_to_ids(token(x)) for x in (target, source, others))
+        n = {"m2m_100": len(tokenizer) + 100, "nllb": len(tokenizer)}.get(name, len(tokenizer) - 8) + 8
+        words = sentencepiece.SentencePieceProcessor(model_file=str(spm))
+        words = set(tokenizer.convert_tokens_to_ids([words.id_to_piece(i) for i in range(3, words.get_piece_size())]))
+        for seed in range(1000):        # one whose answers are words and depend on the tags
+            torch.manual_seed(seed)
+            net = p.shake(model(config(vocab_size=n, decoder_start_token_id=tag if name == "mbart" else 2, **SIZES)))
+            with torch.no_grad():
+                for i in set(range(n)) - words - {2}: net.get_input_embeddings().weight[i] *= 1 if i in (tag, source_tag, other) else 0
+            answers = answers_of(net, tokenizer, name, source, other)
+            if all(a[-3:] == b[-3:] for a, b in zip(answers, answers_of(net, tokenizer, name, source, tag))): continue
+            answers = answers_of(net, tokenizer, name, others, tag)
+            same, answers = answers, answers_of(net, tokenizer, name, source, tag)
+            if same == answers or len(set(map(tuple, answers))) < 3: continue
+            if set(sum((a[1 + (name != "mbart"):] for a in answers), [])) <= words | {2}: break
+        net.save_pretrained(folder)
+        if spm.parent != folder: spm.unlink()
+        answers = [tokenizer.decode(a, skip_special_tokens=True).replace(token(target), "").strip() for a in answers]
+        print(name, seed, answers)
+        (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+        (folder / "languages.txt").write_text(f"{source} {target}\n")
+        (folder / "answers.txt").write_text("\n".join(answers) + "\n", encoding="utf-8")
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        for path in folder.glob("*"): path.chmod(0o644)
+    json_of_others()
+
+
+if __name__ == "__main__": main()

@@ -1,0 +1,54 @@
+// What the files of trf import share that read SentencePiece tokenizers.
+// SPDX-License-Identifier: MIT
+
+#ifndef TRF_IMPORT_SENTENCEPIECE_H
+#define TRF_IMPORT_SENTENCEPIECE_H
+
+#include "import.h"
+
+#if defined(TRF_WITH_CJSON)
+/* Classes of tokenizers. */
+enum { MARIAN, T5, LLAMA, M2M100, NLLB, MBART, MBART50, XLM_ROBERTA, CLASSES,
+       OTHER = CLASSES,     /* of tokenizer.json alone */
+       NO_CLASS };
+enum { MOST_IDS = 1 << 24 };
+
+/* Texts with their ids. Sorted, it is looked up. */
+struct entry { const char *text; int32_t id; int used; };
+struct table { struct entry *entry; size_t n, capacity; };
+/* import_json.c */
+void enter_text(struct table *t, const char *text, int32_t id);
+void sort_texts(struct table *t);
+struct entry *find_text(const struct table *t, const char *text);      /* NULL: there is none */
+
+struct published {
+    const char *folder, *type;  /* type: "model_type" of config.json, or NULL */
+    const int32_t *n_ids;       /* as in read_tokenizer */
+    struct tags *tags;
+    int is;                     /* one of the classes */
+    cJSON *config, *json;       /* tokenizer_config.json, tokenizer.json; or NULL */
+    char *config_path;
+    char **made;                /* texts of tokens that no file has */
+    size_t n_made, made_capacity;
+};
+
+/* A SentencePiece file and the texts of its pieces. */
+struct pieces { char *path, *bytes, **text; size_t n_bytes, n, capacity; };
+
+/* import_metaspace.c: makes a SentencePiece file from tokenizer.json. more: the tokens that are no
+   pieces. Their texts live as long as p->json. *found 0: there is none of this kind. */
+int read_metaspace(struct published *p, struct pieces *pieces, int32_t **ids, struct table *more,
+                   int *found);
+
+/* import_languages.c: the codes of a class, with blanks between them. */
+const char *codes_of(const struct published *p);
+char *next_code(const char **codes);        /* malloc'd; NULL after the last one */
+char *tag_of(int class_of, const char *code);           /* the token of a code; malloc'd */
+/* mBART's answers begin with the tag of their language instead of <s>: its id if the model has a
+   fixed one, or -1. */
+int32_t starts_with_tag(const struct published *p, const struct table *all);
+/* The languages that are among the tokens, and the tags of the class. */
+void find_languages(const struct published *p, const struct table *all, struct tags *tags);
+#endif
+
+#endif
