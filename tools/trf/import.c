@@ -367,6 +367,7 @@ static int import_folder(struct importing *m)
     if (find_head(m, json)) goto done;
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
+    if (json_int(json, m->config_path, "decoder_start_token_id", -1, &tags.start)) goto done;
     if (read_tokenizer(m->folder, m->recipe->type, n_ids, vocab, special, &tags)) goto done;
     if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0 &&
         trf_vocab_kind(vocab[0]) > TRF_CHARACTERS) {    /* words and characters: pad is the mask */
