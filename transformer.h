@@ -172,7 +172,8 @@
 //                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-state >>reduce >>step >>update >>updater
+//                     >>trainer >>trainer-create >>trainer-state >>reduce >>step >>update
+//                     >>updater
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
 //                     >>vocab-learn >>subwords
@@ -182,8 +183,8 @@
 //   >>wordpiece        BERT's subwords: raw text to WordPiece tokens and back
 //                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text
 //   >>byte-bpe         byte-level BPE, the subwords of GPT-2: raw text to tokens and back
-//                     >>byte-bpe-file >>byte-bpe-normal >>byte-bpe-cut >>byte-bpe-text
-//                     >>vocab-use >>vocab-bytes
+//                     >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal
+//                     >>byte-bpe-cut >>byte-bpe-text >>vocab-use >>vocab-bytes
 //   >>corpus           training pairs in batches, and the position among them
 //                     >>corpus-order >>padded >>corpus-calls
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
@@ -339,8 +340,8 @@
 // PUBLISHED MODELS
 //   `trf import` makes a model file from a folder of Hugging Face, and `trf export` makes such a
 //   folder from a model file: transformers loads it and computes the same. Without these, a program
-//   needs these fields of trf_config and a vocabulary of the right kind (>>api-vocab). Weights whose
-//   names are ours load by trf_model_load with trf_load_options.config.
+//   needs these fields of trf_config and a vocabulary of the right kind (>>api-vocab). Weights
+//   whose names are ours load by trf_model_load with trf_load_options.config.
 //
 //     model     kind              norms                 positions        feed-forward
 //     BERT      encoder-only      post, embedding_norm  LEARNED          GELU
@@ -1245,8 +1246,8 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 /* Makes a finished vocabulary of byte-level BPE from the bytes of its file, which are copied: fewer
    than 2 GiB. `trf import` makes such files; >>byte-bpe has their format.
      - Encoding equals the tokenizer of GPT-2, RoBERTa, BART, Llama 3 or Qwen 2, without special
-       tokens around a text, which source_bos and source_eos add. A special token in a text is ordinary
-       text. No text has unknown tokens: every byte is a token.
+       tokens around a text, which source_bos and source_eos add. A special token in a text is
+       ordinary text. No text has unknown tokens: every byte is a token.
      - Decoding gives the bytes of the tokens; bytes that are not UTF-8 become U+FFFD. Special ids
        are skipped, unk too.
      - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
@@ -2672,8 +2673,9 @@ TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
 /* Loads a session into a sampler of the same model: its sequences and its rules. banned, threads,
    callback and hooks remain the sampler's. Keys and values are computed again from the ids.
-   TRF_E_STATE: the model has other weights. The sampler has no sequences afterwards if the ids do not fit the model, if there
-   is no memory for them, or after TRF_E_CANCELLED. Any other failure changes nothing. */
+   TRF_E_STATE: the model has other weights. The sampler has no sequences afterwards if the ids do
+   not fit the model, if there is no memory for them, or after TRF_E_CANCELLED. Any other failure
+   changes nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
 #if !defined(TRF_NO_TRAIN)
@@ -5695,8 +5697,8 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
    them, and its wishes end there with the row; no token occurs twice. ruled: their
-   log-probabilities after a penalty, or NULL. Returns the number of rows that live on, 0 when the search is done. Row r continues row
-   trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
+   log-probabilities after a penalty, or NULL. Returns the number of rows that live on, 0 when the
+   search is done. Row r continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
                                     const double *ruled, const int32_t *ids, int64_t stride,
                                     int32_t count)
@@ -14703,6 +14705,8 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     return TRF_OK;
 }
 
+// >>trainer-create  warnings; a trainer from a model and options
+
 /* What cannot end well, but is no error. */
 TRF__FN void trf__warn_of_options(const trf_trainer *t)
 {
@@ -17795,8 +17799,8 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 //   tokens                             kind (1 byte), UTF-8, NUL; the first one's id is 0
 //
 // Classes are 1 letter, 2 number, 3 white space. Kinds are 0 ordinary, 1 added (no text has it), 2
-// special. Every byte must be an ordinary token, and so must every result of a merge. Decompositions
-// ascend by their code point, compositions by their two, ranges as above. Decomposing goes on with
+// special. Every byte must be an ordinary token, and so must every result of a merge.
+// Decompositions ascend by their code point, compositions by their two, ranges as above. Decomposing goes on with
 // the first part; the second one does not decompose.
 // -----------------------------------------------------------------------------------------------
 
@@ -17936,6 +17940,8 @@ TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
     return TRF_OK;
 }
 
+// >>byte-bpe-tables  the tables for composing, checked
+
 /* Number `index` of a row of a table for composing. */
 TRF__FN uint32_t trf__nfc_number(const trf_vocab *v, int table, int64_t row, int index)
 {
@@ -18040,6 +18046,8 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
     }
     return TRF_OK;
 }
+
+// >>byte-bpe-merges  tokens and merges
 
 /* The reason why a token of the file cannot be added, or NULL. */
 TRF__FN const char *trf__byte_token_fault(const trf_vocab *v, const char *token, size_t length)
@@ -18170,8 +18178,8 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
 
 // >>byte-bpe-normal  composed characters: Unicode's form NFC
 //
-// Three steps (The Unicode Standard, 3.11 and annex 15), on code points with their combining class in
-// the upper eight bits:
+// Three steps (The Unicode Standard, 3.11 and annex 15), on code points with their combining class
+// in the upper eight bits:
 //
 //   decompose     every character becomes its parts, and these become theirs
 //   order         marks, whose class is above 0, ascend by class behind their character; equal ones
@@ -18258,8 +18266,8 @@ TRF__FN int64_t trf__compose(const trf_vocab *v, uint32_t *items, int64_t n)
     return m;
 }
 
-/* The composed text, in memory of `room` numbers that the caller frees. *n: its bytes. *to NULL: the
-   text is ASCII, which stays as it is. */
+/* The composed text, in memory of `room` numbers that the caller frees. *n: its bytes. *to NULL:
+   the text is ASCII, which stays as it is. */
 TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_t *n, uint32_t **to,
                                      int64_t *room, trf_error *err)
 {
