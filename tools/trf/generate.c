@@ -282,7 +282,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (s->token_scores && !s->json) { say("--token-scores needs --json"); return USAGE; }
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
     if (!status) status = check_decoder(s, t.model);
-    if (!status) status = read_rules(s, t.model, t.source_vocab, t.vocab, &t.rules);
+    if (!status) status = read_rules(s, NULL, t.source_vocab, t.vocab, &t.rules);
     if (!status) status = check_first(s, t.model);
     s->sampling.banned = s->search.banned;
     s->sampling.seed = s->seed;

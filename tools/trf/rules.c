@@ -150,8 +150,9 @@ int read_rules(struct settings *s, const trf_model *model, const trf_vocab *sour
                const trf_vocab *target, struct rules *rules)
 {
     const trf_vocab *const vocab[2] = {source, target};
-    int k, status = set_language(s, model, vocab, 0, s->source_language, &rules->tags[0]);
-    if (!status)
+    int k, status = DONE;
+    if (model) status = set_language(s, model, vocab, 0, s->source_language, &rules->tags[0]);
+    if (model && !status)
         status = set_language(s, model, vocab, 1, s->target_language, &rules->tags[1]);
     if (!status) status = set_token("--start", target, s->start, &s->search.start);
     if (!status)

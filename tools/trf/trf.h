@@ -470,7 +470,8 @@ void say_unknown_share(const struct unknown *u, const char *what, double share);
 // Tokens that options of a search name (rules.c)
 // -----------------------------------------------------------------------------------------------
 
-/* What s->search and s point into, once read_rules has set it; all 0 at first. */
+/* What s->search and s point into, once read_rules has set it; all 0 at first. model NULL: a command
+   without --source-language and --target-language. */
 struct rules { struct side banned, phrases; char *tags[2]; };
 int read_rules(struct settings *s, const trf_model *model, const trf_vocab *source,
                const trf_vocab *target, struct rules *rules);
