@@ -315,6 +315,7 @@ expect 2 "an unknown language of answers" "target-language xx: 'mbart.model' kno
 expect 2 "no languages" "'texts.model' has no tokens for the languages of its sources" "$trf" translate --model texts.model --source-language en line
 expect 2 "attention without tags" "cannot be combined with --source-language" "$trf" translate --model nllb.model --json --alignments --source-language eng_Latn --target-language fra_Latn line
 expect 0 "prefixes instead of a tag" "" sh -c "echo the >prefix; '$trf' translate --model nllb.model --source-language eng_Latn --prefixes prefix line"
+expect 0 "trf generate needs no languages" "" sh -c "'$trf' generate --model m2m_100.model --max-tokens 4 --input line"
 fresh nllb; change 's/"legacy_behaviour": false/"legacy_behaviour": true/' tokenizer_config.json
 expect 0 "NLLB with the tag behind" "272 tokens" "$trf" import folder --output out.model
 check "which is in the file" sh -c "head -c 9000 out.model | grep -q 'source-last \*'"
