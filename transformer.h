@@ -17800,8 +17800,8 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 //
 // Classes are 1 letter, 2 number, 3 white space. Kinds are 0 ordinary, 1 added (no text has it), 2
 // special. Every byte must be an ordinary token, and so must every result of a merge.
-// Decompositions ascend by their code point, compositions by their two, ranges as above. Decomposing goes on with
-// the first part; the second one does not decompose.
+// Decompositions ascend by their code point, compositions by their two, ranges as above.
+// Decomposing goes on with the first part; the second one does not decompose.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__BYTE_OTHER, TRF__BYTE_LETTER, TRF__BYTE_NUMBER, TRF__BYTE_WHITE, TRF__BYTE_END };
