@@ -1599,6 +1599,38 @@ static void test_scale(void **state)
     end_run(&run);
 }
 
+/* Adding, and the -0 that a sum of floats does not see; nothing behind the numbers changes. */
+static uint64_t check_accumulate(const trf__run *run, int64_t n)
+{
+    int mark = plain_used;
+    trf_real *to = plain_random(n + 1, 1), *from = plain_random(n + 1, 1);
+    trf_real *was = plain_random(n + 1, 1);
+    trf__accumulate job = { to, from, n };
+    uint64_t hash;
+    int64_t i;
+    memcpy(was, to, (size_t)(n + 1) * sizeof *was);
+    OP(run, accumulate, &job);
+    for (i = 0; i < n; i++) assert_true(to[i] == was[i] + from[i]);
+    assert_true(to[n] == was[n]);
+    hash = hash_of(HASH_START, to, n);
+    job.from = NULL;
+    OP(run, accumulate, &job);
+    for (i = 0; i < n; i++) assert_true(to[i] == 0 && signbit(to[i]));
+    assert_true(to[n] == was[n]);
+    plain_release(mark);
+    return hash;
+}
+
+static void test_accumulate(void **state)
+{
+    trf__run run = run_of(1, 1);
+    (void)state;
+    check_accumulate(&run, 0);
+    check_accumulate(&run, 33);
+    check_accumulate(&run, 9000);
+    end_run(&run);
+}
+
 /* -----------------------------------------------------------------------------------------------
    >>attention: forward and backward of spans with gaps between them, which must stay untouched */
 
@@ -3194,6 +3226,7 @@ static uint64_t sample_rotate(const trf__run *run)
         check_rotate(run, 90, 3, 40, 34, TRF_ROTARY_INTERLEAVED);
 }
 static uint64_t sample_scale(const trf__run *run) { return check_scale(run, 50000); }
+static uint64_t sample_accumulate(const trf__run *run) { return check_accumulate(run, 50000); }
 static uint64_t sample_attention_weights(const trf__run *run)
 {
     return check_attention_weights(run, 100, 77, 0, 1);
@@ -3362,6 +3395,7 @@ int main(void)
                                        TEST(test_activate),
                                        TEST(test_rotate),
                                        TEST(test_scale),
+                                       TEST(test_accumulate),
                                        TEST(test_attention),
                                        TEST(test_attention_with_listed_keys),
                                        TEST(test_attention_over_areas),
