@@ -29,11 +29,11 @@ while read -r file; do check "tests/$file, which tests/README.md names, is there
 
 # Options that pages name (tools/api-changes.md has old ones), and targets of make.
 for command in train translate generate classify tag embed score eval inspect attention average quantize import export prepare plot report; do "$trf" $command --help; done >help
-cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc | grep -o -e '--[a-z][a-z-]*[a-z]' |
+cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun | grep -o -e '--[a-z][a-z-]*[a-z]' |
     grep -v -x -e --help | sort -u >named
 while read -r option; do check "trf has $option, which a page names" grep -q -e "^  $option" help; done <named
 check "pages name options" [ -s named ]
-grep -o -e '^make [a-z-]*' -e '`make [a-z-]*`' "$page" | tr -d '`' | grep -v build | sort -u | while read -r _ target; do
+grep -o -e '^make [a-z][a-z-]*' -e '`make [a-z][a-z-]*`' "$page" | tr -d '`' | grep -v build | sort -u | while read -r _ target; do
     grep -q "^$target:" "$source/Makefile" || echo "make $target"
 done >missing
 check "targets of make that the page names: $(cat missing)" [ ! -s missing ]
