@@ -1992,7 +1992,8 @@ typedef struct trf_train_options {
        sequence counts its ids and one more (BOS or EOS). A larger batch makes the trainer grow, or
        fails with TRF_E_NOMEM before anything has changed. If the model has a head, target_tokens
        has no effect: a head computes one row per sequence or per source token, and no target rows
-       exist. Ranges: tokens and sequences 1..2^24, longest 2..2^20. */
+       exist. With `parts` they are the limits of a part. Ranges: tokens and sequences 1..2^24,
+       longest 2..2^20. */
     int32_t source_tokens, target_tokens, sequences, longest;   /* default 4096, 4096, 256, 128 */
     int32_t threads;                    /* 1..4096; 0: config.device.threads; default 0 */
     int32_t rank, n_ranks;              /* number of this trainer, 0..n_ranks - 1, and number of
@@ -5292,6 +5293,13 @@ TRF__BOTH int32_t trf__beam_met(const trf__beam *beam, int32_t row, int32_t id)
     return sum;
 }
 
+/* The order of continuations: the larger sum, then the earlier row, then the lower id. */
+TRF__BOTH int trf__chosen_before(const trf__chosen *a, const trf__chosen *b)
+{
+    if (a->sum != b->sum) return a->sum > b->sum;
+    return a->row != b->row ? a->row < b->row : a->id < b->id;
+}
+
 TRF__BOTH trf__chosen *trf__beam_group(const trf__beam *beam, int32_t group)
 {
     return beam->chosen + (size_t)group * (size_t)beam->search.candidates *
@@ -5323,8 +5331,8 @@ TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places, int32_t eos)
         }
 }
 
-/* The best continuation that has a place and is not taken yet; then it is taken. Equal ones by row,
-   then lowest id. NULL: there is none. */
+/* The best continuation that has a place and is not taken yet; then it is taken. NULL: there is
+   none. */
 TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam, int32_t eos)
 {
     const trf__chosen *best = NULL;
@@ -5335,12 +5343,7 @@ TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam, int32_t eos)
         while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k, eos)) ++*k;
         if (*k == beam->share[g]) continue;
         head = trf__beam_group(beam, g) + *k;
-        if (best && (head->sum < best->sum ||
-                     (head->sum == best->sum && (head->row > best->row ||
-                                                 (head->row == best->row && head->id > best->id))))
-            ) continue;
-        best = head;
-        from = g;
+        if (!best || trf__chosen_before(head, best)) { best = head; from = g; }
     }
     if (best) beam->taken[from]++;
     return best;
@@ -5568,32 +5571,26 @@ TRF__BOTH void trf__beam_settle(trf__beam *beam)
     if (going_on > beam->dropped) beam->dropped = going_on;
 }
 
-/* Inserts a continuation into the sorted list of its group, which has the best `take`. Rows arrive
-   in order: among equals the later row comes after the earlier one, and within a row the higher id
-   after the lower. ordered: those of a row arrive in their order, whatever their sums are. */
+/* Inserts a continuation into the sorted list of its group, which has the best `take`. ordered:
+   those of a row arrive in their order, whatever their sums are. */
 TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, double sum, double own,
                                 int32_t row, int32_t id)
 {
     int32_t group = trf__beam_met(beam, row, trf__beam_ends(beam, id) ? -1 : id);
-    trf__chosen *list = trf__beam_group(beam, group), *last = list + take - 1;
+    trf__chosen *list = trf__beam_group(beam, group), *last = list + take - 1, chosen;
     int32_t i = beam->n_chosen[group];
-    if (i == take && (ordered || !(sum > last->sum || (sum == last->sum && row == last->row &&
-                                                       id < last->id)))) {
+    chosen.sum = sum;
+    chosen.own = own;
+    chosen.row = row;
+    chosen.id = id;
+    if (i == take && (ordered || !trf__chosen_before(&chosen, last))) {
         trf__beam_lose(beam, sum, id);
         return;
     }
     if (i < take) beam->n_chosen[group]++;
     else { trf__beam_lose(beam, last->sum, last->id); i--; }
-    for (; i > 0; i--) {
-        const trf__chosen *other = &list[i - 1];
-        if (!(sum > other->sum || (sum == other->sum && row == other->row && id < other->id)))
-            break;
-        list[i] = *other;
-    }
-    list[i].sum = sum;
-    list[i].own = own;
-    list[i].row = row;
-    list[i].id = id;
+    for (; i > 0 && trf__chosen_before(&chosen, &list[i - 1]); i--) list[i] = list[i - 1];
+    list[i] = chosen;
 }
 
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
