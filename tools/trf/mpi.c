@@ -285,8 +285,8 @@ static int begin_gathering(struct slice *s)
 static int begin_sum(void *user, trf_real *gradients, size_t n, void *stream)
 {
     enum { MOST = 1 << 26 };
+    (void)user;
     (void)stream;
-    fast = ((const struct settings *)user)->reduce;
     while (n) {
         size_t some = n < MOST ? n : MOST;
         struct slice *s = next_slice(gradients, some);
@@ -384,7 +384,7 @@ int join_ranks(struct settings *s, int trains)
     if (count == 1) return DONE;
     s->training.all_reduce = begin_sum;
     s->training.all_reduce_end = end_sum;
-    s->training.user = s;
+    fast = s->reduce;
     if (!is_given(s, AT(device.threads)))
         s->device.threads = s->config.device.threads = own_threads();
     if (s->device.kind == TRF_DEVICE_CPU) return DONE;

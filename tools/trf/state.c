@@ -54,7 +54,8 @@ static int set_weights(struct run *r, const trf_model *model)
 int create_average(struct run *r)
 {
     trf_error err;
-    if (!is_first_rank() || r->s->ema <= 0 || !trf_ema_create(&r->ema, r->trainer, r->s->ema, &err)) return DONE;
+    if (!is_first_rank() || r->s->ema <= 0) return DONE;
+    if (!trf_ema_create(&r->ema, r->trainer, r->s->ema, &err)) return DONE;
     say_error("average", &err);
     return FAILED;
 }
@@ -414,7 +415,8 @@ int restore_average(struct run *r)
         } else status = read_weights(model, trf_ema_weights(r->ema));
         trf_model_destroy(model);
     }
-    if (!status && r->checkpoint && is_first_rank()) remove_averages(r, trf_trainer_step(r->trainer));
+    if (!status && r->checkpoint && is_first_rank())
+        remove_averages(r, trf_trainer_step(r->trainer));
     free(path);
     return status;
 }
