@@ -1253,6 +1253,34 @@ static void options_of_a_log(void **state)
     check_logged(logged(NULL, NULL, NULL, NULL), "{\"objective\":\"translate\",", "\"freeze\"");
 }
 
+/* trf export compares what options of trf train set (export_config.c): all fields but these, which
+   it sets itself. */
+static const char *const without_option[] = {"kind", "source_vocab", "target_vocab", "pad", "bos",
+                                             "eos",  "unk",          "head",         "n_labels",
+                                             "mask", "seed"};
+
+static void check_config_field(const char *name, size_t field, size_t bytes)
+{
+    int i, options = 0, listed = 0;
+    for (i = 0; i < (int)(sizeof without_option / sizeof *without_option); i++)
+        listed += !strcmp(without_option[i], name);
+    for (i = 0; i < n_rows; i++) {
+        if (!(rows[i].commands & TRAIN) || !row_writes(&rows[i], AT(config) + field)) continue;
+        options++;
+        assert_int_equal(bytes, rows[i].kind == REAL ? sizeof(double) : sizeof(int32_t));
+    }
+    if (options + listed != 1) fail_msg("%s: %d options, listed %d times", name, options, listed);
+}
+
+static void fields_of_the_configuration(void **state)
+{
+    (void)state;
+#define X(type, field, low, high, stored) \
+    check_config_field(#field, offsetof(trf_config, field), sizeof(type));
+    TRF__CONFIG_FIELDS(X)
+#undef X
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1270,6 +1298,7 @@ int main(void)
         cmocka_unit_test(effects),
         cmocka_unit_test(order_on_command_lines),
         cmocka_unit_test(options_of_a_log),
+        cmocka_unit_test(fields_of_the_configuration),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,82 +83,63 @@ static int can_convert(const trf_config *c, const trf_config *w, size_t field)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>compare        every field
+// >>compare        every field that an option of trf train sets
 // -----------------------------------------------------------------------------------------------
 
-static const struct compared { const char *name; size_t at; int real; } fields[] = {
-#define WHOLE(name) {#name, FIELD(name), 0}
-#define FRACTION(name) {#name, FIELD(name), 1}
-    WHOLE(d_model), WHOLE(n_heads), WHOLE(kv_heads), WHOLE(d_head), FRACTION(attention_scale),
-    WHOLE(d_ff), WHOLE(encoder_layers), WHOLE(decoder_layers), WHOLE(source_vocab),
-    WHOLE(target_vocab), WHOLE(max_length), WHOLE(activation), WHOLE(feed_forward_gate),
-    WHOLE(positions), WHOLE(position_offset), WHOLE(relative_buckets), WHOLE(relative_distance),
-    FRACTION(rotary_base), WHOLE(rotary_width), FRACTION(rotary_scale), WHOLE(rotary_pairs),
-    WHOLE(rotary_trained), FRACTION(rotary_low), FRACTION(rotary_high),
-    WHOLE(norm_place), WHOLE(norm_rule), FRACTION(norm_epsilon), WHOLE(final_norm),
-    WHOLE(scale_embeddings), WHOLE(embedding_norm), WHOLE(segments), WHOLE(tying),
-    WHOLE(generator_bias), WHOLE(scale_logits), WHOLE(qkv_bias), WHOLE(out_bias),
-    WHOLE(feed_forward_bias), WHOLE(source_bos), WHOLE(source_eos), WHOLE(decoder_start)
-#undef WHOLE
-#undef FRACTION
-};
-enum { FIELDS = sizeof fields / sizeof *fields };
+#define IN_CONFIG offsetof(struct settings, config)
+/* What options of trf train do not set. */
+static const struct row sizes[] = {
+    {0, NUMBER, "source_vocab", IN_CONFIG + FIELD(source_vocab), NULL, NULL, NULL},
+    {0, NUMBER, "target_vocab", IN_CONFIG + FIELD(target_vocab), NULL, NULL, NULL}};
 
-static double value_of(const trf_config *c, const struct compared *f)
+/* The offset of a row's field in trf_config. */
+static size_t field_of(const struct row *row) { return row->offset - IN_CONFIG; }
+
+static double value_of(const trf_config *c, const struct row *row)
 {
-    const char *at = (const char *)c + f->at;
-    return f->real ? *(const double *)at : (double)*(const int32_t *)at;
+    const char *at = (const char *)c + field_of(row);
+    return row->kind == REAL ? *(const double *)at : (double)*(const int32_t *)at;
 }
 
-/* A field and its value as an option of trf train shows them, if one sets it. */
-static void compared_text(const struct compared *f, const trf_config *c, char name[64],
-                          char value[64])
+/* A value as an option shows it. */
+static void show_value(const struct row *row, const trf_config *c, char value[64])
 {
     static struct settings shown;
-    int i;
-    snprintf(name, 64, "%s", f->name);
-    snprintf(value, 64, "%.9g", value_of(c, f));
     shown.config = *c;
-    for (i = 0; i < n_rows; i++) {
-        if (!(rows[i].commands & TRAIN) ||
-            !row_writes(&rows[i], offsetof(struct settings, config) + f->at)) continue;
-        snprintf(name, 64, "--%s", rows[i].name);
-        value_text(&rows[i], &shown, value, 64);
-        return;
-    }
+    value_text(row, &shown, value, 64);
 }
 
-/* Counts the fields that do not fit. */
+/* 1: the field does not fit. */
+static int compare_field(const struct row *row, trf_config *c, trf_config *w, const char *type,
+                         int loud)
+{
+    char value[2][64];
+    if (value_of(c, row) == value_of(w, row) || can_convert(c, w, field_of(row))) return 0;
+    if (loud) {
+        show_value(row, c, value[0]);
+        show_value(row, w, value[1]);
+        say("%s%s is %s, but %s needs %s", row->commands ? "--" : "", row->name, value[0], type,
+            value[1]);
+    }
+    if (field_of(row) != FIELD(positions)) return 1;
+    /* what only some positions have says nothing more */
+    c->positions = w->positions = TRF_POSITIONS_NONE;
+    make_canonical(c);
+    make_canonical(w);
+    return 1;
+}
+
+/* Counts the fields that do not fit. A new option of a field is compared too. */
 static int compare(const trf_config *model, const trf_config *wanted, const char *type, int loud)
 {
     trf_config c = *model, w = *wanted;
-    char name[64], value[2][64];
     int i, faults = 0;
     make_canonical(&c);
     make_canonical(&w);
-    for (i = 0; i < FIELDS; i++) {
-        const struct compared *f = &fields[i];
-        double is = value_of(&c, f), needs = value_of(&w, f);
-        if (is == needs || can_convert(&c, &w, f->at)) continue;
-        faults++;
-        if (loud) {
-            compared_text(f, &c, name, value[0]);
-            compared_text(f, &w, name, value[1]);
-            say("%s is %s, but %s needs %s", name, value[0], type, value[1]);
-        }
-        if (f->at != FIELD(positions)) continue;
-        /* what belongs to other positions says nothing more */
-        c.position_offset = w.position_offset;
-        c.relative_buckets = w.relative_buckets;
-        c.relative_distance = w.relative_distance;
-        c.rotary_base = w.rotary_base;
-        c.rotary_width = w.rotary_width;
-        c.rotary_scale = w.rotary_scale;
-        c.rotary_pairs = w.rotary_pairs;
-        c.rotary_trained = w.rotary_trained;
-        c.rotary_low = w.rotary_low;
-        c.rotary_high = w.rotary_high;
-    }
+    for (i = 0; i < 2; i++) faults += compare_field(&sizes[i], &c, &w, type, loud);
+    for (i = 0; i < n_rows; i++)
+        if ((rows[i].commands & TRAIN) && row_within(&rows[i], AT(config), sizeof c))
+            faults += compare_field(&rows[i], &c, &w, type, loud);
     return faults;
 }
 
@@ -254,6 +235,8 @@ int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit
     w->head_layer = c->head_layer;
     w->n_labels = c->n_labels;
     w->target_eos = c->target_eos;
+    w->init = c->init;
+    w->embedding_init = c->embedding_init;
     w->device = c->device;
     if (c->kind == TRF_ENCODER_DECODER)
         w->decoder_start = c->decoder_start == TRF_START_ZERO ? TRF_START_PAD : c->decoder_start;
