@@ -17,24 +17,23 @@ static const struct recipe *recipe_of(const char *type)
     return r->type ? r : NULL;
 }
 
-/* Says why no architecture fits: the fields of the nearest ones. */
+/* Says why no architecture fits: the fields of the nearest one. */
 static void say_nearest(const char *path, const trf_config *c)
 {
-    const struct recipe *r;
+    const struct recipe *r, *nearest = NULL;
     struct fit fit;
-    int fewest = INT32_MAX, round;
-    for (round = 0; round < 2; round++)
-        for (r = recipes; r->type; r++) {
-            if (kind_of_recipe(r) != (int)c->kind) continue;
-            if (fit_recipe(r, c, &fit, 0)) fit.faults = INT32_MAX;
-            cJSON_Delete(fit.json);
-            if (!round && fit.faults < fewest) fewest = fit.faults;
-            if (!round || fit.faults != fewest) continue;
-            say("%s: it fits no architecture that trf knows; the nearest is %s:", path, r->type);
-            fit_recipe(r, c, &fit, 1);
-            cJSON_Delete(fit.json);
-            return;
-        }
+    int fewest = INT32_MAX;
+    for (r = recipes; r->type; r++) {
+        if (r->kind != c->kind) continue;
+        if (fit_recipe(r, c, &fit, 0)) fit.faults = INT32_MAX;
+        cJSON_Delete(fit.json);
+        if (nearest && fit.faults >= fewest) continue;
+        nearest = r;
+        fewest = fit.faults;
+    }
+    say("%s: it fits no architecture that trf knows; the nearest is %s:", path, nearest->type);
+    fit_recipe(nearest, c, &fit, 1);
+    cJSON_Delete(fit.json);
 }
 
 /* --as, or the type that the model was imported from, or the first one that fits. */
@@ -50,19 +49,18 @@ static int choose(const struct settings *s, const char *path, const trf_model *m
         say("--as %s: trf knows no such model_type; trf export --help lists them", s->as);
         return USAGE;
     }
-    if (s->as && kind_of_recipe(r) != (int)c->kind) {
+    if (s->as && r->kind != c->kind) {
         say("%s: the model is %s, but %s is %s", path, kinds[c->kind], r->type,
-            kinds[kind_of_recipe(r)]);
+            kinds[r->kind]);
         return FAILED;
     }
     if (s->as && fit_recipe(r, c, fit, 1)) return FAILED;
     if (s->as) return fit->faults ? FAILED : DONE;
-    if (r && kind_of_recipe(r) == (int)c->kind && !fit_recipe(r, c, fit, 0) && !fit->faults)
-        return DONE;
+    if (r && r->kind == c->kind && !fit_recipe(r, c, fit, 0) && !fit->faults) return DONE;
     for (r = recipes; r->type; r++) {
         cJSON_Delete(fit->json);
         fit->json = NULL;
-        if (kind_of_recipe(r) != (int)c->kind) continue;
+        if (r->kind != c->kind) continue;
         if (!fit_recipe(r, c, fit, 0) && !fit->faults) return DONE;
     }
     say_nearest(path, c);

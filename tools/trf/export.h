@@ -20,7 +20,6 @@ struct fit {
 /* export_config.c: whether the recipe can have the model; s and the faults are told if loud. Call
    cJSON_Delete(fit->json) afterwards. */
 int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit, int loud);
-int kind_of_recipe(const struct recipe *recipe);        /* a trf_kind */
 
 /* export_weights.c: a model with the fields of the fit that computes the same. */
 int convert_model(const trf_model *from, const trf_config *to, trf_model **made);

@@ -177,15 +177,6 @@ static int32_t start_id(const trf_config *c)
            : c->decoder_start == TRF_START_BOS ? c->bos : -1;
 }
 
-int kind_of_recipe(const struct recipe *recipe)
-{
-    if (recipe->members == bart_members || recipe->members == t5_members)
-        return TRF_ENCODER_DECODER;
-    if (recipe->members == gpt2_members || recipe->members == llama_members)
-        return TRF_DECODER_ONLY;
-    return TRF_ENCODER_ONLY;
-}
-
 /* What config.json of every architecture has. */
 static cJSON *describe(const struct fit *fit, const trf_config *c)
 {

@@ -47,9 +47,10 @@ struct headed {
 /* A model_type of Hugging Face. */
 struct recipe {
     const char *type, *class_name;              /* class_name: of a model without a head */
+    trf_kind kind;
     const char *prefixes[MOST_PREFIXES];        /* in front of all names or of none; or NULL */
     const struct member *members;
-    /* Sets what the members do not say: constants, and fields that follow from several members.
+    /* Sets what kind and members do not say: constants, and fields that follow from several members.
        Returns DONE, or FAILED after a message. */
     int (*configure)(const cJSON *json, const char *path, trf_config *config);
     /* The way back: members of config.json beside `members`. They need not fit: export reads its
@@ -65,7 +66,7 @@ struct recipe {
 };
 
 extern const struct recipe recipes[];           /* type NULL: the end */
-/* The fields of a configuration: members, then what the recipe sets. FAILED after a message. */
+/* The fields of a configuration: its kind, members, what the recipe sets. FAILED after a message. */
 int read_config(const struct recipe *recipe, const cJSON *json, const char *path, trf_config *c);
 /* config.json of a configuration, as far as the recipe says it. */
 void write_config(const struct recipe *recipe, const trf_config *c, cJSON *json);

@@ -8,7 +8,6 @@
 /* What all decoders are. */
 static void set_decoder(trf_config *c)
 {
-    c->kind = TRF_DECODER_ONLY;
     c->encoder_layers = c->source_vocab = 0;
     c->norm_place = TRF_PRE_NORM;
     c->final_norm = TRF_FINAL_NORM_BOTH;

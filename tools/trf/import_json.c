@@ -211,6 +211,7 @@ static int read_member(const cJSON *json, const char *path, const struct member 
 int read_config(const struct recipe *recipe, const cJSON *json, const char *path, trf_config *c)
 {
     const struct member *m;
+    c->kind = recipe->kind;
     for (m = recipe->members; m->name; m++)
         if (read_member(json, path, m, (char *)c + m->field)) return FAILED;
     return recipe->configure(json, path, c);

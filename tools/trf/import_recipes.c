@@ -34,7 +34,6 @@ static int configure_bert(const cJSON *json, const char *path, trf_config *c)
         say("%s: \"is_decoder\" is true, but trf builds only BERT as an encoder", path);
         return FAILED;
     }
-    c->kind = TRF_ENCODER_ONLY;
     c->decoder_layers = c->target_vocab = 0;
     c->tying = TRF_UNTIED;
     c->positions = TRF_POSITIONS_LEARNED;
@@ -219,33 +218,36 @@ static const char *const llama_buffers[] = {"layers.%d.self_attn.rotary_emb.inv_
                                             "rotary_emb.inv_freq", NULL};
 
 const struct recipe recipes[] = {
-    {"bert", "BertModel", {"", "bert.", NULL}, bert_members, configure_bert, describe_bert,
-     bert_pieces, bert_heads, bert_buffers, bert_left_out, nothing},
-    {"megatron-bert", "MegatronBertModel", {"", "bert.", NULL}, bert_members, configure_megatron,
-     describe_bert, megatron_pieces, megatron_heads, bert_buffers, bert_left_out, nothing},
-    {"roberta", "RobertaModel", {"", "roberta.", NULL}, bert_members, configure_roberta,
-     describe_roberta, bert_pieces, roberta_heads, bert_buffers, roberta_left_out, nothing},
-    {"xlm-roberta", "XLMRobertaModel", {"", "roberta.", NULL}, bert_members, configure_roberta, NULL,
-     bert_pieces, xlm_roberta_heads, bert_buffers, roberta_left_out, nothing},
+    {"bert", "BertModel", TRF_ENCODER_ONLY, {"", "bert.", NULL}, bert_members, configure_bert,
+     describe_bert, bert_pieces, bert_heads, bert_buffers, bert_left_out, nothing},
+    {"megatron-bert", "MegatronBertModel", TRF_ENCODER_ONLY, {"", "bert.", NULL}, bert_members,
+     configure_megatron, describe_bert, megatron_pieces, megatron_heads, bert_buffers,
+     bert_left_out, nothing},
+    {"roberta", "RobertaModel", TRF_ENCODER_ONLY, {"", "roberta.", NULL}, bert_members,
+     configure_roberta, describe_roberta, bert_pieces, roberta_heads, bert_buffers,
+     roberta_left_out, nothing},
+    {"xlm-roberta", "XLMRobertaModel", TRF_ENCODER_ONLY, {"", "roberta.", NULL}, bert_members,
+     configure_roberta, NULL, bert_pieces, xlm_roberta_heads, bert_buffers, roberta_left_out,
+     nothing},
 #define BART_LIKE(type, class_name, configure, describe) \
-    {type, class_name, {"model.", "", NULL}, bart_members, configure, describe, bart_pieces, \
-     headless, bart_buffers, bart_left_out, bart_copies}
+    {type, class_name, TRF_ENCODER_DECODER, {"model.", "", NULL}, bart_members, configure, \
+     describe, bart_pieces, headless, bart_buffers, bart_left_out, bart_copies}
     BART_LIKE("marian", "MarianMTModel", configure_marian, describe_marian),
     BART_LIKE("pegasus", "PegasusForConditionalGeneration", configure_pegasus, NULL),
     BART_LIKE("bart", "BartForConditionalGeneration", configure_bart, NULL),
     BART_LIKE("mbart", "MBartForConditionalGeneration", configure_mbart, NULL),
     BART_LIKE("m2m_100", "M2M100ForConditionalGeneration", configure_m2m, NULL),
-    {"t5", "T5ForConditionalGeneration", {"", NULL}, t5_members, configure_t5, describe_t5,
-     t5_pieces, headless, t5_buffers, nothing, t5_copies},
-    {"gpt2", "GPT2LMHeadModel", {"transformer.", "", NULL}, gpt2_members, configure_gpt2,
-     describe_gpt2, gpt2_pieces, headless, gpt2_buffers, nothing, decoder_copies},
+    {"t5", "T5ForConditionalGeneration", TRF_ENCODER_DECODER, {"", NULL}, t5_members, configure_t5,
+     describe_t5, t5_pieces, headless, t5_buffers, nothing, t5_copies},
+    {"gpt2", "GPT2LMHeadModel", TRF_DECODER_ONLY, {"transformer.", "", NULL}, gpt2_members,
+     configure_gpt2, describe_gpt2, gpt2_pieces, headless, gpt2_buffers, nothing, decoder_copies},
 #define LLAMA_LIKE(type, class_name, configure, describe) \
-    {type, class_name, {"model.", "", NULL}, llama_members, configure, describe, llama_pieces, \
-     headless, llama_buffers, nothing, decoder_copies}
+    {type, class_name, TRF_DECODER_ONLY, {"model.", "", NULL}, llama_members, configure, describe, \
+     llama_pieces, headless, llama_buffers, nothing, decoder_copies}
     LLAMA_LIKE("llama", "LlamaForCausalLM", configure_llama, describe_llama),
     LLAMA_LIKE("mistral", "MistralForCausalLM", configure_mistral, describe_mistral),
     LLAMA_LIKE("qwen2", "Qwen2ForCausalLM", configure_qwen2, describe_qwen2),
-    {NULL, NULL, {NULL}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}};
+    {NULL, NULL, TRF_ENCODER_DECODER, {NULL}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}};
 #else
 typedef int import_recipes_is_empty;
 #endif

@@ -32,7 +32,6 @@ static int configure_bart_like(const cJSON *json, const char *path, trf_config *
 {
     if (json_int(json, path, "decoder_vocab_size", c->source_vocab, &c->target_vocab))
         return FAILED;
-    c->kind = TRF_ENCODER_DECODER;
     c->tying = json_true(json, "share_encoder_decoder_embeddings", 1) ? TRF_TIED_ALL
         : TRF_TIED_DECODER;
     c->norm_epsilon = 1e-5;
@@ -183,7 +182,6 @@ int configure_t5(const cJSON *json, const char *path, trf_config *c)
         return FAILED;
     }
     c->target_vocab = c->source_vocab;
-    c->kind = TRF_ENCODER_DECODER;
     c->positions = TRF_POSITIONS_RELATIVE;
     c->attention_scale = 1;
     c->norm_rule = TRF_NORM_RMS;
