@@ -94,7 +94,6 @@ int configure_m2m(const cJSON *json, const char *path, trf_config *c);
 extern const struct member bart_members[], t5_members[], gpt2_members[], llama_members[];
 extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_pieces[];
 
-
 /* import_words.c: the vocabularies of a folder. vocab[1] stays NULL if one serves both sides.
    n_ids: how many the model has on each side; 0 for a side that it lacks. special: pad, bos, eos, unk,
    mask, cls, sep; -1 for none. */
@@ -223,6 +222,7 @@ const char *json_text(const cJSON *json, const char *name);     /* or NULL */
 /* The same for a number; `missing` NAN: none is allowed to be missing. */
 int json_real(const cJSON *json, const char *path, const char *name, double missing, double *to);
 int json_true(const cJSON *json, const char *name, int missing);
+int has_type(const cJSON *part, const char *type);      /* whether that is its "type" */
 
 /* import_json.c: a file that is made in memory, from which the library makes a vocabulary */
 typedef struct made_file { unsigned char *bytes; size_t n, capacity; } made_file;

@@ -178,12 +178,6 @@ const char qwen_rule[] =
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}|"
     " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
-static int has_type(const cJSON *part, const char *type)
-{
-    const char *is = json_text(part, "type");
-    return is && !strcmp(is, type);
-}
-
 /* A Split with one of the three regular expressions. */
 static int take_split(struct bpe *b, const cJSON *split)
 {

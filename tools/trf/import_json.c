@@ -100,6 +100,12 @@ int json_true(const cJSON *json, const char *name, int missing)
     return cJSON_IsBool(value) ? cJSON_IsTrue(value) : missing;
 }
 
+int has_type(const cJSON *part, const char *type)
+{
+    const char *is = json_text(part, "type");
+    return is && !strcmp(is, type);
+}
+
 void put_bytes(made_file *to, const void *from, size_t n)
 {
     if (n == 0) return;
@@ -144,6 +150,18 @@ struct entry *find_text(const struct table *t, const char *text)
 void sort_texts(struct table *t)
 {
     if (t->n) qsort(t->entry, t->n, sizeof *t->entry, by_text);
+}
+
+int sort_unique(struct table *t, const char *path)
+{
+    size_t i;
+    sort_texts(t);
+    for (i = 1; i < t->n; i++)
+        if (!strcmp(t->entry[i - 1].text, t->entry[i].text)) {
+            say("%s: the token \"%s\" occurs twice", path, t->entry[i].text);
+            return FAILED;
+        }
+    return DONE;
 }
 
 /* The first name of an activation is the one that is written. */

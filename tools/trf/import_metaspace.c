@@ -52,12 +52,6 @@ static const cJSON *member(const cJSON *object, const char *name)
     return cJSON_IsNull(value) ? NULL : value;
 }
 
-static int is_type(const cJSON *part, const char *type)
-{
-    const char *is = json_text(part, "type");
-    return is && !strcmp(is, type);
-}
-
 // -----------------------------------------------------------------------------------------------
 // >>normalizer     what happens to characters and blanks
 // -----------------------------------------------------------------------------------------------
@@ -69,7 +63,7 @@ static int take_map(struct metaspace *m, const char *where, const char *text)
     size_t n = text ? strlen(text) : 0, i;
     uint32_t bits = 0;
     if (m->map || !n || n % 4)
-        return unexpected(m, where, "one \"precompiled_charsmap\" in base64", text ? text : NULL);
+        return unexpected(m, where, "one \"precompiled_charsmap\" in base64", text);
     m->map = zeroed(n / 4 * 3, 1);
     while (n && text[n - 1] == '=') n--;
     for (i = 0; i < n; i++) {
@@ -112,7 +106,7 @@ static int take_normalizer(struct metaspace *m, const char *where, const cJSON *
     const char *text;
     int i = 0, status = DONE;
     if (!part) return DONE;
-    if (is_type(part, "Sequence")) {
+    if (has_type(part, "Sequence")) {
         cJSON_ArrayForEach(each, list) {
             char *there = format_text("%s.normalizers[%d]", where, i++);
             status = take_normalizer(m, there, each);
@@ -121,11 +115,11 @@ static int take_normalizer(struct metaspace *m, const char *where, const cJSON *
         }
         return DONE;
     }
-    if (is_type(part, "Precompiled"))
+    if (has_type(part, "Precompiled"))
         return take_map(m, where, json_text(part, "precompiled_charsmap"));
-    if (is_type(part, "Replace")) return take_replace(m, where, part);
-    if (is_type(part, "Strip")) { m->keeps_last = 0; return DONE; }
-    if (is_type(part, "Prepend")) {
+    if (has_type(part, "Replace")) return take_replace(m, where, part);
+    if (has_type(part, "Strip")) { m->keeps_last = 0; return DONE; }
+    if (has_type(part, "Prepend")) {
         text = json_text(part, "prepend");
         if (!text || strcmp(text, BLANK)) return unexpected(m, where, "a Prepend of U+2581", text);
         m->prefix = 1;
@@ -143,7 +137,7 @@ static int take_pre_tokenizer(struct metaspace *m, const char *where, const cJSO
     const char *text, *scheme;
     int i = 0, status = DONE;
     if (!part) return DONE;
-    if (is_type(part, "Sequence")) {
+    if (has_type(part, "Sequence")) {
         cJSON_ArrayForEach(each, list) {
             char *there = format_text("%s.pretokenizers[%d]", where, i++);
             status = take_pre_tokenizer(m, there, each);
@@ -152,12 +146,12 @@ static int take_pre_tokenizer(struct metaspace *m, const char *where, const cJSO
         }
         return DONE;
     }
-    if (is_type(part, "WhitespaceSplit")) {
+    if (has_type(part, "WhitespaceSplit")) {
         m->one_blank = m->split = 1;
         m->keeps_last = 0;
         return DONE;
     }
-    if (!is_type(part, "Metaspace"))
+    if (!has_type(part, "Metaspace"))
         return unexpected(m, where, "a type Metaspace, or a Sequence of WhitespaceSplit and it",
                           json_text(part, "type"));
     text = json_text(part, "replacement");
@@ -174,12 +168,12 @@ static int take_pre_tokenizer(struct metaspace *m, const char *where, const cJSO
 static int check_decoding(const struct metaspace *m)
 {
     const cJSON *decoder = member(m->json, "decoder"), *each;
-    int known = is_type(decoder, "Metaspace");
-    if (is_type(decoder, "Sequence")) {
+    int known = has_type(decoder, "Metaspace");
+    if (has_type(decoder, "Sequence")) {
         known = 1;
         cJSON_ArrayForEach(each, member(decoder, "decoders"))
-            known &= is_type(each, "Replace") || is_type(each, "ByteFallback") ||
-                     is_type(each, "Fuse") || is_type(each, "Strip") || is_type(each, "Metaspace");
+            known &= has_type(each, "Replace") || has_type(each, "ByteFallback") ||
+                     has_type(each, "Fuse") || has_type(each, "Strip") || has_type(each, "Metaspace");
     }
     if (known) return DONE;
     return unexpected(m, "decoder",
@@ -228,13 +222,7 @@ static int sort_tokens(struct metaspace *m)
         }
         enter_text(&m->all, m->token[i].text, (int32_t)i);
     }
-    sort_texts(&m->all);
-    for (i = 1; i < m->all.n; i++)
-        if (!strcmp(m->all.entry[i].text, m->all.entry[i - 1].text)) {
-            say("%s: the token \"%s\" occurs twice", m->path, m->all.entry[i].text);
-            return FAILED;
-        }
-    return DONE;
+    return sort_unique(&m->all, m->path);
 }
 
 /* The tokens of the model: a list of texts with scores, or an object of texts with ids. */
@@ -518,8 +506,8 @@ static void make_file(const struct metaspace *m, struct pieces *pieces, int32_t 
 static int has_blanks(const cJSON *part)
 {
     const cJSON *each;
-    if (is_type(part, "Metaspace")) return 1;
-    if (is_type(part, "Replace") || is_type(part, "Prepend")) {
+    if (has_type(part, "Metaspace")) return 1;
+    if (has_type(part, "Replace") || has_type(part, "Prepend")) {
         char *text = cJSON_PrintUnformatted(part);
         int has = text && strstr(text, BLANK) != NULL;
         cJSON_free(text);
@@ -578,8 +566,8 @@ int read_metaspace(struct published *p, struct pieces *pieces, int32_t **ids, st
     *found = 0;
     if (is_file(m.path) && !(p->json = m.json = read_json_file(m.path))) status = FAILED;
     m.model = member(m.json, "model");
-    m.bpe = is_type(m.model, "BPE");
-    *found = is_type(m.model, "Unigram") ||
+    m.bpe = has_type(m.model, "BPE");
+    *found = has_type(m.model, "Unigram") ||
              (m.bpe && (has_blanks(member(m.json, "normalizer")) ||
                         has_blanks(member(m.json, "pre_tokenizer"))));
     if (!status && *found) status = take_model(&m);

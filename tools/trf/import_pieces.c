@@ -69,14 +69,7 @@ static int take_table(struct table *t, const char *path, const cJSON *json)
         } else by_id[id] = t->entry[i].text;
     }
     free(by_id);
-    if (status) return status;
-    sort_texts(t);
-    for (i = 1; i < t->n; i++)
-        if (!strcmp(t->entry[i - 1].text, t->entry[i].text)) {
-            say("%s: the token \"%s\" occurs twice", path, t->entry[i].text);
-            return FAILED;
-        }
-    return DONE;
+    return status ? status : sort_unique(t, path);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -131,13 +124,23 @@ static int read_pieces_of(struct pieces *p, const char *folder, const char *name
     return DONE;
 }
 
-static void free_pieces(struct pieces *p)
+/* What a folder says of its tokens. */
+struct token_list {
+    struct pieces pieces;
+    int32_t *ids;               /* of the pieces; NULL: piece i has the id i */
+    struct table more, all;     /* more: tokens that are no pieces; all: these and the pieces */
+};
+
+static void free_tokens(struct token_list *t)
 {
     size_t i;
-    for (i = 0; i < p->n; i++) free(p->text[i]);
-    free(p->text);
-    free(p->bytes);
-    free(p->path);
+    for (i = 0; i < t->pieces.n; i++) free(t->pieces.text[i]);
+    free(t->pieces.text);
+    free(t->pieces.bytes);
+    free(t->pieces.path);
+    free(t->ids);
+    free(t->more.entry);
+    free(t->all.entry);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -236,10 +239,11 @@ static int take_sentinels(struct published *p, size_t n, struct table *more)
 // -----------------------------------------------------------------------------------------------
 
 /* n_ids: how many the model has, of which the last may be no tokens. */
-static int make_vocabulary(const struct pieces *pieces, const int32_t *ids,
-                           const struct table *more, int32_t n_ids, int codes,
+static int make_vocabulary(const struct token_list *t, int32_t n_ids, int codes,
                            const int32_t special[SPECIALS], trf_vocab **vocab)
 {
+    const struct pieces *pieces = &t->pieces;
+    const struct table *more = &t->more;
     const char **text = zeroed(more->n + 1, sizeof *text);
     int32_t *more_ids = zeroed(more->n + 1, sizeof *more_ids), last = -1;
     trf_piece_ids map;
@@ -248,7 +252,7 @@ static int make_vocabulary(const struct pieces *pieces, const int32_t *ids,
     int status = DONE;
     memset(&map, 0, sizeof map);
     for (i = 0; i < pieces->n; i++) {
-        int32_t id = ids ? ids[i] : (int32_t)i;
+        int32_t id = t->ids ? t->ids[i] : (int32_t)i;
         if (id > last) last = id;
     }
     for (i = 0; i < more->n; i++) {
@@ -257,7 +261,7 @@ static int make_vocabulary(const struct pieces *pieces, const int32_t *ids,
         if (more_ids[i] > last) last = more_ids[i];
     }
     map.size = n_ids > last ? n_ids : last + 1;
-    map.pieces = ids;
+    map.pieces = t->ids;
     map.n_pieces = (int32_t)pieces->n;
     map.more = text;
     map.more_ids = more_ids;
@@ -290,40 +294,32 @@ static void add_codes(struct published *p, struct table *all, int32_t n)
 static int take_listed(struct published *p, const char *file, const char *table_name, int side,
                        trf_vocab **vocab, int32_t special[SPECIALS])
 {
-    struct pieces pieces;
-    struct table all, more;
+    struct token_list t;
     char *path = format_text("%s/%s", p->folder, table_name);
     cJSON *json = read_json_file(path);
-    int32_t *ids = NULL;
     size_t i;
     int status;
-    memset(&pieces, 0, sizeof pieces);
-    memset(&all, 0, sizeof all);
-    memset(&more, 0, sizeof more);
-    status = json ? take_table(&all, path, json) : FAILED;
-    if (!status) status = read_pieces_of(&pieces, p->folder, file);
+    memset(&t, 0, sizeof t);
+    status = json ? take_table(&t.all, path, json) : FAILED;
+    if (!status) status = read_pieces_of(&t.pieces, p->folder, file);
     if (!status) {
-        add_codes(p, &all, (int32_t)all.n);
-        sort_texts(&all);
-        status = find_special(p, &all, special);
+        add_codes(p, &t.all, (int32_t)t.all.n);
+        sort_texts(&t.all);
+        status = find_special(p, &t.all, special);
     }
     if (!status) {
-        ids = zeroed(pieces.n + 1, sizeof *ids);
-        for (i = 0; i < pieces.n; i++) {
-            struct entry *found = find_text(&all, pieces.text[i]);
-            ids[i] = found ? found->id : -1;
+        t.ids = zeroed(t.pieces.n + 1, sizeof *t.ids);
+        for (i = 0; i < t.pieces.n; i++) {
+            struct entry *found = find_text(&t.all, t.pieces.text[i]);
+            t.ids[i] = found ? found->id : -1;
             if (found) found->used = 1;
         }
-        for (i = 0; i < all.n; i++)
-            if (!all.entry[i].used) enter_text(&more, all.entry[i].text, all.entry[i].id);
-        status = make_vocabulary(&pieces, ids, &more, p->n_ids[side], p->is == MARIAN, special,
-                                 vocab);
-        if (!side) find_languages(p, &all, p->tags);
+        for (i = 0; i < t.all.n; i++)
+            if (!t.all.entry[i].used) enter_text(&t.more, t.all.entry[i].text, t.all.entry[i].id);
+        status = make_vocabulary(&t, p->n_ids[side], p->is == MARIAN, special, vocab);
+        if (!side) find_languages(p, &t.all, p->tags);
     }
-    free(ids);
-    free(all.entry);
-    free(more.entry);
-    free_pieces(&pieces);
+    free_tokens(&t);
     cJSON_Delete(json);
     free(path);
     return status;
@@ -360,89 +356,72 @@ static int add_if_new(const struct published *p, struct table *all, struct table
     return DONE;
 }
 
-/* Pieces with the ids of fairseq, and the tokens that are no pieces. `all` gets both. */
-static void number_like_fairseq(struct published *p, const struct pieces *pieces, int32_t *ids,
-                                struct table *all, struct table *more)
+/* Pieces with the ids of fairseq, and the tokens that are no pieces. */
+static void number_like_fairseq(struct published *p, struct token_list *t)
 {
     static const char *const first[] = {"<s>", "<pad>", "</s>", "<unk>"};
-    size_t i, k, known;
+    struct table *more = &t->more;
+    size_t n = t->pieces.n, i, k, known;
+    t->ids = zeroed(n + 1, sizeof *t->ids);
     for (k = 0; k < 4; k++) enter_text(more, first[k], (int32_t)k);
-    add_codes(p, more, (int32_t)pieces->n + 1);
-    enter_text(more, "<mask>", (int32_t)(pieces->n + more->n - 3));
+    add_codes(p, more, (int32_t)n + 1);
+    enter_text(more, "<mask>", (int32_t)(n + more->n - 3));
     known = more->n;
-    for (i = 0; i < pieces->n; i++) {
-        ids[i] = (int32_t)i + 1;
+    for (i = 0; i < n; i++) {
+        t->ids[i] = (int32_t)i + 1;
         for (k = 0; k < known; k++)
-            if (!strcmp(more->entry[k].text, pieces->text[i])) {
-                ids[i] = more->entry[k].id;
+            if (!strcmp(more->entry[k].text, t->pieces.text[i])) {
+                t->ids[i] = more->entry[k].id;
                 more->entry[k].used = 1;
             }
-        enter_text(all, pieces->text[i], ids[i]);
+        enter_text(&t->all, t->pieces.text[i], t->ids[i]);
     }
     for (i = k = 0; i < known; i++) {
         if (more->entry[i].used) continue;
-        enter_text(all, more->entry[i].text, more->entry[i].id);
+        enter_text(&t->all, more->entry[i].text, more->entry[i].id);
         more->entry[k++] = more->entry[i];
     }
     more->n = k;
 }
 
 /* XLM-R, mBART and NLLB. mBART without a class is the one of 25 or of 50 languages. */
-static int take_fairseq(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS])
+static int take_fairseq(struct published *p, struct token_list *t)
 {
-    struct pieces pieces;
-    struct table more, all, added;
-    int32_t *ids = NULL;
+    struct table added;
     size_t i;
     int status;
-    memset(&pieces, 0, sizeof pieces);
-    memset(&more, 0, sizeof more);
-    memset(&all, 0, sizeof all);
     memset(&added, 0, sizeof added);
-    status = read_pieces_of(&pieces, p->folder, classes[p->is].file);
+    status = read_pieces_of(&t->pieces, p->folder, classes[p->is].file);
     if (!status) status = take_added(p, NULL, &added);
     if (!status) {
         if (p->is == MBART && !json_text(p->config, "tokenizer_class") &&
-            ids_of_model(p) >= (int32_t)pieces.n + 54) p->is = MBART50;
-        ids = zeroed(pieces.n + 1, sizeof *ids);
-        number_like_fairseq(p, &pieces, ids, &all, &more);
+            ids_of_model(p) >= (int32_t)t->pieces.n + 54) p->is = MBART50;
+        number_like_fairseq(p, t);
         for (i = 0; i < added.n && !status; i++)
-            status = add_if_new(p, &all, &more, added.entry[i].text, added.entry[i].id);
-        sort_texts(&all);
+            status = add_if_new(p, &t->all, &t->more, added.entry[i].text, added.entry[i].id);
+        sort_texts(&t->all);
     }
-    if (!status) status = find_special(p, &all, special);
-    if (!status) status = make_vocabulary(&pieces, ids, &more, ids_of_model(p), 0, special, vocab);
-    if (!status) find_languages(p, &all, p->tags);
-    free(ids);
-    free(all.entry);
-    free(more.entry);
     free(added.entry);
-    free_pieces(&pieces);
     return status;
 }
 
-/* T5 and Llama: piece i has id i. */
-static int take_numbered(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS])
+static void list_all(struct token_list *t)
 {
-    struct pieces pieces;
-    struct table more, all;
     size_t i;
-    int status;
-    memset(&pieces, 0, sizeof pieces);
-    memset(&more, 0, sizeof more);
-    memset(&all, 0, sizeof all);
-    status = read_pieces_of(&pieces, p->folder, classes[p->is].file);
-    if (!status) status = take_added(p, &pieces, &more);
-    if (!status && p->is == T5) status = take_sentinels(p, pieces.n, &more);
-    for (i = 0; i < pieces.n; i++) enter_text(&all, pieces.text[i], (int32_t)i);
-    for (i = 0; i < more.n; i++) enter_text(&all, more.entry[i].text, more.entry[i].id);
-    sort_texts(&all);
-    if (!status) status = find_special(p, &all, special);
-    if (!status) status = make_vocabulary(&pieces, NULL, &more, ids_of_model(p), 0, special, vocab);
-    free(all.entry);
-    free(more.entry);
-    free_pieces(&pieces);
-    return status;
+    for (i = 0; i < t->pieces.n; i++)
+        enter_text(&t->all, t->pieces.text[i], t->ids ? t->ids[i] : (int32_t)i);
+    for (i = 0; i < t->more.n; i++) enter_text(&t->all, t->more.entry[i].text, t->more.entry[i].id);
+    sort_texts(&t->all);
+}
+
+/* T5 and Llama: piece i has id i. */
+static int take_numbered(struct published *p, struct token_list *t)
+{
+    if (read_pieces_of(&t->pieces, p->folder, classes[p->is].file) ||
+        take_added(p, &t->pieces, &t->more) ||
+        (p->is == T5 && take_sentinels(p, t->pieces.n, &t->more))) return FAILED;
+    list_all(t);
+    return DONE;
 }
 
 static int has_file(const struct published *p, const char *name)
@@ -467,31 +446,29 @@ static int class_of_json(const struct published *p, const struct table *all)
 }
 
 /* tokenizer.json. *found 0: the folder has none of SentencePiece's kind. */
-static int take_json(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS], int *found)
+static int take_json(struct published *p, struct token_list *t, int *found)
 {
-    struct pieces pieces;
-    struct table more, all;
-    int32_t *ids = NULL;
-    size_t i;
+    int status = read_metaspace(p, &t->pieces, &t->ids, &t->more, found);
+    if (status || !*found) return status;
+    list_all(t);
+    p->is = class_of_json(p, &t->all);
+    return DONE;
+}
+
+/* One vocabulary for all sides. */
+static int take_one(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS], int *found)
+{
+    struct token_list t;
     int status;
-    memset(&pieces, 0, sizeof pieces);
-    memset(&more, 0, sizeof more);
-    memset(&all, 0, sizeof all);
-    status = read_metaspace(p, &pieces, &ids, &more, found);
-    for (i = 0; i < pieces.n; i++) enter_text(&all, pieces.text[i], ids[i]);
-    for (i = 0; i < more.n; i++) enter_text(&all, more.entry[i].text, more.entry[i].id);
-    sort_texts(&all);
+    memset(&t, 0, sizeof t);
+    if (p->is == NO_CLASS) status = take_json(p, &t, found);
+    else status = p->is == T5 || p->is == LLAMA ? take_numbered(p, &t) : take_fairseq(p, &t);
     if (!status && *found) {
-        p->is = class_of_json(p, &all);
-        status = find_special(p, &all, special);
-        if (!status)
-            status = make_vocabulary(&pieces, ids, &more, ids_of_model(p), 0, special, vocab);
-        if (!status) find_languages(p, &all, p->tags);
+        status = find_special(p, &t.all, special) ||
+                         make_vocabulary(&t, ids_of_model(p), 0, special, vocab) ? FAILED : DONE;
+        if (!status) find_languages(p, &t.all, p->tags);
     }
-    free(ids);
-    free(all.entry);
-    free(more.entry);
-    free_pieces(&pieces);
+    free_tokens(&t);
     return status;
 }
 
@@ -527,12 +504,10 @@ int read_pieces(const char *folder, const char *type, const int32_t n_ids[2], tr
     if (is_file(p.config_path) && !(p.config = read_json_file(p.config_path))) status = FAILED;
     p.is = status ? (int)NO_CLASS : find_class(&p);
     *found = p.is < NO_CLASS;
-    if (!status && !*found) status = take_json(&p, vocab, special, found);
-    else if (p.is == MARIAN) status = take_marian(&p, vocab, special);
-    else if (p.is == M2M100)
+    if (!status && p.is == MARIAN) status = take_marian(&p, vocab, special);
+    else if (!status && p.is == M2M100)
         status = take_listed(&p, classes[p.is].file, "vocab.json", 0, vocab, special);
-    else if (p.is == T5 || p.is == LLAMA) status = take_numbered(&p, vocab, special);
-    else if (p.is < CLASSES) status = take_fairseq(&p, vocab, special);
+    else if (!status) status = take_one(&p, vocab, special, found);
     while (p.n_made > 0) free(p.made[--p.n_made]);
     free(p.made);
     cJSON_Delete(p.config);

@@ -19,6 +19,7 @@ struct table { struct entry *entry; size_t n, capacity; };
 /* import_json.c */
 void enter_text(struct table *t, const char *text, int32_t id);
 void sort_texts(struct table *t);
+int sort_unique(struct table *t, const char *path);     /* FAILED after a message: a text twice */
 struct entry *find_text(const struct table *t, const char *text);      /* NULL: there is none */
 
 struct published {

@@ -74,7 +74,7 @@ static int find_special_ids(struct tokenizer *t)
 static int is_part(const struct tokenizer *t, const cJSON *part, const char *name, const char *type)
 {
     const char *is = json_text(part, "type");
-    if (is && !strcmp(is, type)) return 1;
+    if (has_type(part, type)) return 1;
     say("%s: expected a %s of type %s, got %s", t->path, name, type, is ? is : "none");
     return 0;
 }
