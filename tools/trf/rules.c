@@ -82,15 +82,13 @@ static int add_lines(struct side *list, const trf_vocab *vocab, const char *path
 /* The option of a search that a tag sets, or NULL. */
 static const char **tag_option(struct settings *s, const char *tag)
 {
-    struct { const char *name; const char **value; } options[4];
+    static const size_t fields[] = {AT(source_first), AT(source_last), AT(forced_first), AT(start)};
     size_t n = tag ? strcspn(tag, " ") : 0, i;
-    options[0].name = "source-first"; options[0].value = &s->source_first;
-    options[1].name = "source-last"; options[1].value = &s->source_last;
-    options[2].name = "forced-first"; options[2].value = &s->forced_first;
-    options[3].name = "start"; options[3].value = &s->start;
-    for (i = 0; n && i < 4; i++)
-        if (strlen(options[i].name) == n && !strncmp(options[i].name, tag, n))
-            return options[i].value;
+    for (i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const char *name = option_name(fields[i]);
+        if (strlen(name) == n && !strncmp(name, tag, n))
+            return (const char **)((char *)s + fields[i]);
+    }
     return NULL;
 }
 
