@@ -61,7 +61,8 @@ int write_pieces(const struct tokenizer *t, int side, const char *in);
 cJSON *new_tokenizer(const trf_vocab *vocab);
 void add_token(cJSON *json, int32_t id, const char *text, int special);
 void add_template(const struct tokenizer *t, int side, cJSON *json);
-cJSON *new_part(cJSON *json, const char *name, const char *type);     /* an object with a "type" */
+/* An object with a "type". It replaces a member of this name. */
+cJSON *new_part(cJSON *json, const char *name, const char *type);
 cJSON *new_settings(const struct tokenizer *t, int side, const char *class_name);
 /* Takes both; json may be NULL. */
 int write_both(const struct tokenizer *t, const char *in, cJSON *json, cJSON *settings);

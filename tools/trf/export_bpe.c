@@ -110,10 +110,7 @@ int write_byte_bpe(const struct tokenizer *t, int side, const char *in)
     cJSON *json = new_tokenizer(b.v->vocab), *part, *vocab, *merges, *settings;
     uint32_t i;
     int status = DONE;
-    if (b.flags & NFC) {
-        cJSON_DeleteItemFromObjectCaseSensitive(json, "normalizer");
-        new_part(json, "normalizer", "NFC");
-    }
+    if (b.flags & NFC) new_part(json, "normalizer", "NFC");
     add_rules(&b, json);
     add_template(t, side, json);
     part = new_part(json, "decoder", "ByteLevel");

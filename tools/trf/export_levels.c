@@ -63,7 +63,6 @@ int write_word_piece(const struct tokenizer *t, int side, const char *in)
         return FAILED;
     }
     json = new_tokenizer(v->vocab);
-    cJSON_DeleteItemFromObjectCaseSensitive(json, "normalizer");
     part = new_part(json, "normalizer", "BertNormalizer");
     set_bool(part, "clean_text", is.clean);
     set_bool(part, "handle_chinese_chars", is.chinese);

@@ -8,7 +8,9 @@ uint32_t u32_at(const struct vocabulary *v, size_t at) { return get_u32(v->bytes
 
 cJSON *new_part(cJSON *json, const char *name, const char *type)
 {
-    cJSON *part = cJSON_AddObjectToObject(json, name);
+    cJSON *part;
+    cJSON_DeleteItemFromObjectCaseSensitive(json, name);
+    part = cJSON_AddObjectToObject(json, name);
     set_text(part, "type", type);
     return part;
 }

@@ -156,7 +156,7 @@ static void describe_scaling(const trf_config *c, cJSON *scaling)
 }
 
 /* transformers 5 reads rope_parameters, earlier ones rope_theta and rope_scaling. */
-void describe_mistral(const trf_config *c, cJSON *json)
+static void describe_llama_like(const trf_config *c, cJSON *json)
 {
     cJSON *rope = cJSON_AddObjectToObject(json, "rope_parameters"), *scaling;
     set_number(rope, "rope_theta", c->rotary_base);
@@ -170,14 +170,18 @@ void describe_mistral(const trf_config *c, cJSON *json)
     }
     set_number(json, "num_key_value_heads", c->kv_heads ? c->kv_heads : c->n_heads);
     set_number(json, "head_dim", c->d_head ? c->d_head : c->d_model / c->n_heads);
-    set_text(json, "sliding_window", NULL);
     describe_tying(c, json);
+}
+
+void describe_mistral(const trf_config *c, cJSON *json)
+{
+    describe_llama_like(c, json);
+    set_text(json, "sliding_window", NULL);
 }
 
 void describe_llama(const trf_config *c, cJSON *json)
 {
-    describe_mistral(c, json);
-    cJSON_DeleteItemFromObjectCaseSensitive(json, "sliding_window");
+    describe_llama_like(c, json);
     set_bool(json, "attention_bias", c->qkv_bias || c->out_bias);
     set_bool(json, "mlp_bias", c->feed_forward_bias);
 }

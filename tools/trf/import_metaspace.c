@@ -46,10 +46,28 @@ static int unexpected(const struct metaspace *m, const char *where, const char *
     return FAILED;
 }
 
+/* A part of the file; where: its place, for messages. */
+typedef int take_part(struct metaspace *m, const char *where, const cJSON *part);
+
 static const cJSON *member(const cJSON *object, const char *name)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(object, name);
     return cJSON_IsNull(value) ? NULL : value;
+}
+
+/* The parts of a Sequence; list: its member that has them. */
+static int take_sequence(struct metaspace *m, const char *where, const cJSON *part,
+                         const char *list, take_part *take)
+{
+    const cJSON *each;
+    int i = 0, status = DONE;
+    cJSON_ArrayForEach(each, member(part, list)) {
+        char *there = format_text("%s.%s[%d]", where, list, i++);
+        status = take(m, there, each);
+        free(there);
+        if (status) break;
+    }
+    return status;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -102,19 +120,10 @@ static int take_replace(struct metaspace *m, const char *where, const cJSON *par
 
 static int take_normalizer(struct metaspace *m, const char *where, const cJSON *part)
 {
-    const cJSON *list = member(part, "normalizers"), *each;
     const char *text;
-    int i = 0, status = DONE;
     if (!part) return DONE;
-    if (has_type(part, "Sequence")) {
-        cJSON_ArrayForEach(each, list) {
-            char *there = format_text("%s.normalizers[%d]", where, i++);
-            status = take_normalizer(m, there, each);
-            free(there);
-            if (status) return status;
-        }
-        return DONE;
-    }
+    if (has_type(part, "Sequence"))
+        return take_sequence(m, where, part, "normalizers", take_normalizer);
     if (has_type(part, "Precompiled"))
         return take_map(m, where, json_text(part, "precompiled_charsmap"));
     if (has_type(part, "Replace")) return take_replace(m, where, part);
@@ -133,19 +142,10 @@ static int take_normalizer(struct metaspace *m, const char *where, const cJSON *
 /* Metaspace, after a WhitespaceSplit or alone. */
 static int take_pre_tokenizer(struct metaspace *m, const char *where, const cJSON *part)
 {
-    const cJSON *list = member(part, "pretokenizers"), *each;
     const char *text, *scheme;
-    int i = 0, status = DONE;
     if (!part) return DONE;
-    if (has_type(part, "Sequence")) {
-        cJSON_ArrayForEach(each, list) {
-            char *there = format_text("%s.pretokenizers[%d]", where, i++);
-            status = take_pre_tokenizer(m, there, each);
-            free(there);
-            if (status) return status;
-        }
-        return DONE;
-    }
+    if (has_type(part, "Sequence"))
+        return take_sequence(m, where, part, "pretokenizers", take_pre_tokenizer);
     if (has_type(part, "WhitespaceSplit")) {
         m->one_blank = m->split = 1;
         m->keeps_last = 0;
@@ -318,6 +318,12 @@ static size_t first_bytes(const char *text)
     return n;
 }
 
+/* Whether texts are split within a token: no text has it as a piece. */
+static int goes_beyond_blank(const struct metaspace *m, const char *text)
+{
+    return m->split && *text && strstr(text + 1, BLANK) != NULL;
+}
+
 /* Whether no merge is needed for a token. */
 static int is_character(const char *text) { return !text[0] || !text[first_bytes(text)]; }
 
@@ -389,7 +395,7 @@ static int score_pieces(struct metaspace *m, const struct merge *merge, int n_me
 }
 
 /* BPE: scores from merges. A token of several characters that no merge forms is no piece, nor is
-   one that goes beyond a blank, if texts are split there. */
+   one that goes beyond a blank. */
 static int take_merges(struct metaspace *m)
 {
     const cJSON *entry, *list = member(m->model, "merges");
@@ -408,7 +414,7 @@ static int take_merges(struct metaspace *m)
     for (k = 0; k < m->n; k++) {
         struct token *t = &m->token[k];
         if (t->type != NORMAL || is_character(t->text)) continue;
-        if (!n[k] || (m->split && strstr(t->text + 1, BLANK))) t->type = NO_PIECE;
+        if (!n[k] || goes_beyond_blank(m, t->text)) t->type = NO_PIECE;
     }
     if (!status) status = score_pieces(m, merge, n_merges, n);
     for (k = 0; k < m->n && !status; k++)
@@ -422,13 +428,12 @@ static int take_merges(struct metaspace *m)
     return status;
 }
 
-/* Unigram: no text has a piece that goes beyond a blank, if texts are split there. */
+/* Unigram: the same tokens have no use. */
 static void leave_out_phrases(struct metaspace *m)
 {
     size_t k;
-    for (k = 0; k < m->n && m->split; k++)
-        if (m->token[k].type == NORMAL && m->token[k].text[0] &&
-            strstr(m->token[k].text + 1, BLANK))
+    for (k = 0; k < m->n; k++)
+        if (m->token[k].type == NORMAL && goes_beyond_blank(m, m->token[k].text))
             m->token[k].type = UNUSED;
 }
 
