@@ -196,7 +196,7 @@ const struct command commands[] = {
      "trf export MODEL --output FOLDER",
      "Writes config.json, model.safetensors in 32 bits, and the files of the tokenizer:\n"
      "from_pretrained of transformers loads the folder, and the logits are the same. Imported models\n"
-     "have the model_type that they came from; others get the first one that fits:\n"
+     "keep their model_type; others get the first one that fits:\n"
      "\n"
      "    encoder-only       bert, megatron-bert (pre-norm), roberta\n"
      "    encoder-decoder    marian, pegasus (pre-norm), bart, mbart, m2m_100, t5\n"
@@ -205,7 +205,7 @@ const struct command commands[] = {
      "Weights make up for some differences: sines become a table where positions are learned, scaled\n"
      "embeddings become larger ones where they are not tied to the output, biases that a model lacks\n"
      "become zeros, and interleaved sines become those of Marian by another order of the features.\n"
-     "If nothing fits, each field in the way is told, with its value and the one that is needed.\n"
+     "If nothing fits, trf names each field in the way, its value, and the value that is needed.\n"
      "\n"
      "Words and characters become a WordLevel tokenizer; subwords get the files that they had. A\n"
      "model with two vocabularies has the target's tokenizer in the folder target_tokenizer, unless\n"

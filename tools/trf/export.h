@@ -17,13 +17,13 @@ struct fit {
     int faults;                     /* fields that it cannot have */
 };
 
-/* export_config.c: whether the recipe can have the model; s and the faults are told if loud. Call
-   cJSON_Delete(fit->json) afterwards. */
+/* export_config.c: what the recipe makes of a configuration; counts the faults, and prints them if
+   loud. FAILED: import refuses its config.json. Call cJSON_Delete(fit->json) afterwards. */
 int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit, int loud);
 
 /* export_weights.c: a model with the fields of the fit that computes the same. */
 int convert_model(const trf_model *from, const trf_config *to, trf_model **made);
-/* Its tensors under their names there. */
+/* Writes its tensors under the recipe's names. */
 int write_weights(const struct fit *fit, const trf_model *model, const char *path);
 
 /* export_files.c: files in a new folder, which becomes FOLDER when all are written. */

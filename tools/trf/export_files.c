@@ -9,15 +9,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* All files that trf export may write. The last ones are in a folder of their own, which is named
-   before them. */
-#define INNER "target_tokenizer"
+/* All files that trf export may write, in the order in which they replace those of an earlier
+   export. */
 static const char *const names[] = {
     "model.safetensors", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
     "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm", "target_vocab.json",
-    "spiece.model", "tokenizer.model", INNER "/tokenizer.json", INNER "/tokenizer_config.json",
-    INNER "/vocab.txt", INNER "/vocab.json", INNER "/merges.txt", INNER "/source.spm",
-    INNER "/target.spm", "config.json"};
+    "spiece.model", "tokenizer.model", TARGET_FOLDER "/tokenizer.json",
+    TARGET_FOLDER "/tokenizer_config.json", TARGET_FOLDER "/vocab.txt", TARGET_FOLDER "/vocab.json",
+    TARGET_FOLDER "/merges.txt", TARGET_FOLDER "/source.spm", TARGET_FOLDER "/target.spm",
+    "config.json"};
 enum { NAMES = sizeof names / sizeof *names };
 
 static int say_failure(const char *path)
@@ -76,7 +76,7 @@ char *path_in(const struct folder *f, const char *name)
 
 int write_bytes(const struct folder *f, const char *name, const void *bytes, size_t n)
 {
-    char *path = path_in(f, name), *inner = path_in(f, INNER);
+    char *path = path_in(f, name), *inner = path_in(f, TARGET_FOLDER);
     FILE *file;
     int status = DONE;
     if (strchr(name, '/') && mkdir(inner, 0777) && errno != EEXIST) status = say_failure(inner);
@@ -108,7 +108,7 @@ int write_json(const struct folder *f, const char *name, const cJSON *json)
 static int move_file(const struct folder *f, const char *name)
 {
     char *from = path_in(f, name), *to = format_text("%s/%s", f->path, name);
-    char *inner = format_text("%s/" INNER, f->path);
+    char *inner = format_text("%s/" TARGET_FOLDER, f->path);
     int status = DONE;
     if (access(from, F_OK)) {
         if (unlink(to) && errno != ENOENT && errno != ENOTDIR) status = say_failure(to);
@@ -152,7 +152,7 @@ void drop_folder(struct folder *f)
         unlink(path);
         free(path);
     }
-    path = path_in(f, INNER);
+    path = path_in(f, TARGET_FOLDER);
     rmdir(path);
     free(path);
     rmdir(f->unfinished);

@@ -29,8 +29,8 @@ int write_tokenizer(const struct tokenizer *t)
     /* Marian's tokenizer has a SentencePiece model for each side */
     if (trf_vocab_kind(source) == TRF_SENTENCEPIECE && trf_vocab_kind(target) == TRF_SENTENCEPIECE)
         return write_pieces(t, 0, "");
-    inform_line("two vocabularies: the target's tokenizer is in the folder target_tokenizer");
-    return write_side(t, 0, "") || write_side(t, 1, "target_tokenizer/") ? FAILED : DONE;
+    inform_line("two vocabularies: the target's tokenizer is in the folder " TARGET_FOLDER);
+    return write_side(t, 0, "") || write_side(t, 1, TARGET_FOLDER "/") ? FAILED : DONE;
 }
 #else
 typedef int export_tokenizer_is_empty;

@@ -50,8 +50,8 @@ struct recipe {
     trf_kind kind;
     const char *prefixes[MOST_PREFIXES];        /* in front of all names or of none; or NULL */
     const struct member *members;
-    /* Sets what kind and members do not say: constants, and fields that follow from several members.
-       Returns DONE, or FAILED after a message. */
+    /* Sets what the kind and the members do not say: constants, and fields that follow from several
+       members. Returns DONE, or FAILED after a message. */
     int (*configure)(const cJSON *json, const char *path, trf_config *config);
     /* The way back: members of config.json beside `members`. They need not fit: export reads its
        config.json again and compares. NULL: there are none. */
@@ -95,8 +95,8 @@ extern const struct member bart_members[], t5_members[], gpt2_members[], llama_m
 extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_pieces[];
 
 /* import_words.c: the vocabularies of a folder. vocab[1] stays NULL if one serves both sides.
-   n_ids: how many the model has on each side; 0 for a side that it lacks. special: pad, bos, eos, unk,
-   mask, cls, sep; -1 for none. */
+   n_ids: how many the model has on each side; 0 for a side that it lacks. special: pad, bos, eos,
+   unk, mask, cls, sep; -1 for none. */
 enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL_CLS, SPECIAL_SEP,
        SPECIALS };
 /* What the options --source-language and --target-language of trf translate mean. */
@@ -117,6 +117,8 @@ int find_word_piece(const unsigned char *bytes, size_t n, struct word_piece *is)
    these blanks, or characters. *found 0: the folder has another tokenizer. */
 #define LEVEL_BLANKS "[ \\t\\r\\n]+"
 #define LEVEL_CHARACTER "[\\s\\S]"
+/* The folder, within a model's folder, of a second tokenizer. */
+#define TARGET_FOLDER "target_tokenizer"
 int read_levels(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
                 int32_t special[SPECIALS], int *found);
 

@@ -98,7 +98,7 @@ int read_levels(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
     for (k = 0; k < SPECIALS; k++)
         special[k] = trf_vocab_special(vocab[0], (trf_special)k);
     if (!n_ids[0] || !n_ids[1]) return DONE;
-    return read_file(folder, "target_tokenizer/tokenizer.json", &vocab[1], &second);
+    return read_file(folder, TARGET_FOLDER "/tokenizer.json", &vocab[1], &second);
 }
 #else
 typedef int import_levels_is_empty;

@@ -173,7 +173,8 @@ static int check_decoding(const struct metaspace *m)
         known = 1;
         cJSON_ArrayForEach(each, member(decoder, "decoders"))
             known &= has_type(each, "Replace") || has_type(each, "ByteFallback") ||
-                     has_type(each, "Fuse") || has_type(each, "Strip") || has_type(each, "Metaspace");
+                     has_type(each, "Fuse") || has_type(each, "Strip") ||
+                     has_type(each, "Metaspace");
     }
     if (known) return DONE;
     return unexpected(m, "decoder",
