@@ -66,7 +66,7 @@ struct recipe {
 };
 
 extern const struct recipe recipes[];           /* type NULL: the end */
-/* The fields of a configuration: its kind, members, what the recipe sets. FAILED after a message. */
+/* The fields of a configuration: kind, members, what the recipe sets. FAILED after a message. */
 int read_config(const struct recipe *recipe, const cJSON *json, const char *path, trf_config *c);
 /* config.json of a configuration, as far as the recipe says it. */
 void write_config(const struct recipe *recipe, const trf_config *c, cJSON *json);

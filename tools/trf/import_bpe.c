@@ -190,8 +190,8 @@ static int take_split(struct bpe *b, const cJSON *split)
     if (rule && !strcmp(rule, llama_rule)) b->flags |= LLAMA;
     else if (rule && !strcmp(rule, qwen_rule)) b->flags |= LLAMA | ONE_NUMBER;
     else if (!rule || strcmp(rule, gpt2_rule)) {
-        say("%s: trf splits texts by the regular expressions of GPT-2, Llama 3 and Qwen 2, and this "
-            "Split has another one: %.200s", b->path, rule ? rule : "none");
+        say("%s: trf splits texts by the regular expressions of GPT-2, Llama 3 and Qwen 2, and "
+            "this Split has another one: %.200s", b->path, rule ? rule : "none");
         return FAILED;
     }
     return DONE;

@@ -32,7 +32,8 @@ static int set_token(const char *option, const trf_vocab *vocab, const char *tex
 }
 
 /* Adds the tokens of a text to a list. where: the option, or file and line. */
-static int add_listed(struct side *list, const trf_vocab *vocab, const char *where, const char *text)
+static int add_listed(struct side *list, const trf_vocab *vocab, const char *where,
+                      const char *text)
 {
     int32_t *ids = NULL, n = 0, i;
     size_t capacity = 0;
