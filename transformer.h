@@ -18899,18 +18899,18 @@ typedef struct trf__pair {
     int32_t n_source, n_target;
 } trf__pair;
 
-typedef struct trf__token_reader trf__token_reader;     /* >>token-files */
+/* an open token file: >>token-files */
+typedef struct trf__token_reader trf__token_reader;
+TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair, int side);
+TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
+                                   int32_t *target, trf_error *err);
+TRF__FN void trf__token_close(trf__token_reader *r);
 
 struct trf_corpus {
     trf_corpus_options options;
     int32_t *ids;               /* of a corpus in memory, as its pairs */
     trf__pair *pairs;
     trf__token_reader *file;    /* an open token file, or NULL: the pairs are in memory */
-    trf_status (*read)(trf__token_reader *file, int64_t pair, int32_t *source, int32_t *target,
-                       trf_error *err);
-    void (*close)(trf__token_reader *file);
-    const unsigned char *lengths_stored;    /* of that file, two a pair, as in the file */
-    int32_t length_bytes;
     int64_t n_ids, id_capacity, n_pairs, pair_capacity;
     trf__text_ids texts[2];     /* ids of the pair last added as text */
     int64_t longest;            /* ids of the longest side of any pair */
@@ -18975,10 +18975,8 @@ TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stre
 /* Number of ids of one side of a pair. */
 TRF__FN int32_t trf__corpus_length(const trf_corpus *c, int64_t pair, int side)
 {
-    const unsigned char *stored;
-    if (!c->file) return side ? c->pairs[pair].n_target : c->pairs[pair].n_source;
-    stored = c->lengths_stored + (2 * pair + side) * c->length_bytes;
-    return (int32_t)trf__from_little(stored, c->length_bytes);
+    if (c->file) return trf__token_pair_length(c->file, pair, side);
+    return side ? c->pairs[pair].n_target : c->pairs[pair].n_source;
 }
 
 /* Stable counting sort of the order by one side's length: O(pairs + longest). */
@@ -19090,7 +19088,7 @@ TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *o
         int32_t number = i == begin ? ~c->order[i] : c->order[i];
         int32_t n_source = trf__corpus_length(c, number, 0);
         int32_t n_target = trf__corpus_length(c, number, 1);
-        if (c->file) TRF__TRY(c->read(c->file, number, source, target, err));
+        if (c->file) TRF__TRY(trf__token_read(c->file, number, source, target, err));
         else {
             const int32_t *ids = c->ids + c->pairs[number].begin;
             memcpy(source, ids, (size_t)n_source * sizeof *ids);
@@ -19428,7 +19426,7 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf_hooks hooks;
     if (!corpus) return;
     hooks = corpus->options.hooks;
-    if (corpus->file) corpus->close(corpus->file);
+    trf__token_close(corpus->file);
     trf__corpus_unreserve(corpus);
     trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity,
                                                        sizeof *corpus->ids));
@@ -23453,14 +23451,20 @@ TRF__FN trf_status trf__token_record(trf__token_form *form, const unsigned char 
     return trf__token_damaged(err, at, "a negative id in the pair that begins here");
 }
 
+/* The length of one side of a pair of an indexed file. */
+TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair, int side)
+{
+    return trf__token_length(&r->form, r->lengths, pair, side);
+}
+
 /* Reads one pair: the corpus has room for its ids. */
 TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
                                    int32_t *target, trf_error *err)
 {
     trf__token_form *form = &r->form;
     int64_t low = 0, high = r->n_blocks, ids = 0, at, bytes, i;
-    int32_t n_source = trf__token_length(form, r->lengths, pair, 0);
-    int32_t n_target = trf__token_length(form, r->lengths, pair, 1);
+    int32_t n_source = trf__token_pair_length(r, pair, 0);
+    int32_t n_target = trf__token_pair_length(r, pair, 1);
     trf_status status;
     while (high - low > 1) {            /* the last block that begins at this pair or before */
         int64_t middle = low + (high - low) / 2;
@@ -23561,9 +23565,7 @@ TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf
 {
     trf__token_reader *r;
     const trf_token_facts *facts;
-    trf_status status = trf__token_open(&c->file, path, &c->options.hooks, err);
-    c->close = trf__token_close;
-    if (status) return status;
+    TRF__TRY(trf__token_open(&c->file, path, &c->options.hooks, err));
     r = c->file;
     TRF__TRY(trf__token_vocab(r, 0, source, err));
     TRF__TRY(trf__token_vocab(r, 1, target, err));
@@ -23573,9 +23575,6 @@ TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf
         return trf__fail(err, TRF_E_LIMIT, c->options.max_length, "max_length",
                          "the longest pair must have at most max_length = %d ids on a side, got %d",
                          (int)c->options.max_length, (int)facts->longest);
-    c->read = trf__token_read;
-    c->lengths_stored = r->lengths;
-    c->length_bytes = r->form.length_bytes;
     c->n_pairs = facts->pairs;
     c->n_ids = facts->source_ids + facts->target_ids;
     c->longest = facts->longest;
