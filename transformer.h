@@ -17820,9 +17820,9 @@ struct trf__byte_bpe {
     int64_t n_slots;                    /* a power of two, above twice n_merges */
     int32_t n_ranges, n_merges;
     uint32_t flags;
-    int64_t nfc[TRF__NFC_TABLES];       /* where tables begin in the stored bytes, */
-    int64_t n_nfc[TRF__NFC_TABLES];     /* and their rows */
-    int64_t tokens_at;                  /* where tokens begin */
+    int64_t nfc[TRF__NFC_TABLES];       /* offsets of the tables for composing, */
+    int64_t n_nfc[TRF__NFC_TABLES];     /* numbers of their rows */
+    int64_t tokens_at;                  /* offset of the tokens in the stored bytes */
     int32_t token[256];                 /* of each byte */
     unsigned char ascii[128];           /* class of each code point below 128 */
     size_t longest_token;               /* in bytes of its spelling */
@@ -18879,13 +18879,14 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 // >>corpus         training pairs in batches, and the position among them
 //
 // In memory all ids lie in one array: source and target of pair 0, of pair 1, and so on. A pair is
-// an offset in it and two lengths. Of a token file only the lengths are in memory. An epoch is
-// planned at its start, from (seed, epoch) alone. Shuffling puts
-// the pairs in a random order. Buckets then sort them stably by target and source length, so that
-// pairs of equal lengths stay shuffled. A batch ends wherever the next pair would exceed a limit.
-// With shuffling and buckets, the batches are shuffled too. Without shuffling, pairs come in the
-// order of their addition, with buckets in the order of their lengths. A pair that alone exceeds
-// the budget has its own batch. Each pair comes exactly once an epoch.
+// an offset in it and two lengths. Of a token file only the lengths are in memory.
+//
+// An epoch is planned at its start, from (seed, epoch) alone. Shuffling puts the pairs in a random
+// order. Buckets then sort them stably by target and source length, so that pairs of equal lengths
+// stay shuffled. A batch ends wherever the next pair would exceed a limit. With shuffling and
+// buckets, the batches are shuffled too. Without shuffling, pairs come in the order of their
+// addition, with buckets in the order of their lengths. A pair that alone exceeds the budget has
+// its own batch. Each pair comes exactly once an epoch.
 //
 // The position is (complete epochs, batches delivered of the next one). It advances with every
 // delivery, so after the last batch of epoch e it is (e + 1, 0). With a fingerprint of everything
@@ -19440,8 +19441,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
 /* Checks one side of a new pair, number `pair`: length, pointer, and ids (or labels) from `least`
    on. Trainers check the upper bound, because they know the vocabularies. */
 TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_t *ids, int32_t n,
-                                   int32_t least, const char *what, const char *n_what,
-                                   trf_error *err)
+                                  int32_t least, const char *what, const char *n_what,
+                                  trf_error *err)
 {
     int32_t i;
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
@@ -23015,8 +23016,8 @@ typedef struct trf__saving {
     const char *path;
     char *temporary;
     size_t bytes;           /* of temporary */
-    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: the temporary file
-                               exists and is ours */
+    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: a failure removes
+                               the temporary file */
 } trf__saving;
 
 enum { TRF__HELD_NAMES = 4 };
@@ -23075,6 +23076,18 @@ TRF__FN int trf__save_open(trf__saving *saving, int mode)
     return saving->fd < 0 ? error : 0;
 }
 
+/* Whether there is a file at the path, and facts about it. Only a regular file may be replaced. */
+TRF__FN trf_status trf__save_target(const char *path, trf_os_facts *old, int *exists,
+                                    trf_error *err)
+{
+    errno = 0;
+    *exists = TRF_OS(stat)(path, -1, old) >= 0;
+    if (!*exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
+    if (!*exists || old->regular) return TRF_OK;
+    return trf__fail(err, TRF_E_IO, -1, path,
+                     "this is a folder, a pipe or a device; it is not replaced");
+}
+
 /* Checks the target, and opens a temporary file with its permissions. After a failure the caller
    still calls trf__save_end. */
 TRF__COLD
@@ -23087,12 +23100,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     TRF__ZERO(old);
     saving->path = path;
     saving->fd = saving->held = -1;
-    errno = 0;
-    exists = TRF_OS(stat)(path, -1, &old) >= 0;
-    if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
-    if (exists && !old.regular)
-        return trf__fail(err, TRF_E_IO, -1, path,
-                         "this is a folder, a pipe or a device; it is not replaced");
+    TRF__TRY(trf__save_target(path, &old, &exists, err));
     if (strlen(path) > INT_MAX - 64)
         return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
     saving->bytes = strlen(path) + 32;
@@ -23158,8 +23166,8 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 }
 
 /* Ends what trf__save_begin began, whatever that returned. If `status` is TRF_OK it commits; else
-   it leaves nothing behind. The new file is in place after one error only: a folder that cannot be
-   flushed. */
+   it removes a file that was `made`. The new file is in place after one error only: a folder that
+   cannot be flushed. */
 TRF__COLD
 TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status,
                                  trf_error *err)
@@ -23208,9 +23216,9 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__TOKEN_HEAD = 44, TRF__TOKEN_BLOCK = 28, TRF__TOKEN_END = 76, TRF__BLOCK_PAIRS = 1024,
-      TRF__BLOCK_BYTES = 1 << 20,
-      /* the longest block without its records */
-      TRF__BLOCK_TOP = TRF__TOKEN_BLOCK + TRF__BLOCK_PAIRS * 8 + 4 };
+       TRF__BLOCK_BYTES = 1 << 20,
+       /* the longest block without its records */
+       TRF__BLOCK_TOP = TRF__TOKEN_BLOCK + TRF__BLOCK_PAIRS * 8 + 4 };
 
 typedef struct trf__token_block {
     int64_t first;              /* number of its first pair */
@@ -23274,6 +23282,15 @@ TRF__FN int64_t trf__token_seal(trf__token_form *form, unsigned char *bytes, int
 TRF__FN int trf__token_sealed(trf__token_form *form, const unsigned char *bytes, int64_t n)
 {
     return trf__from_little(bytes + n, 4) == trf__token_crc(form, bytes, n);
+}
+
+/* Counts a pair, but not its unk. */
+TRF__FN void trf__token_add(trf_token_facts *facts, int32_t n_source, int32_t n_target)
+{
+    facts->pairs++;
+    facts->source_ids += n_source;
+    facts->target_ids += n_target;
+    facts->longest = (int32_t)trf__max64(facts->longest, trf__max64(n_source, n_target));
 }
 
 /* The bytes of a record. */
@@ -23399,19 +23416,15 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
         int32_t target = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 1);
         if (source < 0 || target < 0 || source > form->max_length || target > form->max_length)
             return trf__token_damaged(err, at + TRF__TOKEN_BLOCK + i * 2 * form->length_bytes,
-                                    "a length is above max_length");
+                                      "a length is above max_length");
         records += trf__record_bytes(form, source, target);
-        facts->source_ids += source;
-        facts->target_ids += target;
-        facts->longest = source > facts->longest ? source : facts->longest;
-        facts->longest = target > facts->longest ? target : facts->longest;
+        trf__token_add(facts, source, target);
     }
     if (trf__from_little(r->top + 12, 8) != (uint64_t)records)
         return trf__token_damaged(err, at + 12, "expected the bytes of the block's records");
     *next = at + bytes + 4 + records;
     if (*next > r->bytes)
         return trf__token_damaged(err, r->bytes, "the file ends within the records of a block");
-    facts->pairs += *n;
     facts->mark = (int64_t)trf__from_little(r->top + 20, 8);
     return TRF_OK;
 }
@@ -23633,11 +23646,7 @@ TRF__FN void trf__token_count(trf_token_file *f, const int32_t *source, int32_t 
     for (i = 0; i < n_source; i++) facts->source_unknown += source[i] == f->unknown[0];
     for (i = 0; i < n_target; i++)
         facts->target_unknown += target[i] == f->unknown[1] && target[i] >= 0;
-    facts->source_ids += n_source;
-    facts->target_ids += n_target;
-    facts->longest = n_source > facts->longest ? n_source : facts->longest;
-    facts->longest = n_target > facts->longest ? n_target : facts->longest;
-    facts->pairs++;
+    trf__token_add(facts, n_source, n_target);
 }
 
 /* Reads the records of the block whose top is in r, and counts its pairs. */
@@ -23744,8 +23753,12 @@ TRF__FN trf_status trf__token_write(trf_token_file *f, const unsigned char *byte
     return trf__fail_io(err, error, f->saving.temporary, "write it");
 }
 
-TRF__FN trf_status trf__token_busy(trf_error *err)
+/* Locks path.part. On a system or a disk without locks the file is not locked. */
+TRF__FN trf_status trf__token_hold(trf__saving *saving, int fd, trf_error *err)
 {
+    errno = 0;
+    saving->held = TRF_OS_HOLDS ? TRF_OS(hold)(saving->temporary, fd) : -1;
+    if (saving->held >= 0 || errno != EAGAIN) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "path", "another process writes this file");
 }
 
@@ -23757,9 +23770,7 @@ TRF__FN trf_status trf__token_begin(trf_token_file *f, int resume, trf_error *er
     const char *part = saving->temporary;
     trf_os_facts there;
     int error;
-    errno = 0;
-    saving->held = TRF_OS_HOLDS ? TRF_OS(hold)(part, -1) : -1;
-    if (TRF_OS_HOLDS && saving->held < 0 && errno == EAGAIN) return trf__token_busy(err);
+    TRF__TRY(trf__token_hold(saving, -1, err));
     if (TRF_OS(stat)(part, -1, &there) >= 0) {
         if (resume) TRF__TRY(trf__token_resume(f, err));
         if (f->at == 0 && TRF_OS(unlink)(part) < 0)
@@ -23773,9 +23784,7 @@ TRF__FN trf_status trf__token_begin(trf_token_file *f, int resume, trf_error *er
         return trf__fail_io(err, trf__errno(), part, "continue it");
     }
     if (saving->held >= 0) trf__close(saving->held);    /* the lock of the file before it */
-    errno = 0;
-    saving->held = TRF_OS_HOLDS ? TRF_OS(hold)(part, saving->fd) : -1;
-    if (TRF_OS_HOLDS && saving->held < 0 && errno == EAGAIN) return trf__token_busy(err);
+    TRF__TRY(trf__token_hold(saving, saving->fd, err));
     return trf__token_write(f, f->form.head, TRF__TOKEN_HEAD, err);
 }
 
@@ -23787,13 +23796,12 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     trf_token_file *f;
     trf_os_facts there;
     trf_status status;
+    int exists;
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
     if (!path) return trf__fail_null(err, "path");
     TRF__TRY(trf__token_options(&o, err));
-    if (TRF_OS(stat)(path, -1, &there) >= 0 && !there.regular)
-        return trf__name_file(trf__fail(err, TRF_E_IO, -1, path, "this is a folder, a pipe or a "
-                                        "device; it is not replaced"), path, err);
+    TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
     f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
     if (!f) return trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory to write a file");
     f->hooks = o.hooks;
@@ -23817,9 +23825,8 @@ TRF_API void trf_token_file_destroy(trf_token_file *file)
     trf_hooks hooks;
     if (!file) return;
     hooks = file->hooks;
-    if (file->saving.fd >= 0) trf__close(file->saving.fd);
-    if (file->saving.held >= 0) trf__close(file->saving.held);
-    trf__free(&hooks, file->saving.temporary, file->saving.bytes);
+    /* any failure: it must not commit. path.part stays, because saving.made is 0 */
+    (void)trf__save_end(&file->saving, &hooks, TRF_E_STATE, NULL);
     if (file->path) trf__free(&hooks, file->path, strlen(file->path) + 1);
     trf__free(&hooks, file->records, trf__bytes(file->record_capacity, 1));
     trf__free(&hooks, file, sizeof *file);
@@ -23929,16 +23936,12 @@ TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
     trf__to_little(end + 68, (uint64_t)facts->longest, 4);
     trf__token_seal(&f->form, end, TRF__TOKEN_END - 4);
     TRF__TRY(trf__token_write(f, end, TRF__TOKEN_END, err));
-    f->failed = 1;
     errno = 0;
     if (TRF_OS(stat)(NULL, f->saving.fd, &there) < 0)
         return trf__fail_io(err, trf__errno(), f->saving.temporary, "examine it");
-    if (there.size != (uint64_t)f->at)
-        return trf__fail(err, TRF_E_STATE, -1, "file", "the interrupted file was longer, so its "
-                         "pairs were others: begin it again");
-    TRF__TRY(trf__save_commit(&f->saving, err));
-    f->finished = 1;
-    return TRF_OK;
+    if (there.size == (uint64_t)f->at) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "file", "the interrupted file was longer, so its pairs "
+                     "were others: begin it again");
 }
 
 TRF__COLD
@@ -23946,10 +23949,9 @@ TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err)
 {
     trf_status status;
     TRF__TRY(trf__token_writable(file, err));
-    status = trf__token_last(file, err);
-    if (file->saving.fd >= 0) trf__close(file->saving.fd);
-    if (file->saving.held >= 0) trf__close(file->saving.held);
-    file->saving.fd = file->saving.held = -1;
+    status = trf__save_end(&file->saving, &file->hooks, trf__token_last(file, err), err);
+    file->finished = status == TRF_OK;
+    file->failed = !file->finished;
     return trf__name_file(status, file->path, err);
 }
 
