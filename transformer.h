@@ -17806,7 +17806,8 @@ enum { TRF__BYTE_ORDINARY, TRF__BYTE_ADDED, TRF__BYTE_SPECIAL };
 enum { TRF__BYTE_LLAMA = 1, TRF__BYTE_BLANK = 2, TRF__BYTE_WHOLE = 4, TRF__BYTE_NFC = 8,
        TRF__BYTE_ONE_NUMBER = 16, TRF__BYTE_FLAGS = 31 };
 /* Tables for composing, and how many parts behind its first one a character may have. */
-enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__NFC_DEPTH = 8 };
+enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__NFC_DEPTH = 8,
+       TRF__NFC_ROW = 12 };
 enum { TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
 #define TRF__BYTE_SPACE "\xC4\xA0"              /* U+0120, the spelling of a blank */
 
@@ -17942,7 +17943,7 @@ TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
 /* Number `index` of a row of a table for composing. */
 TRF__FN uint32_t trf__nfc_number(const trf_vocab *v, int table, int64_t row, int index)
 {
-    return trf__stored_number(v, v->byte_bpe->nfc[table] + 12 * row + 4 * index);
+    return trf__stored_number(v, v->byte_bpe->nfc[table] + TRF__NFC_ROW * row + 4 * index);
 }
 
 /* The row of a code point, of two, or of a range that has it; or -1. */
@@ -17969,26 +17970,35 @@ TRF__FN int trf__is_nfc_point(uint32_t c)
     return c >= 128 && c <= 0x10FFFF && (c < 0xAC00 || c > 0xDFFF);
 }
 
+/* A code point that stands first in a pair, ASCII too. */
+TRF__FN int trf__is_nfc_first(uint32_t c)
+{
+    return c >= 1 && (c < 128 || trf__is_nfc_point(c));
+}
+
 /* The fault of a row of a table, or NULL. Rows before it are sound. */
 TRF__FN const char *trf__nfc_fault(const trf_vocab *v, int table, int64_t row)
 {
+    static const char *const wanted[TRF__NFC_TABLES] = {
+        "expected a code point and its parts, got others",
+        "expected three code points, got others",
+        "expected a range of code points and a class from 1 to 254, got others"};
     uint32_t a = trf__nfc_number(v, table, row, 0), b = trf__nfc_number(v, table, row, 1);
-    uint32_t c = trf__nfc_number(v, table, row, 2), before = 0, other = 0;
+    uint32_t c = trf__nfc_number(v, table, row, 2);
+    int good;
     if (row > 0) {
-        before = trf__nfc_number(v, table, row - 1, table == TRF__NFC_CLASSES);
-        other = trf__nfc_number(v, table, row - 1, 1);
+        /* of a range, its last code point */
+        uint32_t before = trf__nfc_number(v, table, row - 1, table == TRF__NFC_CLASSES);
+        if (a < before || (a == before && (table != TRF__NFC_PAIRS ||
+                                           b <= trf__nfc_number(v, table, row - 1, 1))))
+            return "expected rows in ascending order, got one that is not";
     }
-    if (a < before || (a == before && row > 0 && (table != TRF__NFC_PAIRS || b <= other)))
-        return "expected rows in ascending order, got one that is not";
-    if (table == TRF__NFC_CLASSES)
-        return a > b || b > 0x10FFFF || c < 1 || c > 254
-                   ? "expected a range of code points and a class from 1 to 254, got others" : NULL;
     if (table == TRF__NFC_PARTS)
-        return !trf__is_nfc_point(a) || b < 1 || (b >= 128 && !trf__is_nfc_point(b)) ||
-               (c && !trf__is_nfc_point(c)) ? "expected a code point and its parts, got others"
-                                            : NULL;
-    return a < 1 || (a >= 128 && !trf__is_nfc_point(a)) || !trf__is_nfc_point(b) ||
-           !trf__is_nfc_point(c) ? "expected three code points, got others" : NULL;
+        good = trf__is_nfc_point(a) && trf__is_nfc_first(b) && (!c || trf__is_nfc_point(c));
+    else if (table == TRF__NFC_PAIRS)
+        good = trf__is_nfc_first(a) && trf__is_nfc_point(b) && trf__is_nfc_point(c);
+    else good = a <= b && b <= 0x10FFFF && c >= 1 && c <= 254;
+    return good ? NULL : wanted[table];
 }
 
 /* The second parts of a character and of its first parts, the last one first. Returns their number,
@@ -18020,18 +18030,18 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
     for (k = 0; k < TRF__NFC_TABLES; k++) {
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
-        if (b->n_nfc[k] > rest / 12)
+        if (b->n_nfc[k] > rest / TRF__NFC_ROW)
             return trf__byte_fail(at + 4 * k, "expected the number of rows that follow, got a "
                                   "larger one", err);
-        rest -= 12 * b->n_nfc[k];
-        b->tokens_at += 12 * b->n_nfc[k];
+        rest -= TRF__NFC_ROW * b->n_nfc[k];
+        b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
     for (k = 0; k < TRF__NFC_TABLES; k++)
         for (row = 0; row < b->n_nfc[k]; row++)
             if ((fault = trf__nfc_fault(v, k, row)) != NULL)
-                return trf__byte_fail(b->nfc[k] + 12 * row, fault, err);
+                return trf__byte_fail(b->nfc[k] + TRF__NFC_ROW * row, fault, err);
     for (row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
-        where = b->nfc[TRF__NFC_PARTS] + 12 * row;
+        where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
         c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
         if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
             return trf__byte_fail(where + 8, "expected a part that does not decompose, got one "
