@@ -17806,7 +17806,8 @@ enum { TRF__BYTE_ORDINARY, TRF__BYTE_ADDED, TRF__BYTE_SPECIAL };
 enum { TRF__BYTE_LLAMA = 1, TRF__BYTE_BLANK = 2, TRF__BYTE_WHOLE = 4, TRF__BYTE_NFC = 8,
        TRF__BYTE_ONE_NUMBER = 16, TRF__BYTE_FLAGS = 31 };
 /* Tables for composing, and how many parts behind its first one a character may have. */
-enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__NFC_DEPTH = 8 };
+enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__NFC_DEPTH = 8,
+       TRF__NFC_ROW = 12 };
 enum { TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
 #define TRF__BYTE_SPACE "\xC4\xA0"              /* U+0120, the spelling of a blank */
 
@@ -17820,9 +17821,9 @@ struct trf__byte_bpe {
     int64_t n_slots;                    /* a power of two, above twice n_merges */
     int32_t n_ranges, n_merges;
     uint32_t flags;
-    int64_t nfc[TRF__NFC_TABLES];       /* where tables begin in the stored bytes, */
-    int64_t n_nfc[TRF__NFC_TABLES];     /* and their rows */
-    int64_t tokens_at;                  /* where tokens begin */
+    int64_t nfc[TRF__NFC_TABLES];       /* offsets of the tables for composing, */
+    int64_t n_nfc[TRF__NFC_TABLES];     /* numbers of their rows */
+    int64_t tokens_at;                  /* offset of the tokens in the stored bytes */
     int32_t token[256];                 /* of each byte */
     unsigned char ascii[128];           /* class of each code point below 128 */
     size_t longest_token;               /* in bytes of its spelling */
@@ -17942,7 +17943,7 @@ TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
 /* Number `index` of a row of a table for composing. */
 TRF__FN uint32_t trf__nfc_number(const trf_vocab *v, int table, int64_t row, int index)
 {
-    return trf__stored_number(v, v->byte_bpe->nfc[table] + 12 * row + 4 * index);
+    return trf__stored_number(v, v->byte_bpe->nfc[table] + TRF__NFC_ROW * row + 4 * index);
 }
 
 /* The row of a code point, of two, or of a range that has it; or -1. */
@@ -17969,26 +17970,35 @@ TRF__FN int trf__is_nfc_point(uint32_t c)
     return c >= 128 && c <= 0x10FFFF && (c < 0xAC00 || c > 0xDFFF);
 }
 
+/* A code point that stands first in a pair, ASCII too. */
+TRF__FN int trf__is_nfc_first(uint32_t c)
+{
+    return c >= 1 && (c < 128 || trf__is_nfc_point(c));
+}
+
 /* The fault of a row of a table, or NULL. Rows before it are sound. */
 TRF__FN const char *trf__nfc_fault(const trf_vocab *v, int table, int64_t row)
 {
+    static const char *const wanted[TRF__NFC_TABLES] = {
+        "expected a code point and its parts, got others",
+        "expected three code points, got others",
+        "expected a range of code points and a class from 1 to 254, got others"};
     uint32_t a = trf__nfc_number(v, table, row, 0), b = trf__nfc_number(v, table, row, 1);
-    uint32_t c = trf__nfc_number(v, table, row, 2), before = 0, other = 0;
+    uint32_t c = trf__nfc_number(v, table, row, 2);
+    int good;
     if (row > 0) {
-        before = trf__nfc_number(v, table, row - 1, table == TRF__NFC_CLASSES);
-        other = trf__nfc_number(v, table, row - 1, 1);
+        /* of a range, its last code point */
+        uint32_t before = trf__nfc_number(v, table, row - 1, table == TRF__NFC_CLASSES);
+        if (a < before || (a == before && (table != TRF__NFC_PAIRS ||
+                                           b <= trf__nfc_number(v, table, row - 1, 1))))
+            return "expected rows in ascending order, got one that is not";
     }
-    if (a < before || (a == before && row > 0 && (table != TRF__NFC_PAIRS || b <= other)))
-        return "expected rows in ascending order, got one that is not";
-    if (table == TRF__NFC_CLASSES)
-        return a > b || b > 0x10FFFF || c < 1 || c > 254
-                   ? "expected a range of code points and a class from 1 to 254, got others" : NULL;
     if (table == TRF__NFC_PARTS)
-        return !trf__is_nfc_point(a) || b < 1 || (b >= 128 && !trf__is_nfc_point(b)) ||
-               (c && !trf__is_nfc_point(c)) ? "expected a code point and its parts, got others"
-                                            : NULL;
-    return a < 1 || (a >= 128 && !trf__is_nfc_point(a)) || !trf__is_nfc_point(b) ||
-           !trf__is_nfc_point(c) ? "expected three code points, got others" : NULL;
+        good = trf__is_nfc_point(a) && trf__is_nfc_first(b) && (!c || trf__is_nfc_point(c));
+    else if (table == TRF__NFC_PAIRS)
+        good = trf__is_nfc_first(a) && trf__is_nfc_point(b) && trf__is_nfc_point(c);
+    else good = a <= b && b <= 0x10FFFF && c >= 1 && c <= 254;
+    return good ? NULL : wanted[table];
 }
 
 /* The second parts of a character and of its first parts, the last one first. Returns their number,
@@ -18020,18 +18030,18 @@ TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
     for (k = 0; k < TRF__NFC_TABLES; k++) {
         b->nfc[k] = b->tokens_at;
         b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
-        if (b->n_nfc[k] > rest / 12)
+        if (b->n_nfc[k] > rest / TRF__NFC_ROW)
             return trf__byte_fail(at + 4 * k, "expected the number of rows that follow, got a "
                                   "larger one", err);
-        rest -= 12 * b->n_nfc[k];
-        b->tokens_at += 12 * b->n_nfc[k];
+        rest -= TRF__NFC_ROW * b->n_nfc[k];
+        b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
     }
     for (k = 0; k < TRF__NFC_TABLES; k++)
         for (row = 0; row < b->n_nfc[k]; row++)
             if ((fault = trf__nfc_fault(v, k, row)) != NULL)
-                return trf__byte_fail(b->nfc[k] + 12 * row, fault, err);
+                return trf__byte_fail(b->nfc[k] + TRF__NFC_ROW * row, fault, err);
     for (row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
-        where = b->nfc[TRF__NFC_PARTS] + 12 * row;
+        where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
         c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
         if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
             return trf__byte_fail(where + 8, "expected a part that does not decompose, got one "
@@ -18879,13 +18889,14 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 // >>corpus         training pairs in batches, and the position among them
 //
 // In memory all ids lie in one array: source and target of pair 0, of pair 1, and so on. A pair is
-// an offset in it and two lengths. Of a token file only the lengths are in memory. An epoch is
-// planned at its start, from (seed, epoch) alone. Shuffling puts
-// the pairs in a random order. Buckets then sort them stably by target and source length, so that
-// pairs of equal lengths stay shuffled. A batch ends wherever the next pair would exceed a limit.
-// With shuffling and buckets, the batches are shuffled too. Without shuffling, pairs come in the
-// order of their addition, with buckets in the order of their lengths. A pair that alone exceeds
-// the budget has its own batch. Each pair comes exactly once an epoch.
+// an offset in it and two lengths. Of a token file only the lengths are in memory.
+//
+// An epoch is planned at its start, from (seed, epoch) alone. Shuffling puts the pairs in a random
+// order. Buckets then sort them stably by target and source length, so that pairs of equal lengths
+// stay shuffled. A batch ends wherever the next pair would exceed a limit. With shuffling and
+// buckets, the batches are shuffled too. Without shuffling, pairs come in the order of their
+// addition, with buckets in the order of their lengths. A pair that alone exceeds the budget has
+// its own batch. Each pair comes exactly once an epoch.
 //
 // The position is (complete epochs, batches delivered of the next one). It advances with every
 // delivery, so after the last batch of epoch e it is (e + 1, 0). With a fingerprint of everything
@@ -18899,18 +18910,18 @@ typedef struct trf__pair {
     int32_t n_source, n_target;
 } trf__pair;
 
-typedef struct trf__token_reader trf__token_reader;     /* >>token-files */
+/* an open token file: >>token-files */
+typedef struct trf__token_reader trf__token_reader;
+TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair, int side);
+TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
+                                   int32_t *target, trf_error *err);
+TRF__FN void trf__token_close(trf__token_reader *r);
 
 struct trf_corpus {
     trf_corpus_options options;
     int32_t *ids;               /* of a corpus in memory, as its pairs */
     trf__pair *pairs;
     trf__token_reader *file;    /* an open token file, or NULL: the pairs are in memory */
-    trf_status (*read)(trf__token_reader *file, int64_t pair, int32_t *source, int32_t *target,
-                       trf_error *err);
-    void (*close)(trf__token_reader *file);
-    const unsigned char *lengths_stored;    /* of that file, two a pair, as in the file */
-    int32_t length_bytes;
     int64_t n_ids, id_capacity, n_pairs, pair_capacity;
     trf__text_ids texts[2];     /* ids of the pair last added as text */
     int64_t longest;            /* ids of the longest side of any pair */
@@ -18975,10 +18986,8 @@ TRF__FN void trf__shuffle(int32_t *items, int64_t n, uint64_t key, uint32_t stre
 /* Number of ids of one side of a pair. */
 TRF__FN int32_t trf__corpus_length(const trf_corpus *c, int64_t pair, int side)
 {
-    const unsigned char *stored;
-    if (!c->file) return side ? c->pairs[pair].n_target : c->pairs[pair].n_source;
-    stored = c->lengths_stored + (2 * pair + side) * c->length_bytes;
-    return (int32_t)trf__from_little(stored, c->length_bytes);
+    if (c->file) return trf__token_pair_length(c->file, pair, side);
+    return side ? c->pairs[pair].n_target : c->pairs[pair].n_source;
 }
 
 /* Stable counting sort of the order by one side's length: O(pairs + longest). */
@@ -19090,7 +19099,7 @@ TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *o
         int32_t number = i == begin ? ~c->order[i] : c->order[i];
         int32_t n_source = trf__corpus_length(c, number, 0);
         int32_t n_target = trf__corpus_length(c, number, 1);
-        if (c->file) TRF__TRY(c->read(c->file, number, source, target, err));
+        if (c->file) TRF__TRY(trf__token_read(c->file, number, source, target, err));
         else {
             const int32_t *ids = c->ids + c->pairs[number].begin;
             memcpy(source, ids, (size_t)n_source * sizeof *ids);
@@ -19428,7 +19437,7 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf_hooks hooks;
     if (!corpus) return;
     hooks = corpus->options.hooks;
-    if (corpus->file) corpus->close(corpus->file);
+    trf__token_close(corpus->file);
     trf__corpus_unreserve(corpus);
     trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity,
                                                        sizeof *corpus->ids));
@@ -19442,8 +19451,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
 /* Checks one side of a new pair, number `pair`: length, pointer, and ids (or labels) from `least`
    on. Trainers check the upper bound, because they know the vocabularies. */
 TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_t *ids, int32_t n,
-                                   int32_t least, const char *what, const char *n_what,
-                                   trf_error *err)
+                                  int32_t least, const char *what, const char *n_what,
+                                  trf_error *err)
 {
     int32_t i;
     if (n < 0) return trf__fail_below(err, n_what, 0, n);
@@ -23017,8 +23026,8 @@ typedef struct trf__saving {
     const char *path;
     char *temporary;
     size_t bytes;           /* of temporary */
-    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: the temporary file
-                               exists and is ours */
+    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: a failure removes
+                               the temporary file */
 } trf__saving;
 
 enum { TRF__HELD_NAMES = 4 };
@@ -23077,6 +23086,18 @@ TRF__FN int trf__save_open(trf__saving *saving, int mode)
     return saving->fd < 0 ? error : 0;
 }
 
+/* Whether there is a file at the path, and facts about it. Only a regular file may be replaced. */
+TRF__FN trf_status trf__save_target(const char *path, trf_os_facts *old, int *exists,
+                                    trf_error *err)
+{
+    errno = 0;
+    *exists = TRF_OS(stat)(path, -1, old) >= 0;
+    if (!*exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
+    if (!*exists || old->regular) return TRF_OK;
+    return trf__fail(err, TRF_E_IO, -1, path,
+                     "this is a folder, a pipe or a device; it is not replaced");
+}
+
 /* Checks the target, and opens a temporary file with its permissions. After a failure the caller
    still calls trf__save_end. */
 TRF__COLD
@@ -23089,12 +23110,7 @@ TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, 
     TRF__ZERO(old);
     saving->path = path;
     saving->fd = saving->held = -1;
-    errno = 0;
-    exists = TRF_OS(stat)(path, -1, &old) >= 0;
-    if (!exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
-    if (exists && !old.regular)
-        return trf__fail(err, TRF_E_IO, -1, path,
-                         "this is a folder, a pipe or a device; it is not replaced");
+    TRF__TRY(trf__save_target(path, &old, &exists, err));
     if (strlen(path) > INT_MAX - 64)
         return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
     saving->bytes = strlen(path) + 32;
@@ -23160,8 +23176,8 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 }
 
 /* Ends what trf__save_begin began, whatever that returned. If `status` is TRF_OK it commits; else
-   it leaves nothing behind. The new file is in place after one error only: a folder that cannot be
-   flushed. */
+   it removes a file that was `made`. The new file is in place after one error only: a folder that
+   cannot be flushed. */
 TRF__COLD
 TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status,
                                  trf_error *err)
@@ -23210,9 +23226,9 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__TOKEN_HEAD = 44, TRF__TOKEN_BLOCK = 28, TRF__TOKEN_END = 76, TRF__BLOCK_PAIRS = 1024,
-      TRF__BLOCK_BYTES = 1 << 20,
-      /* the longest block without its records */
-      TRF__BLOCK_TOP = TRF__TOKEN_BLOCK + TRF__BLOCK_PAIRS * 8 + 4 };
+       TRF__BLOCK_BYTES = 1 << 20,
+       /* the longest block without its records */
+       TRF__BLOCK_TOP = TRF__TOKEN_BLOCK + TRF__BLOCK_PAIRS * 8 + 4 };
 
 typedef struct trf__token_block {
     int64_t first;              /* number of its first pair */
@@ -23276,6 +23292,15 @@ TRF__FN int64_t trf__token_seal(trf__token_form *form, unsigned char *bytes, int
 TRF__FN int trf__token_sealed(trf__token_form *form, const unsigned char *bytes, int64_t n)
 {
     return trf__from_little(bytes + n, 4) == trf__token_crc(form, bytes, n);
+}
+
+/* Counts a pair, but not its unk. */
+TRF__FN void trf__token_add(trf_token_facts *facts, int32_t n_source, int32_t n_target)
+{
+    facts->pairs++;
+    facts->source_ids += n_source;
+    facts->target_ids += n_target;
+    facts->longest = (int32_t)trf__max64(facts->longest, trf__max64(n_source, n_target));
 }
 
 /* The bytes of a record. */
@@ -23401,19 +23426,15 @@ TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, 
         int32_t target = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 1);
         if (source < 0 || target < 0 || source > form->max_length || target > form->max_length)
             return trf__token_damaged(err, at + TRF__TOKEN_BLOCK + i * 2 * form->length_bytes,
-                                    "a length is above max_length");
+                                      "a length is above max_length");
         records += trf__record_bytes(form, source, target);
-        facts->source_ids += source;
-        facts->target_ids += target;
-        facts->longest = source > facts->longest ? source : facts->longest;
-        facts->longest = target > facts->longest ? target : facts->longest;
+        trf__token_add(facts, source, target);
     }
     if (trf__from_little(r->top + 12, 8) != (uint64_t)records)
         return trf__token_damaged(err, at + 12, "expected the bytes of the block's records");
     *next = at + bytes + 4 + records;
     if (*next > r->bytes)
         return trf__token_damaged(err, r->bytes, "the file ends within the records of a block");
-    facts->pairs += *n;
     facts->mark = (int64_t)trf__from_little(r->top + 20, 8);
     return TRF_OK;
 }
@@ -23453,14 +23474,20 @@ TRF__FN trf_status trf__token_record(trf__token_form *form, const unsigned char 
     return trf__token_damaged(err, at, "a negative id in the pair that begins here");
 }
 
+/* The length of one side of a pair of an indexed file. */
+TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair, int side)
+{
+    return trf__token_length(&r->form, r->lengths, pair, side);
+}
+
 /* Reads one pair: the corpus has room for its ids. */
 TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
                                    int32_t *target, trf_error *err)
 {
     trf__token_form *form = &r->form;
     int64_t low = 0, high = r->n_blocks, ids = 0, at, bytes, i;
-    int32_t n_source = trf__token_length(form, r->lengths, pair, 0);
-    int32_t n_target = trf__token_length(form, r->lengths, pair, 1);
+    int32_t n_source = trf__token_pair_length(r, pair, 0);
+    int32_t n_target = trf__token_pair_length(r, pair, 1);
     trf_status status;
     while (high - low > 1) {            /* the last block that begins at this pair or before */
         int64_t middle = low + (high - low) / 2;
@@ -23561,9 +23588,7 @@ TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf
 {
     trf__token_reader *r;
     const trf_token_facts *facts;
-    trf_status status = trf__token_open(&c->file, path, &c->options.hooks, err);
-    c->close = trf__token_close;
-    if (status) return status;
+    TRF__TRY(trf__token_open(&c->file, path, &c->options.hooks, err));
     r = c->file;
     TRF__TRY(trf__token_vocab(r, 0, source, err));
     TRF__TRY(trf__token_vocab(r, 1, target, err));
@@ -23573,9 +23598,6 @@ TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf
         return trf__fail(err, TRF_E_LIMIT, c->options.max_length, "max_length",
                          "the longest pair must have at most max_length = %d ids on a side, got %d",
                          (int)c->options.max_length, (int)facts->longest);
-    c->read = trf__token_read;
-    c->lengths_stored = r->lengths;
-    c->length_bytes = r->form.length_bytes;
     c->n_pairs = facts->pairs;
     c->n_ids = facts->source_ids + facts->target_ids;
     c->longest = facts->longest;
@@ -23634,11 +23656,7 @@ TRF__FN void trf__token_count(trf_token_file *f, const int32_t *source, int32_t 
     for (i = 0; i < n_source; i++) facts->source_unknown += source[i] == f->unknown[0];
     for (i = 0; i < n_target; i++)
         facts->target_unknown += target[i] == f->unknown[1] && target[i] >= 0;
-    facts->source_ids += n_source;
-    facts->target_ids += n_target;
-    facts->longest = n_source > facts->longest ? n_source : facts->longest;
-    facts->longest = n_target > facts->longest ? n_target : facts->longest;
-    facts->pairs++;
+    trf__token_add(facts, n_source, n_target);
 }
 
 /* Reads the records of the block whose top is in r, and counts its pairs. */
@@ -23745,8 +23763,12 @@ TRF__FN trf_status trf__token_write(trf_token_file *f, const unsigned char *byte
     return trf__fail_io(err, error, f->saving.temporary, "write it");
 }
 
-TRF__FN trf_status trf__token_busy(trf_error *err)
+/* Locks path.part. On a system or a disk without locks the file is not locked. */
+TRF__FN trf_status trf__token_hold(trf__saving *saving, int fd, trf_error *err)
 {
+    errno = 0;
+    saving->held = TRF_OS_HOLDS ? TRF_OS(hold)(saving->temporary, fd) : -1;
+    if (saving->held >= 0 || errno != EAGAIN) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "path", "another process writes this file");
 }
 
@@ -23758,9 +23780,7 @@ TRF__FN trf_status trf__token_begin(trf_token_file *f, int resume, trf_error *er
     const char *part = saving->temporary;
     trf_os_facts there;
     int error;
-    errno = 0;
-    saving->held = TRF_OS_HOLDS ? TRF_OS(hold)(part, -1) : -1;
-    if (TRF_OS_HOLDS && saving->held < 0 && errno == EAGAIN) return trf__token_busy(err);
+    TRF__TRY(trf__token_hold(saving, -1, err));
     if (TRF_OS(stat)(part, -1, &there) >= 0) {
         if (resume) TRF__TRY(trf__token_resume(f, err));
         if (f->at == 0 && TRF_OS(unlink)(part) < 0)
@@ -23774,9 +23794,7 @@ TRF__FN trf_status trf__token_begin(trf_token_file *f, int resume, trf_error *er
         return trf__fail_io(err, trf__errno(), part, "continue it");
     }
     if (saving->held >= 0) trf__close(saving->held);    /* the lock of the file before it */
-    errno = 0;
-    saving->held = TRF_OS_HOLDS ? TRF_OS(hold)(part, saving->fd) : -1;
-    if (TRF_OS_HOLDS && saving->held < 0 && errno == EAGAIN) return trf__token_busy(err);
+    TRF__TRY(trf__token_hold(saving, saving->fd, err));
     return trf__token_write(f, f->form.head, TRF__TOKEN_HEAD, err);
 }
 
@@ -23788,13 +23806,12 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     trf_token_file *f;
     trf_os_facts there;
     trf_status status;
+    int exists;
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
     if (!path) return trf__fail_null(err, "path");
     TRF__TRY(trf__token_options(&o, err));
-    if (TRF_OS(stat)(path, -1, &there) >= 0 && !there.regular)
-        return trf__name_file(trf__fail(err, TRF_E_IO, -1, path, "this is a folder, a pipe or a "
-                                        "device; it is not replaced"), path, err);
+    TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
     f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
     if (!f) return trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory to write a file");
     f->hooks = o.hooks;
@@ -23818,9 +23835,8 @@ TRF_API void trf_token_file_destroy(trf_token_file *file)
     trf_hooks hooks;
     if (!file) return;
     hooks = file->hooks;
-    if (file->saving.fd >= 0) trf__close(file->saving.fd);
-    if (file->saving.held >= 0) trf__close(file->saving.held);
-    trf__free(&hooks, file->saving.temporary, file->saving.bytes);
+    /* any failure: it must not commit. path.part stays, because saving.made is 0 */
+    (void)trf__save_end(&file->saving, &hooks, TRF_E_STATE, NULL);
     if (file->path) trf__free(&hooks, file->path, strlen(file->path) + 1);
     trf__free(&hooks, file->records, trf__bytes(file->record_capacity, 1));
     trf__free(&hooks, file, sizeof *file);
@@ -23930,16 +23946,12 @@ TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
     trf__to_little(end + 68, (uint64_t)facts->longest, 4);
     trf__token_seal(&f->form, end, TRF__TOKEN_END - 4);
     TRF__TRY(trf__token_write(f, end, TRF__TOKEN_END, err));
-    f->failed = 1;
     errno = 0;
     if (TRF_OS(stat)(NULL, f->saving.fd, &there) < 0)
         return trf__fail_io(err, trf__errno(), f->saving.temporary, "examine it");
-    if (there.size != (uint64_t)f->at)
-        return trf__fail(err, TRF_E_STATE, -1, "file", "the interrupted file was longer, so its "
-                         "pairs were others: begin it again");
-    TRF__TRY(trf__save_commit(&f->saving, err));
-    f->finished = 1;
-    return TRF_OK;
+    if (there.size == (uint64_t)f->at) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "file", "the interrupted file was longer, so its pairs "
+                     "were others: begin it again");
 }
 
 TRF__COLD
@@ -23947,10 +23959,9 @@ TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err)
 {
     trf_status status;
     TRF__TRY(trf__token_writable(file, err));
-    status = trf__token_last(file, err);
-    if (file->saving.fd >= 0) trf__close(file->saving.fd);
-    if (file->saving.held >= 0) trf__close(file->saving.held);
-    file->saving.fd = file->saving.held = -1;
+    status = trf__save_end(&file->saving, &file->hooks, trf__token_last(file, err), err);
+    file->finished = status == TRF_OK;
+    file->failed = !file->finished;
     return trf__name_file(status, file->path, err);
 }
 

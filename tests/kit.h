@@ -302,6 +302,22 @@ static KIT_UNUSED trf_batch kit_slice(const trf_batch *batch, int32_t first, int
     return part;
 }
 
+/* Number n of a list of a corpus's options: all kinds, and budgets from one token to no limit. */
+enum { KIT_CORPORA = 8 * 9 };
+static KIT_UNUSED trf_corpus_options kit_corpus(int n)
+{
+    static const int32_t tokens[9] = { 1, 40, 40, 100, 100, 500, 4096, 4096, INT32_MAX };
+    static const int32_t sentences[9] = { 1024, 1, 1024, 3, 1024, 1024, 16, 1024, INT32_MAX };
+    trf_corpus_options o = trf_corpus_defaults();
+    o.padded_budget = n & 1;
+    o.shuffle = n >> 1 & 1;
+    o.buckets = n >> 2 & 1;
+    o.batch_tokens = tokens[n / 8];
+    o.batch_sentences = sentences[n / 8];
+    o.seed = (uint64_t)n * 1000003;
+    return o;
+}
+
 /* A SentencePiece model of <unk>, "\xE2\x96\x81" and "a", which puts the second before a text: n
    letters are n + 1 ids. */
 static KIT_UNUSED trf_vocab *kit_pieces(const trf_hooks *hooks)

@@ -1622,9 +1622,11 @@ a resumed token file has another fingerprint @@ tokens @@ trf__token_resume @@
 a token file is resumed with other options @@ tokens @@ trf__token_resume @@
     memcmp(r->form.head, f->form.head, TRF__TOKEN_HEAD) @@ 0
 a token file with bytes behind its end @@ tokens @@ trf__token_last @@
-    there.size != (uint64_t)f->at @@ 0
+    there.size == (uint64_t)f->at @@ 1
 two writers of a token file @@ tokens @@ trf__token_begin @@
-    TRF_OS(hold)(part, -1) @@ -1
+    TRF__TRY(trf__token_hold(saving, -1, err)) @@ (void)0
+a token file that another process writes @@ tokens @@ trf__token_hold @@
+    errno != EAGAIN @@ 1
 a token file goes on after a failure @@ tokens @@ trf__token_write @@
     f->failed = 1 @@ (void)0
 an id of two bytes becomes a label @@ tokens @@ trf__token_narrow @@

@@ -25,6 +25,7 @@ extern "C" {
 }
 #endif
 #include "kit.h"
+#include "folder.h"
 
 #define OK(call) check_ok((call), &err, #call, __LINE__)
 #define FAILS(status, call) check_fails((status), (call), &err, #call, __LINE__)
@@ -42,15 +43,6 @@ static void check_fails(trf_status wanted, trf_status status, const trf_error *e
         fail_msg("line %d: %s: expected %s, got %s with %s \"%s\"", line, call,
                  trf_status_name(wanted), trf_status_name(status),
                  trf_status_name((trf_status)err->status), err->message);
-}
-
-static char folder[64];
-
-static KIT_UNUSED const char *in_folder(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -138,8 +130,7 @@ static int learn(void **state)
     pairs p;
     int step;
     (void)state;
-    strcpy(folder, "/tmp/trf-usage-XXXXXX");
-    if (!mkdtemp(folder)) return -1;
+    if (folder_make("usage", 0)) return -1;
     if (trf_model_create(&learnt, &config, &err) ||
         trf_trainer_create(&trainer, learnt, &training, &err))
         return -1;
@@ -151,11 +142,9 @@ static int learn(void **state)
 
 static int forget(void **state)
 {
-    char command[96];
     (void)state;
     trf_model_destroy(learnt);
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
+    return folder_remove();
 }
 
 static trf_sequences sequences_of(const int32_t *ids, const int32_t *lengths, int32_t count)

@@ -16,8 +16,8 @@
 #include "golden/composed.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
-enum { LLAMA = 1, BLANK = 2, WHOLE = 4, NFC = 8, ONE_NUMBER = 16, TOKENS = COUNT(vocabulary), MERGES = COUNT(merged),
-       CLASSES = COUNT(classes) };
+enum { LLAMA = 1, BLANK = 2, WHOLE = 4, NFC = 8, ONE_NUMBER = 16,
+       TOKENS = COUNT(vocabulary), MERGES = COUNT(merged), CLASSES = COUNT(classes) };
 enum { HEADER = 52, AT_MERGES = HEADER + 12 * CLASSES, AT_TOKENS = AT_MERGES + 8 * MERGES };
 
 /* ---- files ---- */
@@ -61,7 +61,8 @@ static void put_token(file *f, int kind, const char *token)
     put(f, token, strlen(token) + 1);
 }
 /* The three tables for composing. */
-enum { PARTS = COUNT(composed_parts), PAIRS = COUNT(composed_pairs), MARKS = COUNT(composed_marks) };
+enum { PARTS = COUNT(composed_parts), PAIRS = COUNT(composed_pairs),
+       MARKS = COUNT(composed_marks) };
 enum { AT_PARTS = AT_TOKENS + 12, AT_PAIRS = AT_PARTS + 12 * PARTS,
        AT_MARKS = AT_PAIRS + 12 * PAIRS };
 static void put_rows(file *f, const uint32_t (*row)[3], int n)
@@ -650,16 +651,20 @@ static void bad_tables(void **state)
         {AT_TOKENS + 8, 0x10000000u, AT_TOKENS + 8, "rows that follow"},
         {AT_PARTS, 0x7F, AT_PARTS, "its parts"},
         {AT_PARTS + 4, 0, AT_PARTS, "its parts"}, {AT_PARTS + 4, 0xAC00, AT_PARTS, "its parts"},
-        {AT_PARTS + 8, 0x7F, AT_PARTS, "its parts"}, {AT_PARTS + 8, 0x110000, AT_PARTS, "its parts"},
+        {AT_PARTS + 8, 0x7F, AT_PARTS, "its parts"},
+        {AT_PARTS + 8, 0x110000, AT_PARTS, "its parts"},
         {AT_PARTS + 12, 0xC0, AT_PARTS + 12, "ascending"},
+        {AT_PARTS + 12, 0xA0, AT_PARTS + 12, "ascending"},
         {AT_PARTS + 8, 0xC1, AT_PARTS + 8, "does not decompose"},
         {AT_PARTS + 4, 0xC0, AT_PARTS, "eight steps"},
         {AT_PAIRS, 0, AT_PAIRS, "three code points"}, {AT_PAIRS + 4, 0x7F, AT_PAIRS, "three code"},
         {AT_PAIRS + 8, 0xD800, AT_PAIRS, "three code points"},
         {AT_PAIRS + 12 + 4, 0x300, AT_PAIRS + 12, "ascending"},
+        {AT_PAIRS + 12, 0x40, AT_PAIRS + 12, "ascending"},
         {AT_MARKS, 0xFFFF, AT_MARKS, "a class from"}, {AT_MARKS + 8, 0, AT_MARKS, "a class from"},
         {AT_MARKS + 8, 255, AT_MARKS, "a class from"},
-        {AT_MARKS + 12, 0x300, AT_MARKS + 12, "ascending"}};
+        {AT_MARKS + 12, 0x300, AT_MARKS + 12, "ascending"},
+        {AT_MARKS + 12, 0x2FF, AT_MARKS + 12, "ascending"}};
     int i;
     (void)state;
     for (i = 0; i < COUNT(cases); i++) {
@@ -748,7 +753,8 @@ static void damage(uint32_t flags)
             taken++;
             if (i % 3 == 0) {
                 const char *text = "The 's \xE4\xB8\xAD 12345 whole\n\n  (abcabc)\xC2\xA0"
-                    "\xC3\xA9\xCC\xA3\xCC\x81 \xE1\xBE\x82 a\xCC\x81\xCC\xA3 \xEA\xB0\x80\xE1\x86\xA8";
+                    "\xC3\xA9\xCC\xA3\xCC\x81 \xE1\xBE\x82 "
+                    "a\xCC\x81\xCC\xA3 \xEA\xB0\x80\xE1\x86\xA8";
                 int32_t found = encode(v, text);
                 assert_true(found > 0);
                 (void)decode(v, ids, found, 512, &bytes);

@@ -69,22 +69,6 @@ static int32_t read_batch(const trf_batch *b, int32_t *pairs)
     return b->source.count;
 }
 
-/* The options number `n` of a list of all kinds. */
-enum { VARIANTS = 8 * 9 };
-static trf_corpus_options variant(int n)
-{
-    static const int32_t tokens[9] = { 1, 40, 40, 100, 100, 500, 4096, 4096, INT32_MAX };
-    static const int32_t sentences[9] = { 1024, 1, 1024, 3, 1024, 1024, 16, 1024, INT32_MAX };
-    trf_corpus_options o = trf_corpus_defaults();
-    o.padded_budget = n & 1;
-    o.shuffle = n >> 1 & 1;
-    o.buckets = n >> 2 & 1;
-    o.batch_tokens = tokens[n / 8];
-    o.batch_sentences = sentences[n / 8];
-    o.seed = (uint64_t)n * 1000003;
-    return o;
-}
-
 /* An epoch as the corpus delivers it: numbers of pairs, one after another, and where batches begin.
  */
 typedef struct epoch { int32_t pairs[PAIRS], first[PAIRS + 1], n_batches; } epoch;
@@ -235,8 +219,8 @@ static void every_pair_once_within_budget(void **state)
 {
     int n, number;
     (void)state;
-    for (n = 0; n < VARIANTS; n++) {
-        trf_corpus_options o = variant(n);
+    for (n = 0; n < KIT_CORPORA; n++) {
+        trf_corpus_options o = kit_corpus(n);
         trf_corpus *c = filled(&o);
         for (number = 0; number < 3; number++) {
             int seen[PAIRS] = { 0 };
@@ -498,7 +482,7 @@ static void resuming(void **state)
     int n;
     (void)state;
     for (n = 16; n < 56; n++) {
-        trf_corpus_options o = variant(n);
+        trf_corpus_options o = kit_corpus(n);
         trf_corpus *c = filled(&o), *jumping = filled(&o);
         uint64_t fingerprint = trf__corpus_fingerprint(c);
         int32_t n_steps = 0, i, k;
@@ -657,7 +641,7 @@ static void no_allocation_in_steady_state(void **state)
     int n;
     (void)state;
     for (n = 40; n < 48; n++) {
-        trf_corpus_options o = variant(n);
+        trf_corpus_options o = kit_corpus(n);
         trf_corpus *c;
         trf_batch b;
         kit_memory h;

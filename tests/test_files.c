@@ -52,24 +52,11 @@ static int fails(char letter)
 }
 static size_t shorter(size_t n) { return fault.interrupt && n > 7 ? 7 : n; }
 
-struct trf_os_facts;
-static int faulty_open(const char *path, int create, int mode);
-static int faulty_rename(const char *from, const char *to);
-static int faulty_unlink(const char *path);
-static int faulty_chmod(const char *path, int mode);
-static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts);
-static int faulty_sync(int fd);
-static int faulty_close(int fd);
-static int faulty_seek(int fd, uint64_t offset);
-static int64_t faulty_read(int fd, void *to, size_t bytes);
-static int64_t faulty_write(int fd, const void *from, size_t bytes);
-static uint32_t faulty_pid(void);
-static int faulty_hold(const char *path, int fd);
-
-#define TRF_OS(name) faulty_##name
+#include "faulty.h"
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include "hostile.h"
+#include "folder.h"
 
 static int faulty_open(const char *path, int create, int mode)
 {
@@ -125,37 +112,14 @@ static int faulty_hold(const char *path, int fd)
 
 /* ---- a folder of our own, files in it, memory that is counted ---- */
 
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[2][512];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
-
 static int make_folder(void **state)
 {
     (void)state;
     alarm(900);         /* a test that hangs is a test that fails */
-    strcpy(folder, "/dev/shm/trf-files-XXXXXX"); /* in memory, where there is such a place: fsync
-                                                    costs nothing */
-    if (!mkdtemp(folder)) {
-        strcpy(folder, "/tmp/trf-files-XXXXXX");
-        if (!mkdtemp(folder)) return -1;
-    }
-    return chmod(folder, 0755);
+    return folder_make("files", 1) ? -1 : chmod(folder, 0755);
 }
 
-static int remove_folder(void **state)
-{
-    char command[128];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
+static int remove_folder(void **state) { (void)state; return folder_remove(); }
 
 static int fresh(void **state) { (void)state; memset(&fault, 0, sizeof fault); return 0; }
 

@@ -12,18 +12,9 @@
 #include <cmocka.h>
 #include "kit.h"
 #include "checks.h"
+#include "folder.h"
 
-static char folder[] = "/tmp/test_learn_XXXXXX";
 static char beside[512];                /* the folder of this program */
-
-static const char *in_folder(const char *name)
-{
-    static char paths[4][128];
-    static int at;
-    at = (at + 1) % 4;
-    snprintf(paths[at], sizeof paths[at], "%s/%s", folder, name);
-    return paths[at];
-}
 
 static void write_file(const char *name, const char *text, size_t n)
 {
@@ -1336,14 +1327,9 @@ int main(int argc, char **argv)
     char cwd[256];
     int status;
     const char *slash = argc ? strrchr(argv[0], '/') : NULL;
-    if (!getcwd(cwd, sizeof cwd) || !mkdtemp(folder)) return 1;
+    if (!getcwd(cwd, sizeof cwd) || folder_make("learn", 0)) return 1;
     snprintf(beside, sizeof beside, "%s%s%.*s", *argv[0] == '/' ? "" : cwd,
              *argv[0] == '/' ? "" : "/", slash ? (int)(slash - argv[0]) : 1, slash ? argv[0] : ".");
     status = cmocka_run_group_tests(tests, NULL, NULL);
-    {
-        char command[128];
-        snprintf(command, sizeof command, "rm -rf %s", folder);
-        if (system(command)) status = 1;
-    }
-    return status;
+    return folder_remove() ? 1 : status;
 }

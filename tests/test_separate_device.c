@@ -18,18 +18,9 @@
 #include <cmocka.h>
 #include "kit.h"
 #include "checks.h"
+#include "folder.h"
 
 enum { VOCAB = 40, D = 16, HEADS = 2, STEPS = 20 };
-
-static char folder[] = "/tmp/trf-separate-XXXXXX";
-static const char *in_folder(const char *name)
-{
-    static char path[2][128];
-    static int turn;
-    turn = !turn;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
 
 /* -----------------------------------------------------------------------------------------------
    Models to try, and what is done with them. */
@@ -1091,11 +1082,8 @@ int main(void)
         cmocka_unit_test(test_device_is_strict),
         cmocka_unit_test(test_failures),
     };
-    static const char *const names[] = {"five", "model", "tied", "checkpoint", "saved"};
-    int failed, i;
-    if (!mkdtemp(folder)) return 1;
+    int failed;
+    if (folder_make("separate", 0)) return 1;
     failed = cmocka_run_group_tests(tests, NULL, NULL);
-    for (i = 0; i < (int)(sizeof names / sizeof *names); i++) unlink(in_folder(names[i]));
-    rmdir(folder);
-    return failed;
+    return folder_remove() ? 1 : failed;
 }

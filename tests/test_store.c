@@ -22,6 +22,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "kit.h"
+#include "folder.h"
 
 #define OK(call) check_ok((call), &err, #call, __LINE__)
 
@@ -31,35 +32,14 @@ static void check_ok(trf_status status, const trf_error *err, const char *call, 
         fail_msg("line %d: %s: %s: %s", line, call, trf_status_name(status), err->message);
 }
 
-static char folder[64];
-
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
-
 static int make_folder(void **state)
 {
     (void)state;
     alarm(900);         /* a test that hangs is a test that fails, but not one beside other work */
-    /* in memory, where there is such a place: fsync costs nothing */
-    strcpy(folder, "/dev/shm/trf-store-XXXXXX");
-    if (mkdtemp(folder)) return 0;
-    strcpy(folder, "/tmp/trf-store-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    return folder_make("store", 1);
 }
 
-static int remove_folder(void **state)
-{
-    char command[96];
-    (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
+static int remove_folder(void **state) { (void)state; return folder_remove(); }
 
 /* Files in the folder: a failed save leaves none behind. */
 static int files_in_folder(void)

@@ -17,29 +17,17 @@
 
 /* Calls of the system come by here; number `fault.at` fails (0: none). */
 static struct { int calls, at, short_read; } fault;
-struct trf_os_facts;
 static int fails(void)
 {
     if (++fault.calls != fault.at) return 0;
     errno = EIO;
     return 1;
 }
-static int faulty_open(const char *path, int create, int mode);
-static int faulty_rename(const char *from, const char *to);
-static int faulty_unlink(const char *path);
-static int faulty_chmod(const char *path, int mode);
-static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts);
-static int faulty_sync(int fd);
-static int faulty_close(int fd);
-static int faulty_seek(int fd, uint64_t offset);
-static int64_t faulty_read(int fd, void *to, size_t bytes);
-static int64_t faulty_write(int fd, const void *from, size_t bytes);
-static uint32_t faulty_pid(void);
-static int faulty_hold(const char *path, int fd);
-#define TRF_OS(name) faulty_##name
+#include "faulty.h"
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include "checks.h"
+#include "folder.h"
 
 static int faulty_open(const char *path, int create, int mode)
 {
@@ -73,27 +61,14 @@ static int faulty_hold(const char *path, int fd) { return trf_os_hold(path, fd);
 
 /* -----------------------------------------------------------------------------------------------
    A folder of our own, and pairs. Pair p: about a tenth has an empty side, some labels are -1. */
-static char folder[64];
-static const char *in_folder(const char *name)
-{
-    static char path[4][128];
-    static int turn;
-    turn = (turn + 1) % 4;
-    snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
-    return path[turn];
-}
-static int make_folder(void **state)
-{
-    (void)state;
-    snprintf(folder, sizeof folder, "/tmp/test_tokens.XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
+static int make_folder(void **state) { (void)state; return folder_make("tokens", 0); }
 /* Some disks flush a file that replaces another one, which is slow. */
 static int put_file(const char *path, const char *bytes, size_t n)
 {
     unlink(path);
     return kit_write_file(path, bytes, n);
 }
+/* A file of another name is left over: then the folder stays, and the suite fails. */
 static int remove_folder(void **state)
 {
     static const char *const names[] = {"a", "b", "a.part", "b.part", "checkpoint"};
@@ -182,21 +157,6 @@ static void same_batch(trf_corpus *a, trf_corpus *b)
     assert_int_equal(trf_corpus_epoch(a), trf_corpus_epoch(b));
 }
 
-static trf_corpus_options variant(int n)
-{
-    static const int32_t tokens[6] = {1, 40, 100, 500, 4096, INT32_MAX};
-    static const int32_t sentences[6] = {1024, 1, 3, 1024, 16, INT32_MAX};
-    trf_corpus_options o = trf_corpus_defaults();
-    o.padded_budget = n & 1;
-    o.shuffle = n >> 1 & 1;
-    o.buckets = n >> 2 & 1;
-    o.batch_tokens = tokens[n / 8];
-    o.batch_sentences = sentences[n / 8];
-    o.seed = (uint64_t)n * 1000003;
-    return o;
-}
-enum { VARIANTS = 48 };
-
 static trf_token_file_options form(int id_bytes, int32_t max_length)
 {
     trf_token_file_options o = trf_token_file_defaults();
@@ -220,10 +180,10 @@ static void same_batches(void **state)
         trf_token_file_options f = form_of(k);
         pairs d = {2500, most_of(k), {0}, {0}, 0, 0};
         write_pairs(in_folder("a"), &f, &d);
-        for (n = 0; n < VARIANTS; n++) {
-            trf_corpus_options o = variant(n);
+        for (n = 0; n < KIT_CORPORA; n++) {
+            trf_corpus_options o = kit_corpus(n);
             trf_corpus *memory, *file;
-            if (n % 4 != k && !kit_all() && n != 30) continue;
+            if (n % 4 != k && !kit_all() && n != 46) continue;
             memory = in_memory(&o, &d);
             OK(trf_corpus_open(&file, in_folder("a"), NULL, NULL, &o, &err));
             assert_int_equal(trf_corpus_size(file), d.n);
@@ -300,14 +260,14 @@ static void empty_file(void **state)
    The position: of one in the other, also through a checkpoint. */
 static void seeking(void **state)
 {
-    static const int chosen[] = {9, 22, 30, 31, 38};
+    static const int chosen[] = {9, 30, 46, 47, 54};
     pairs d = {1500, 65535, {0}, {0}, 0, 0};
     trf_token_file_options f = form(2, 511);
     size_t i;
     (void)state;
     write_pairs(in_folder("a"), &f, &d);
     for (i = 0; i < sizeof chosen / sizeof *chosen; i++) {
-        trf_corpus_options o = variant(chosen[i]);
+        trf_corpus_options o = kit_corpus(chosen[i]);
         trf_corpus *memory = in_memory(&o, &d), *file;
         int64_t epoch, batch;
         OK(trf_corpus_open(&file, in_folder("a"), NULL, NULL, &o, &err));
@@ -785,7 +745,7 @@ static void vocabularies(void **state)
 }
 
 /* -----------------------------------------------------------------------------------------------
- */
+   What is too large, too small or missing. */
 static void limits(void **state)
 {
     static int32_t ids[70000];
