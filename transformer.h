@@ -4698,7 +4698,7 @@ typedef struct trf__rules {
     trf_real *wished;                   /* and their logits */
 } trf__rules;
 
-/* The n best tokens of each row, then the wishes that are not among them. */
+/* The n best tokens of each row, then its wishes. */
 typedef struct trf__top {
     double *log_probabilities;          /* (rows, n + rules.phrases.n) best first, twice */
     double *ruled;                      /* the same after the penalty, whose order counts then;
@@ -5593,6 +5593,13 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, doub
     list[i] = chosen;
 }
 
+TRF__BOTH int trf__is_listed(const int32_t *list, int32_t n, int32_t id)
+{
+    int32_t i;
+    for (i = 0; i < n; i++) if (list[i] == id) return 1;
+    return 0;
+}
+
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
    most as likely as the least likely of the `count` shown. If one shown was unknown, they may have
    any probability; so they may in greedy search with a penalty, which takes the first one shown
@@ -5619,6 +5626,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             int64_t at = row * stride + (j < count ? j : stride - more + j - count);
             int32_t id = forced >= 0 ? forced : ids[at];
             double p = log_probabilities[at], own;
+            if (j >= count && trf__is_listed(ids + row * stride, count, id)) continue;
             if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; if (j < count) hides = 2; }
             if (p > 0) p = 0;
             own = p;
@@ -5693,7 +5701,7 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
 }
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
-   them, and its wishes end there with the row; no token occurs twice. ruled: their
+   them, and its wishes end there with the row; none of either occurs twice. ruled: their
    log-probabilities after a penalty, or NULL. Returns the number of rows that live on, 0 when the
    search is done. Row r continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
@@ -5810,8 +5818,7 @@ TRF__BOTH int trf__ends_with(const int32_t *ids, int32_t n, const int32_t *seque
 /* Appends an id to a list of n that has it at most once; returns the new number. */
 TRF__BOTH int32_t trf__add_once(int32_t *list, int32_t n, int32_t id)
 {
-    int32_t i;
-    for (i = 0; i < n; i++) if (list[i] == id) return n;
+    if (trf__is_listed(list, n, id)) return n;
     list[n] = id;
     return n + 1;
 }
@@ -5884,7 +5891,8 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
     }
 }
 
-/* Appends to the best tokens of a row the wishes that are not among them, sorted likewise. */
+/* Appends the wishes of a row to its best tokens, sorted likewise. A wish may be among these too: a
+   sentence may look at fewer of them than others do. */
 TRF__BOTH void trf__top_wishes(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
@@ -5896,8 +5904,7 @@ TRF__BOTH void trf__top_wishes(const trf__top *t, int64_t row, double lse)
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL
             : (double)r->wished[row * r->phrases.n + k];
         double value = ruled && r->greedy ? z : z - lse;
-        for (i = 0; i < t->n && ids[i] != id; i++) { }
-        if (i < t->n || !(z > -HUGE_VAL)) continue;
+        if (!(z > -HUGE_VAL)) continue;
         for (j = 0; ruled && j < r->counts[2 * row]; j++)
             if (r->ids[row * r->stride + j] == id) {
                 value = trf__penalize(value, r->penalty);

@@ -1299,6 +1299,11 @@ the last round is not the sum @@ ranks @@ trf__summed_gradients @@
     trf__rounds(&t->options) - 1 @@ 0
 parts of a trainer change @@ ranks @@ trf__same_home @@
     trf__rounds(o) != trf__rounds(&trainer->options) @@ 0
+a wish that other sentences look at is lost @@ search_rules @@ trf__beam_gather @@
+    trf__is_listed(ids + row * stride, count, id) @@
+    trf__is_listed(ids + row * stride, (int32_t)stride - more, id)
+a wish counts twice @@ search_rules @@ trf__beam_gather @@
+    trf__is_listed(ids + row * stride, count, id) @@ 0
 a position table from 0 @@ blocks @@ trf_position_table @@
     p * d, first + p @@ p * d, p
 cross-attention counted as self-attention @@ look @@ trf_count_weights @@

@@ -538,32 +538,21 @@ static void test_rules_over_slices(void **state)
    What callers may rely on. */
 
 /* Sentences that come and go in rounds have the answers that they have alone. */
-static void test_rules_in_batches(void **state)
+static void same_in_batches(const pair_of_models *m, asked *a)
 {
-    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
     int32_t ids[40 * 7], lengths[40], total = 0, i, k;
-    asked a;
     trf_sequences x;
     trf_translator *t = NULL, *alone = NULL;
     trf_error err;
-    (void)state;
-    draws = 12000;
-    random_case(&a, TRF_ENCODER_DECODER, VOCAB, 0);
-    a.search.beam = 4; a.search.n_best = 2; a.search.min_length = 2;
-    a.search.forced_first = 7; a.search.source_first = 9; a.search.source_last = 10;
-    a.search.no_repeat_ngram = 2; a.search.repetition_penalty = 1.3;
-    a.search.banned.count = 2; a.lengths[0] = 1; a.lengths[1] = 2; a.ids[0] = 5; a.ids[1] = 8; a.ids[2] = 6;
-    a.search.phrases.count = 2; a.n_phrases[0] = 1; a.n_phrases[1] = 2; a.phrases[0] = 11; a.phrases[1] = 12; a.phrases[2] = 4;
-    a.search.max_sentences = 7;
     for (i = 0; i < 40; total += lengths[i++]) lengths[i] = 1 + i % 7;
     for (i = 0; i < total; i++) ids[i] = word(VOCAB);
     x.ids = ids; x.lengths = lengths; x.count = 40;
-    OK(trf_translator_create(&t, m.model, &a.search, &err));
-    OK(trf_translator_create(&alone, m.model, &a.search, &err));
-    memset(a.ids, 0x7F, sizeof a.ids);          /* banned sequences have been copied */
-    memset(a.lengths, 0x7F, sizeof a.lengths);
-    memset(a.phrases, 0x7F, sizeof a.phrases);
-    memset(a.n_phrases, 0x7F, sizeof a.n_phrases);
+    OK(trf_translator_create(&t, m->model, &a->search, &err));
+    OK(trf_translator_create(&alone, m->model, &a->search, &err));
+    memset(a->ids, 0x7F, sizeof a->ids);        /* banned sequences have been copied */
+    memset(a->lengths, 0x7F, sizeof a->lengths);
+    memset(a->phrases, 0x7F, sizeof a->phrases);
+    memset(a->n_phrases, 0x7F, sizeof a->n_phrases);
     OK(trf_translate_batch(t, &x, &err));
     for (i = total = 0; i < 40; total += lengths[i++]) {
         trf_sequences single = one(ids + total, lengths + i);
@@ -578,7 +567,59 @@ static void test_rules_in_batches(void **state)
     }
     trf_translator_destroy(t);
     trf_translator_destroy(alone);
+}
+
+static void two_phrases(asked *a)
+{
+    a->search.phrases.count = 2;
+    a->n_phrases[0] = 1; a->n_phrases[1] = 2;
+    a->phrases[0] = 11; a->phrases[1] = 12; a->phrases[2] = 4;
+}
+
+static void test_rules_in_batches(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    asked a;
+    (void)state;
+    draws = 12000;
+    random_case(&a, TRF_ENCODER_DECODER, VOCAB, 0);
+    a.search.beam = 4; a.search.n_best = 2; a.search.min_length = 2;
+    a.search.forced_first = 7; a.search.source_first = 9; a.search.source_last = 10;
+    a.search.no_repeat_ngram = 2; a.search.repetition_penalty = 1.3;
+    a.search.banned.count = 2; a.lengths[0] = 1; a.lengths[1] = 2; a.ids[0] = 5; a.ids[1] = 8; a.ids[2] = 6;
+    two_phrases(&a);
+    a.search.max_sentences = 7;
+    same_in_batches(&m, &a);
     free_models(&m);
+}
+
+/* Beams that want different numbers of tokens in the same step: they shrink, or some may not end
+   yet. */
+static void test_phrases_in_batches(void **state)
+{
+    int kind, round, beam;
+    (void)state;
+    draws = 13000;
+    for (kind = 0; kind < 2; kind++) {
+        trf_kind is = kind ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER;
+        pair_of_models m = models_of(is, VOCAB, 0, 1);
+        for (round = 0; round < 5; round++)
+            for (beam = 1; beam <= 8; beam *= 2) {
+                asked a;
+                random_case(&a, is, VOCAB, 0);
+                a.search.phrases.ids = a.phrases;
+                a.search.phrases.lengths = a.n_phrases;
+                two_phrases(&a);
+                a.search.beam = a.search.n_best = beam;
+                a.search.shrink = beam > 1;
+                a.search.min_length = beam > 4 ? 0 : 4;
+                a.search.renormalize_logits = beam <= 4;
+                a.search.forced_first = -1;
+                a.search.max_sentences = 8;
+                same_in_batches(&m, &a);
+            }
+        free_models(&m);
+    }
 }
 
 /* All sequences of up to `limit` tokens after `at`, each ended by EOS: the best `keep` by tokens of phrases, then score. */
@@ -920,6 +961,7 @@ int main(void)
         cmocka_unit_test(test_rules_of_a_language_model),
         cmocka_unit_test(test_rules_over_slices),
         cmocka_unit_test(test_rules_in_batches),
+        cmocka_unit_test(test_phrases_in_batches),
         cmocka_unit_test(test_phrases_exhaustively),
         cmocka_unit_test(test_phrases_of_greedy_search),
         cmocka_unit_test(test_forced_bos),
