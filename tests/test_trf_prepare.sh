@@ -145,6 +145,18 @@ for how in "" --pack "--documents file"; do
     check "the same text $how" same l.tokens m.tokens
 done
 head -c $((size / 2)) large.tokens >short.tokens.part
+# a token file among its own texts is none of them
+head -n 4500 large.tsv >folder/a.tsv
+tail -n +4501 large.tsv >folder/b.tsv
+rm folder/c.tsv
+expect 0 "into the folder of the texts" "9000 pairs" "$trf" prepare --model start --output folder/b.tokens folder
+check "the same file in the folder" same large.tokens folder/b.tokens
+expect 0 "again" "9000 pairs" "$trf" prepare --model start --output folder/b.tokens folder --overwrite
+check "the same file again" same large.tokens folder/b.tokens
+head -c $((size / 2)) large.tokens >folder/b.tokens.part
+rm folder/b.tokens
+expect 0 "continued in the folder" "9000 pairs" "$trf" prepare --model start --output folder/b.tokens folder --resume
+check "the same file, continued" same large.tokens folder/b.tokens
 expect 1 "less text than before" "needs the same text" "$trf" prepare --model start --output short.tokens --resume train.tsv
 expect 1 "other options than before" "other options or vocabularies" "$trf" prepare --model start --output short.tokens --resume large.tsv --max-length 30
 expect 0 "begun again" "" "$trf" prepare --model start --output short.tokens --overwrite train.tsv
@@ -168,18 +180,26 @@ expect 2 "without an output" "give --output" "$trf" prepare --model start train.
 expect 2 "only a source" "give --source FILE and --target FILE" "$trf" prepare --model start --output x.tokens --source train.digits
 expect 2 "files twice" "or only files of pairs" "$trf" prepare --model start --output x.tokens $files train.tsv
 expect 1 "the output is an input" "is also a text to read" "$trf" prepare --model start --output train.tsv train.tsv
+cp train.tsv train.part
+expect 1 "an unfinished output is an input" "would replace 'train.part', which is also a text to read" "$trf" prepare --model start --output train train.part --overwrite
+cp train.digits digits.part
+expect 1 "an unfinished output is the source" "would replace 'digits.part'" "$trf" prepare --model start --output digits --source digits.part --target train.names --overwrite
+expect 1 "the output is the target, by another name" "'./train.names' is the file that --target reads" "$trf" prepare --model start --output ./train.names $files --overwrite
+check "the texts are as they were" sh -c "cmp -s train.tsv train.part && cmp -s train.digits digits.part"
 expect 1 "the output exists" "exists: --overwrite replaces it" "$trf" prepare --model start --output train.tokens train.tsv
 expect 1 "no such file" "cannot read 'nowhere'" "$trf" prepare --model start --output x.tokens nowhere
 expect 2 "labels" "has no labels" "$trf" prepare --model start --objective classify --output x.tokens train.tsv
 expect 2 "a text for a model of pairs" "has no effect on --objective translate" "$trf" prepare --model start --pack --output x.tokens train.tsv
+expect 2 "an empty name" "give --output" "$trf" prepare --model start --output "" train.tsv
 expect 1 "an empty text" "nothing to learn from" sh -c "'$trf' prepare --model start --output x.tokens </dev/null"
-rm -f x.tokens.part
+check "an empty text leaves nothing" [ ! -e x.tokens.part ]
 expect 1 "--strict" "odd.tsv:601: no tab" "$trf" prepare --model start --strict --output x.tokens odd.tsv
 rm -f x.tokens.part
 expect 2 "text and tokens" "--token-file has the data" "$trf" train --token-file train.tokens --tsv train.tsv $from_text --model y.model
 expect 2 "tokens without vocabularies" "needs the vocabularies" "$trf" train --token-file train.tokens --valid-size 0 --updates 1 --model y.model
 expect 2 "nothing held out" "nothing is held out" "$trf" train --token-file train.tokens --vocab-from start --updates 1 --model y.model
 expect 2 "labels from tokens" "needs the text" "$trf" train --token-file train.tokens --objective classify --vocab-from start --valid-size 0 --updates 1 --model y.model
+expect 1 "a vocabulary for one side" "--vocab-from 'lm': it has no source vocabulary" "$trf" train --tsv train.tsv --vocab-from lm --updates 1 --model y.model
 expect 2 "two vocabularies" "does not work with it" "$trf" train --tsv train.tsv --vocab-from start --init-from start --updates 1 --model y.model
 expect 1 "longer than the model" "max_length" "$trf" train --token-file large.tokens --valid-size 0 --vocab-from start --updates 1 --max-length 3 --model y.model
 

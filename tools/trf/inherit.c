@@ -91,7 +91,8 @@ int take_vocabularies(struct training *t)
         if (reads_side(s, side)) status = inherit_vocabulary(t, side, joint);
     for (side = 0; side < 2 && !status; side++)
         if (reads_side(s, side) && !vocab[side]) {
-            say_no_vocabulary(s->vocab_from, trf_model_config(t->from), vocab[0], vocab[1]);
+            say("--vocab-from '%s': it has no %s vocabulary", s->vocab_from,
+                side ? "target" : "source");
             status = FAILED;
         }
     trf_model_destroy(t->from);

@@ -138,8 +138,17 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names of the files in a folder, in byte order; malloc'd. NULL: reported. */
-static char **files_in(const char *folder, size_t *n)
+/* Whether a path is the token file, or what an interrupted one is called. */
+static int is_output(const struct settings *s, const char *path)
+{
+    char *part = format_text("%s.part", s->output);
+    int is = same_file(s->output, path) || same_file(part, path);
+    free(part);
+    return is;
+}
+
+/* The names of the texts in a folder, in byte order; malloc'd. NULL: reported. */
+static char **files_in(const struct settings *s, const char *folder, size_t *n)
 {
     DIR *open = opendir(folder);
     struct dirent *entry;
@@ -149,7 +158,8 @@ static char **files_in(const char *folder, size_t *n)
     *n = 0;
     while (open && (entry = readdir(open))) {
         char *path = format_text("%s/%s", folder, entry->d_name);
-        if (*entry->d_name == '.' || stat(path, &there) || !S_ISREG(there.st_mode)) {
+        if (*entry->d_name == '.' || stat(path, &there) || !S_ISREG(there.st_mode) ||
+            is_output(s, path)) {
             free(path);
             continue;
         }
@@ -176,7 +186,7 @@ static int add_path(struct preparation *p, const char *path)
     int status;
     if (!strcmp(path, "-") || stat(path, &there) || !S_ISDIR(there.st_mode))
         return add_file(p, path);
-    names = files_in(path, &n);
+    names = files_in(p->s, path, &n);
     status = names ? DONE : FAILED;
     for (i = 0; i < n; i++) {
         if (!status) status = add_file(p, names[i]);
@@ -205,13 +215,14 @@ static int add_all(struct preparation *p, int argc, char **argv)
 
 static int check_inputs(const struct settings *s, int argc, char **argv)
 {
+    const char *const sides[2] = {s->source, s->target};
     struct stat there;
     int i;
     if (!s->model) {
         say("give --model FILE, a model whose vocabularies make the tokens");
         return USAGE;
     }
-    if (!s->output || !strcmp(s->output, "-")) {
+    if (!s->output || !*s->output || !strcmp(s->output, "-")) {
         say("give --output FILE, the token file to write");
         return USAGE;
     }
@@ -224,11 +235,13 @@ static int check_inputs(const struct settings *s, int argc, char **argv)
     if (check_written(s, "output", s->output) || check_readable(s->model) ||
         check_readable(s->source) || check_readable(s->target))
         return FAILED;
-    for (i = 0; i < argc; i++) {
+    for (i = 0; i < argc; i++)
         if ((stat(argv[i], &there) || !S_ISDIR(there.st_mode)) && check_readable(argv[i]))
             return FAILED;
-        if (!same_file(s->output, argv[i])) continue;
-        say("--output '%s' is also a text to read", s->output);
+    for (i = -2; i < argc; i++) {
+        const char *path = i < 0 ? sides[i + 2] : argv[i];
+        if (!path || !is_output(s, path)) continue;
+        say("--output %s would replace '%s', which is also a text to read", s->output, path);
         return FAILED;
     }
     return DONE;
@@ -331,12 +344,21 @@ static int finish(struct preparation *p)
     return DONE;
 }
 
+/* A file without pairs has nothing to continue. */
+static void remove_part(const struct settings *s)
+{
+    char *part = format_text("%s.part", s->output);
+    unlink(part);
+    free(part);
+}
+
 int command_prepare(struct settings *s, int argc, char **argv)
 {
     struct preparation p;
     trf_load_options load = load_options(s);
     trf_model *model = NULL;
     trf_error err;
+    int64_t pairs;
     int complete, status;
     memset(&p, 0, sizeof p);
     p.s = s;
@@ -350,7 +372,9 @@ int command_prepare(struct settings *s, int argc, char **argv)
     if (!status) status = open_tokens(&p);
     if (!status) status = add_all(&p, argc, argv);
     if (!status) status = finish(&p);
+    pairs = p.file ? trf_token_file_facts(p.file)->pairs : 1;
     trf_token_file_destroy(p.file);
+    if (!pairs) remove_part(s);
     free_examples(&p.data);
     free(p.stream.ids);
     trf_model_destroy(model);
