@@ -211,6 +211,10 @@ check "its files are gone" [ -z "$(ls two/target_tokenizer)" ]
 mkdir empty
 expect 0 "an empty folder" "^empty/: bert" "$trf" export bert.model --output empty/
 check "it is one" cmp -s empty/config.json marian/config.json
+mkdir own
+cp bert.model own/model.safetensors
+expect 1 "over the model itself" "--output 'own' has the model itself, 'own/model.safetensors'" "$trf" export own/model.safetensors --output own --overwrite
+check "the model is as it was" cmp -s bert.model own/model.safetensors
 expect 1 "a file" "--output 'text' is a file, but trf export writes a folder" "$trf" export bert.model --output text
 expect 1 "no folder above" "cannot write 'none/folder': No such file or directory" "$trf" export bert.model --output none/folder
 expect 1 "no model" "cannot read 'nothing'" "$trf" export nothing --output no

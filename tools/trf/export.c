@@ -200,7 +200,7 @@ static int export_model(const struct settings *s, const char *path, const trf_mo
     struct fit fit;
     int status = choose(s, path, model, &fit);
     if (!status) {
-        status = begin_folder(&folder, s->output, s->overwrite);
+        status = begin_folder(&folder, s->output, path, s->overwrite);
         if (!status) {
             status = write_folder(path, model, &fit, &folder);
             drop_folder(&folder);

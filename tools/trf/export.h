@@ -28,7 +28,7 @@ int write_weights(const struct fit *fit, const trf_model *model, const char *pat
 
 /* export_files.c: files in a new folder, which becomes FOLDER when all are written. */
 struct folder { const char *path; char *unfinished; };
-int begin_folder(struct folder *f, const char *path, int overwrite);
+int begin_folder(struct folder *f, const char *path, const char *model, int overwrite);
 char *path_in(const struct folder *f, const char *name);        /* malloc'd */
 int write_bytes(const struct folder *f, const char *name, const void *bytes, size_t n);
 int write_json(const struct folder *f, const char *name, const cJSON *json);

@@ -47,7 +47,20 @@ static int look_at(const char *path, int *there, int *filled)
     return DONE;
 }
 
-int begin_folder(struct folder *f, const char *path, int overwrite)
+/* Whether one of the files to write is the model that is exported. */
+static int replaces(const char *path, const char *model)
+{
+    int i, is = 0;
+    for (i = 0; i < NAMES && !is; i++) {
+        char *name = format_text("%s/%s", path, names[i]);
+        is = same_file(name, model);
+        free(name);
+    }
+    if (is) say("--output '%s' has the model itself, '%s': give another folder", path, model);
+    return is;
+}
+
+int begin_folder(struct folder *f, const char *path, const char *model, int overwrite)
 {
     size_t n = strlen(path);
     int there, filled;
@@ -59,6 +72,7 @@ int begin_folder(struct folder *f, const char *path, int overwrite)
             path);
         return FAILED;
     }
+    if (replaces(path, model)) return FAILED;
     if (there && access(path, W_OK | X_OK)) return say_failure(path);
     while (n > 1 && path[n - 1] == '/') n--;
     f->unfinished = format_text("%.*s.tmp-XXXXXX", (int)n, path);
