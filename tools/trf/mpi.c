@@ -25,10 +25,33 @@ static char *kept_text;
 static size_t kept_bytes;
 static int ever_joined;
 
-/* mpirun ends all when one of them ends with an error, also before the first one has said why. */
+#ifdef TRF_WITH_MPI
+/* Prints the messages that a rank other than 0 kept, each with its number. */
+static void tell(void)
+{
+    const char *line, *end;
+    if (!kept_messages) return;
+    fflush(kept_messages);
+    for (line = kept_text; *line; line = end + (*end != 0)) {
+        end = strchrnul(line, '\n');
+        fprintf(stderr, "rank %d: %.*s\n", number, (int)(end - line), line);
+    }
+    message_file = NULL;
+    fclose(kept_messages);
+    free(kept_text);
+    kept_messages = NULL;
+}
+#endif
+
+/* mpirun ends all when one of them ends with an error, also before the first one has said why. A
+   rank that is alive a second later has an error of its own. */
 static void end_after_first(void)
 {
-    if (!ever_joined) sleep(1);
+    if (ever_joined) return;
+    sleep(1);
+#ifdef TRF_WITH_MPI
+    tell();
+#endif
 }
 
 void meet_launcher(void)
@@ -82,22 +105,6 @@ int64_t bytes_sent(void) { return fast ? -1 : sent; }
 // -----------------------------------------------------------------------------------------------
 // >>ending         together, or all at once
 // -----------------------------------------------------------------------------------------------
-
-/* Prints the messages that a rank other than 0 kept, each with its number. */
-static void tell(void)
-{
-    const char *line, *end;
-    if (!kept_messages) return;
-    fflush(kept_messages);
-    for (line = kept_text; *line; line = end + (*end != 0)) {
-        end = strchrnul(line, '\n');
-        fprintf(stderr, "rank %d: %.*s\n", number, (int)(end - line), line);
-    }
-    message_file = NULL;
-    fclose(kept_messages);
-    free(kept_text);
-    kept_messages = NULL;
-}
 
 static void end_all(int status)
 {

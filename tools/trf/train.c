@@ -111,8 +111,34 @@ static int check_equal(const struct training *t)
     rank = differing_rank(hash);
     if (rank && is_first_rank())
         say("process %d has read other data, or begins with other weights, than process 0: all "
-            "need the same files, options and processors", rank);
+            "need the same files and processors", rank);
     return rank ? status_of_first(FAILED) : DONE;
+}
+
+/* Processes with other options would train another model, or wait for one another for ever. Files
+   may have other names on other machines. */
+static int check_options(const struct settings *s)
+{
+    int i, k, rank;
+    for (i = 0; i < n_rows && n_ranks() > 1; i++) {
+        const struct row *row = &rows[i];
+        const struct texts *list = (const struct texts *)(const void *)((const char *)s +
+                                                                        row->offset);
+        uint64_t hash = 0;
+        char value[256];
+        if (!(row->commands & TRAIN) || row->kind == HEADING || row_writes(row, AT(device.threads)) ||
+            (row->argument && !strcmp(row->argument, "FILE"))) continue;
+        value_text(row, s, value, sizeof value);
+        hash = hash_bytes(hash, value, strlen(value));
+        for (k = 0; row->kind == TEXTS && k < list->n; k++)
+            hash = hash_bytes(hash, list->item[k], strlen(list->item[k]) + 1);
+        if (!(rank = differing_rank(hash))) continue;
+        if (is_first_rank())
+            say("process %d has another --%s than process 0: all need the same options", rank,
+                row->name);
+        return status_of_first(USAGE);
+    }
+    return DONE;
 }
 
 static int train_once(struct settings *s, double *score)
@@ -126,6 +152,7 @@ static int train_once(struct settings *s, double *score)
     t.run.score = NAN;
     watch_signals(s);
     status = agree_status(check_training(s, &t.run.checkpoint));
+    if (!status) status = check_options(s);
     if (!status) status = agree_status(prepare(&t));
     if (!status) status = check_equal(&t);
     if (!status) status = learn(&t.run);
