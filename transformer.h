@@ -1748,8 +1748,8 @@ TRF_API trf_token_file_options trf_token_file_defaults(void);
 /* Begins a file. Until trf_token_file_finish its name is `path` with ".part" behind it. An older
    file at `path` stays until then; one at path.part is replaced, or, with `resume`, continued:
 
-     - Pairs are written in blocks of up to 1,024. Blocks that are not whole, and those behind them,
-       are dropped. Every pair that stays is read and checked.
+     - Pairs are written in blocks of up to 1,024. The first block that is damaged, cut or not full
+       is dropped, with all that follow. Every pair that stays is read and checked.
      - trf_token_file_facts tells how many pairs there are, and the mark of the last one. Add the
        pairs after it. The finished file then has the same bytes as one without interruption.
      - Without a file at path.part a new one begins.
@@ -19228,6 +19228,10 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
                          "source has %d sequences, but target has %d", batch->source.count,
                          batch->target.count);
     pairs = batch->source.count ? batch->source.count : batch->target.count;
+    if (batch->ordinal < 0 || batch->ordinal > INT64_MAX - pairs)
+        return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
+                         "ordinal must be between 0 and %lld, got %lld",
+                         (long long)(INT64_MAX - pairs), (long long)batch->ordinal);
     for (i = 0; i < pairs; i++) all += trf__pair_tokens(batch, i);
     for (i = 0; i < pairs; i++) {
         int64_t own = trf__pair_tokens(batch, i);
@@ -23666,6 +23670,11 @@ TRF__FN void trf__token_count(trf_token_file *f, const int32_t *source, int32_t 
     trf__token_add(facts, n_source, n_target);
 }
 
+TRF__FN int trf__block_has_room(int64_t pairs, int64_t bytes)
+{
+    return pairs < TRF__BLOCK_PAIRS && bytes < TRF__BLOCK_BYTES;
+}
+
 /* Reads the records of the block whose top is in r, and counts its pairs. */
 TRF__FN trf_status trf__token_recount(trf_token_file *f, trf__token_reader *r, int64_t n,
                                       int64_t next, trf_error *err)
@@ -23689,7 +23698,8 @@ TRF__FN trf_status trf__token_recount(trf_token_file *f, trf__token_reader *r, i
 }
 
 /* Counts the whole blocks of an interrupted file: f->at is the position behind them, or 0 if not
-   even the head is whole. */
+   even the head is whole. A block with room for more pairs is the last one of a file whose end was
+   written: it is dropped, because now more pairs may follow. */
 TRF__COLD
 TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 {
@@ -23704,6 +23714,7 @@ TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
         trf_token_facts facts = f->form.facts;
         uint64_t hash = f->form.hash;
         status = trf__token_top(r, f->at, &n, &next, err);
+        if (!status && trf__block_has_room(n, (int64_t)trf__from_little(r->top + 12, 8))) break;
         if (!status) status = trf__token_recount(f, r, n, next, err);
         if (!status) {
             f->form.facts.mark = r->form.facts.mark;
@@ -23818,6 +23829,8 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     *file = NULL;
     if (!path) return trf__fail_null(err, "path");
     TRF__TRY(trf__token_options(&o, err));
+    if (!*path)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
     f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
     if (!f) return trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory to write a file");
@@ -23929,7 +23942,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
     form->facts.mark = mark;
     file->n_records += bytes;
     file->n++;
-    return file->n < TRF__BLOCK_PAIRS && file->n_records < TRF__BLOCK_BYTES
+    return trf__block_has_room(file->n, file->n_records)
                ? TRF_OK : trf__name_file(trf__token_flush(file, err), file->saving.temporary, err);
 }
 

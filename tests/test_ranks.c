@@ -105,6 +105,15 @@ static void parts_are_refused(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_batch_part(&whole, 0, 1, &piece, &err));
     assert_string_equal(err.what, "source");
     assert_int_equal(err.where, 2);
+    bad = random_batch(&p, 4, 5, 1);
+    bad.ordinal = -1;
+    FAILS(TRF_E_INVALID_ARG, trf_batch_part(&bad, 0, 1, &piece, &err));
+    assert_string_equal(err.what, "ordinal");
+    bad.ordinal = INT64_MAX - bad.source.count + 1;
+    FAILS(TRF_E_INVALID_ARG, trf_batch_part(&bad, 0, 1, &piece, &err));
+    bad.ordinal--;
+    OK(trf_batch_part(&bad, 0, 1, &piece, &err));
+    bad = whole;
     bad.source.count = 0;
     bad.target.lengths = huge; bad.target.count = 3;
     FAILS(TRF_E_LIMIT, trf_batch_part(&bad, 0, 1, &piece, &err));
