@@ -250,6 +250,11 @@ static int read_facts(const struct settings *s, struct examples *data,
         return FAILED;
     }
     data->facts = *trf_corpus_facts(corpus);
+    if (data->facts.longest == 0) {
+        say("%s: no pair has a token: nothing to learn from", s->token_file);
+        trf_corpus_destroy(corpus);
+        return FAILED;
+    }
     data->sizes.pairs = data->facts.pairs;
     data->sizes.tokens[0] = data->facts.source_ids + data->facts.pairs;
     data->sizes.tokens[1] = data->facts.target_ids + data->facts.pairs;

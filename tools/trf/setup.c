@@ -2,11 +2,13 @@
 
 #include "training.h"
 
-/* The limits of a batch follow from the corpus. Memory is planned by them, and grows if they are
-   exceeded. */
+/* The limits of a batch, or of its parts, follow from the corpus. Memory is planned by them, and
+   grows if they are exceeded. */
 void set_limits(const struct settings *s, int32_t longest, trf_train_options *training)
 {
     int32_t tokens = s->corpus.batch_tokens > longest + 1 ? s->corpus.batch_tokens : longest + 1;
+    if (training->parts > 1 && tokens / training->parts + longest + 1 < tokens)
+        tokens = tokens / training->parts + longest + 1;    /* a part ends with a whole sequence */
     training->source_tokens = training->target_tokens = tokens;
     training->sequences = s->corpus.batch_sentences < tokens ? s->corpus.batch_sentences : tokens;
     training->longest = longest + 1;

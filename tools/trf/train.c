@@ -22,7 +22,7 @@ static void describe(const struct training *t)
     int64_t n = trf_corpus_size(t->run.corpus);
     say_skips(t->s, &t->data, n);
     if (!t->plan.explained[REASON_MODEL])
-        inform("model: %d encoder and %d decoder layer%s, d-model %d, d-ff %d, ",
+        inform("model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, ",
                (int)config->encoder_layers, (int)config->decoder_layers,
                plural(config->decoder_layers > 0 ? config->decoder_layers : config->encoder_layers),
                (int)config->d_model, (int)config->d_ff);
