@@ -231,6 +231,22 @@ expect 0 "more tokens than weights" "gpt2" "$trf" export many.model --output man
 check "the tokenizer is larger" [ "$(wc -c <many.out/model.safetensors)" -lt 40960 ] && [ "$(wc -c <many.out/tokenizer.json)" -gt 61440 ]
 expect 1 "a disk that is full later" "File too large" sh -c "ulimit -f 100; '$trf' export many.model --output no"
 check "nothing is left" [ -z "$(ls -d no* ./*.tmp-* 2>ls.err)" ]
+# a signal while files are written: whether it comes in time is a matter of milliseconds, so it is tried often
+"$trf" train --objective causal --text many --tokens words --min-count 1 --vocab-size 4000 --d-model 512 --n-heads 1 --d-ff 4 --decoder-layers 1 --positions learned \
+    --scale-embeddings no --updates 1 --valid-size 0 --model wide.model --threads 1 --max-length 8 --quiet >out 2>err
+tries=0 ended=0
+while [ $ended -ne 143 ] && [ $tries -lt 40 ]; do
+    tries=$((tries + 1))
+    rm -rf no
+    "$trf" export wide.model --output no 2>err & program=$!
+    while kill -0 $program 2>killed && [ -z "$(ls -d no.tmp-* 2>ls.err)" ]; do :; done
+    kill -TERM $program 2>killed
+    wait $program 2>killed
+    ended=$?
+    [ -z "$(ls -d no.tmp-* 2>ls.err)" ] || break
+done
+check "SIGTERM ends it" [ $ended -eq 143 ]
+check "SIGTERM leaves nothing" [ -z "$(ls -d no* 2>ls.err)" ]
 if [ "$(id -u)" -ne 0 ]; then
     mkdir shut; chmod 500 shut
     expect 1 "a folder that cannot be written" "cannot write 'shut'" "$trf" export bert.model --output shut

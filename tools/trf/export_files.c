@@ -6,6 +6,7 @@
 #if defined(TRF_WITH_CJSON)
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +20,34 @@ static const char *const names[] = {
     TARGET_FOLDER "/merges.txt", TARGET_FOLDER "/source.spm", TARGET_FOLDER "/target.spm",
     "config.json"};
 enum { NAMES = sizeof names / sizeof *names };
+
+/* A signal ends the program after the file that is being written, so that the unfinished folder can
+   be removed. */
+static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+enum { N_SIGNALS = sizeof signals / sizeof *signals };
+static struct sigaction inherited[N_SIGNALS];
+static volatile sig_atomic_t interrupted;
+
+static void end_soon(int signal_number) { interrupted = signal_number; }
+
+static void catch_signals_here(void)
+{
+    struct sigaction action;
+    int i;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = end_soon;
+    action.sa_flags = SA_RESTART | (int)SA_RESETHAND;       /* the same signal again ends it at once */
+    for (i = 0; i < N_SIGNALS; i++)                         /* what the parent ignores stays ignored */
+        if (!sigaction(signals[i], NULL, &inherited[i]) && inherited[i].sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+}
+
+static void release_signals_here(void)
+{
+    int i;
+    for (i = 0; i < N_SIGNALS; i++) sigaction(signals[i], &inherited[i], NULL);
+    if (interrupted) raise(interrupted);
+}
 
 static int say_failure(const char *path)
 {
@@ -76,7 +105,9 @@ int begin_folder(struct folder *f, const char *path, const char *model, int over
     if (there && access(path, W_OK | X_OK)) return say_failure(path);
     while (n > 1 && path[n - 1] == '/') n--;
     f->unfinished = format_text("%.*s.tmp-XXXXXX", (int)n, path);
+    catch_signals_here();
     if (mkdtemp(f->unfinished)) return DONE;
+    release_signals_here();
     say_failure(path);
     free(f->unfinished);
     f->unfinished = NULL;
@@ -92,8 +123,8 @@ int write_bytes(const struct folder *f, const char *name, const void *bytes, siz
 {
     char *path = path_in(f, name), *inner = path_in(f, TARGET_FOLDER);
     FILE *file;
-    int status = DONE;
-    if (strchr(name, '/') && mkdir(inner, 0777) && errno != EEXIST) status = say_failure(inner);
+    int status = interrupted ? FAILED : DONE;
+    if (!status && strchr(name, '/') && mkdir(inner, 0777) && errno != EEXIST) status = say_failure(inner);
     if (!status) {
         file = fopen(path, "wb");
         if (!file) status = say_failure(path);
@@ -139,7 +170,7 @@ int finish_folder(struct folder *f)
     int i, there, filled;
     mode_t mask = umask(0);
     umask(mask);
-    if (look_at(f->path, &there, &filled)) return FAILED;
+    if (interrupted || look_at(f->path, &there, &filled)) return FAILED;
     if (!there) {
         if (chmod(f->unfinished, 0777 & ~mask) || rename(f->unfinished, f->path))
             return say_failure(f->path);
@@ -155,23 +186,25 @@ int finish_folder(struct folder *f)
     return DONE;
 }
 
-/* Removes what is left of the unfinished folder. */
+/* Removes what is left of the unfinished folder. Ends the program if a signal came. */
 void drop_folder(struct folder *f)
 {
     char *path;
     int i;
-    if (!f->unfinished) return;
-    for (i = 0; i < NAMES; i++) {
+    for (i = 0; i < NAMES && f->unfinished; i++) {
         path = path_in(f, names[i]);
         unlink(path);
         free(path);
     }
-    path = path_in(f, TARGET_FOLDER);
-    rmdir(path);
-    free(path);
-    rmdir(f->unfinished);
-    free(f->unfinished);
-    f->unfinished = NULL;
+    if (f->unfinished) {
+        path = path_in(f, TARGET_FOLDER);
+        rmdir(path);
+        free(path);
+        rmdir(f->unfinished);
+        free(f->unfinished);
+        f->unfinished = NULL;
+    }
+    release_signals_here();
 }
 #else
 typedef int export_files_is_empty;
