@@ -41,7 +41,7 @@ int main(int argc, char **argv)
     int i, k, n_text, failed = 1;
     options.kind = TRF_DATA_TEXTS;
     options.target_tokens = TRF_TOKENS_CHARACTERS;
-    options.updates = argc > 3 ? atoi(argv[3]) : 500;
+    options.updates = argc > 3 ? atoi(argv[3]) : 1500;
     if (trf_dataset_create(&data, &options, &err)) goto done;
     if (argc > 1 && trf_dataset_read(data, argv[1], NULL, &err)) goto done;
     for (i = 0; i < 5000 && argc == 1; i++) {
