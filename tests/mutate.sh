@@ -1636,8 +1636,12 @@ a token file goes on after a failure @@ tokens @@ trf__token_write @@
     f->failed = 1 @@ (void)0
 an id of two bytes becomes a label @@ tokens @@ trf__token_narrow @@
     ids[i] >= 0xFFFF @@ ids[i] > 0xFFFF
-blocks of a token file without a limit of bytes @@ tokens @@ trf_token_file_add @@
-    file->n_records < TRF__BLOCK_BYTES @@ 1
+blocks of a token file without a limit of bytes @@ tokens @@ trf__block_has_room @@
+    bytes < TRF__BLOCK_BYTES @@ 1
+a resumed token file keeps a block that has room @@ tokens @@ trf__token_resume @@
+    !status && trf__block_has_room @@ 0 && trf__block_has_room
+a part's ordinal may overflow @@ ranks @@ trf_batch_part @@
+    batch->ordinal > INT64_MAX - pairs @@ 0
 unknown tokens of a token file are not counted @@ tokens @@ trf__token_count @@
     source[i] == f->unknown[0] @@ 0
 labels of a token file count as unknown @@ tokens @@ trf__token_count @@
