@@ -1589,6 +1589,14 @@ typedef struct trf_corpus_options {
     int32_t shuffle;            /* 1: a new order in each epoch; 0: as added (with
                                    `buckets`: by length); default 1 */
     int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
+    int32_t pool;               /* 0: all pairs of an epoch are put in order together. P: in pools,
+                                   for a file that is read best from front to back, or whose pairs
+                                   are too many for 12 bytes each. The corpus is cut into blocks of
+                                   1,024 pairs, as added. Each epoch has the blocks in a new order
+                                   (with `shuffle`), and each P of them are one pool: its pairs are
+                                   shuffled, sorted into buckets and cut into batches by themselves.
+                                   A pool should have a hundred times the pairs of a batch.
+                                   0..2^20; default 0 */
     int32_t max_length;         /* pairs with more ids on a side are rejected; >= 1; default 511 */
     int64_t epochs;             /* TRF_E_END after this many passes; >= 1; default TRF_ENDLESS */
     uint64_t seed;              /* of the order; default 0 */
@@ -1777,9 +1785,10 @@ TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
    memory with the same pairs and options, and has the same fingerprint: a checkpoint of one
    continues with the other.
      - It needs 12 bytes of memory for each pair (16 if the file's max_length is 65,536 or more),
-       and those of a batch.
+       and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
      - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
-       too slow for shuffled pairs unless the system caches the file.
+       too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
+       once, in pieces of 1,024 pairs.
      - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
        read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
      - Any number of processes may open the same file. A child process opens it for itself: it does
@@ -18905,6 +18914,10 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
 // addition, with buckets in the order of their lengths. A pair that alone exceeds the budget has
 // its own batch. Each pair comes exactly once an epoch.
 //
+// With pools, an epoch first puts blocks of 1,024 pairs in a random order. Each `pool` of them are
+// then planned as above, as if they were the corpus, one pool after the other. So only the pairs of
+// one pool are in an order at a time. The batches of an epoch are numbered through its pools.
+//
 // The position is (complete epochs, batches delivered of the next one). It advances with every
 // delivery, so after the last batch of epoch e it is (e + 1, 0). With a fingerprint of everything
 // that determines the order it is a trf_place. Each batch carries its place: a trainer knows by it
@@ -18922,6 +18935,9 @@ typedef struct trf__token_reader trf__token_reader;
 TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair, int side);
 TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
                                    int32_t *target, trf_error *err);
+TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, int64_t n,
+                                   trf_error *err);
+TRF__FN void trf__token_unload(trf__token_reader *r);
 TRF__FN void trf__token_close(trf__token_reader *r);
 
 struct trf_corpus {
@@ -18937,13 +18953,21 @@ struct trf_corpus {
     int64_t epoch, batch;       /* the position */
     int64_t put_epoch, put_batch;   /* the position that the last rewind or seek set */
     int64_t planned;            /* the epoch of the plan, or -1 */
+    int64_t pool;               /* the planned pool of it, or -1; without pools there is one */
+    int64_t n_pools, n_blocks;  /* of the corpus */
+    int64_t n_ordered;          /* pairs in the plan */
+    int64_t first_batch;        /* batches of the epoch before the plan */
     int64_t n_batches;          /* in the plan */
+    int64_t counted, n_counted; /* an epoch, or -1, and its batches in all pools */
     void *memory;               /* everything below; NULL until the first next or seek */
     size_t memory_bytes;
-    int32_t *order;             /* (n_pairs) pair numbers in the order of the plan; ~number: a
-                                   batch begins with this pair */
-    int32_t *other;             /* (n_pairs) the sort's second buffer; then the index in `order` of
-                                   each batch, in the order of the batches */
+    int32_t *blocks;            /* (n_blocks) of 1,024 pairs: those of pool 0, of pool 1, ... */
+    int32_t *pool_of;           /* (n_blocks) the pool of each block, while `blocks` is made */
+    int32_t *n_in_pool;         /* (n_pools) likewise */
+    int32_t *order;             /* (pairs of a pool) pair numbers in the order of the plan;
+                                   ~number: a batch begins with this pair */
+    int32_t *other;             /* (pairs of a pool) the sort's second buffer; then the index in
+                                   `order` of each batch, in the order of the batches */
     int32_t *counts;            /* (longest + 2) pairs of each length, for sorting */
     int32_t *lengths[2];        /* the delivered batch, source and target */
     int32_t *batch_ids[2];
@@ -18963,7 +18987,9 @@ TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
 
 /* Random numbers drawn in order under one key: the key of an epoch, or of a sequence (>>noise). */
 typedef struct trf__draws { uint64_t key, next; uint32_t stream; } trf__draws;
-enum { TRF__SHUFFLE_EPOCH = 0x7C000000, TRF__SHUFFLE_PAIRS, TRF__SHUFFLE_BATCHES };
+enum { TRF__SHUFFLE_EPOCH = 0x7C000000, TRF__SHUFFLE_PAIRS, TRF__SHUFFLE_BATCHES,
+       TRF__SHUFFLE_BLOCKS, TRF__SHUFFLE_POOL };
+enum { TRF__POOL_BLOCK = 1024 };        /* pairs */
 
 /* Uniform in 0..n-1. Draws below 2^64 mod n are repeated: the others are a multiple of n in number,
    so that no remainder is more likely. */
@@ -19003,10 +19029,11 @@ TRF__FN void trf__corpus_sort(trf_corpus *c, int by_target)
     int32_t *sorted = c->other;
     int64_t i;
     memset(c->counts, 0, (size_t)(c->longest + 2) * sizeof *c->counts);
-    for (i = 0; i < c->n_pairs; i++) c->counts[trf__corpus_length(c, i, by_target) + 1]++;
+    for (i = 0; i < c->n_ordered; i++)
+        c->counts[trf__corpus_length(c, c->order[i], by_target) + 1]++;
     /* counts[l]: pairs shorter than l */
     for (i = 1; i <= c->longest; i++) c->counts[i] += c->counts[i - 1];
-    for (i = 0; i < c->n_pairs; i++)
+    for (i = 0; i < c->n_ordered; i++)
         sorted[c->counts[trf__corpus_length(c, c->order[i], by_target)]++] = c->order[i];
     c->other = c->order;
     c->order = sorted;
@@ -19019,7 +19046,7 @@ TRF__FN void trf__corpus_cut(trf_corpus *c)
     const trf_corpus_options *o = &c->options;
     int64_t source = 0, target = 0, longest = 0, begin = 0, i;
     c->n_batches = 0;
-    for (i = 0; i < c->n_pairs; i++) {
+    for (i = 0; i < c->n_ordered; i++) {
         int64_t s = (int64_t)trf__corpus_length(c, c->order[i], 0) + 1;
         int64_t t = (int64_t)trf__corpus_length(c, c->order[i], 1) + 1;
         int64_t longer = trf__max64(longest, trf__max64(s, t));
@@ -19039,15 +19066,34 @@ TRF__FN void trf__corpus_cut(trf_corpus *c)
     }
 }
 
-/* Makes the plan of an epoch if it does not exist yet. */
-TRF__COLD
-TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
+/* Numbers the pairs of the pool: all pairs without pools, else those of its blocks. */
+TRF__FN void trf__corpus_collect(trf_corpus *c)
 {
-    uint64_t key = trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch);
-    int64_t i;
-    if (c->planned == epoch) return;
-    for (i = 0; i < c->n_pairs; i++) c->order[i] = (int32_t)i;
-    if (c->options.shuffle) trf__shuffle(c->order, c->n_pairs, key, TRF__SHUFFLE_PAIRS);
+    int64_t block = c->pool * c->options.pool, i;
+    int64_t end = trf__min64(block + c->options.pool, c->n_blocks);
+    c->n_ordered = 0;
+    if (!c->options.pool)
+        while (c->n_ordered < c->n_pairs) {
+            c->order[c->n_ordered] = (int32_t)c->n_ordered;
+            c->n_ordered++;
+        }
+    for (; block < end; block++) {
+        int64_t first = (int64_t)c->blocks[block] * TRF__POOL_BLOCK;
+        for (i = first; i < trf__min64(first + TRF__POOL_BLOCK, c->n_pairs); i++)
+            c->order[c->n_ordered++] = (int32_t)i;
+    }
+}
+
+/* Plans the next pool of the planned epoch. */
+TRF__COLD
+TRF__FN void trf__corpus_plan_pool(trf_corpus *c)
+{
+    uint64_t key = trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)c->planned);
+    c->pool++;
+    if (c->options.pool) key = trf__random64(key, TRF__SHUFFLE_POOL, (uint64_t)c->pool);
+    c->first_batch += c->n_batches;
+    trf__corpus_collect(c);
+    if (c->options.shuffle) trf__shuffle(c->order, c->n_ordered, key, TRF__SHUFFLE_PAIRS);
     /* two stable sorts: the second key is the source length, the first is the target length */
     if (c->options.buckets) {
         trf__corpus_sort(c, 0);
@@ -19056,8 +19102,44 @@ TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch)
     trf__corpus_cut(c);
     if (c->options.shuffle && c->options.buckets)
         trf__shuffle(c->other, c->n_batches, key, TRF__SHUFFLE_BATCHES);
-    c->planned = epoch;
+    if (c->file) trf__token_unload(c->file);
 }
+
+/* Divides the blocks among the pools of an epoch. A pool has its blocks in the order of their
+   numbers, in which a file is read. */
+TRF__FN void trf__corpus_divide(trf_corpus *c, uint64_t key)
+{
+    int32_t size = c->options.pool;
+    int64_t i;
+    for (i = 0; i < c->n_blocks; i++) c->blocks[i] = (int32_t)i;
+    if (!c->options.shuffle) return;
+    trf__shuffle(c->blocks, c->n_blocks, key, TRF__SHUFFLE_BLOCKS);
+    for (i = 0; i < c->n_blocks; i++) c->pool_of[c->blocks[i]] = (int32_t)i / size;
+    memset(c->n_in_pool, 0, (size_t)c->n_pools * sizeof *c->n_in_pool);
+    for (i = 0; i < c->n_blocks; i++)
+        c->blocks[(int64_t)c->pool_of[i] * size + c->n_in_pool[c->pool_of[i]]++] = (int32_t)i;
+}
+
+/* Begins the plan of an epoch, before its first pool. */
+TRF__FN void trf__corpus_plan_epoch(trf_corpus *c, int64_t epoch)
+{
+    trf__corpus_divide(c, trf__random64(c->options.seed, TRF__SHUFFLE_EPOCH, (uint64_t)epoch));
+    c->planned = epoch;
+    c->pool = -1;
+    c->first_batch = c->n_batches = 0;
+}
+
+/* Plans the pool that has batch number `batch` of the epoch; or the last pool. */
+TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch, int64_t batch)
+{
+    if (c->planned != epoch || batch < c->first_batch) trf__corpus_plan_epoch(c, epoch);
+    while (c->pool < 0 ||
+           (batch >= c->first_batch + c->n_batches && c->pool + 1 < c->n_pools))
+        trf__corpus_plan_pool(c);
+}
+
+/* How many batches the epoch has up to the end of the plan. */
+TRF__FN int64_t trf__corpus_planned(const trf_corpus *c) { return c->first_batch + c->n_batches; }
 
 /* All buffers lie in one block; returns its size. A batch holds no more than its limits, and no
    more than the corpus has. */
@@ -19066,10 +19148,21 @@ TRF__FN size_t trf__corpus_layout(trf_corpus *c, void *memory)
 {
     int64_t sentences = trf__min64(c->options.batch_sentences, c->n_pairs);
     int64_t ids = trf__min64(trf__max64(c->options.batch_tokens, c->longest), c->n_ids);
+    int64_t pool = c->n_pairs;
     trf__cursor cursor = trf__cursor_at(memory);
     int side;
-    c->order = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
-    c->other = (int32_t *)trf__take(&cursor, c->n_pairs, sizeof(int32_t));
+    c->n_pools = 1;
+    c->n_blocks = 0;
+    if (c->options.pool) {
+        c->n_blocks = trf__ceil_div(c->n_pairs, TRF__POOL_BLOCK);
+        c->n_pools = trf__ceil_div(c->n_blocks, c->options.pool);
+        pool = trf__min64(pool, (int64_t)c->options.pool * TRF__POOL_BLOCK);
+    }
+    c->blocks = (int32_t *)trf__take(&cursor, c->n_blocks, sizeof(int32_t));
+    c->pool_of = (int32_t *)trf__take(&cursor, c->n_blocks, sizeof(int32_t));
+    c->n_in_pool = (int32_t *)trf__take(&cursor, c->n_pools, sizeof(int32_t));
+    c->order = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
+    c->other = (int32_t *)trf__take(&cursor, pool, sizeof(int32_t));
     c->counts = (int32_t *)trf__take(&cursor, c->longest + 2, sizeof(int32_t));
     for (side = 0; side < 2; side++) {
         c->lengths[side] = (int32_t *)trf__take(&cursor, sentences, sizeof(int32_t));
@@ -19094,15 +19187,20 @@ TRF__FN void trf__corpus_unreserve(trf_corpus *c)
 {
     trf__free(&c->options.hooks, c->memory, c->memory_bytes);
     c->memory = NULL;
-    c->planned = -1;
+    c->planned = c->counted = -1;
 }
 
-/* Copies the pairs of batch number `batch` of the plan into the batch's arrays. */
+/* Copies the pairs of batch number `batch` of the epoch into the batch's arrays. The plan has it. */
 TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out, trf_error *err)
 {
-    int64_t begin = c->other[batch], i;
+    int64_t begin = c->other[batch - c->first_batch], i;
     int32_t *source = c->batch_ids[0], *target = c->batch_ids[1];
-    for (i = begin; i < c->n_pairs && (i == begin || c->order[i] >= 0); i++) {
+    if (c->file && c->options.pool) {
+        int64_t first = c->pool * c->options.pool;
+        TRF__TRY(trf__token_load(c->file, c->blocks + first,
+                                 trf__min64(c->options.pool, c->n_blocks - first), err));
+    }
+    for (i = begin; i < c->n_ordered && (i == begin || c->order[i] >= 0); i++) {
         int32_t number = i == begin ? ~c->order[i] : c->order[i];
         int32_t n_source = trf__corpus_length(c, number, 0);
         int32_t n_target = trf__corpus_length(c, number, 1);
@@ -19137,9 +19235,9 @@ TRF__FN trf_status trf__corpus_seek(trf_corpus *c, int64_t epoch, int64_t batch,
     if (!outside && c->n_pairs > 0) {
         TRF__TRY(trf__corpus_reserve(c, err));
         if (batch > 0) {
-            trf__corpus_plan(c, epoch);
-            outside = batch > c->n_batches;
-            if (batch == c->n_batches) { epoch++; batch = 0; }
+            trf__corpus_plan(c, epoch, batch);
+            outside = batch > trf__corpus_planned(c);
+            if (batch == trf__corpus_planned(c)) { epoch++; batch = 0; }
         }
     }
     if (outside) {
@@ -19162,7 +19260,8 @@ TRF__FN uint64_t trf__corpus_fingerprint(const trf_corpus *c)
     uint64_t hash = trf__hash_add(c->hash, (uint64_t)c->n_pairs);
     hash = trf__hash_add(hash, (uint64_t)o->batch_tokens);
     hash = trf__hash_add(hash, (uint64_t)o->batch_sentences);
-    hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets));
+    hash = trf__hash_add(hash, (uint64_t)(o->padded_budget + 2 * o->shuffle + 4 * o->buckets +
+                                          8 * (int64_t)o->pool));
     return trf__hash_add(hash, o->seed);
 }
 
@@ -19415,6 +19514,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     X(padded_budget,   0, 1) \
     X(shuffle,         0, 1) \
     X(buckets,         0, 1) \
+    X(pool,            0, 1 << 20) \
     X(max_length,      1, INT32_MAX) \
     X(epochs,          1, (double)INT64_MAX)
 
@@ -19438,7 +19538,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
     *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
     if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
     (*corpus)->options = o;
-    (*corpus)->planned = -1;
+    (*corpus)->planned = (*corpus)->counted = -1;
     return TRF_OK;
 }
 
@@ -19597,13 +19697,13 @@ TRF_API void trf_corpus_rewind(trf_corpus *corpus)
     if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0;
 }
 
-/* Makes the plan of the epoch to which the next batch belongs. */
+/* Plans the pool to which the next batch belongs. */
 TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
 {
     if (c->n_pairs == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
     TRF__TRY(trf__corpus_reserve(c, err));
-    trf__corpus_plan(c, c->epoch);
+    trf__corpus_plan(c, c->epoch, c->batch);
     return TRF_OK;
 }
 
@@ -19612,7 +19712,12 @@ TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batches) return trf__fail_null(err, "batches");
     TRF__TRY(trf__corpus_ready(corpus, err));
-    *batches = corpus->n_batches;
+    if (corpus->counted != corpus->epoch) {
+        trf__corpus_plan(corpus, corpus->epoch, INT64_MAX);         /* plans every pool */
+        corpus->n_counted = trf__corpus_planned(corpus);
+        corpus->counted = corpus->epoch;
+    }
+    *batches = corpus->n_counted;
     return TRF_OK;
 }
 
@@ -19629,7 +19734,7 @@ TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_err
     TRF__TRY(trf__corpus_gather(corpus, corpus->batch, batch, err));
     /* the place is the batch's own: the position before it is delivered */
     batch->place = trf__corpus_place(corpus);
-    if (++corpus->batch == corpus->n_batches) {
+    if (++corpus->batch == trf__corpus_planned(corpus) && corpus->pool + 1 == corpus->n_pools) {
         corpus->epoch++;
         corpus->batch = 0;
     }
@@ -23246,6 +23351,9 @@ typedef struct trf__token_block {
     int64_t records;            /* position of its records */
 } trf__token_block;
 
+/* What a block of a pool occupies of the file, and where its bytes are in memory. */
+typedef struct trf__token_piece { int64_t at, bytes, offset; } trf__token_piece;
+
 /* What reader and writer have in common. */
 typedef struct trf__token_form {
     int32_t id_bytes, length_bytes, max_length;
@@ -23270,6 +23378,10 @@ struct trf__token_reader {
     int64_t record_capacity;
     int32_t *ids;               /* of a pair of a file that is continued */
     int64_t id_capacity;
+    trf__token_piece *pieces;   /* of the loaded pool, in the order of the file */
+    int64_t n_pieces, piece_capacity;
+    unsigned char *loaded;      /* their bytes */
+    int64_t loaded_capacity;
 };
 
 /* A fingerprint of what the ids mean. 0: no vocabulary. */
@@ -23364,6 +23476,8 @@ TRF__FN void trf__token_close(trf__token_reader *r)
     trf__free(&hooks, r->blocks, trf__bytes(r->block_capacity, sizeof *r->blocks));
     trf__free(&hooks, r->records, trf__bytes(r->record_capacity, 1));
     trf__free(&hooks, r->ids, trf__bytes(r->id_capacity, sizeof *r->ids));
+    trf__free(&hooks, r->pieces, trf__bytes(r->piece_capacity, sizeof *r->pieces));
+    trf__free(&hooks, r->loaded, trf__bytes(r->loaded_capacity, 1));
     if (r->path) trf__free(&hooks, r->path, strlen(r->path) + 1);
     trf__free(&hooks, r, sizeof *r);
 }
@@ -23491,15 +23605,11 @@ TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair,
     return trf__token_length(&r->form, r->lengths, pair, side);
 }
 
-/* Reads one pair: the corpus has room for its ids. */
-TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
-                                   int32_t *target, trf_error *err)
+/* The position of a pair's record. */
+TRF__FN int64_t trf__token_position(const trf__token_reader *r, int64_t pair)
 {
-    trf__token_form *form = &r->form;
-    int64_t low = 0, high = r->n_blocks, ids = 0, at, bytes, i;
-    int32_t n_source = trf__token_pair_length(r, pair, 0);
-    int32_t n_target = trf__token_pair_length(r, pair, 1);
-    trf_status status;
+    const trf__token_form *form = &r->form;
+    int64_t low = 0, high = r->n_blocks, ids = 0, i;
     while (high - low > 1) {            /* the last block that begins at this pair or before */
         int64_t middle = low + (high - low) / 2;
         if (r->blocks[middle].first <= pair) low = middle;
@@ -23507,11 +23617,67 @@ TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *
     }
     for (i = 2 * r->blocks[low].first; i < 2 * pair; i++)
         ids += (int64_t)trf__from_little(r->lengths + i * form->length_bytes, form->length_bytes);
-    at = r->blocks[low].records + (pair - r->blocks[low].first) * 4 + ids * form->id_bytes;
-    bytes = trf__record_bytes(form, n_source, n_target);
-    status = trf__token_bytes(r, at, r->records, bytes, err);
+    return r->blocks[low].records + (pair - r->blocks[low].first) * 4 + ids * form->id_bytes;
+}
+
+/* The bytes of a pair's record. */
+TRF__FN int64_t trf__token_size(const trf__token_reader *r, int64_t pair)
+{
+    return trf__record_bytes(&r->form, trf__token_pair_length(r, pair, 0),
+                             trf__token_pair_length(r, pair, 1));
+}
+
+TRF__FN void trf__token_unload(trf__token_reader *r) { r->n_pieces = 0; }
+
+/* Reads the blocks of a pool from the front of the file to its back, unless they are loaded. */
+TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, int64_t n,
+                                   trf_error *err)
+{
+    trf_status status = TRF_OK;
+    int64_t i, used = 0;
+    if (r->n_pieces) return TRF_OK;
+    TRF__GROW(trf__token_piece, r->pieces, r->piece_capacity, n, &r->hooks);
+    for (i = 0; i < n; i++) {
+        trf__token_piece *piece = &r->pieces[i];
+        int64_t first = (int64_t)blocks[i] * TRF__POOL_BLOCK;
+        int64_t last = trf__min64(first + TRF__POOL_BLOCK, r->form.facts.pairs) - 1;
+        piece->at = trf__token_position(r, first);
+        piece->bytes = trf__token_position(r, last) + trf__token_size(r, last) - piece->at;
+        piece->offset = used;
+        used += piece->bytes;
+    }
+    TRF__GROW(unsigned char, r->loaded, r->loaded_capacity, used, &r->hooks);
+    for (i = 0; i < n && !status; i++)
+        status = trf__token_bytes(r, r->pieces[i].at, r->loaded + r->pieces[i].offset,
+                                  r->pieces[i].bytes, err);
+    if (!status) r->n_pieces = n;
+    return trf__name_file(status, r->path, err);
+}
+
+/* The loaded bytes of a record. */
+TRF__FN const unsigned char *trf__token_loaded(const trf__token_reader *r, int64_t at)
+{
+    int64_t low = 0, high = r->n_pieces;
+    while (high - low > 1) {            /* the last piece that begins here or before */
+        int64_t middle = low + (high - low) / 2;
+        if (r->pieces[middle].at <= at) low = middle;
+        else high = middle;
+    }
+    return r->loaded + r->pieces[low].offset + (at - r->pieces[low].at);
+}
+
+/* Reads one pair: the corpus has room for its ids. */
+TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
+                                   int32_t *target, trf_error *err)
+{
+    int64_t at = trf__token_position(r, pair);
+    const unsigned char *record = r->records;
+    trf_status status = TRF_OK;
+    if (r->n_pieces) record = trf__token_loaded(r, at);
+    else status = trf__token_bytes(r, at, r->records, trf__token_size(r, pair), err);
     if (!status)
-        status = trf__token_record(form, r->records, at, n_source, n_target, source, target, err);
+        status = trf__token_record(&r->form, record, at, trf__token_pair_length(r, pair, 0),
+                                   trf__token_pair_length(r, pair, 1), source, target, err);
     return trf__name_file(status, r->path, err);
 }
 

@@ -312,6 +312,7 @@ static KIT_UNUSED trf_corpus_options kit_corpus(int n)
     o.padded_budget = n & 1;
     o.shuffle = n >> 1 & 1;
     o.buckets = n >> 2 & 1;
+    o.pool = n % 5 > 2 ? n % 5 - 2 : 0;
     o.batch_tokens = tokens[n / 8];
     o.batch_sentences = sentences[n / 8];
     o.seed = (uint64_t)n * 1000003;

@@ -685,7 +685,7 @@ a batch from nowhere moves the place @@ store @@ trf__keep_place @@
 a cancelled batch is done with @@ store @@ trf__keep_place @@
     status != TRF_E_CANCELLED && place.batch @@ place.batch
 no place behind an epoch's last batch @@ store corpus @@ trf__corpus_seek @@
-    if (batch == c->n_batches) { epoch++; batch = 0; } @@ (void)0;
+    if (batch == trf__corpus_planned(c)) { epoch++; batch = 0; } @@ (void)0;
 warm-up exponent @@ definitions @@ trf_learning_rate @@
     s * pow(w, -1.5) @@ s * pow(w, -1.4)
 learning rate of the step before @@ definitions model decoding programs golden @@ trf__set_now @@
@@ -908,8 +908,10 @@ second moments of the first @@ store @@ trf__trainer_read @@
     &trf__companions[1] @@ &trf__companions[0]
 a checkpoint in the middle of a step @@ store @@ trf__no_gradients @@
     trainer->micro == 0 @@ trainer->micro < 1000
-every epoch in the same order @@ corpus @@ trf__corpus_plan @@
-    TRF__SHUFFLE_EPOCH, (uint64_t)epoch); @@ TRF__SHUFFLE_EPOCH, 0); (void)epoch;
+every epoch in the same order @@ corpus @@ trf__corpus_plan_pool @@
+    TRF__SHUFFLE_EPOCH, (uint64_t)c->planned @@ TRF__SHUFFLE_EPOCH, 0
+blocks of every epoch in the same order @@ corpus @@ trf__corpus_plan_epoch @@
+    TRF__SHUFFLE_EPOCH, (uint64_t)epoch @@ TRF__SHUFFLE_EPOCH, 0
 batches one pair too large @@ corpus @@ trf__corpus_cut @@
     over || i - begin >= o @@ over || i - begin > o
 a round beyond the slots of the cache @@ decoding programs @@ trf__round_fits @@
@@ -1618,7 +1620,7 @@ characters and words of a token file are alike @@ tokens @@ trf__vocab_fingerpri
     hash = trf__hash_add(hash, (uint64_t)v->kind) @@ (void)0
 a token file with pairs too long for the corpus @@ tokens @@ trf__corpus_attach @@
     facts->longest > c->options.max_length @@ 0
-a token file's second block is read from the first @@ tokens @@ trf__token_read @@
+a token file's second block is read from the first @@ tokens @@ trf__token_position @@
     (pair - r->blocks[low].first) * 4 @@ pair * 4
 a resumed token file counts a damaged block @@ tokens @@ trf__token_resume @@
     f->form.facts = facts @@ (void)0
@@ -1646,10 +1648,34 @@ unknown tokens of a token file are not counted @@ tokens @@ trf__token_count @@
     source[i] == f->unknown[0] @@ 0
 labels of a token file count as unknown @@ tokens @@ trf__token_count @@
     target[i] == f->unknown[1] && target[i] >= 0 @@ target[i] == f->unknown[1]
+blocks are not shuffled @@ corpus @@ trf__corpus_divide @@
+    trf__shuffle(c->blocks, c->n_blocks, @@ trf__shuffle(c->blocks, 0,
+a pool has its blocks in the order of their draw @@ corpus @@ trf__corpus_divide @@
+    + c->n_in_pool[c->pool_of[i]]++] @@ + c->n_in_pool[c->pool_of[i]]++ % 1]
+all pools are shuffled alike @@ corpus @@ trf__corpus_plan_pool @@
+    TRF__SHUFFLE_POOL, (uint64_t)c->pool @@ TRF__SHUFFLE_POOL, 0
+an epoch ends with its first pool @@ corpus @@ trf_corpus_next @@
+    && corpus->pool + 1 == corpus->n_pools @@ && 1
+the batches of a pool are numbered anew @@ corpus @@ trf__corpus_plan_pool @@
+    c->first_batch += c->n_batches; @@ c->first_batch = 0;
+an earlier pool is not found again @@ corpus @@ trf__corpus_plan @@
+    batch < c->first_batch @@ 0
+an epoch has the batches of the planned pools @@ corpus @@ trf_corpus_batches @@
+    INT64_MAX @@ 0
+the number of batches is that of another epoch @@ corpus @@ trf_corpus_batches @@
+    corpus->counted != corpus->epoch @@ corpus->counted < 0
+a pool stays loaded @@ tokens @@ trf__corpus_plan_pool @@
+    if (c->file) trf__token_unload @@ if (0) trf__token_unload
+a pool that could not be read counts as loaded @@ tokens @@ trf__token_load @@
+    if (!status) r->n_pieces = n; @@ r->n_pieces = n;
+a pair is taken from the pool's first block @@ tokens @@ trf__token_loaded @@
+    r->pieces[middle].at <= at @@ r->pieces[middle].at < 0
+pools do not change the fingerprint @@ corpus @@ trf__corpus_fingerprint @@
+    8 * (int64_t)o->pool @@ 0
 a batch goes on to the end of the epoch @@ corpus tokens @@ trf__corpus_gather @@
     (i == begin || c->order[i] >= 0) @@ (i - begin < 2 || c->order[i] >= 0)
 an epoch has one batch more @@ corpus tokens @@ trf_corpus_batches @@
-    corpus->n_batches @@ corpus->n_batches + 1
+    corpus->n_counted; @@ corpus->n_counted + 1;
 END
 awk '/^[ \t]/ { sub(/^[ \t]+/, ""); row = row " " $0; next }
      { if (row) print row; row = $0 }

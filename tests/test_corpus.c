@@ -126,7 +126,7 @@ static void options(void **state)
     kit_memory h;
     trf_hooks hooks = kit_hooks(&h);
     (void)state;
-    assert_true(o.batch_tokens == 4096 && o.batch_sentences == 1024 && o.padded_budget == 0 &&
+    assert_true(o.batch_tokens == 4096 && o.batch_sentences == 1024 && o.padded_budget == 0 && o.pool == 0 &&
                 o.shuffle == 1);
     assert_true(o.buckets == 1 && o.max_length == 511 && o.epochs == TRF_ENDLESS && o.seed == 0 &&
                 !o.hooks.alloc);
@@ -143,6 +143,8 @@ static void options(void **state)
     REFUSED(batch_tokens, -1);
     REFUSED(batch_sentences, 0);
     REFUSED(padded_budget, 2);
+    REFUSED(pool, -1);
+    REFUSED(pool, (1 << 20) + 1);
     REFUSED(shuffle, -1);
     REFUSED(buckets, 2);
     REFUSED(max_length, 0);
@@ -518,6 +520,130 @@ static void resuming(void **state)
     }
 }
 
+/* -----------------------------------------------------------------------------------------------
+   Pools, beside a plan that is written from their description: the numbers of the pairs of an
+   epoch, batch after batch. Pair p of MANY has the ids p, p, ... */
+enum { MANY = 4 * 1024 + 300 };
+typedef struct plan { int32_t pairs[MANY], first[MANY + 1], n, n_batches; } plan;
+static int32_t many_length(int32_t p, int side)
+{
+    return 1 + (int32_t)(trf__random64(11, (uint32_t)side, (uint64_t)p) % (side ? 9 : 6));
+}
+
+/* Equal lengths keep their places in `pairs`: `place` has them. */
+static int32_t place[MANY];
+static int by_lengths(const void *a, const void *b)
+{
+    int32_t p = *(const int32_t *)a, q = *(const int32_t *)b;
+    int32_t by_target = many_length(p, 1) - many_length(q, 1);
+    int32_t by_source = many_length(p, 0) - many_length(q, 0);
+    return by_target ? by_target : by_source ? by_source : place[p] - place[q];
+}
+
+/* Plans n pairs as one pool, behind what is planned already. */
+static void plan_pool(plan *all, int32_t *pairs, int32_t n, const trf_corpus_options *o,
+                      uint64_t key)
+{
+    static int32_t order[MANY], begins[MANY + 1];
+    int32_t i, k, n_batches = 0, source = 0, target = 0;
+    if (o->shuffle) trf__shuffle(pairs, n, key, TRF__SHUFFLE_PAIRS);
+    for (i = 0; i < n; i++) place[pairs[i]] = i;
+    if (o->buckets) qsort(pairs, (size_t)n, sizeof *pairs, by_lengths);
+    for (i = 0; i < n; i++) {
+        int32_t s = many_length(pairs[i], 0) + 1, t = many_length(pairs[i], 1) + 1;
+        if (i == 0 || source + s > o->batch_tokens || target + t > o->batch_tokens) {
+            order[n_batches] = n_batches;
+            begins[n_batches++] = i;
+            source = target = 0;
+        }
+        source += s;
+        target += t;
+    }
+    begins[n_batches] = n;
+    if (o->shuffle && o->buckets) trf__shuffle(order, n_batches, key, TRF__SHUFFLE_BATCHES);
+    for (k = 0; k < n_batches; k++) {
+        all->first[all->n_batches++] = all->n;
+        for (i = begins[order[k]]; i < begins[order[k] + 1]; i++) all->pairs[all->n++] = pairs[i];
+    }
+    all->first[all->n_batches] = all->n;
+}
+
+static void plan_epoch(plan *all, const trf_corpus_options *o, int64_t number)
+{
+    uint64_t key = trf__random64(o->seed, TRF__SHUFFLE_EPOCH, (uint64_t)number);
+    static int32_t pairs[MANY];
+    int32_t blocks[5] = {0, 1, 2, 3, 4}, pool, n, b, k, i;
+    memset(all, 0, sizeof *all);
+    if (o->shuffle) trf__shuffle(blocks, 5, key, TRF__SHUFFLE_BLOCKS);
+    for (pool = 0; pool * o->pool < 5; pool++) {
+        for (n = b = 0; b < 5; b++)                     /* of this pool, by their numbers */
+            for (k = pool * o->pool; k < (pool + 1) * o->pool && k < 5; k++)
+                for (i = b * 1024; blocks[k] == b && i < (b + 1) * 1024 && i < MANY; i++)
+                    pairs[n++] = i;
+        plan_pool(all, pairs, n, o, trf__random64(key, TRF__SHUFFLE_POOL, (uint64_t)pool));
+    }
+    assert_int_equal(all->n, MANY);
+}
+
+static void check_planned(trf_corpus *c, const plan *all, int64_t batch)
+{
+    trf_batch b;
+    const int32_t *id;
+    int32_t i;
+    OK(trf_corpus_next(c, &b, &err));
+    assert_true(b.place.batch == batch);
+    assert_int_equal(b.source.count, all->first[batch + 1] - all->first[batch]);
+    for (id = b.source.ids, i = 0; i < b.source.count; id += b.source.lengths[i++]) {
+        int32_t p = all->pairs[all->first[batch] + i];
+        assert_int_equal(*id, p);
+        assert_int_equal(b.source.lengths[i], many_length(p, 0));
+        assert_int_equal(b.target.lengths[i], many_length(p, 1));
+    }
+}
+
+static void pools(void **state)
+{
+    static plan all;
+    int n;
+    (void)state;
+    for (n = 0; n < 16; n++) {
+        trf_corpus_options o = trf_corpus_defaults();
+        trf_corpus *c;
+        int32_t ids[9], p, i, batches[2];
+        int64_t number, b, got;
+        o.batch_tokens = 400;
+        o.pool = (int32_t[]){1, 2, 3, 1 << 20}[n / 4];
+        o.shuffle = n & 1;
+        o.buckets = n >> 1 & 1;
+        o.seed = 3;
+        OK(trf_corpus_create(&c, &o, &err));
+        for (p = 0; p < MANY; p++) {
+            for (i = 0; i < 9; i++) ids[i] = p;
+            OK(trf_corpus_add(c, ids, many_length(p, 0), ids, many_length(p, 1), &err));
+        }
+        for (number = 0; number < 2; number++) {
+            plan_epoch(&all, &o, number);
+            batches[number] = all.n_batches;
+            for (b = 0; b < all.n_batches; b++) {
+                check_planned(c, &all, b);
+                if (b % 50 == 7 && trf_corpus_epoch(c) == number) {
+                    OK(trf_corpus_batches(c, &got, &err));      /* this moves nothing */
+                    assert_int_equal(got, all.n_batches);
+                }
+            }
+            assert_int_equal(trf_corpus_epoch(c), number + 1);
+        }
+        for (b = batches[1] - 1; b >= 0; b -= b < 5 ? 1 : 37) {     /* to any batch, backwards */
+            DONE(trf__corpus_seek(c, 1, b, &err));
+            check_planned(c, &all, b);
+        }
+        FAILS(trf__corpus_seek(c, 1, batches[1] + 1, &err), TRF_E_STATE, "corpus", -1);
+        DONE(trf__corpus_seek(c, 0, batches[0], &err));             /* the end is a beginning */
+        check_planned(c, &all, 0);
+        trf_corpus_destroy(c);
+    }
+}
+
 static void seeking_nowhere(void **state)
 {
     trf_corpus_options o = trf_corpus_defaults();
@@ -622,6 +748,9 @@ static void fingerprints(void **state)
         o.buckets = !(i & 4);
         prints[n++] = print_of(&o, lengths[0], 3, -1);
     }
+    CHANGED(pool, 1);
+    CHANGED(pool, 2);
+    CHANGED(pool, 1 << 20);
     CHANGED(seed, 1);
     CHANGED(seed, (uint64_t)1 << 63);
     for (i = 0; i < n; i++) for (k = 0; k < i; k++)
@@ -1037,7 +1166,7 @@ int main(void)
         cmocka_unit_test(chunks),
         cmocka_unit_test(rewinding),
         cmocka_unit_test(resuming),
-        cmocka_unit_test(seeking_nowhere),
+        cmocka_unit_test(pools), cmocka_unit_test(seeking_nowhere),
         cmocka_unit_test(fingerprints),
         cmocka_unit_test(no_allocation_in_steady_state),
         cmocka_unit_test(out_of_memory),

@@ -742,7 +742,7 @@ static void test_defaults(void **state)
                 noise.mean_span == 3);
     assert_true(corpus.batch_tokens == 4096 && corpus.batch_sentences == 1024 &&
                 corpus.max_length == 511 && corpus.shuffle == 1);
-    assert_true(corpus.buckets == 1 && corpus.padded_budget == 0 && corpus.epochs == TRF_ENDLESS);
+    assert_true(corpus.buckets == 1 && corpus.pool == 0 && corpus.padded_budget == 0 && corpus.epochs == TRF_ENDLESS);
     assert_true(load.max_bytes == (uint64_t)64 << 30 && !load.config && !load.allow_nonfinite);
 }
 

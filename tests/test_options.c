@@ -283,6 +283,7 @@ static const struct tested table[] = {
     OPTION(TRAIN, SWITCH, "padded-budget", corpus.padded_budget),
     OPTION(TRAIN, SWITCH, "shuffle", corpus.shuffle),
     OPTION(TRAIN, SWITCH, "buckets", corpus.buckets),
+    OPTION(TRAIN, NUMBER, "pool", corpus.pool),
     OPTION(TRAIN, NUMBER, "parts", training.parts),
     OF(TRAIN, "reduce", reduce, int32_t, {"ordered", 0}, {"fast", 1}),
     OPTION(TRAIN, SWITCH, "recompute", training.recompute),

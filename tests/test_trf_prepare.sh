@@ -15,7 +15,7 @@ expect 0 "prepared" "left out: 4 pairs" "$trf" prepare --model start --output od
 check "no unfinished file is left" [ ! -e odd.tokens.part ]
 expect 0 "from tokens" "601 pairs" "$trf" train --token-file odd.tokens $from_text --model tokens.model
 check "the same model" same text.model tokens.model
-for more in "--shuffle no" "--buckets no --seed 9" "--padded-budget yes --batch-sentences 7"; do
+for more in "--shuffle no" "--buckets no --seed 9" "--padded-budget yes --batch-sentences 7" "--pool 1"; do
     options="--updates 25 $model --batch-tokens 256 --metric loss --warmup 20 --valid-size 0 --vocab-from start --threads 1 $more"
     expect 0 "from text $more" "" "$anew" train --tsv odd.tsv $options --model text.model
     expect 0 "from tokens $more" "" "$anew" train --token-file odd.tokens $options --model tokens.model
@@ -119,6 +119,12 @@ for left in 0 10 44 5000 $((size / 2)) $((size - 30)) $size; do
     check "$left bytes: the same file" same large.tokens again.tokens
 done
 expect 0 "a complete one" "is complete" "$trf" prepare --model start --output again.tokens large.tsv --resume
+several="--valid-size 0 $model --batch-tokens 2000 --metric loss --warmup 20 --vocab-from start --seed 5 --threads 1"
+expect 0 "pools, from text" "" "$anew" train --tsv large.tsv $several --updates 40 --pool 2 --model text.model
+expect 0 "pools, from tokens, begun" "" "$anew" train --token-file large.tokens $several --updates 25 --pool 2 --model tokens.model
+expect 1 "pools of another size" "data options of the original training: --pool was 2, now it is 3" "$trf" train --token-file large.tokens $several --updates 40 --pool 3 --model tokens.model --resume
+expect 0 "pools, from tokens, continued" "resumed" "$trf" train --token-file large.tokens $several --updates 40 --pool 2 --model tokens.model --resume
+check "the same model by pools" same text.model tokens.model
 expect 0 "it says how much there is" "continued: 8192 pairs" sh -c "head -c $((size - 30)) large.tokens >again.tokens.part; '$trf' prepare --model start --output again.tokens large.tsv --resume"
 # killed again and again, while the text comes slowly
 rm -f again.tokens again.tokens.part

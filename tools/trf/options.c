@@ -273,6 +273,10 @@ const struct row rows[] = {
     {TRAIN, SWITCH, "shuffle", AT(corpus.shuffle), NO_YES, "use a new order in each epoch", NULL},
     {TRAIN, SWITCH, "buckets", AT(corpus.buckets), NO_YES,
      "put pairs of similar length into the same batch", NULL},
+    {TRAIN, NUMBER, "pool", AT(corpus.pool), "N",
+     "shuffle N times 1,024 pairs at a time, in blocks of 1,024 neighbours, and read them at once: "
+     "for a token file on a slow disk, or of so many pairs that 12 bytes each are too much; 0: "
+     "shuffle all pairs together", NULL},
     {TRAIN | FROM_DATA, NUMBER, "parts", AT(training.parts), "N",
      "divide each batch into N parts, and add up their gradients in the order of the parts; 0: do "
      "not divide. The model depends on N, but not on how many processes compute the parts: mpirun "
