@@ -75,6 +75,14 @@ linked()
 $cc $objects -o $output -lm"
 }
 
+# again GROUP NAME PROGRAM KERNEL: a program of the group, with this kernel of 8 bits from the end of their table
+again()
+{
+    echo "$4" >"$work/$1.$2.wanted"
+    links="$links
+ln '$work/$1.$3' '$work/$1.$2'"
+}
+
 if [ -n "$avx2" ]; then
     run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I'$work' -c '$work/hash.c' -o '$work/app.o'"
     for compiler in "$cc" $other; do
@@ -99,8 +107,8 @@ if [ -n "$avx2" ]; then
     whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native
     [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
     whole fused "whole-O3" "$cc" -O3 -march=native
-    whole fused "whole-int8-avx2" "$cc" -march=native -DHASH_INT8_KERNEL=2        # from the end of trf__int8_kernels
-    whole fused "whole-int8-c" "$cc" -march=native -DHASH_INT8_KERNEL=1
+    again fused "whole-int8-avx2" "whole-native-$(tag_of "$cc")" 2
+    again fused "whole-int8-c" "whole-native-$(tag_of "$cc")" 1
     [ -z "$cxx" ] || whole separate "whole-baseline-$cxx" $cxx -x c++ -std=gnu++17  # SSE2 has nothing to fuse
     if command -v i686-linux-gnu-gcc >/dev/null; then
         for standard in c99 gnu17; do whole separate "i686-$standard" i686-linux-gnu-gcc -std=$standard -static -msse2 -mfpmath=sse; done
@@ -132,7 +140,7 @@ compare()
     first=
     for wanted in "$work/$1".*.wanted; do
         program=${wanted%.wanted} name=$(basename "${wanted%.wanted}")
-        "$program" stages >"$program.out" 2>>"$work/log"
+        "$program" stages $(cat "$wanted") >"$program.out" 2>>"$work/log"
         check "$name" "did not build or run" test -s "$program.out"
         sed 1d "$program.out" >"$program.stages"
         if [ -z "$first" ]; then first=$program; continue; fi
