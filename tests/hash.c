@@ -99,6 +99,7 @@ static uint64_t hash_of(const kind *k, uint64_t hash, uint64_t *small)
     c.feed_forward_gate = c.embedding_norm || c.norm_rule == TRF_NORM_RMS;
     c.positions = (trf_positions)k->positions; c.decoder_start = (trf_decoder_start)k->start;
     c.device.threads = o.threads = 1;
+    c.device.products = TRF_PRODUCTS_BUILT_IN;
     o.smoothing_rule = (trf_smoothing)k->smoothing; o.epsilon_rule = (trf_adam_epsilon)k->epsilon;
     o.optimizer = (trf_optimizer)k->optimizer;
     o.weight_decay = 0.01;
