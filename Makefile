@@ -56,10 +56,11 @@ demo: $(BUILD)/translate
 	$(BUILD)/translate
 
 # Compiling is half of a test run. Kernels and gradients are built as programs are; in the other suites the optimiser is
-# not in question, and is on where it saves more than it costs: make test LIGHT= SOME= takes CFLAGS for all.
+# not in question, and is on where it saves more than it costs: make test LIGHT= SOME= takes CFLAGS for all. The optimiser
+# skips static functions that a suite does not call.
 LIGHT    = -O0 -DTRF_NO_SLOW_WARNING
-SOME     = -O1
-$(FULL): LIGHT =
+SOME     = -O1 -DTRF_STATIC
+$(FULL): LIGHT = -DTRF_STATIC
 $(BRISK): LIGHT = $(SOME)
 
 # What everything is built with; a new file when it has changed.
