@@ -145,7 +145,7 @@ can_avx2= ; [ -r /proc/cpuinfo ] && grep -q -w avx2 /proc/cpuinfo && can_avx2=1
 [ -n "$can_avx2" ] ||
     job "gcc -O3"    "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -I'$root' $cblas -c all.c -o o3.o"
 command -v nvcc >/dev/null &&
-    job "nvcc, one file" "nvcc -x cu -arch=sm_80 -DTRF_CUDA -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
+    job "nvcc, one file" "nvcc -x cu -arch=sm_80 -DTRF_CUDA -Xptxas -O0 -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
                 cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
 # The column for two generations of GPUs: no warning, no register spilled.
 printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >cuda.c
@@ -458,7 +458,7 @@ if command -v nvcc >/dev/null; then
     cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")/lib64
     lines="$(sed -n 's/.*  \(nvcc -O2 .*\)$/\1/p' "$root/transformer.h" | head -n 1) && $(grep CUDA page/lines)"
     [ -n "$cblas" ] || job "build lines with CUDA" "cd page && rm -rf gpu && mkdir gpu && cp transformer.h ../cuda.c gpu && cp gpu.c gpu/app.c && cd gpu &&
-        { $(echo "$lines" | sed "s|\&\& cc -O2|\&\& cc -L$cuda -O0|"); } && LD_LIBRARY_PATH=$cuda ./a.out"
+        { $(echo "$lines" | sed "s|\&\& cc -O2|\&\& cc -L$cuda -O0|;s|nvcc -O2|nvcc -O2 -Xptxas -O0|"); } && LD_LIBRARY_PATH=$cuda ./a.out"
 fi
 [ -z "$can_avx2" ] || job "a column of another version does not link" "mkdir stale &&
     sed 's/^#define TRF__COLUMN_VERSION .*/#define TRF__COLUMN_VERSION 0/' '$root/transformer.h' >stale/transformer.h &&
