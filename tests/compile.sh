@@ -323,7 +323,7 @@ __attribute__((visibility("default"))) double plugin(int threads)
     training.threads = threads;
     for (i = 0; i < 200; i++) { ids[i] = 4 + i * i % 20; lengths[i / 10] = 10; }
     if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) return -1;
-    for (i = 0; i < 2; i++) if (trf_train_step(trainer, &batch, &report, &err)) return -2;
+    for (i = 0; i < 3; i++) if (trf_train_step(trainer, &batch, &report, &err)) return -2;
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     return report.loss;
