@@ -6,6 +6,7 @@
    prints  each line behind its cosine to the text, from -1 to 1; sorted, the nearest come first */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -139,10 +139,13 @@ for_cxx()
 }
 
 # --- standards and options -----------------------------------------------------------------------------------
-# The long ones first: optimisers see what the front end does not (tests/columns.sh has clang and g++ at -O2).
-job "gcc -O3"    "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -I'$root' $cblas -c all.c -o o3.o"
+# The long ones first: optimisers see what the front end does not (tests/columns.sh has clang and g++ at -O2, and cc at -O3
+# where there is AVX2).
+can_avx2= ; [ -r /proc/cpuinfo ] && grep -q -w avx2 /proc/cpuinfo && can_avx2=1
+[ -n "$can_avx2" ] ||
+    job "gcc -O3"    "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -I'$root' $cblas -c all.c -o o3.o"
 command -v nvcc >/dev/null &&
-    job "nvcc, one file" "nvcc -x cu -arch=sm_80 -DTRF_CUDA -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
+    job "nvcc, one file" "nvcc -x cu -arch=sm_80 -DTRF_CUDA -Xptxas -O0 -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
                 cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
 # The column for two generations of GPUs: no warning, no register spilled.
 printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >cuda.c
@@ -162,38 +165,54 @@ if clang -fsanitize=undefined nothing.c -o nothing 2>/dev/null; then
 else echo "left out: clang -fsanitize=undefined"
 fi
 nccl=$(for d in /usr/include /usr/local/include /usr/local/cuda/include; do [ ! -f $d/nccl.h ] || echo $d; done | head -n 1)
-[ -z "$nccl" ] || job "example ranks with NCCL" "$gcc_like $warnings -isystem $nccl -DRANKS_NCCL -DTRF_WITH_CUDA -I'$root' -fsyntax-only '$root/examples/ranks.c'"
+[ -z "$nccl" ] || job "example ranks with NCCL" "$gcc_like $warnings -isystem $nccl -DRANKS_NCCL -DTRF_WITH_CUDA -DTRF__IMPLEMENTED -I'$root' -fsyntax-only '$root/examples/ranks.c'"
 
-options='-DTRF_NO_CBLAS -DTRF_DOUBLE -DTRF_NO_TRAIN -DTRF_STATIC -DTRF_SCALAR -DTRF_NO_THREADS'
+# Of each language the last compiler, the quickest, sees option by option, the others several at a time. The header does not
+# ask which C it is in; C11 and C17 differ in nothing but that.
+quick=${c_compilers##* } quick_cxx=${cxx_compilers% ;}
+quick_cxx=${quick_cxx##*; }
+quick_cxx=${quick_cxx# }
+options='-DTRF_NO_CBLAS -DTRF_DOUBLE -DTRF_NO_TRAIN -DTRF_STATIC -DTRF_SCALAR -DTRF_NO_THREADS -fshort-enums'
+several='-DTRF_DOUBLE -DTRF_SCALAR -DTRF_NO_CBLAS -DTRF_NO_TRAIN -DTRF_STATIC'
+platform='-DNDEBUG -funsigned-char -D_FILE_OFFSET_BITS=64'
+# standards STANDARDS: the first with every option
 standards()
 {
+    first=${1%% *}
     for standard in $1; do
-        clean "$compiler" "-std=$standard" all.c -fsyntax-only
-        clean "$compiler" "-std=$standard" public.c -fsyntax-only
-        clean "$compiler" "-std=$standard" column.c -fsyntax-only
+        for file in all public column; do clean "$compiler" "-std=$standard" $file.c -fsyntax-only; done
     done
-    for option in $options; do
-        clean "$compiler" "-std=$2 $option" all.c -fsyntax-only
-        case $option in *DOUBLE|*SCALAR|*TRAIN) clean "$compiler" "-std=$2 $option" column.c -fsyntax-only ;; esac
+    clean "$compiler" "-std=$first $several" all.c -fsyntax-only
+    if [ "$compiler" != "$quick" ] && [ "$compiler" != "$quick_cxx" ]; then
+        clean "$compiler" "-std=$first -DTRF_NO_THREADS -DTRF_STATIC -fshort-enums $platform" all.c -fsyntax-only
+        clean "$compiler" "-std=$first -DTRF_NO_TRAIN -DTRF_NO_CBLAS ${vectors##* }" all.c -fsyntax-only
+        clean "$compiler" "-std=$first -DTRF_DOUBLE ${vectors%% *}" all.c -fsyntax-only
+        clean "$compiler" "-std=$first -DTRF_SCALAR" all.c -fsyntax-only
+        clean "$compiler" "-std=$first -DTRF_NO_TRAIN -DTRF_DOUBLE" column.c -fsyntax-only
+        clean "$compiler" "-std=$first -DTRF_SCALAR" column.c -fsyntax-only
+        return
+    fi
+    for option in $options $vectors; do
+        clean "$compiler" "-std=$first $option" all.c -fsyntax-only
+        case $option in *DOUBLE|*SCALAR|*TRAIN) clean "$compiler" "-std=$first $option" column.c -fsyntax-only ;; esac
     done
-    clean "$compiler" "-std=$2 -DTRF_DOUBLE -DTRF_SCALAR -DTRF_NO_CBLAS -DTRF_NO_TRAIN -DTRF_STATIC" all.c -fsyntax-only
-    clean "$compiler" "-std=$2 -DNDEBUG -funsigned-char -D_FILE_OFFSET_BITS=64" all.c -fsyntax-only
-    clean "$compiler" "-std=$2 -fshort-enums" all.c -fsyntax-only
-    [ -n "$cblas" ] || clean "$compiler" "-std=$2 '-DTRF_CBLAS_HEADER=<cblas.h>'" all.c -fsyntax-only
-    for flags in $3; do clean "$compiler" "-std=$2 $flags" all.c -fsyntax-only; done
+    clean "$compiler" "-std=$first $platform" all.c -fsyntax-only
+    [ -n "$cblas" ] || clean "$compiler" "-std=$first '-DTRF_CBLAS_HEADER=<cblas.h>'" all.c -fsyntax-only
 }
 case $(uname -m) in x86_64|amd64) vectors='-mavx2 -mavx512f' ;; *) vectors= ;; esac
-for compiler in $c_compilers; do standards 'c99 gnu99 c11 c17' c99 "$vectors"; done
-for_cxx standards 'c++11 c++20' c++11 "$vectors"
+for compiler in $c_compilers; do standards 'c99 gnu99 c17'; done
+for_cxx standards 'c++11 c++20'
 
 # --- examples and tools ----------------------------------------------------------------------------------------
 mpi=$(pkg-config --cflags-only-I mpi-c 2>/dev/null | sed 's/-I/-isystem /g')
 [ -n "$mpi" ] || echo "left out: MPI"
+# One compiler sees each whole, as its build line has it; all see it beside the header's public half.
 for file in "$root"/examples/*.c "$root"/examples/cmake/app.c; do
     more=
     case $file in */mpi.c) [ -n "$mpi" ] || continue; more=$mpi ;; esac
-    for compiler in $c_compilers; do clean "$compiler" "-std=c99 $more" "$file" -fsyntax-only; done
-    example_in_cxx() { clean "$compiler" "-std=c++11 $more" "$file" -fsyntax-only; }
+    clean "$quick" "-std=c99 $more" "$file" -fsyntax-only
+    for compiler in $c_compilers; do clean "$compiler" "-std=c99 -DTRF__IMPLEMENTED $more" "$file" -fsyntax-only; done
+    example_in_cxx() { clean "$compiler" "-std=c++11 -DTRF__IMPLEMENTED $more" "$file" -fsyntax-only; }
     for_cxx example_in_cxx
 done
 for file in "$root"/examples/studies/*.c; do
@@ -278,8 +297,7 @@ job "double caller, float implementation" "[ -s c.o ] &&
 job "float caller, double implementation" "[ -s double.o ] &&
     no $gcc_like -no-pie caller.o double.o -lm -o mixed2 2>mixed2.txt && grep -q trf_model_create mixed2.txt"
 job "static in two files" "sed 's/^#include \"trans/#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n&/' caller.c >static1.c &&
-    printf '#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n#include \"transformer.h\"\n' >static2.c &&
-    $gcc_like $warnings $alone static1.c static2.c -no-pie -lm -o static && ./static"
+    $gcc_like $warnings $alone static1.c static.o -no-pie -lm -o static && ./static"
 
 job "without training it translates the same" "mkdir -p frozen_all frozen_run && $gcc_like $alone -c frozen.c -o frozen.o &&
     $gcc_like frozen.o c.o -no-pie -lm -o frozen_all/program && $gcc_like frozen.o no_train.o -no-pie -lm -o frozen_run/program &&
@@ -333,9 +351,10 @@ int main(int argc, char **argv)
 END
 job "a plug-in that computes on threads is unloaded" "$gcc_like -O1 -fPIC -shared -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
     cp plugin1.so plugin2.so && $gcc_like host.c -o plugin_host -ldl && ./plugin_host ./plugin1.so ./plugin2.so"
-# Strict C hides what threads need; nothing of it may be missing, whatever the program asks for.
-for posix in '' -D_POSIX_SOURCE -D_POSIX_C_SOURCE=199309L -D_POSIX_C_SOURCE=200112L -D_GNU_SOURCE; do
-    job "threads in strict C $posix" "$gcc_like -std=c99 $posix $warnings -O0 -I'$root' -DTRF_NO_CBLAS little.c -lm -o little_c99$posix && ./little_c99$posix"
+# Strict C hides what threads need; nothing of it may be missing, whatever the program asks for: else a call is undeclared.
+job "threads in strict C" "$gcc_like -std=c99 $warnings -O0 -I'$root' -DTRF_NO_CBLAS little.c -lm -o little_c99 && ./little_c99"
+for posix in -D_POSIX_SOURCE -D_POSIX_C_SOURCE=199309L -D_POSIX_C_SOURCE=200112L -D_GNU_SOURCE; do
+    clean "$gcc_like" "-std=c99 -DTRF_NO_CBLAS $posix" little.c -fsyntax-only
 done
 job "one thread" "$gcc_like -O0 -I'$root' -DTRF_NO_CBLAS -DTRF_NO_THREADS -c all.c -o one.o && no sh -c 'nm one.o | grep -q pthread'"
 
@@ -405,7 +424,6 @@ cp page/app.c page/app.cc
 printf '#define TRF_COLUMN avx2\n#include "transformer.h"\n' >page/column.c
 sed -n '/^\/\/ DO THIS/,/^\/\/ A COMPLETE/s/.*  \(c[c+]* -O2 .*\)$/\1/p' "$root/transformer.h" >page/lines
 job "the first page has six build lines" "[ \$(wc -l <page/lines) -eq 6 ]"
-can_avx2= ; [ -r /proc/cpuinfo ] && grep -q -w avx2 /proc/cpuinfo && can_avx2=1
 page_line()
 {
     case $1 in *openblas*) [ -z "$cblas" ] || { echo "left out: a build line with OpenBLAS"; return; } ;; esac
@@ -440,7 +458,7 @@ if command -v nvcc >/dev/null; then
     cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")/lib64
     lines="$(sed -n 's/.*  \(nvcc -O2 .*\)$/\1/p' "$root/transformer.h" | head -n 1) && $(grep CUDA page/lines)"
     [ -n "$cblas" ] || job "build lines with CUDA" "cd page && rm -rf gpu && mkdir gpu && cp transformer.h ../cuda.c gpu && cp gpu.c gpu/app.c && cd gpu &&
-        { $(echo "$lines" | sed "s|\&\& cc -O2|\&\& cc -L$cuda -O0|"); } && LD_LIBRARY_PATH=$cuda ./a.out"
+        { $(echo "$lines" | sed "s|\&\& cc -O2|\&\& cc -L$cuda -O0|;s|nvcc -O2|nvcc -O2 -Xptxas -O0|"); } && LD_LIBRARY_PATH=$cuda ./a.out"
 fi
 [ -z "$can_avx2" ] || job "a column of another version does not link" "mkdir stale &&
     sed 's/^#define TRF__COLUMN_VERSION .*/#define TRF__COLUMN_VERSION 0/' '$root/transformer.h' >stale/transformer.h &&
@@ -488,11 +506,13 @@ if [ -n "$x86_32" ]; then
     for standard in c99 gnu17; do
         job "32-bit x86, $standard: x87 is refused" "no $x86_32 -std=$standard -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c 2>x87_$standard.txt &&
             grep -q -e '-msse2 -mfpmath=sse' x87_$standard.txt && no $x86_32 -std=$standard -I'$root' -fsyntax-only column.c 2>/dev/null"
-        for option in '' -DTRF_SCALAR -DTRF_DOUBLE -DTRF_NO_TRAIN; do
-            clean "$x86_32" "-std=$standard $sse -DTRF_NO_CBLAS $option" all.c -fsyntax-only
-        done
     done
-    job "32-bit x86 with SSE2, -O2" "$x86_32 $warnings -O2 $sse -DTRF_NO_CBLAS -I'$root' -c all.c -o x86_32.o"
+    # tests/columns.sh has both standards with -O2 of i686-linux-gnu-gcc
+    for option in '-std=c99 -DTRF_SCALAR' '-std=gnu17 -DTRF_DOUBLE' '-std=c99 -DTRF_NO_TRAIN'; do
+        clean "$x86_32" "$option $sse -DTRF_NO_CBLAS" all.c -fsyntax-only
+    done
+    [ "$x86_32" = i686-linux-gnu-gcc ] ||
+        job "32-bit x86 with SSE2, -O2" "$x86_32 $warnings -O2 $sse -DTRF_NO_CBLAS -I'$root' -c all.c -o x86_32.o"
 else echo "left out: 32-bit x86"
 fi
 for method in -1 1 2; do

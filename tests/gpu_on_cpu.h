@@ -81,20 +81,33 @@ typedef std::lock_guard<std::recursive_mutex> gpu_guard;
 
 #if defined(__x86_64__)
 typedef void *gpu_context;
-extern "C" void gpu_switch(gpu_context *from, gpu_context to);
-__asm__(".text\n.globl gpu_switch\n.hidden gpu_switch\n.type gpu_switch,@function\ngpu_switch:\n"
-        "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
-        "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
-        "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n.size "
-        "gpu_switch,.-gpu_switch\n");
+/* Inline, with a jump in place of a return: a processor expects that a return goes to where the last
+   call came from, and waits for its pipeline where that is another fiber. */
+#if defined(__AVX512F__)
+#define GPU_MORE_REGISTERS                                                                        \
+    , "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", "xmm23", "xmm24", "xmm25",   \
+    "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31", "k1", "k2", "k3", "k4", "k5", "k6", "k7"
+#else
+#define GPU_MORE_REGISTERS
+#endif
+static inline __attribute__((always_inline)) void gpu_switch(gpu_context *from, gpu_context to)
+{
+    __asm__ volatile(                   /* 128: the compiler may use so many bytes below rsp */
+        "lea -128(%%rsp),%%rsp\n\tpush %%rbp\n\tpush %%rbx\n\tlea 1f(%%rip),%%rcx\n\tpush %%rcx\n\t"
+        "mov %%rsp,(%%rdi)\n\tmov %%rsi,%%rsp\n\tpop %%rcx\n\tjmp *%%rcx\n"
+        "1:\tpop %%rbx\n\tpop %%rbp\n\tlea 128(%%rsp),%%rsp"
+        : "+D"(from), "+S"(to)
+        :
+        : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc",
+          "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+          "xmm11", "xmm12", "xmm13", "xmm14", "xmm15" GPU_MORE_REGISTERS);
+}
 
 static void gpu_start(gpu_context *context, char *stack, size_t bytes, void (*entry)(void))
 {
     void **s = (void **)(((uintptr_t)stack + bytes) & ~(uintptr_t)15);
-    int i;
     *--s = NULL; /* keeps the stack aligned at entry, and stops a back trace */
     *--s = (void *)entry;
-    for (i = 0; i < 6; i++) *--s = NULL;
     *context = s;
 }
 #else
@@ -427,7 +440,8 @@ GPU_QUIET static void gpu_block_begin(void)
         t->warp_ops = 0;
         t->mask = 0;
         gpu_b.warps[t->warp].alive |= 1u << t->lane;
-        gpu_start(&t->context, t->stack, GPU_STACK, gpu_entry);
+        /* Stacks that begin at one place of their pages would displace one another from the cache. */
+        gpu_start(&t->context, t->stack, GPU_STACK - i * 192 % 4096, gpu_entry);
     }
 }
 

@@ -1,7 +1,8 @@
 /* Two lines: a hash of forward, gradients, ten training steps with dropout, and translations, over
    models that use every op; and one of translations with weights in 8 and in 16 bits.
    tests/columns.sh builds it in many ways and compares. With an argument:
-   one line per stage, to see where two builds part, and first the column that computes. Nothing of
+   one line per stage, to see where two builds part, and first the column that computes. A second
+   argument is the kernel of 8 bits, counted from the end of its table. Nothing of
    this may raise a floating-point exception: a host may have them end the program. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
@@ -9,10 +10,9 @@
 #include <fenv.h>
 /* the kernel of 16 bits that has the same bits everywhere: the last one */
 #define TRF__BF16_KERNEL (int)(sizeof trf__bf16_kernels / sizeof *trf__bf16_kernels) - 1
-#if defined(HASH_INT8_KERNEL)
-#define TRF__INT8_KERNEL (int)(sizeof trf__int8_kernels / sizeof *trf__int8_kernels) - HASH_INT8_KERNEL
-#endif
 #if !defined(TRF_COLUMN)
+static int hash_int8_kernel;
+#define TRF__INT8_KERNEL hash_int8_kernel
 #define TRF_IMPLEMENTATION
 #endif
 #include "transformer.h"
@@ -99,6 +99,7 @@ static uint64_t hash_of(const kind *k, uint64_t hash, uint64_t *small)
     c.feed_forward_gate = c.embedding_norm || c.norm_rule == TRF_NORM_RMS;
     c.positions = (trf_positions)k->positions; c.decoder_start = (trf_decoder_start)k->start;
     c.device.threads = o.threads = 1;
+    c.device.products = TRF_PRODUCTS_BUILT_IN;
     o.smoothing_rule = (trf_smoothing)k->smoothing; o.epsilon_rule = (trf_adam_epsilon)k->epsilon;
     o.optimizer = (trf_optimizer)k->optimizer;
     o.weight_decay = 0.01;
@@ -139,7 +140,8 @@ int main(int argc, char **argv)
 {
     uint64_t hash = HASH_START, small = HASH_START;
     size_t i;
-    (void)argv;
+    int kernels = (int)(sizeof trf__int8_kernels / sizeof *trf__int8_kernels);
+    if (argc > 2) hash_int8_kernel = kernels - atoi(argv[2]);
 #if defined(__GLIBC__)
     feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
 #endif

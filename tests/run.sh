@@ -3,8 +3,9 @@
 #
 # BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
 # separate_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, classify, fill, resume, the studies, the manual's programs,
-# README's commands, columns.sh, compile.sh, the other devices and every case of each test. Two jobs run at a time; each shows
-# one line when it is done, and its output if it failed. The last line counts test cases.
+# README's commands, columns.sh, compile.sh, the other devices and every case of each test. Two jobs run at a time, and below
+# them compile.sh, which takes what they leave of the processors; each shows one line when it is done, and its output if it
+# failed. The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
 shift
@@ -15,13 +16,14 @@ cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 job=
-second=
-stop='kill $job $second 2>/dev/null; wait; exit 1'
+second= below=
+stop='kill $job $second $below 2>/dev/null; wait; exit 1'
 trap "$stop" INT TERM HUP
 [ -z "$builds" ] || export TRF_TEST_ALL=1      # loops over every case, where make test takes a part of them
 
-limit=
-if command -v timeout >/dev/null; then limit="timeout -k 10 1800"; fi
+# What a job may take; three times of it below the others.
+limit= longer=
+if command -v timeout >/dev/null; then limit="timeout -k 10 1800" longer="timeout -k 10 5400"; fi
 
 # job NAME KIND COMMAND: KIND is cmocka, count (its last line is "N passed, M failed") or status (the exit status)
 jobs=0
@@ -60,11 +62,12 @@ report()
     fi
 }
 
+# worker FIRST LAST: jobs from one to the other
 worker()
 {
     trap "$stop" INT TERM HUP           # a shell in the background has none
-    i=1
-    while [ $i -le $jobs ]; do
+    i=$1
+    while [ $i -le $2 ]; do
         if mkdir "$work/$i.taken" 2>/dev/null; then
             began=$(date +%s)
             $limit sh -c "$(cat "$work/$i.command")" >"$work/$i.out" 2>&1 &
@@ -80,6 +83,12 @@ worker()
     done
 }
 
+first=1
+if [ -n "$builds" ]; then
+    job compile.sh count "exec nice sh tests/compile.sh '$build'"
+    { limit=$longer && worker 1 1; } & below=$!
+    first=2
+fi
 # The long ones first, so that both workers end together.
 [ -z "$builds" ] || job columns.sh count "exec sh tests/columns.sh '$build'"
 for suite in signals train; do
@@ -121,12 +130,9 @@ for source in tests/test_*.c "$@"; do   # a suite that was not built fails
     case $suite in test_cuda* | test_separate_device | test_same_bits | test_host | test_memory) [ -n "$builds" ] || continue ;; esac
     job "$suite" cmocka "exec '$build/$suite'"
 done
-worker & second=$!
-worker
-wait $second
-
-# This one runs two compilers at a time itself.
-[ -z "$builds" ] || { job compile.sh count "exec sh tests/compile.sh '$build'" && worker; }
+worker $first $jobs & second=$!
+worker $first $jobs
+wait $second $below
 
 total_passed=0 total_failed=0 i=1
 while [ $i -le $jobs ]; do

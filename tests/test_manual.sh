@@ -3,8 +3,8 @@
 #
 # A program begins with a line "//     #define TRF_IMPLEMENTATION" and ends before the first line that is not indented
 # like it. Each must compile without a warning as C99 and as C++11 with gcc and clang, and must print what the manual
-# says. The first is compiled whole, the others beside the header's public half, to save time: compile.sh compiles the
-# implementation in all these ways. What comments call the default of a field is what the presets set (defaults.awk).
+# says. The compilers see the first whole, the others beside the header's public half, to save time: compile.sh compiles the
+# implementation in all these ways, and README's program is built whole and run. What comments call the default of a field is what the presets set (defaults.awk).
 # BUILD is where all is made, and has transformer.o.
 
 work=${1:?usage: test_manual.sh BUILD}/manual
@@ -30,14 +30,14 @@ warnings="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror $quiet -I$root"
 blas=-lopenblas flags=
 echo 'int main(void) { return 0; }' >empty.c
 cc empty.c -o empty $blas 2>errors || { blas='' flags=-DTRF_NO_CBLAS; echo "left out: -lopenblas"; }
-whole= object=
+whole=
 for n in 1 2 3 4; do
     for compiler in 'gcc -std=c99' 'clang -std=c99' 'g++ -x c++ -std=c++11' 'clang++ -x c++ -std=c++11'; do
         command -v ${compiler%% *} >/dev/null || { echo "left out: ${compiler%% *}"; continue; }
         check "$compiler program$n.c" $compiler $warnings $flags $whole -fsyntax-only program$n.c
     done
-    check "program$n is built" cc -O2 -march=native $flags $whole -I"$root" program$n.c $object -o program$n $blas -lm
-    whole=-DTRF__IMPLEMENTED object=../transformer.o
+    check "program$n is built" cc -O2 -march=native $flags -DTRF__IMPLEMENTED -I"$root" program$n.c ../transformer.o -o program$n $blas -lm
+    whole=-DTRF__IMPLEMENTED
 done
 
 printf '#define TRF_IMPLEMENTATION\n' >defaults.c

@@ -73,7 +73,7 @@ for file in "$source"/examples/studies/*.c; do
 done
 
 # Options, which all studies have from study.h.
-first=$build/schedules
+first=$build/norm              # the quickest
 refused() { "$first" "$@" >/dev/null 2>err; [ $? -eq 2 ] && grep -q -e '--help lists the options' err; }
 mkdir empty
 check "a misspelt option is refused" refused --quik
@@ -88,8 +88,8 @@ check "--help" sh -c "'$first' --help | grep -q -e '--quick'"
 check "without --output nothing is written" sh -c "cd empty && '$first' --quick --threads 1 >/dev/null && [ -z \"\$(ls)\" ]"
 : >file
 check "an output that is a file is an error" sh -c "! '$first' --quick --output file >/dev/null 2>err && grep -q 'file' err"
-check "a folder is made, with those above it" sh -c "'$first' --quick --threads 1 --output deep/er >/dev/null && [ -s deep/er/schedules.csv ]"
-mkdir -p taken/schedules.csv drawn/schedules.svg
+check "a folder is made, with those above it" sh -c "'$first' --quick --threads 1 --output deep/er >/dev/null && [ -s deep/er/norm.csv ]"
+mkdir -p taken/norm.csv drawn/norm.svg
 for folder in taken drawn; do
     check "what cannot be replaced is an error" sh -c "! '$first' --quick --threads 1 --output $folder >/dev/null 2>err && grep -q 'cannot write $folder/' err"
 done
