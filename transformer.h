@@ -2015,8 +2015,8 @@ typedef struct trf_train_options {
           own, and the sum is taken in the order of the parts. So the weights depend on P and not on
           the number of ranks: a single trainer with `parts` P gets, bit for bit, the weights of P
           ranks whose all_reduce adds in the order of the ranks.
-       0, or n_ranks..2^20. A trainer with n parts has n times the memory for gradients. default
-       0 */
+       0, or n_ranks..2^20. A trainer with n parts has n times the memory for gradients.
+       default 0 */
     int32_t parts;
 
     /* Sums `count` values over all ranks, in place, in the memory of the model's device. The calls

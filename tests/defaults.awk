@@ -1,6 +1,6 @@
 # defaults.awk - the defaults that the header's comments state, as a C program that compares them with the presets.
 #
-# Beside a field of an options struct stands "default X", beside several fields "default X, Y", "default X and Y" or
+# Beside a field of an options struct, or above it, stands "default X", beside several fields "default X, Y", "default X and Y" or
 # "default X of Y". An explanation follows a colon, a full stop or a semicolon. Hooks, and what a function makes, are
 # left out.
 BEGIN {
@@ -15,13 +15,14 @@ BEGIN {
 # `text` is one declaration with its comment.
 function compare(    values, names, name, many, k)
 {
-    if (text ~ /^[^;]*\(/ || !match(text, /default [^*]*\*\//)) return
+    names = text
+    sub(/^ *\/\*.*\*\/ */, " ", names)
+    if (names ~ /^[^;]*\(/ || !match(text, /default [^*]*\*\//)) return
     values = substr(text, RSTART + 8, RLENGTH - 10)
     sub(/[:.;]( .*)?$/, "", values)
     sub(/ *$/, "", values)
     gsub(/ (and|of) /, ", ", values)
     many = split(values, value, /, /)
-    names = text
     sub(/;.*/, "", names)
     sub(/^ *(const )?[a-z_0-9]* /, "", names)
     gsub(/[ *]/, "", names)
@@ -36,7 +37,8 @@ function compare(    values, names, name, many, k)
 /^typedef struct trf_[a-z_]* \{$/ { type = $3; text = ""; if (type in preset) printf "    { %s o = %s();\n", type, preset[type] }
 /^} trf_/ { if (type in preset) { compare(); print "    }" } type = "" }
 !(type in preset) || /^typedef/ { next }
-/^    [a-z]/ { compare(); text = "" }
+/^    \/\*/ { compare(); text = ""; above = 1 }
+/^    [a-z]/ { if (!above) compare(); if (!above || /\/\*/) text = ""; above = 0 }
 { sub(/^ +/, " "); text = text $0 }
 /^#endif \/\* TRANSFORMER_H/ { exit }
 END { print "    printf(\"%d defaults\\n\", n);\n    return bad;\n}" }
