@@ -2081,7 +2081,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
 typedef struct trf_step_report {
     int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
                                    far */
-    double loss;                /* mean smoothed loss per target token, EOS included, in nats */
+    double loss;                /* mean smoothed loss per target token, EOS included, in nats; with
+                                   sequence_labels, plus sequence_loss */
     double nll;                 /* mean negative log-likelihood per target token, unsmoothed */
     double accuracy;            /* share of target tokens that the model found most likely,
                                    teacher-forced */
@@ -2097,11 +2098,12 @@ typedef struct trf_step_report {
                                    keeps its old value, and the step is not skipped */
     char tensor[64];            /* if skipped: the first tensor whose gradient was not finite,
                                    "loss" or "gradient_norm" */
-    double sequence_loss;       /* with sequence_labels: mean smoothed loss per labelled sequence.
-                                   The model learns loss + sequence_loss. loss, nll, accuracy and
-                                   target_tokens are those of tokens */
-    double sequence_accuracy;   /* share of labelled sequences whose label has the highest logit */
-    int64_t sequence_targets;   /* number of labelled sequences: those without label -1 */
+    double sequence_loss;       /* with sequence_labels: mean smoothed loss per sequence whose label
+                                   is not -1. nll, accuracy and target_tokens are those of tokens
+                                   alone */
+    double sequence_accuracy;   /* share of these sequences whose label the model found most
+                                   likely */
+    int64_t sequence_targets;   /* number of these sequences */
 } trf_step_report;
 
 #if !defined(TRF_NO_TRAIN)
@@ -2741,7 +2743,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 
 /* How a model is scored on pairs that it does not learn from. */
 typedef enum trf_metric {
-    TRF_METRIC_LOSS       = 0,  /* mean loss per target token; smaller is better */
+    TRF_METRIC_LOSS       = 0,  /* trf_step_report.loss; smaller is better */
     TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate; smaller is better. 0 is perfect; 100 or more is
                                    no better than empty answers */
     TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right: 100 times
@@ -15255,7 +15257,7 @@ TRF__FN void trf__report_means(trf_step_report *report, const trf__sums sums[2],
     report->sequence_loss = sums[1].loss / (labels > 0 ? labels : 1);
     report->sequence_accuracy = sums[1].correct / (labels > 0 ? labels : 1);
     report->sequence_targets = (int64_t)(labels + 0.5);
-    report->loss = sums->loss / n;
+    report->loss = sums->loss / n + report->sequence_loss;
     report->nll = sums->nll / n;
     report->accuracy = sums->correct / n;
     report->target_tokens = (int64_t)(sums->tokens + 0.5);
@@ -15546,8 +15548,7 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     report->skipped = v.skipped;
     if (!v.skipped) return TRF_OK;
     blame = v.bad_tile >= 0 ? trf__tile_name(&trainer->model->layout, v.bad_tile)
-                            : trf__is_finite(report->loss + report->sequence_loss) ? "gradient_norm"
-                            : "loss";
+                            : trf__is_finite(report->loss) ? "gradient_norm" : "loss";
     trf__copy_text(report->tensor, sizeof report->tensor, blame);
     return TRF_OK;
 }
@@ -28051,16 +28052,20 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     return batch;
 }
 
-/* Adds a report. Means are weighted with their tokens; the caller divides by the sum. */
+/* Adds a report. Means are weighted with their tokens or sequences; the caller divides by the
+   sums. */
 TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
 {
-    double n = (double)r->target_tokens;
+    double n = (double)r->target_tokens, m = (double)r->sequence_targets;
     sum->step = r->step;
-    sum->loss += r->loss * n;
+    sum->loss += (r->loss - r->sequence_loss) * n;
     sum->nll += r->nll * n;
     sum->accuracy += r->accuracy * n;
     sum->source_tokens += r->source_tokens;
     sum->target_tokens += r->target_tokens;
+    sum->sequence_loss += r->sequence_loss * m;
+    sum->sequence_accuracy += r->sequence_accuracy * m;
+    sum->sequence_targets += r->sequence_targets;
 }
 
 TRF__COLD
@@ -28089,11 +28094,16 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
         TRF__TRY(trf_evaluate(trainer, &batch, &one, err));
         trf__sum_report(&sum, &one);
     }
+    if (sum.sequence_targets) {
+        sum.sequence_loss /= (double)sum.sequence_targets;
+        sum.sequence_accuracy /= (double)sum.sequence_targets;
+    }
     if (sum.target_tokens) {
         sum.loss /= (double)sum.target_tokens;
         sum.nll /= (double)sum.target_tokens;
         sum.accuracy /= (double)sum.target_tokens;
     }
+    sum.loss += sum.sequence_loss;
     if (report) *report = sum;
     return TRF_OK;
 }

@@ -12,7 +12,7 @@ For every configuration in CASES:
         steps               (10, 4): loss, nll, gradient norm and learning rate of ten updates on the same batch
         trained.NAME        every STRIDE-th weight after the ten updates
         classes             probabilities of the labels of sequences (sequence_labels)
-        sequence            (11): the loss of these labels in `report`, then in each update; `loss` is that of tokens
+        sequence            (11): the loss of these labels in `report`, then in each update; `loss` is the sum of both
 and, for all of them, configs.h: the configurations, the options and the batches in C.
 
 Rows are the real tokens of all sequences, one after another; PyTorch itself runs padded, with masks, and the real
@@ -489,13 +489,14 @@ class Optimizer:
 
 
 def gradients(m, t, c, b):
-    """Backward of the mean loss; loss, nll, accuracy, norm; with labels of sequences their loss too, which is added."""
+    """Backward of the mean loss; loss, nll, accuracy, norm; with labels of sequences their loss too, which loss has."""
     m.zero_grad(set_to_none=False)
     logits, out = m.logits(b)[b["out"] >= 0], b["out"][b["out"] >= 0]
     loss = smoothed_loss(t, c, logits, out)
     more, asked = [], b["sequence"] >= 0 if c["sequence_labels"] else None
     if c["sequence_labels"]: more = [smoothed_loss(t, c, m.sequence_logits(b)[asked], b["sequence"][asked])]
-    sum([loss] + more).backward()
+    loss = sum([loss] + more)
+    loss.backward()
     norm = math.sqrt(sum(float((p.grad.double() ** 2).sum()) for p in m.parameters()))
     return [loss.item(), F.cross_entropy(logits, out).item(),
             (logits.argmax(-1) == out).double().mean().item(), norm] + [x.item() for x in more]
