@@ -135,6 +135,27 @@ static int next_batch(batch_reader *r, trf_batch *batch)
     return 1;
 }
 
+/* The probabilities of the sequences of the first batch. */
+static int print_labels(const trf_model *model, batch_reader *reader, trf_error *err)
+{
+    const trf_config *c = trf_model_config(model);
+    trf_search search = trf_search_defaults();
+    trf_translator *translator = NULL;
+    static trf_real p[65536];
+    trf_batch batch;
+    trf_tensor out;
+    trf_status status;
+    int64_t i;
+    if (!next_batch(reader, &batch)) return 1;
+    out = trf_tensor_of(p, 2, batch.source.count, c->sequence_labels ? c->sequence_labels : c->n_labels, 1);
+    if (trf_tensor_count(&out) > 65536) return 1;
+    status = trf_translator_create(&translator, model, &search, err);
+    if (!status) status = trf_classify(translator, &batch.source, &out, err);
+    for (i = 0; i < trf_tensor_count(&out) && !status; i++) printf("%.9g\n", (double)p[i]);
+    trf_translator_destroy(translator);
+    return (int)status;
+}
+
 /* The logits of the first batch, or with `states` the encoder's. */
 static int print_pass(const trf_model *model, int states, batch_reader *reader, trf_error *err)
 {
@@ -171,7 +192,7 @@ static int train(trf_model *model, const trf_train_options *training, batch_read
     trf_status status = trf_trainer_create(&trainer, model, training, err);
     while (!status && next_batch(reader, &batch)) {
         status = trf_train_step(trainer, &batch, &report, err);
-        if (!status) printf("%.12g %.12g %.12g\n", report.loss, report.gradient_norm, report.learning_rate);
+        if (!status) printf("%.12g %.12g %.12g %.12g\n", report.loss, report.gradient_norm, report.learning_rate, report.sequence_loss);
     }
     trf_trainer_destroy(trainer);
     return (int)status;
@@ -256,7 +277,7 @@ int main(int argc, char **argv)
     int failed = 1, create = argc == 4 && !strcmp(argv[1], "create");
     memset(&err, 0, sizeof err);
     if (!reader || !(create || argc == 5) || !read_settings(&s, argv[2])) {
-        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|train|search|sample|ids|target_ids CONFIG "
+        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|classify|train|search|sample|ids|target_ids CONFIG "
                         "MODEL BATCHES\n");
         free(reader);
         return 2;
@@ -271,6 +292,7 @@ int main(int argc, char **argv)
             failed = !strcmp(argv[1], "train") ? train(model, &s.training, reader, &err)
                    : !strcmp(argv[1], "search") ? search_all(model, &s.search, reader, &err)
                    : strstr(argv[1], "ids") ? print_ids(model, *argv[1] == 't', reader->f, &err)
+                   : !strcmp(argv[1], "classify") ? print_labels(model, reader, &err)
                    : !strcmp(argv[1], "sample") ? sample_all(model, &s.search, reader, &err)
                    : print_pass(model, !strcmp(argv[1], "encode"), reader, &err);
         if (reader->f) fclose(reader->f);
