@@ -102,6 +102,7 @@ static int read_settings(settings *s, const char *path)
         else if (!strcmp(field, "threads")) s->config.device.threads = n;
         else if (!strcmp(field, "warmup")) s->training.warmup = n;
         else if (!strcmp(field, "epsilon")) s->training.epsilon = value;
+        else if (!strcmp(field, "label_smoothing")) s->training.label_smoothing = value;
         else if (!strcmp(field, "learning_rate")) s->training.learning_rate = value;
         else if (!set_search(&s->search, field, value)) {
             fprintf(stderr, "unknown field %s\n", field);
