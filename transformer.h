@@ -20193,6 +20193,15 @@ TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__n
     return TRF_OK;
 }
 
+TRF__FN void trf__noise_add(const trf_noise_options *o, trf__noisy *x)
+{
+    if (o->kind == TRF_NOISE_MASKS) trf__noise_masks(o, x);
+    /* a sequence of one id has nothing to predict: it stays whole as the source */
+    else if (x->n < 2) trf__noise_prefix(x, x->n);
+    else if (o->kind == TRF_NOISE_SPANS) trf__noise_spans(o, x);
+    else trf__noise_prefix(x, 1 + (int32_t)trf__draw_below(&x->draws, (uint64_t)x->n - 1));
+}
+
 /* With keep_label each plain target must be one label. */
 TRF__FN trf_status trf__noise_check_labels(const trf_noise_options *o, const trf_batch *batch,
                                            trf_error *err)
@@ -20229,7 +20238,8 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     if (!plain) return trf__fail_null(err, "plain");
     if (!made) return trf__fail_null(err, "made");
     o = &noise->options;
-    TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX, "source", &n, &longest, err));
+    TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX - o->keep_label, "source", &n, &longest,
+                                err));
     TRF__TRY(trf__noise_check_labels(o, &batch, err));
     labels = o->keep_label ? batch.source.count : 0;
     TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + labels +
@@ -20250,11 +20260,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
         x.draws.stream = TRF__NOISE_DRAW;
         TRF__TRY(trf__noise_check_ids(o, &x, at, i, err));
         if (o->keep_label) *x.target++ = batch.target.ids[i];
-        if (o->kind == TRF_NOISE_MASKS) trf__noise_masks(o, &x);
-        /* a sequence of one id has nothing to predict: it stays whole as the source */
-        else if (x.n < 2) trf__noise_prefix(&x, x.n);
-        else if (o->kind == TRF_NOISE_SPANS) trf__noise_spans(o, &x);
-        else trf__noise_prefix(&x, 1 + (int32_t)trf__draw_below(&x.draws, (uint64_t)x.n - 1));
+        trf__noise_add(o, &x);
         lengths[i] = x.n_source;
         lengths[batch.source.count + i] = x.n_target + o->keep_label;
         x.source += x.n_source;

@@ -1570,7 +1570,13 @@ what is perfect goes on @@ learn @@ trf_early_stopping_left @@
 a corpus is judged by its last batch @@ learn @@ trf__sum_report @@
     nll += r->nll * n @@ nll = r->nll * n
 every batch of held-out pairs counts the same @@ learn @@ trf__sum_report @@
-    loss += r->loss * n @@ loss += r->loss
+    (r->loss - r->sequence_loss) * n @@ (r->loss - r->sequence_loss)
+every batch of held-out labels of sequences counts the same @@ heads @@ trf__sum_report @@
+    r->sequence_loss * m @@ r->sequence_loss
+held-out labels of sequences are not in the loss @@ heads @@ trf_evaluate_all @@
+    sum.loss += sum.sequence_loss; @@ (void)0;
+the loss of a step is that of its tokens @@ golden heads @@ trf__report_means @@
+    sums->loss / n + report->sequence_loss @@ sums->loss / n
 held-out pairs are the first ones again @@ learn @@ trf__cut_pairs @@
     ids + used[side] @@ ids
 an unknown token is right @@ learn @@ trf__edits @@
