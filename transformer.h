@@ -2127,8 +2127,8 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
                                   trf_step_report *report, trf_error *err);
 /* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
    mean. So a batch that is divided into micro-batches gives the same update as the whole, except
-   for rounding (not with trf_config.sequence_labels: see trf_batch). The report is about this micro-batch alone; if the options have `parts`, about the
-   parts of it that this rank computes. */
+   for rounding (but see trf_batch on trf_config.sequence_labels). The report is about this
+   micro-batch alone; if the options have `parts`, about the parts of it that this rank computes. */
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
                                         trf_step_report *report, trf_error *err);
 /* Fills the report of the last update, as trf_optimizer_step does. TRF_E_STATE: there was none. */
