@@ -490,7 +490,7 @@ a report without the loss of sequences @@ golden heads @@ trf__add_sums @@
     sequence_labels ? 2 : 1 @@ sequence_labels ? 1 : 1
 an update's loss of sequences is forgotten @@ golden heads @@ trf__decide_clipping @@
     TRF__TALLY_SEQUENCE_LOSS @@ TRF__TALLY_SEQUENCE_TARGETS
-a loss of sequences that is no number @@ heads @@ trf__decide_clipping @@
+a loss of sequences that is no number @@ ops @@ trf__decide_clipping @@
     sums[0].loss + sums[1].loss @@ sums[0].loss
 padding has a label @@ cuda @@ trf__fill_labels @@
     labels[i] = -1 @@ labels[i] = 0
